@@ -1,0 +1,69 @@
+"""The public names, resolved on first use.
+
+A training process that imports rlpanel to record rollouts pays for nothing else: neither panel, pandas,
+numpy nor param is loaded before a name that needs it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlpanel.app.board import board
+    from rlpanel.errors import (
+        LineError,
+        RLPanelError,
+        RunNotFound,
+        SampleNotFound,
+        SettingError,
+        SourceChanged,
+    )
+    from rlpanel.schema import Sample
+    from rlpanel.sources.directory import discover
+    from rlpanel.store.run import Run, open_run
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "board": "rlpanel.app.board",
+    "discover": "rlpanel.sources.directory",
+    "open_run": "rlpanel.store.run",
+    "Run": "rlpanel.store.run",
+    "Sample": "rlpanel.schema",
+    "RLPanelError": "rlpanel.errors",
+    "RunNotFound": "rlpanel.errors",
+    "SampleNotFound": "rlpanel.errors",
+    "SourceChanged": "rlpanel.errors",
+    "LineError": "rlpanel.errors",
+    "SettingError": "rlpanel.errors",
+}
+
+__all__ = [
+    "LineError",
+    "RLPanelError",
+    "Run",
+    "RunNotFound",
+    "Sample",
+    "SampleNotFound",
+    "SettingError",
+    "SourceChanged",
+    "__version__",
+    "board",
+    "discover",
+    "open_run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module behind a public name when the name is first used (PEP 562)."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'rlpanel' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not."""
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,38 @@
+"""The exception tree of rlpanel. Every message says where and what to do.
+
+    RLPanelError
+    ├── RunNotFound       (FileNotFoundError)  no such folder, or no rollouts in it
+    ├── SampleNotFound    (KeyError)           a uid that this run does not hold
+    ├── SourceChanged     (RuntimeError)       the bytes behind a sample are no longer the same
+    ├── LineError         (ValueError)         one line of a log that is no sample
+    └── SettingError      (ValueError)         a setting outside its bounds
+"""
+
+from __future__ import annotations
+
+
+class RLPanelError(Exception):
+    """Anything rlpanel raises on purpose."""
+
+
+class RunNotFound(RLPanelError, FileNotFoundError):
+    """The path holds no run; the message lists what was seen and what would be accepted."""
+
+
+class SampleNotFound(RLPanelError, KeyError):
+    """The run holds no sample with this uid."""
+
+    def __str__(self) -> str:  # KeyError would show the message in quotes
+        return str(self.args[0]) if self.args else ""
+
+
+class SourceChanged(RLPanelError, RuntimeError):
+    """The file behind a sample was rewritten, truncated or removed since it was indexed."""
+
+
+class LineError(RLPanelError, ValueError):
+    """A line that cannot become a sample. The reader keeps it with file, line, offset and reason."""
+
+
+class SettingError(RLPanelError, ValueError):
+    """A setting that does not exist or is out of bounds."""

@@ -1,0 +1,206 @@
+"""How far the policy has moved from the reference, by named estimators.
+
+All take the log-probabilities of tokens *sampled from the policy*. With ``d = logprobs -
+ref_logprobs`` the estimators of KL(policy || reference) are k1 = d, k2 = d²/2 and k3 = exp(-d) - 1 + d.
+
+References
+----------
+Schulman 2020, Approximating KL Divergence (http://joschu.net/blog/kl-approx.html); the GRPO penalty
+of TRL and verl is k3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlpanel.metrics.registry import metric
+
+_SCHULMAN = "Schulman 2020, Approximating KL Divergence"
+
+#: |d| beyond which exp would leave the range that means anything (e^20 ≈ 5e8).
+CLAMP = 20.0
+
+
+@metric(
+    "log-ratio", level="token", unit="nats", source=_SCHULMAN,
+    reductions=("mean", "sum"), scale="diverging", color="kl",
+)  # fmt: skip
+def log_ratio(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
+    """Log of the policy's probability over the reference's; as an estimate of KL this is k1.
+
+    Parameters
+    ----------
+    logprobs, ref_logprobs : ndarray of float, shape (T,)
+        In nats.
+
+    Returns
+    -------
+    ndarray of float, shape (T,)
+        Nats; a step's mean below 0 is a warning, since its expectation is a KL.
+    """
+    return logprobs - ref_logprobs
+
+
+@metric(
+    "KL k3", level="token", unit="nats", source=_SCHULMAN, reductions=("mean", "sum"), color="kl"
+)
+def kl_k3(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
+    """Non-negative, low-variance estimate of KL(policy || reference) at each sampled token.
+
+    ``exp(-d) - 1 + d`` with ``d = logprobs - ref_logprobs``, -d clamped to ±20.
+
+    Parameters
+    ----------
+    logprobs, ref_logprobs : ndarray of float, shape (T,)
+        In nats.
+
+    Returns
+    -------
+    ndarray of float, shape (T,)
+        Nats, never below 0; NaN where either input is NaN.
+    """
+    negative = np.clip(ref_logprobs - logprobs, -CLAMP, CLAMP)
+    return np.expm1(negative) - negative
+
+
+@metric(
+    "KL k2", level="token", unit="nats", source=_SCHULMAN, reductions=("mean", "sum"), color="kl"
+)
+def kl_k2(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
+    """Half the squared log-ratio: a biased, low-variance estimate of KL(policy || reference).
+
+    Parameters
+    ----------
+    logprobs, ref_logprobs : ndarray of float, shape (T,)
+        In nats.
+
+    Returns
+    -------
+    ndarray of float, shape (T,)
+        Nats, never below 0.
+    """
+    return 0.5 * np.square(logprobs - ref_logprobs)
+
+
+@metric(
+    "KL rllb", level="token", unit="nats", source="RLLoggingBoard (estimates chi-square minus KL)",
+    reductions=("mean", "sum"), color="kl",
+)  # fmt: skip
+def kl_rllb(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
+    """What RLLoggingBoard calls KL: k3 with its sign turned; kept to compare with old screenshots.
+
+    ``exp(d) - 1 - d``. On tokens sampled from the policy this is no estimate of KL(policy || reference).
+
+    Parameters
+    ----------
+    logprobs, ref_logprobs : ndarray of float, shape (T,)
+        In nats.
+
+    Returns
+    -------
+    ndarray of float, shape (T,)
+    """
+    positive = np.clip(logprobs - ref_logprobs, -CLAMP, CLAMP)
+    return np.expm1(positive) - positive
+
+
+@metric(
+    "surprisal", level="token", unit="nats", source="TRL objective/entropy is its sum",
+    reductions=("mean", "sum"), color="entropy",
+)  # fmt: skip
+def surprisal(logprobs: np.ndarray) -> np.ndarray:
+    """−logprob of the sampled token: an estimate of the policy's entropy from one draw.
+
+    Parameters
+    ----------
+    logprobs : ndarray of float, shape (T,)
+        In nats.
+
+    Returns
+    -------
+    ndarray of float, shape (T,)
+        Nats per token.
+    """
+    return -logprobs
+
+
+@metric("entropy (logged)", level="token", unit="nats", reductions=("mean",), color="entropy")
+def token_entropy(entropy: np.ndarray) -> np.ndarray:
+    """Entropy of the policy's full distribution, as the trainer logged it.
+
+    Parameters
+    ----------
+    entropy : ndarray of float, shape (T,)
+        In nats.
+
+    Returns
+    -------
+    ndarray of float, shape (T,)
+    """
+    return entropy
+
+
+@metric("logprob", level="token", unit="nats", color="entropy")
+def logprob(logprobs: np.ndarray) -> np.ndarray:
+    """Log-probability of the sampled token under the policy.
+
+    Parameters
+    ----------
+    logprobs : ndarray of float, shape (T,)
+        In nats.
+
+    Returns
+    -------
+    ndarray of float, shape (T,)
+    """
+    return logprobs
+
+
+@metric("ref logprob", level="token", unit="nats", color="reference")
+def ref_logprob(ref_logprobs: np.ndarray) -> np.ndarray:
+    """Log-probability of the sampled token under the frozen reference.
+
+    Parameters
+    ----------
+    ref_logprobs : ndarray of float, shape (T,)
+        In nats.
+
+    Returns
+    -------
+    ndarray of float, shape (T,)
+    """
+    return ref_logprobs
+
+
+@metric("prob", level="token", color="policy")
+def prob(logprobs: np.ndarray) -> np.ndarray:
+    """Probability of the sampled token under the policy.
+
+    Parameters
+    ----------
+    logprobs : ndarray of float, shape (T,)
+        In nats.
+
+    Returns
+    -------
+    ndarray of float, shape (T,)
+        Between 0 and 1.
+    """
+    return np.exp(logprobs)
+
+
+@metric("ref prob", level="token", color="reference")
+def ref_prob(ref_logprobs: np.ndarray) -> np.ndarray:
+    """Probability of the sampled token under the frozen reference.
+
+    Parameters
+    ----------
+    ref_logprobs : ndarray of float, shape (T,)
+        In nats.
+
+    Returns
+    -------
+    ndarray of float, shape (T,)
+        Between 0 and 1.
+    """
+    return np.exp(ref_logprobs)

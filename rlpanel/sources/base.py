@@ -1,0 +1,136 @@
+"""What passes between the parts that read: records, bad lines, chunks, and the two protocols."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+
+@dataclass(slots=True)
+class Record:
+    """One sample as an adapter reads it.
+
+    Attributes
+    ----------
+    step, rank : int
+        ``rank`` is -1 where the line does not tell.
+    numbers, labels : dict
+        Sample columns: floats (NaN for null) and short texts.
+    arrays : dict of str to ndarray of float64, shape (T,)
+    texts, tokens, extra
+        Only what was asked for: ``prompt`` and ``response`` always, the rest when read in full.
+    notes : list of str
+        What was odd, in words; the sample is kept without the odd part.
+    """
+
+    step: int
+    rank: int = -1
+    numbers: dict[str, float] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    tokens: list[str] | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Locator:
+    """Where a sample's bytes stand: line ``line`` (from 1), ``length`` bytes from ``offset``.
+
+    ``part`` counts the samples of one line; ``hash`` is the line's xxh3, checked when it is read again.
+    """
+
+    offset: int
+    length: int
+    line: int
+    part: int
+    hash: int
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is no sample, and why."""
+
+    line: int
+    offset: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Chunk:
+    """What one look at a file brought.
+
+    Attributes
+    ----------
+    generation : int
+        Counts how often the file was replaced; rows of earlier generations are dead.
+    more : bool
+        Whether whole lines may be waiting behind the budget.
+    """
+
+    generation: int = 0
+    records: list[tuple[Locator, Record]] = field(default_factory=list)
+    bad: list[BadLine] = field(default_factory=list)
+    good_lines: int = 0
+    blank_lines: int = 0
+    bytes: int = 0
+    more: bool = False
+
+
+class Adapter(Protocol):
+    """One trainer's dialect of a JSON line."""
+
+    name: str
+
+    def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
+        """Whether a file named ``path`` whose first line is ``document`` is in this dialect."""
+
+    def read(self, document: Any, path: str, *, full: bool) -> list[Record]:
+        """The samples of a line.
+
+        Parameters
+        ----------
+        document : mapping
+            The parsed line; arrays may be lazy (see `rlpanel.sources.parse`).
+        path : str
+            The file's path below the run, for what only its name tells.
+        full : bool
+            Whether all texts, the tokens and unknown keys are wanted too.
+
+        Raises
+        ------
+        LineError
+            If the line is no sample.
+        """
+
+
+class RolloutFile(Protocol):
+    """A file that grows: whole lines by `poll`, one sample again by `fetch`."""
+
+    path: str
+
+    def poll(self, budget: int) -> Chunk:
+        """New records, reading about ``budget`` bytes at most."""
+
+    def fetch(self, locator: Locator) -> Record:
+        """The sample at a locator, in full.
+
+        Raises
+        ------
+        SourceChanged
+            If other bytes stand there now.
+        """
+
+
+_RANK = re.compile(r"rank[_-]?(\d+)")
+
+
+def rank_of(path: str) -> int:
+    """The rank that a file's name tells (``rollout_data_rank_3.jsonl`` → 3), or -1."""
+    found = _RANK.search(path.rsplit("/", 1)[-1])
+    return int(found.group(1)) if found else -1

@@ -1,0 +1,271 @@
+"""A run as people use it from Python: follow a folder, ask for tables and samples."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from rlpanel import schema
+from rlpanel.errors import RunNotFound, SourceChanged
+from rlpanel.metrics.registry import ALIASES
+from rlpanel.schema import Sample
+from rlpanel.settings import Reading
+from rlpanel.sources.base import Record
+from rlpanel.sources.directory import Directory
+from rlpanel.store.index import RunIndex
+from rlpanel.store.live import Reader
+from rlpanel.store.snapshot import Snapshot
+
+_reader: Reader | None = None
+_reader_lock = threading.Lock()
+
+
+def reader() -> Reader:
+    """The process's reader, started when first asked for."""
+    global _reader
+    with _reader_lock:
+        if _reader is None or _reader._stopping:
+            _reader = Reader()
+        return _reader
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What indexing a run came to."""
+
+    rows: int
+    bad_lines: int
+    blank_lines: int
+    steps: int
+    ranks: int
+    files: int
+    bytes: int
+
+
+class Run:
+    """A run's samples and statistics.
+
+    Made by `open_run`. Tables are pandas; each call reads the newest snapshot.
+    """
+
+    def __init__(self, index: RunIndex, close: Callable[[], None]) -> None:
+        self._index = index
+        self._close = close
+
+    @property
+    def path(self) -> Path:
+        """The run's folder."""
+        return self._index.path
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self._index.name
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest immutable view."""
+        return self._index.snapshot
+
+    @property
+    def steps(self) -> pd.DataFrame:
+        """A row a step: ``step``, ``samples``, ``reward_mean``, ``reward_std``, ``kl_k3_mean``, ..."""
+        return self.snapshot.step_frame()
+
+    def samples(self, step: int | None = None, *, text: bool = False) -> pd.DataFrame:
+        """A row a sample: ``uid``, ``step``, ``rank``, ``group``, ``reward``, ``kl_k3_mean``, ...
+
+        Parameters
+        ----------
+        step : int, optional
+            Only this step; all by default.
+        text : bool
+            Add the texts (``prompt``, ``response``, ...), read back from the files.
+        """
+        snapshot = self.snapshot
+        rows = snapshot.living if step is None else snapshot.rows_of(step)
+        frame = snapshot.frame(rows)
+        if text:
+            texts = [self._fetch_texts(snapshot, row) for row in rows.tolist()]
+            for name in schema.TEXTS:
+                if any(name in found for found in texts):
+                    frame[name] = [found.get(name) for found in texts]
+        return frame
+
+    def sample(self, uid: str) -> Sample:
+        """One sample, whole.
+
+        Raises
+        ------
+        SampleNotFound
+            If no living row has this uid.
+        SourceChanged
+            If its bytes are no longer there.
+        """
+        snapshot = self.snapshot
+        return fetch(self._index, snapshot, snapshot.row(uid))
+
+    @property
+    def errors(self) -> pd.DataFrame:
+        """A row a bad line: ``file``, ``line`` (from 1), ``offset`` (bytes), ``reason``."""
+        bad = self.snapshot.bad_lines
+        names = ("file", "line", "offset", "reason")
+        return pd.DataFrame({name: [getattr(line, name) for line in bad] for name in names})
+
+    def stats(self) -> Stats:
+        """Rows, bad lines, steps, ranks, files and bytes so far."""
+        snapshot = self.snapshot
+        return Stats(
+            rows=snapshot.samples,
+            bad_lines=snapshot.bad_count,
+            blank_lines=snapshot.blank_count,
+            steps=len(snapshot.steps.values),
+            ranks=snapshot.ranks,
+            files=len(snapshot.files),
+            bytes=snapshot.progress.bytes_read,
+        )
+
+    def wait(self, timeout: float | None = None, *, progress: bool = False) -> bool:
+        """Until what stands on disk is indexed; False if the time ran out before.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; no bound by default.
+        progress : bool
+            Show how far it is on a terminal's stderr.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        shown = False
+        while not (self.snapshot.version and self.snapshot.progress.caught_up):
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            if progress and sys.stderr.isatty():
+                done = self.snapshot.progress
+                print(f"\r{self.name}: {done.fraction:6.1%} of {done.bytes_total / 1e6:,.0f} MB", end="", file=sys.stderr)
+                shown = True
+            time.sleep(0.01)
+        if shown:
+            print(file=sys.stderr)
+        return True
+
+    def close(self) -> None:
+        """Stop following; tables keep their last state."""
+        self._close()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        stats = self.stats()
+        return f"<Run {self.name!r}: {stats.rows:,} samples, {stats.steps:,} steps, {stats.bad_lines} bad lines>"
+
+    def _fetch_texts(self, snapshot: Snapshot, row: int) -> dict[str, str]:
+        return fetch_record(self._index, snapshot, row).texts
+
+
+def open_run(path: str | os.PathLike[str], *, wait: bool = True, follow: bool = True) -> Run:
+    """Open a run's folder: read what is there, follow what comes until `Run.close`.
+
+    Parameters
+    ----------
+    path : path
+        The folder that holds the run's rollout files.
+    wait : bool
+        Return when all that stood on disk is indexed (with progress on a terminal); False returns at
+        once and reads in the background.
+    follow : bool
+        Keep following what is appended. False reads once, in the calling thread.
+
+    Raises
+    ------
+    RunNotFound
+        If the folder does not exist or holds no rollout files; the message says what was seen.
+    """
+    folder = _run_folder(Path(path))
+    if not follow:
+        return _read_once(folder)
+    service = reader()
+    index = service.open(folder)
+    run = Run(index, lambda: service.close(index))
+    if wait:
+        run.wait(progress=True)
+    return run
+
+
+def _read_once(folder: Path) -> Run:
+    index = RunIndex(folder, folder.name, Reading.from_environment())
+    index.rescan()
+    shown = sys.stderr.isatty()
+    while index.read():
+        if shown:
+            print(f"\r{index.name}: {index.snapshot.progress.fraction:6.1%}", end="", file=sys.stderr)
+    if shown:
+        print(file=sys.stderr)
+    index.commit()
+    return Run(index, lambda: None)
+
+
+def _run_folder(path: Path) -> Path:
+    """The folder of the run at ``path``: itself, or the only run below it."""
+    if not path.is_dir():
+        hint = f"; its folder {path.parent} may be the run" if path.is_file() else ""
+        raise RunNotFound(f"{path} is no folder{hint}")
+    directory = Directory(path)
+    if directory.files(path):
+        return path
+    runs = directory.runs()
+    if len(runs) == 1:
+        return runs[0].path
+    if runs:
+        names = ", ".join(info.name for info in runs[:5])
+        raise RunNotFound(f"{path} holds {len(runs)} runs ({names}{', …' if len(runs) > 5 else ''}); open one of them")
+    seen = sorted(entry.name for entry in path.iterdir())[:5]
+    raise RunNotFound(
+        f"{path} holds no rollout files. Accepted: *.jsonl with 'step' and 'prompt' or 'response' in each "
+        f"line. Seen: {', '.join(seen) or 'nothing'}"
+    )
+
+
+def fetch_record(index: RunIndex, snapshot: Snapshot, row: int) -> Record:
+    """The record of a row, read from its file; SourceChanged if its bytes are gone."""
+    return index.reader(snapshot.file(row)).fetch(snapshot.locator(row))
+
+
+def fetch(index: RunIndex, snapshot: Snapshot, row: int) -> Sample:
+    """The sample of a row, read from its file."""
+    try:
+        record = fetch_record(index, snapshot, row)
+    except IndexError as error:
+        raise SourceChanged(f"{snapshot.uid(row)}: the line holds fewer samples now") from error
+    numbers = {name: float(snapshot.number(name)[row]) for name in snapshot.numbers}
+    numbers.update({alias: numbers[name] for alias, name in ALIASES.items() if name in numbers})
+    values: dict[str, Any] = {name: record.numbers[name] for name in schema.NUMBERS if name in record.numbers}
+    values.update({name: record.labels[name] for name in schema.LABELS if name in record.labels})
+    values.update(record.texts)
+    values.update({name: array for name, array in record.arrays.items() if name in schema.ARRAYS})
+    locator = snapshot.locator(row)
+    return Sample(
+        uid=snapshot.uid(row),
+        step=record.step,
+        rank=int(snapshot.place("rank")[row]),
+        file=snapshot.file(row),
+        line=locator.line,
+        offset=locator.offset,
+        response_tokens=record.tokens,
+        columns=numbers,
+        extra=record.extra,
+        notes=tuple(record.notes),
+        **values,
+    )

@@ -1,0 +1,269 @@
+"""What a run holds at one version: cheap to take, immutable, the only thing views read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from rlpanel.errors import SampleNotFound
+from rlpanel.metrics.registry import ALIASES
+from rlpanel.sources.base import Locator
+from rlpanel.store.steps import Steps
+
+
+@dataclass(frozen=True)
+class BadLineAt:
+    """A bad line with its file."""
+
+    file: str
+    line: int
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the reader has come.
+
+    Attributes
+    ----------
+    bytes_read, bytes_total : int
+        Of all living files.
+    caught_up : bool
+        Whether every whole line that stood on disk at the last look is in.
+    """
+
+    bytes_read: int = 0
+    bytes_total: int = 0
+    caught_up: bool = False
+
+    @property
+    def fraction(self) -> float:
+        """Between 0 and 1."""
+        return self.bytes_read / self.bytes_total if self.bytes_total else 1.0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A run at one version. Row i of every column is the same sample; dead rows are masked by `alive`.
+
+    Attributes
+    ----------
+    version : int
+        Goes up with every commit.
+    files : tuple of str
+        Names below the run, by file number.
+    problems : tuple of str
+        Files that cannot be read just now, in words.
+    newest_line : float
+        Seconds since the epoch at which the reader last took a line in; 0 if never.
+    """
+
+    name: str
+    version: int = 0
+    rows: int = 0
+    steps: Steps = field(
+        default_factory=lambda: Steps(
+            (), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), ()
+        )
+    )
+    alive: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
+    files: tuple[str, ...] = ()
+    bad_lines: tuple[BadLineAt, ...] = ()
+    bad_count: int = 0
+    blank_count: int = 0
+    problems: tuple[str, ...] = ()
+    ranks: int = 0
+    newest_line: float = 0.0
+    progress: Progress = field(default_factory=Progress)
+    _place: dict[str, np.ndarray] = field(default_factory=dict)
+    _numbers: dict[str, np.ndarray] = field(default_factory=dict)
+    _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
+
+    # -- what there is ---------------------------------------------------------------------------
+
+    @property
+    def samples(self) -> int:
+        """Living samples."""
+        return int(self.steps.samples.sum())
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Number columns, aliases left out."""
+        return tuple(self._numbers)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Label columns."""
+        return tuple(self._labels)
+
+    def has(self, column: str) -> bool:
+        """Whether the run has a number column of this name that holds a finite value."""
+        name = ALIASES.get(column, column)
+        return name in self.steps.columns and bool((self.steps.stat(name, 0) > 0).any())
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    def number(self, column: str) -> np.ndarray:
+        """A number column, shape (rows,)."""
+        return self._numbers[ALIASES.get(column, column)]
+
+    def place(self, column: str) -> np.ndarray:
+        """A column of `rlpanel.store.columns.Columns.PLACE`, shape (rows,)."""
+        return self._place[column]
+
+    def label(self, column: str, rows: np.ndarray) -> list[str | None]:
+        """The texts of a label column at ``rows``."""
+        codes, names = self._labels[column]
+        return [names[code] if code >= 0 else None for code in codes[rows].tolist()]
+
+    def rows_of(self, step: int) -> np.ndarray:
+        """The living rows of a step, in order of arrival."""
+        return np.flatnonzero((self._place["step"] == step) & self.alive) if self.rows else np.empty(0, int)
+
+    @cached_property
+    def living(self) -> np.ndarray:
+        """All living rows."""
+        return np.flatnonzero(self.alive)
+
+    def sampled_rows(self, step: int, most: int) -> np.ndarray:
+        """At most ``most`` of a step's rows: always the same ones, whatever order they came in.
+
+        The draw goes by a hash of the sample's file and offset, so a sample that is shown stays shown.
+        """
+        rows = self.rows_of(step)
+        if len(rows) <= most:
+            return rows
+        keys = _mix(self._place["hash"][rows] ^ self._place["offset"][rows].astype(np.uint64))
+        return np.sort(rows[np.argpartition(keys, most)[:most]])
+
+    # -- one sample ------------------------------------------------------------------------------
+
+    def uid(self, row: int) -> str:
+        """The sample's name: file, byte offset, and its part where a line holds several."""
+        part = int(self._place["part"][row])
+        uid = f"{self.files[self._place['file'][row]]}:{self._place['offset'][row]}"
+        return f"{uid}/{part}" if part else uid
+
+    def row(self, uid: str) -> int:
+        """The living row of a uid.
+
+        Raises
+        ------
+        SampleNotFound
+        """
+        file, offset, part = _split_uid(uid)
+        if file in self.files:
+            found = np.flatnonzero(
+                (self._place["offset"] == offset)
+                & (self._place["part"] == part)
+                & (self._place["file"] == self.files.index(file))
+                & self.alive
+            )
+            if len(found):
+                return int(found[-1])
+        raise SampleNotFound(f"run {self.name!r} holds no sample {uid[:120]!r}")
+
+    def locator(self, row: int) -> Locator:
+        """Where a row's bytes stand."""
+        at = self._place
+        return Locator(*(int(at[name][row]) for name in ("offset", "length", "line", "part", "hash")))
+
+    def file(self, row: int) -> str:
+        """The name of the file that holds a row."""
+        return self.files[self._place["file"][row]]
+
+    # -- tables ----------------------------------------------------------------------------------
+
+    def frame(self, rows: np.ndarray, columns: Iterable[str] | None = None) -> pd.DataFrame:
+        """A row a sample: uid, step, rank, line, labels and numbers.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+        columns : iterable of str, optional
+            Only these number and label columns; all of them (k1's aliases too) by default.
+        """
+        data: dict[str, Any] = {
+            "uid": [self.uid(row) for row in rows.tolist()],
+            "step": self._place["step"][rows],
+            "rank": self._place["rank"][rows],
+            "line": self._place["line"][rows],
+        }
+        aliases = [alias for alias, name in ALIASES.items() if name in self._numbers]
+        wanted = set(columns) if columns is not None else {*self._numbers, *self._labels, *aliases}
+        for name in self._labels:
+            if name in wanted:
+                data[name] = self.label(name, rows)
+        for name in [*self._numbers, *aliases]:
+            if name in wanted:
+                data[name] = self.number(name)[rows]
+        return pd.DataFrame(data)
+
+    def step_frame(self) -> pd.DataFrame:
+        """A row a step: step, samples, and mean, std, min, max of every column.
+
+        ``<column>_mean`` and so on; a column that is itself a mean keeps its name (``kl_k3_mean`` is
+        the mean over the step's samples of their ``kl_k3_mean``).
+        """
+        data: dict[str, np.ndarray] = {"step": self.steps.values, "samples": self.steps.samples}
+        aliases = {alias: name for alias, name in ALIASES.items() if name in self.steps.columns}
+        for shown, name in {**{c: c for c in self.steps.columns}, **aliases}.items():
+            if not self.has(name):
+                continue
+            data[step_name(shown, "mean")] = self.steps.mean(name)
+            data[step_name(shown, "std")] = self.steps.std(name)
+            data[step_name(shown, "min")] = self.steps.stat(name, 3)
+            data[step_name(shown, "max")] = self.steps.stat(name, 4)
+        return pd.DataFrame(data)
+
+    def quantiles(self, column: str, q: tuple[float, ...]) -> np.ndarray:
+        """Exact quantiles by step, shape (len(q), S); NaN where a step has no finite value."""
+        values = self.number(column)[self.living]
+        steps = self._place["step"][self.living]
+        finite = np.isfinite(values)
+        values, steps = values[finite], steps[finite]
+        order = np.lexsort((values, steps))
+        values, steps = values[order], steps[order]
+        starts = np.searchsorted(steps, self.steps.values)
+        ends = np.searchsorted(steps, self.steps.values, side="right")
+        return np.stack([_quantile(values, starts, ends, p) for p in q])
+
+
+def step_name(column: str, reduction: str) -> str:
+    """The step column for a reduction of a sample column; ``_mean`` is not doubled."""
+    if reduction == "mean" and column.endswith("_mean"):
+        return column
+    return f"{column}_{reduction}"
+
+
+def _quantile(values: np.ndarray, starts: np.ndarray, ends: np.ndarray, p: float) -> np.ndarray:
+    """Linear interpolation between order statistics, as pandas does."""
+    if not len(values):
+        return np.full(len(starts), np.nan)
+    at = starts + p * (ends - starts - 1)
+    low = np.clip(np.floor(at).astype(int), 0, len(values) - 1)
+    high = np.clip(np.ceil(at).astype(int), 0, len(values) - 1)
+    found = values[low] + (values[high] - values[low]) * (at - low)
+    return np.where(ends > starts, found, np.nan)
+
+
+def _split_uid(uid: str) -> tuple[str, int, int]:
+    file, _, place = uid.rpartition(":")
+    offset, _, part = place.partition("/")
+    try:
+        return file, int(offset), int(part or 0)
+    except ValueError:
+        return "", -1, -1
+
+
+def _mix(keys: np.ndarray) -> np.ndarray:
+    """Spread 64-bit keys evenly (the finalizer of splitmix64)."""
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return keys ^ (keys >> np.uint64(31))

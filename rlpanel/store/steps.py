@@ -1,0 +1,215 @@
+"""Statistics per step and column, kept up to date in O(batch).
+
+Counts, means and sums of squared deviations merge by Chan's formula, which is stable where sums of
+squares are not. Only finite values count; ``count`` says how many there were. Steps live in chunks;
+a chunk that a snapshot may see is copied before it is written.
+
+References
+----------
+Chan, Golub, LeVeque 1979, Updating Formulae and a Pairwise Algorithm for Computing Sample Variances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+CHUNK = 256
+COUNT, MEAN, M2, MIN, MAX = range(5)
+
+
+def summarize(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Statistics of consecutive runs of rows.
+
+    Parameters
+    ----------
+    values : ndarray, shape (N, C)
+        Rows sorted by step; NaN and infinities are missing.
+    starts : ndarray of int, shape (S,)
+        Where each step's rows begin; strictly increasing from 0.
+
+    Returns
+    -------
+    ndarray, shape (5, S, C)
+        count, mean, sum of squared deviations, min, max; NaN (count 0) where nothing is finite.
+    """
+    finite = np.isfinite(values)
+    count = np.add.reduceat(finite, starts, axis=0, dtype=np.float64)
+    lengths = np.diff(np.append(starts, len(values)))
+    with np.errstate(all="ignore"):
+        mean = np.add.reduceat(np.where(finite, values, 0.0), starts, axis=0) / count
+        off = np.where(finite, values - np.repeat(mean, lengths, axis=0), 0.0)
+        m2 = np.add.reduceat(off * off, starts, axis=0)
+    low = np.minimum.reduceat(np.where(finite, values, np.inf), starts, axis=0)
+    high = np.maximum.reduceat(np.where(finite, values, -np.inf), starts, axis=0)
+    empty = count == 0
+    for part in (mean, m2, low, high):
+        part[empty] = np.nan
+    return np.stack([count, mean, m2, low, high])
+
+
+def merge(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Statistics of two disjoint sets of rows together; shapes (5, ...) as `summarize` gives."""
+    n, m = a[COUNT], b[COUNT]
+    with np.errstate(all="ignore"):
+        total = n + m
+        delta = b[MEAN] - a[MEAN]
+        mean = a[MEAN] + delta * (m / total)
+        m2 = a[M2] + b[M2] + delta * delta * (n * m / total)
+    both = np.stack([total, mean, m2, np.fmin(a[MIN], b[MIN]), np.fmax(a[MAX], b[MAX])])
+    both = np.where(n == 0, b, both)
+    return np.where((m == 0) & (n > 0), a, both)
+
+
+class StepTable:
+    """The statistics of all steps; slots are in order of arrival."""
+
+    def __init__(self) -> None:
+        self.columns: list[str] = []
+        self.steps: list[int] = []
+        self._slot: dict[int, int] = {}
+        self._rows: list[int] = []
+        self._touched: list[int] = []
+        self._chunks: list[np.ndarray] = []
+        self._shared: set[int] = set()
+
+    def add(self, steps: np.ndarray, values: dict[str, np.ndarray], version: int) -> None:
+        """Merge new rows in.
+
+        Parameters
+        ----------
+        steps : ndarray of int, shape (N,)
+        values : dict of str to ndarray, shape (N,)
+        version : int
+            Noted as the version that last changed these steps.
+        """
+        for name in values:
+            self._column(name)
+        order = np.argsort(steps, kind="stable")
+        unique, starts, counts = np.unique(steps[order], return_index=True, return_counts=True)
+        matrix = np.column_stack([values[name][order] for name in values])
+        stats = summarize(matrix, starts)
+        where = [self.columns.index(name) for name in values]
+        for i, step in enumerate(unique.tolist()):
+            slot = self._open(step)
+            cell = self._writable(slot // CHUNK)[:, slot % CHUNK]
+            cell[:, where] = merge(cell[:, where], stats[:, i])
+            self._rows[slot] += int(counts[i])
+            self._touched[slot] = version
+
+    def clear(self, steps: np.ndarray, version: int) -> None:
+        """Empty these steps: a merge cannot subtract, so their living rows are added again."""
+        for step in np.unique(steps).tolist():
+            slot = self._slot[step]
+            self._writable(slot // CHUNK)[:, slot % CHUNK] = _empty(len(self.columns))
+            self._rows[slot] = 0
+            self._touched[slot] = version
+
+    def freeze(self) -> Steps:
+        """An immutable view; later writes go to copies."""
+        self._shared = set(range(len(self._chunks)))
+        return Steps(
+            tuple(self.columns),
+            np.array(self.steps, dtype=np.int64),
+            np.array(self._rows, dtype=np.int64),
+            np.array(self._touched, dtype=np.int64),
+            tuple(self._chunks),
+        )
+
+    def _open(self, step: int) -> int:
+        slot = self._slot.get(step)
+        if slot is None:
+            slot = self._slot[step] = len(self.steps)
+            self.steps.append(step)
+            self._rows.append(0)
+            self._touched.append(0)
+            if slot // CHUNK == len(self._chunks):
+                self._chunks.append(np.repeat(_empty(len(self.columns))[:, None], CHUNK, axis=1))
+        return slot
+
+    def _column(self, name: str) -> None:
+        if name not in self.columns:
+            self.columns.append(name)
+            new = np.repeat(_empty(1)[:, None], CHUNK, axis=1)
+            self._chunks = [np.concatenate([chunk, new], axis=2) for chunk in self._chunks]
+            self._shared.clear()
+
+    def _writable(self, index: int) -> np.ndarray:
+        if index in self._shared:
+            self._chunks[index] = self._chunks[index].copy()
+            self._shared.discard(index)
+        return self._chunks[index]
+
+
+def _empty(columns: int) -> np.ndarray:
+    cell = np.full((5, columns), np.nan)
+    cell[COUNT] = 0.0
+    return cell
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A frozen `StepTable`, read in order of step.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Sample columns that have statistics.
+    """
+
+    columns: tuple[str, ...]
+    _steps: np.ndarray
+    _rows: np.ndarray
+    _touched: np.ndarray
+    _chunks: tuple[np.ndarray, ...]
+
+    @cached_property
+    def _order(self) -> np.ndarray:
+        alive = np.flatnonzero(self._rows > 0)
+        return alive[np.argsort(self._steps[alive], kind="stable")]
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """The steps that have samples, ascending, shape (S,)."""
+        return self._steps[self._order]
+
+    @cached_property
+    def samples(self) -> np.ndarray:
+        """Samples of each step, shape (S,)."""
+        return self._rows[self._order]
+
+    def changed_since(self, version: int) -> np.ndarray:
+        """Positions in `values` of the steps touched after ``version``."""
+        return np.flatnonzero(self._touched[self._order] > version)
+
+    def stat(self, column: str, which: int) -> np.ndarray:
+        """One statistic (COUNT, MEAN, M2, MIN or MAX) of a column by step, shape (S,).
+
+        Raises
+        ------
+        KeyError
+            If the column has no statistics.
+        """
+        if column not in self.columns:
+            raise KeyError(column)
+        index = self.columns.index(column)
+        if not self._chunks:
+            return np.empty(0)
+        return np.concatenate([chunk[which, :, index] for chunk in self._chunks])[self._order]
+
+    def mean(self, column: str) -> np.ndarray:
+        """Mean over a step's samples, shape (S,)."""
+        return self.stat(column, MEAN)
+
+    def std(self, column: str) -> np.ndarray:
+        """Standard deviation (ddof 1) over a step's samples, shape (S,); NaN below two samples."""
+        count = self.stat(column, COUNT)
+        with np.errstate(all="ignore"):
+            return np.where(count > 1, np.sqrt(self.stat(column, M2) / (count - 1)), np.nan)
+
+    def position(self, step: int) -> int:
+        """Where a step stands in `values`; -1 if it has no samples."""
+        at = int(np.searchsorted(self.values, step))
+        return at if at < len(self.values) and self.values[at] == step else -1
