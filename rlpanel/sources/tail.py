@@ -14,7 +14,7 @@ Writers append, truncate, rewrite or replace the file at any moment and never as
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import xxhash
 
@@ -25,16 +25,16 @@ BEFORE = 128
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines: ``data`` starts at ``offset`` and ends with a newline (or is empty).
+    """Whole lines, without their newlines; the first is number ``line`` (from 1) and starts at ``offset``.
 
-    ``line`` is the number of the first line, from 1. ``skipped`` is the length of one line, longer
-    than may be held, that stands at ``offset`` in place of ``data``.
+    ``skipped`` is the length of one line, longer than may be held, that stands at ``offset`` in place
+    of ``lines``. ``more`` says that bytes are left which were on disk at the last look.
     """
 
     generation: int
     offset: int
     line: int
-    data: bytes = b""
+    lines: list[bytes] = field(default_factory=list)
     skipped: int = 0
     more: bool = False
 
@@ -47,6 +47,15 @@ class Tail:
     path : str
     line_bytes : int
         The longest line that is held in memory; a longer one is skipped and reported.
+
+    Attributes
+    ----------
+    generation : int
+        Counts how often the file was replaced.
+    offset, size : int
+        Where the next line starts; the file's size at the last look.
+    modified : float
+        When the file was last written, as of the last look; seconds since the epoch.
     """
 
     def __init__(self, path: str, line_bytes: int = 256 << 20) -> None:
@@ -55,17 +64,13 @@ class Tail:
         self.generation = 0
         self.offset = 0
         self.size = 0
-        self._scanned = 0
+        self.modified = 0.0
         self._lines = 0
-        self._identity: tuple[int, int] | None = None
+        self._scanned = 0  # bytes behind offset that were seen to hold no newline
         self._stamp: tuple[int, ...] = ()
         self._head = b""
         self._before = b""
-
-    @property
-    def waiting(self) -> int:
-        """Bytes behind the last newline handed out."""
-        return max(0, self.size - self.offset)
+        self._half = b""  # the last scanned bytes of the half line
 
     def read(self, budget: int) -> Block:
         """The next whole lines.
@@ -78,12 +83,18 @@ class Tail:
         descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         try:
             self._check(descriptor)
-            return self._next(descriptor, budget)
+            position = self.offset + self._scanned
+            # Never past the size at the check: bytes beyond it are for the next look.
+            fresh = os.pread(descriptor, min(budget, self.size - position), position)
+            # What was just read may be a successor's bytes, written since the check.
+            if self._check(descriptor):
+                return Block(self.generation, 0, 1, more=True)
+            return self._take(descriptor, fresh)
         finally:
             os.close(descriptor)
 
     def changed(self) -> bool:
-        """Whether a look is worth it: something of the file's stat differs, or lines are waiting."""
+        """Whether something of the file's stat differs from the last look."""
         try:
             status = os.stat(self.path)
         except OSError:
@@ -93,23 +104,26 @@ class Tail:
     def reset(self) -> None:
         """Start a new generation: what was handed out is void."""
         self.generation += 1
-        self.offset = self._scanned = self._lines = 0
-        self._head = self._before = b""
+        self.offset = self.size = self._scanned = self._lines = 0
+        self._head = self._before = self._half = b""
         self._stamp = ()
 
-    def _check(self, descriptor: int) -> None:
-        """Begin again when this is no longer the file we know."""
+    def _check(self, descriptor: int) -> bool:
+        """Begin again when this is no longer the file we know; True if anything read before is void."""
         status = os.fstat(descriptor)
         stamp = _stamp(status)
-        if stamp != self._stamp:
-            identity = (status.st_dev, status.st_ino)
-            if self._identity not in (None, identity) or status.st_size < self.offset + self._scanned:
-                self.reset()
-            elif self.offset and not self._same(descriptor):
-                self.reset()
-            self._identity = identity
-            self._stamp = stamp
-            self.size = status.st_size
+        if stamp == self._stamp:
+            return False
+        known, self._stamp = self._stamp, stamp
+        moved = bool(known) and known[:2] != stamp[:2]
+        void = False
+        if moved or status.st_size < self.offset or not self._same(descriptor):
+            self.reset()
+            self._stamp, void = stamp, True
+        elif self._scanned and not self._same_half(descriptor, status.st_size):
+            self._scanned, self._half, void = 0, b"", True
+        self.size, self.modified = status.st_size, status.st_mtime
+        return void
 
     def _same(self, descriptor: int) -> bool:
         """Whether head and the bytes before ``offset`` are what they were."""
@@ -117,42 +131,51 @@ class Tail:
             return False
         return os.pread(descriptor, len(self._before), self.offset - len(self._before)) == self._before
 
-    def _next(self, descriptor: int, budget: int) -> Block:
-        # Never past the size at which the file was checked: bytes beyond may be a successor's.
-        fresh = os.pread(
-            descriptor, min(budget, self.size - self.offset - self._scanned), self.offset + self._scanned
-        )
-        end = fresh.rfind(b"\n")
-        if end < 0:
+    def _same_half(self, descriptor: int, size: int) -> bool:
+        """Whether the half line still ends as it did where scanning stopped."""
+        end = self.offset + self._scanned
+        return size >= end and os.pread(descriptor, len(self._half), end - len(self._half)) == self._half
+
+    def _take(self, descriptor: int, fresh: bytes) -> Block:
+        """Cut what was read into lines."""
+        if b"\n" not in fresh:
             self._scanned += len(fresh)
+            self._half = (self._half + fresh[-BEFORE:])[-BEFORE:]
             return Block(self.generation, self.offset, self._lines + 1, more=self._unread())
         if self._scanned > self.line_bytes:
-            return self._skip(descriptor, self._scanned + fresh.index(b"\n") + 1)
-        held = os.pread(descriptor, self._scanned, self.offset) if self._scanned else b""
-        data = held + fresh[: end + 1]
-        offset, line = self.offset, self._lines + 1
-        self._advance(descriptor, len(data), data.count(b"\n"))
-        return Block(self.generation, offset, line, data, more=self._unread())
+            return self._skip(self._scanned + fresh.index(b"\n"), fresh)
+        data = os.pread(descriptor, self._scanned, self.offset) + fresh if self._scanned else fresh
+        # Split on the newline alone: str.splitlines also breaks at U+2028, which responses hold.
+        lines = data.split(b"\n")
+        rest = lines.pop()
+        first = self._advance(len(data) - len(rest), len(lines), data)
+        return Block(self.generation, *first, lines, more=self._unread())
 
-    def _skip(self, descriptor: int, length: int) -> Block:
-        offset, line = self.offset, self._lines + 1
-        self._advance(descriptor, length, 1)
-        return Block(self.generation, offset, line, skipped=length, more=self._unread())
+    def _skip(self, length: int, fresh: bytes) -> Block:
+        """Step over one line that is too long to be held; ``fresh`` has its end."""
+        end = fresh[: fresh.index(b"\n") + 1]
+        first = self._advance(length + 1, 1, self._half + end)
+        return Block(self.generation, *first, skipped=length, more=self._unread())
 
-    def _advance(self, descriptor: int, length: int, lines: int) -> None:
+    def _advance(self, length: int, lines: int, data: bytes) -> tuple[int, int]:
+        """Go on by ``length`` bytes, of which ``data`` starts or ends with all that signatures need."""
+        first = self.offset, self._lines + 1
+        end = min(length, len(data))
+        if len(self._head) < HEAD and len(data) >= length:
+            self._head += data[: min(end, HEAD - len(self._head))]
+        self._before = (self._before + data[max(0, end - BEFORE) : end])[-BEFORE:]
         self.offset += length
         self._lines += lines
-        self._scanned = 0
-        if len(self._head) < HEAD:
-            self._head = os.pread(descriptor, min(HEAD, self.offset), 0)
-        self._before = os.pread(descriptor, min(BEFORE, self.offset), max(0, self.offset - BEFORE))
+        self._scanned, self._half = 0, b""
+        return first
 
     def _unread(self) -> bool:
         return self.size > self.offset + self._scanned
 
 
 def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    # ctime too: some tools that rewrite a file put its old mtime back
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def line_hash(line: bytes) -> int:

@@ -13,6 +13,7 @@ import pandas as pd
 from rlpanel.errors import SampleNotFound
 from rlpanel.metrics.registry import ALIASES
 from rlpanel.sources.base import Locator
+from rlpanel.store.columns import Columns
 from rlpanel.store.steps import Steps
 
 
@@ -48,6 +49,10 @@ class Progress:
         return self.bytes_read / self.bytes_total if self.bytes_total else 1.0
 
 
+def _no_rows() -> dict[str, np.ndarray]:
+    return {name: np.empty(0, dtype) for name, dtype in Columns.PLACE.items()}
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """A run at one version. Row i of every column is the same sample; dead rows are masked by `alive`.
@@ -81,7 +86,7 @@ class Snapshot:
     ranks: int = 0
     newest_line: float = 0.0
     progress: Progress = field(default_factory=Progress)
-    _place: dict[str, np.ndarray] = field(default_factory=dict)
+    _place: dict[str, np.ndarray] = field(default_factory=_no_rows)
     _numbers: dict[str, np.ndarray] = field(default_factory=dict)
     _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
 

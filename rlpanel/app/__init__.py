@@ -1,0 +1,1 @@
+"""The page: who must be told, what is selected, and where each view stands."""

@@ -1,0 +1,81 @@
+"""The selection is the URL, and the URL is the selection.
+
+The query is read in one place, key by key: a bad value is ignored alone and said on the screen, and a
+run's name is always text, even if it looks like a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from rlpanel.views.context import Selection
+
+_TRUE, _FALSE = {"1", "true", "dark"}, {"0", "false", "light"}
+
+
+def _whole(text: str) -> int:
+    return int(text)
+
+
+def _flag(text: str) -> bool:
+    if text.lower() in _TRUE:
+        return True
+    if text.lower() in _FALSE:
+        return False
+    raise ValueError(text)
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+#: Query key → (parameter, how to read its text, how to write its value).
+KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
+    "run": ("run", str, str),
+    "step": ("step", _whole, str),
+    "sample": ("uid", str, str),
+    "token": ("token", _whole, str),
+    "metric": ("metric", str, str),
+    "curves": ("curves", _names, ",".join),
+    "search": ("search", str, str),
+    "theme": ("dark", _flag, lambda dark: "dark" if dark else "light"),
+}
+MAX_QUERY = 8192
+
+
+def read_query(query: str) -> tuple[dict[str, Any], list[str]]:
+    """The parameters that a query string sets, and what was wrong with it, in words.
+
+    Parameters
+    ----------
+    query : str
+        With or without the leading ``?``.
+    """
+    values: dict[str, Any] = {}
+    problems = []
+    if len(query) > MAX_QUERY:
+        return {}, [f"the link is longer than {MAX_QUERY:,} characters; it was ignored"]
+    for key, text in parse_qsl(query.lstrip("?"), keep_blank_values=False):
+        if key not in KEYS:
+            continue
+        name, read, _ = KEYS[key]
+        try:
+            values[name] = read(text)
+        except ValueError:
+            problems.append(f"{key}={text[:40]} in the link is not understood; it was ignored")
+    if "step" in values or "uid" in values:
+        values["follow"] = False
+    return values, problems
+
+
+def write_query(selection: Selection) -> str:
+    """The query string for a selection; what is at its default is left out, and so is a followed step."""
+    pairs = []
+    for key, (name, _, write) in KEYS.items():
+        value = getattr(selection, name)
+        followed = name in ("step", "uid", "token") and selection.follow
+        if value is not None and value != selection.param[name].default and not followed:
+            pairs.append((key, write(value)))
+    return f"?{urlencode(pairs)}" if pairs else ""

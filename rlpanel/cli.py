@@ -1,0 +1,185 @@
+"""The commands: ``rlpanel demo | serve | index``.
+
+Each command imports what it needs when it runs, so that ``rlpanel --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+import rlpanel
+from rlpanel.errors import RLPanelError, RunNotFound, SettingError
+
+app = typer.Typer(
+    name="rlpanel",
+    help="Watch what a language model does while reinforcement learning trains it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Host = Annotated[str, typer.Option(help="Address to listen on; other than loopback lets others read.")]
+Port = Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]
+Show = Annotated[bool | None, typer.Option("--show/--no-show", help="Open the board in a browser.")]
+
+_NOT_TO_BE_HAD = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
+
+
+def main() -> None:
+    """Run the command line; what goes wrong on purpose is one red line and exit code 2."""
+    try:
+        app()
+    except RLPanelError as error:
+        _say(f"rlpanel: {error}", typer.colors.RED)
+        sys.exit(2)
+
+
+@app.command()
+def demo(
+    host: Host = "127.0.0.1",
+    port: Port = 5006,
+    show: Show = None,
+    seconds_per_step: Annotated[
+        float, typer.Option(min=0.0, help="How long each step of the replayed training takes.")
+    ] = 1.0,
+) -> None:
+    """Open the board on a recorded run that grows as if it trained now, beside a finished one.
+
+    A browser is opened where there is a screen, unless --no-show says otherwise.
+    """
+    _end_on_sigterm()
+    from rlpanel.app.demo import Demo
+
+    with Demo(seconds_per_step) as run:
+        _serve(run.root, host, port, _has_screen() if show is None else show)
+
+
+@app.command()
+def serve(
+    root: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Folder with runs below it.", show_default="$RLPANEL_ROOT, then ./rollout_samples"
+        ),
+    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 5006,
+    show: Show = False,
+) -> None:
+    """Open the board on the runs below a folder and follow what training appends to them."""
+    if root is not None and root.exists() and not root.is_dir():
+        raise RunNotFound(f"{root} is a file; give the folder that holds it")
+    if root is not None and not root.exists():
+        _say(f"rlpanel: {root} does not exist yet; the board fills when it does", typer.colors.YELLOW)
+    _serve(root, host, port, bool(show))
+
+
+@app.command()
+def index(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for a program.")] = False,
+) -> None:
+    """Read a run once and say what it holds and what reading it cost."""
+    open_run = rlpanel.open_run  # what loading pandas costs is no cost of this run
+    began, cpu = time.perf_counter(), time.process_time()
+    with open_run(run, follow=False) as opened:
+        found = asdict(opened.stats())
+    found |= {
+        "seconds": round(time.perf_counter() - began, 3),
+        "cpu_seconds": round(time.process_time() - cpu, 3),
+        "peak_memory_bytes": _peak_memory(),
+    }
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    for name, value in found.items():
+        shown = "unknown" if value is None else f"{value:,}"
+        typer.echo(f"{name.replace('_', ' '):<18} {shown:>16}")
+
+
+def _serve(root: Path | None, host: str, port: int, show: bool) -> None:
+    """Serve until asked to end; an address that cannot be had is an error with a remedy."""
+    _warn_if_public(host)
+    from rlpanel.app.server import serve as serve_board
+
+    try:
+        serve_board(root, host=host, port=port, show=show)
+    except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno in _NOT_TO_BE_HAD:
+            raise SettingError(
+                f"cannot listen on {host}:{port}: {error.strerror}; choose another with --host and --port"
+            ) from error
+        raise
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"rlpanel {rlpanel.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """Take what stands before a command."""
+
+
+def _say(message: str, color: str) -> None:
+    """One line on stderr; control characters, which a file's name may hold, cannot act on the terminal."""
+    line = "".join(char if char.isprintable() else " " for char in message)
+    typer.secho(line, fg=color, err=True)
+
+
+def _warn_if_public(host: str) -> None:
+    """Say it loudly where others than this machine could reach the board."""
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = host == "localhost"
+    if not loopback:
+        _say(
+            f"rlpanel: WARNING: {host} is not a loopback address and the board asks for no password: whoever "
+            "reaches this port reads every prompt and response. An ssh tunnel (ssh -L) is safer.",
+            typer.colors.RED,
+        )
+
+
+def _has_screen() -> bool:
+    """Whether a browser opened here would be seen, rather than sent through an ssh connection."""
+    if "SSH_CONNECTION" in os.environ:
+        return False
+    return sys.platform in {"darwin", "win32"} or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
+
+
+def _end_on_sigterm() -> None:
+    """Leave by way of every ``with`` block when asked to end, before the server listens for it itself."""
+
+    def leave(number: int, frame: object) -> NoReturn:
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+
+
+def _peak_memory() -> int | None:
+    """Bytes of memory this process held at most; None where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,1 @@
+"""A snapshot and a selection become something to see."""

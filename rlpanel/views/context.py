@@ -1,0 +1,119 @@
+"""What views look at: one snapshot, one selection, one set of display settings.
+
+A session owns a `Context`; views watch its parameters and never each other.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import param
+
+from rlpanel.errors import RLPanelError
+from rlpanel.schema import Sample
+from rlpanel.settings import DARK_DEFAULT, Display
+from rlpanel.sources.directory import RunInfo
+from rlpanel.store.index import RunIndex
+from rlpanel.store.run import fetch
+from rlpanel.store.snapshot import Snapshot
+
+#: After this many seconds without a new line the newest step counts as complete.
+SETTLED = 1.0
+
+
+class Selection(param.Parameterized):
+    """What is selected; it is the URL, and the URL is it."""
+
+    run = param.String(default="", doc="Name of the run below the root.")
+    step = param.Integer(default=None, allow_None=True, doc="Selected step; None before there is one.")
+    follow = param.Boolean(default=True, doc="Whether the step rides on the newest complete one.")
+    uid = param.String(default="", doc="Sample chosen by the viewer; empty shows the grid's first.")
+    token = param.Integer(default=-1, doc="Pinned token of the sample; -1 for none.")
+    metric = param.String(default="log_ratio", doc="Token metric that colours the text.")
+    curves = param.List(default=[], item_type=str, doc="Sample columns drawn as curves; empty: defaults.")
+    search = param.String(default="", doc="Text sought in the step's prompts and responses.")
+    dark = param.Boolean(default=DARK_DEFAULT, doc="Dark or light.")
+
+
+class Context(param.Parameterized):
+    """All that a session's views share."""
+
+    runs = param.List(default=[], item_type=RunInfo, doc="Runs below the root, newest first.")
+    index = param.ClassSelector(class_=RunIndex, allow_None=True, doc="The selected run's index.")
+    snapshot = param.ClassSelector(
+        class_=Snapshot, default=Snapshot(""), doc="Newest version of the selected run."
+    )
+    sample = param.ClassSelector(class_=Sample, allow_None=True, doc="The sample that is shown.")
+    message = param.String(default="", doc="What went wrong with the last wish, in words.")
+    now = param.Number(default=0.0, doc="The clock, once a second, for ages.")
+    #: uid of the grid's first row, shown while the viewer has chosen none
+    first = param.String(default="", doc="Sample shown while none is chosen.")
+    selection = param.ClassSelector(class_=Selection, doc="What is selected.")
+    display = param.ClassSelector(class_=Display, doc="How it is shown.")
+
+    def __init__(self, **params: object) -> None:
+        super().__init__(**{"selection": Selection(), "display": Display(), **params})
+        self.param.watch(self._ride, ["snapshot", "now"])
+        self.selection.param.watch(self._ride, "follow")
+        self.selection.param.watch(self._show, ["uid"])
+        self.param.watch(self._show, ["first", "index"])
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def choose_step(self, step: int | None) -> None:
+        """The viewer chose a step: following ends, and the sample chosen before is let go."""
+        if step is None:
+            return
+        self.selection.param.update(step=step, follow=False, uid="", token=-1)
+
+    def move_step(self, by: int) -> None:
+        """To the step ``by`` places further on, whatever their spacing."""
+        steps = self.snapshot.steps.values
+        if len(steps):
+            at = int(np.searchsorted(steps, self.selection.step if self.selection.step is not None else steps[-1]))
+            self.choose_step(int(steps[np.clip(at + by, 0, len(steps) - 1)]))
+
+    def nearest_step(self, x: float) -> int | None:
+        """The step nearest to a place on the axis."""
+        steps = self.snapshot.steps.values
+        return int(steps[np.abs(steps - x).argmin()]) if len(steps) else None
+
+    def _ride(self, *_: object) -> None:
+        if self.selection.follow:
+            newest = newest_complete(self.snapshot, time.time())
+            if newest is not None and newest != self.selection.step:
+                self.selection.param.update(step=newest, uid="", token=-1)
+
+    # -- samples ---------------------------------------------------------------------------------
+
+    def choose_sample(self, uid: str) -> None:
+        """The viewer chose a sample of the step shown; the step stays where it is."""
+        self.selection.param.update(uid=uid, follow=False, token=-1)
+
+    def _show(self, *_: object) -> None:
+        uid = self.selection.uid or self.first
+        if self.sample is not None and self.sample.uid == uid:
+            return
+        if self.index is None or not uid:
+            self.sample = None
+            return
+        try:
+            self.sample = fetch(self.index, self.snapshot, self.snapshot.row(uid))
+            self.message = ""
+        except RLPanelError as error:
+            self.sample, self.message = None, str(error)
+
+
+def newest_complete(snapshot: Snapshot, now: float) -> int | None:
+    """The newest step that is not still being written.
+
+    The last step counts when it has as many samples as the steps before it usually had, or when no
+    line has come for a second; until then the one before it does.
+    """
+    steps, samples = snapshot.steps.values, snapshot.steps.samples
+    if not len(steps):
+        return None
+    usual = np.median(samples[-6:-1]) if len(samples) > 1 else 0
+    settled = now - snapshot.newest_line > SETTLED
+    return int(steps[-1] if settled or samples[-1] >= usual else steps[-2])

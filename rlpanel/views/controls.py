@@ -1,0 +1,82 @@
+"""The side panel: display settings, each drawn from its declaration in `rlpanel.settings`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+import param
+from panel.viewable import Viewer
+
+from rlpanel.metrics import registry
+from rlpanel.views import theme
+from rlpanel.views.context import Context
+
+_GROUPS = {
+    "Curves": ("band", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
+    "Text": ("pad_token", "system_end", "max_samples"),
+}
+
+
+class Controls(Viewer):
+    """Settings in groups, and the choice of curves."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._curves = pmui.MultiChoice(
+            label="Shown", options={}, value=[], placeholder="the usual four", margin=(4, 12),
+            sizing_mode="stretch_width", searchable=True, css_classes=["rl-curve-choice"],
+        )  # fmt: skip
+        self._curves.param.watch(self._chosen, "value")
+        context.param.watch(self._offer, "snapshot")
+        context.selection.param.watch(self._offer, "curves")
+        parts: list[Any] = []
+        for title, names in _GROUPS.items():
+            parts.append(caption(title))
+            if title == "Curves":
+                parts.append(self._curves)
+            parts += [_widget(context.display, name) for name in names]
+        self._column = pn.Column(*parts, sizing_mode="stretch_width", margin=0, css_classes=["rl-controls"])
+        self._offer()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._column
+
+    def _offer(self, *_: Any) -> None:
+        snapshot = self.context.snapshot
+        options = {registry.describe(name).axis: name for name in snapshot.numbers if snapshot.has(name)}
+        if options != self._curves.options:
+            self._curves.options = options
+        value = [name for name in self.context.selection.curves if name in options.values()]
+        if value != self._curves.value:
+            self._curves.value = value
+
+    def _chosen(self, event: Any) -> None:
+        known = set(self._curves.options.values())
+        wanted = [name for name in self.context.selection.curves if name in known]
+        if event.new != wanted:
+            self.context.selection.curves = list(event.new)
+
+
+def caption(text: str) -> pn.pane.HTML:
+    """A small heading."""
+    return pn.pane.HTML(
+        f'<span class="caption">{text}</span>', stylesheets=[theme.CSS], margin=(14, 12, 2, 12), sizing_mode="stretch_width"
+    )
+
+
+def _widget(settings: param.Parameterized, name: str) -> Any:
+    """The widget that suits a setting's type."""
+    declared = settings.param[name]
+    common = {"description": declared.doc, "size": "small", "margin": (4, 12), "sizing_mode": "stretch_width"}
+    if isinstance(declared, param.Boolean):
+        return pmui.Switch.from_param(declared, **common)
+    if isinstance(declared, param.Selector):
+        return pmui.Select.from_param(declared, **common)
+    if isinstance(declared, param.Integer):
+        return pmui.IntInput.from_param(declared, **common)
+    if isinstance(declared, param.Number):
+        return pmui.FloatSlider.from_param(declared, **common)
+    return pmui.TextInput.from_param(declared, **common)

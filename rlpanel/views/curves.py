@@ -1,0 +1,281 @@
+"""Where? Small multiples of any column over the steps, with bands and the selected step's cursor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import panel as pn
+from bokeh.events import DoubleTap, Tap
+from bokeh.models import BoxZoomTool, ColumnDataSource, HoverTool, Legend, LegendItem, ResetTool, Span
+from bokeh.models.ranges import DataRange1d
+from panel.viewable import Viewer
+
+from rlpanel.metrics import registry
+from rlpanel.views import series, theme
+from rlpanel.views.context import Context
+from rlpanel.views.theme import delta, number, safe_text
+
+HEIGHT = 120
+_BAND_WORDS = {"iqr": "IQR", "range": "min–max"}
+_REWARDS = ("reward", "ref_reward", "valid_reward", "ref_valid_reward")
+#: More curves are drawn only when asked for by name.
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One card: a title and the columns in it, the first of which gives the head's number."""
+
+    key: str
+    title: str
+    columns: tuple[str, ...]
+
+
+def kl_column(context: Context) -> str:
+    """The sample column for the chosen estimator and reduction."""
+    reduction = "sum" if context.display.per_sequence else "mean"
+    return f"{context.display.kl_estimator}_{reduction}"
+
+
+def curves_of(context: Context) -> list[Curve]:
+    """The cards to show: the chosen columns, else what the run has of the usual four."""
+    snapshot = context.snapshot
+    chosen = [name for name in context.selection.curves if snapshot.has(name)]
+    if chosen:
+        return [_curve(name, context) for name in chosen]
+    length = "response_tokens" if snapshot.has("response_tokens") else "response_chars"
+    usual = ["reward", kl_column(context), length, "surprisal_mean", "reward_gap", "advantage", "prompt_chars"]
+    return [_curve(name, context) for name in usual if snapshot.has(name)][:_SHOWN]
+
+
+def _curve(name: str, context: Context) -> Curve:
+    if name == "reward":
+        columns = tuple(column for column in _REWARDS if context.snapshot.has(column))
+        return Curve("reward", "Reward", columns)
+    label = registry.describe(name).label
+    return Curve(name, label[:1].upper() + label[1:], (name,))
+
+
+class Curves(Viewer):
+    """The row of curve cards."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._cards: dict[tuple[str, ...], CurveCard] = {}
+        self._row = pn.FlexBox(
+            gap="10px", flex_wrap="wrap", align_content="stretch", sizing_mode="stretch_width",
+            css_classes=["rl-curves"],
+        )  # fmt: skip
+        selection, display = context.selection, context.display
+        context.param.watch(self._data, ["snapshot"])
+        selection.param.watch(self._lay_out, ["curves"])
+        selection.param.watch(self._cursor, ["step"])
+        selection.param.watch(self._restyle, ["dark"])
+        display.param.watch(self._lay_out, ["kl_estimator", "per_sequence"])
+        display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift"])
+        self._lay_out()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._row
+
+    def _lay_out(self, *_: object) -> None:
+        """Keep the cards that stay, make those that are new."""
+        wanted = {curve.columns: curve for curve in curves_of(self.context)}
+        if list(wanted) != list(self._cards):
+            self._cards = {
+                columns: self._cards.get(columns) or CurveCard(self.context, curve)
+                for columns, curve in wanted.items()
+            }
+            self._row.objects = [card.card for card in self._cards.values()]
+        self._redraw()
+
+    def _data(self, event: Any) -> None:
+        if event.old.name != event.new.name or not set(event.old.steps.columns) == set(event.new.steps.columns):
+            self._cards = {} if event.old.name != event.new.name else self._cards
+            self._lay_out()
+        elif [curve.columns for curve in curves_of(self.context)] != list(self._cards):
+            self._lay_out()
+        else:
+            self._redraw()
+
+    def _redraw(self, *_: object) -> None:
+        for card in self._cards.values():
+            card.draw()
+
+    def _cursor(self, *_: object) -> None:
+        for card in self._cards.values():
+            card.move_cursor()
+
+    def _restyle(self, *_: object) -> None:
+        for card in self._cards.values():
+            card.restyle()
+
+
+class CurveCard:
+    """One chart with its head."""
+
+    def __init__(self, context: Context, curve: Curve) -> None:
+        self.context = context
+        self.curve = curve
+        self._sources = {column: ColumnDataSource(_no_points()) for column in curve.columns}
+        self._sent: dict[str, series.Points | None] = dict.fromkeys(curve.columns)
+        self._dot = ColumnDataSource({"x": [], "y": []})
+        self._glyphs: list[tuple[str, Any]] = []
+        self._head = pn.pane.HTML(
+            "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(7, 12, 0, 12),
+            css_classes=["rl-curve-head"],
+        )  # fmt: skip
+        self._plot = self._figure()
+        self.card = pn.Column(
+            self._head,
+            pn.pane.Bokeh(self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 4, 0, 4)),
+            styles={**theme.CARD, "flex": "1 1 250px", "min-width": "250px"},
+            css_classes=["rl-card", "rl-curve"],
+            margin=0,
+        )
+        self.restyle()
+        self.draw()
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def draw(self) -> None:
+        """Bring the chart to the newest snapshot."""
+        for column, source in self._sources.items():
+            points = series.curve(self.context.snapshot, column, self.context.display)
+            series.send(source, points, self._sent[column])
+            self._sent[column] = points
+        few = len(self._points()["x"]) <= 40
+        for kind, renderer in self._glyphs:
+            if kind == "mark" and renderer.visible != few:
+                renderer.visible = few
+        self.move_cursor()
+
+    def move_cursor(self) -> None:
+        """The selected step: a line, a dot, and its number in the head."""
+        step = self.context.selection.step
+        points = self._points()
+        if step is None or not len(points["x"]):
+            self._span.visible = False
+            self._dot.data = {"x": [], "y": []}
+            self._write_head(-1)
+            return
+        at = max(0, int(np.searchsorted(points["x"], step, side="right")) - 1)
+        self._span.update(location=float(step), visible=True)
+        self._dot.data = {"x": [points["x"][at]], "y": [points["y"][at]]}
+        self._write_head(step)
+
+    def restyle(self) -> None:
+        """Colours for dark or light."""
+        colors = theme.palette(self.context.selection.dark)
+        theme.restyle(self._plot, self.context.selection.dark)
+        self._span.line_color = colors["muted"]
+        for (kind, renderer), column in zip(self._glyphs, self._glyph_columns, strict=True):
+            color = colors[_color(column)]
+            if kind == "band":
+                renderer.glyph.fill_color = color
+            elif kind == "line":
+                renderer.glyph.line_color = color
+            else:
+                renderer.glyph.update(fill_color=color, line_color=colors["surface"])
+        for legend in self._plot.legend:
+            legend.label_text_color = colors["muted"]
+
+    def _points(self) -> series.Points:
+        return self._sent[self.curve.columns[0]] or _no_points()
+
+    def _write_head(self, step: int) -> None:
+        column = registry.describe(self.curve.columns[0])
+        steps = self.context.snapshot.steps
+        at = steps.position(step) if step >= 0 else -1
+        means = steps.mean(registry.ALIASES.get(column.name, column.name)) if at >= 0 else np.empty(0)
+        value = float(means[at]) if at >= 0 else float("nan")
+        change = delta(value, float(means[at - 1])) if at > 0 else ""
+        self._head.object = (
+            f'<div class="head" title="{safe_text(column.axis)}: {safe_text(column.help)}">'
+            f"<b>{safe_text(self.curve.title)}</b>"
+            f'<span class="unit">{safe_text(self._words(column))}</span>'
+            f'<span class="number {column.color}">{number(value)}</span>{change}</div>'
+        )
+
+    def _words(self, column: registry.Column) -> str:
+        display = self.context.display
+        parts = [column.detail or "mean"]
+        if column.unit and column.unit != "reward":
+            parts.append(column.unit)
+        if display.band == "std":
+            scale = display.variance_scale
+            parts[0] += " ± 1σ" if scale == 1 else f" ± {scale:g}σ"
+        elif display.band in _BAND_WORDS:
+            parts[0] += f", {_BAND_WORDS[display.band]}"
+        if display.zero_shift:
+            parts.append("from its first step")
+        size = series.bucket_size(len(self.context.snapshot.steps.values))
+        if size > 1:
+            parts.append(f"{size} steps a point")
+        return ", ".join(parts)
+
+    # -- building --------------------------------------------------------------------------------
+
+    def _figure(self) -> Any:
+        plot = theme.quiet_figure(
+            height=HEIGHT, sizing_mode="stretch_width", tools=[], min_border=0, min_border_left=34,
+            x_range=DataRange1d(range_padding=0.02), y_range=DataRange1d(only_visible=True),
+        )  # fmt: skip
+        self._glyph_columns: list[str] = []
+        items = []
+        for column, source in self._sources.items():
+            reference = column.startswith("ref_")
+            band = plot.varea("x", "lo", "hi", source=source, fill_alpha=0.16)
+            line = plot.line("x", "y", source=source, line_width=1.6, line_dash="dashed" if reference else "solid")
+            mark = plot.scatter("x", "y", source=source, size=4, line_alpha=0)
+            self._add(column, ("band", band), ("line", line), ("mark", mark))
+            items.append(LegendItem(label=registry.describe(column).label, renderers=[line, band, mark]))
+        self._span = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
+        plot.add_layout(self._span)
+        dot = plot.scatter("x", "y", source=self._dot, size=8, line_width=1.5)
+        self._add(self.curve.columns[0], ("dot", dot))
+        if len(items) > 1:
+            plot.add_layout(_legend(items))
+        self._tools(plot)
+        return plot
+
+    def _add(self, column: str, *glyphs: tuple[str, Any]) -> None:
+        for glyph in glyphs:
+            self._glyphs.append(glyph)
+            self._glyph_columns.append(column)
+
+    def _tools(self, plot: Any) -> None:
+        lines = [renderer for kind, renderer in self._glyphs if kind == "line"]
+        # A fixed word for the value: column names come from logs and stay out of tooltips' markup.
+        tips = [("step", "@x{0}"), ("mean", "@y{0.0000}"), ("band", "@lo{0.000} … @hi{0.000}"), ("samples", "@n{0,0}")]
+        hover = HoverTool(tooltips=tips, mode="vline", renderers=lines[:1], line_policy="nearest")
+        zoom = BoxZoomTool(dimensions="width")
+        plot.add_tools(hover, zoom, ResetTool())
+        plot.toolbar.active_drag = zoom
+        plot.on_event(Tap, lambda event: self.context.choose_step(self.context.nearest_step(event.x)))
+        plot.js_on_event(DoubleTap, _reset(plot))
+
+
+def _legend(items: list[LegendItem]) -> Legend:
+    return Legend(
+        items=items, click_policy="hide", orientation="horizontal", location="top_left", margin=0, padding=0,
+        spacing=8, label_text_font_size="10px", label_standoff=4, glyph_width=14, glyph_height=8, label_height=10,
+        background_fill_alpha=0, border_line_alpha=0,
+    )  # fmt: skip
+
+
+def _reset(plot: Any) -> Any:
+    from bokeh.models import CustomJS
+
+    return CustomJS(args={"plot": plot}, code="plot.reset.emit()")
+
+
+def _color(column: str) -> str:
+    return registry.describe(column).color
+
+
+def _no_points() -> series.Points:
+    return {name: np.empty(0) for name in ("x", "y", "lo", "hi", "n")}

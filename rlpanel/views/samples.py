@@ -1,0 +1,308 @@
+"""Which sample? The step's samples in a grid: sorted, filtered and paged on the server.
+
+A click is resolved by the uid that stood in the clicked row in the browser, not by the row's number:
+while a sort is on its way the two differ.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import panel as pn
+import panel_material_ui as pmui
+from bokeh.models.widgets.tables import NumberFormatter
+from panel.viewable import Viewer
+
+from rlpanel import schema
+from rlpanel.errors import RLPanelError
+from rlpanel.metrics import registry
+from rlpanel.store.index import RunIndex
+from rlpanel.store.run import fetch_record
+from rlpanel.store.snapshot import Snapshot
+from rlpanel.views import theme
+from rlpanel.views.context import Context
+from rlpanel.views.text import clean
+from rlpanel.views.theme import safe_text
+
+#: Characters of a text that a row carries; the search looks at all of it.
+TEXT_CHARS = 2000
+#: Bytes of log that are read on the event loop; more is read on a thread while the numbers stand.
+READ_NOW = 8 << 20
+
+_HIDDEN = frozenset({"prompt_chars", "response_chars", "time", "response_length", "logged_uid"})
+_pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-texts")
+
+
+class Samples(Viewer):
+    """The grid with its head: count, search, and what came since."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._rows = np.empty(0, int)
+        self._texts: list[dict[str, str]] = []
+        self._shown: tuple[str, int | None] = ("", None)
+        self._head = pn.pane.HTML("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
+        self._search = pmui.TextInput(
+            placeholder="search prompts and responses  /", size="small", sizing_mode="stretch_width",
+            margin=(4, 4), css_classes=["rl-search"],
+        )  # fmt: skip
+        self._pill = pmui.Button(
+            label="", visible=False, size="small", variant="outlined", margin=(5, 8), css_classes=["rl-new"],
+            on_click=lambda _: self.load(),
+        )  # fmt: skip
+        self._picked = pn.widgets.TextInput(visible=False)
+        self._table = _table()
+        self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
+        self._card = pn.Column(
+            pn.Row(self._head, self._search, self._pill, self._picked, sizing_mode="stretch_width", height=42, margin=0),
+            self._table,
+            styles=theme.CARD, sizing_mode="stretch_both", margin=0, min_height=240, css_classes=["rl-card", "rl-samples"],
+        )  # fmt: skip
+        self._picked.param.watch(self._pick, "value")
+        self._search.param.watch(self._searched, "value")
+        selection, display = context.selection, context.display
+        context.param.watch(self._on_snapshot, "snapshot")
+        selection.param.watch(self._on_step, "step")
+        selection.param.watch(self._highlight, "uid")
+        context.param.watch(self._highlight, "first")
+        display.param.watch(lambda _: self.load(), ["kl_estimator", "max_samples", "pad_token", "system_end"])
+        self.load()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._card
+
+    # -- for the board ---------------------------------------------------------------------------
+
+    def move(self, by: int) -> None:
+        """To the sample ``by`` rows further down, as the grid is sorted and filtered now."""
+        order = list(self._table.current_view["uid"]) if len(self._table.value) else []
+        if order:
+            uid = self.context.selection.uid or self.context.first
+            at = order.index(uid) + by if uid in order else 0
+            at = min(max(at, 0), len(order) - 1)
+            self.context.choose_sample(order[at])
+            size = self._table.page_size or self._table.initial_page_size
+            self._table.page = at // size + 1
+
+    def load(self, *_: Any) -> None:
+        """Read the step's rows and texts anew."""
+        context = self.context
+        snapshot, step = context.snapshot, context.selection.step
+        self._shown = (snapshot.name, step)
+        self._pill.visible = False
+        self._rows = snapshot.sampled_rows(step, context.display.max_samples) if step is not None else np.empty(0, int)
+        self._texts = [{} for _ in self._rows]
+        if context.index is None or not len(self._rows):
+            self._show()
+        elif snapshot.place("length")[self._rows].sum() <= READ_NOW:
+            self._texts = _read_texts(context.index, snapshot, self._rows)
+            self._show()
+        else:
+            self._show()
+            self._read_later(context.index, snapshot)
+        context.first = str(self._table.value["uid"].iloc[0]) if len(self._table.value) else ""
+        self._highlight()
+
+    # -- reacting --------------------------------------------------------------------------------
+
+    def _on_snapshot(self, event: Any) -> None:
+        step = self.context.selection.step
+        if self._shown != (event.new.name, step):
+            self.load()
+            return
+        if step is None or event.new.steps.position(step) not in event.new.steps.changed_since(event.old.version):
+            return
+        count = len(event.new.sampled_rows(step, self.context.display.max_samples))
+        if self.context.selection.follow or count < len(self._rows):
+            self.load()
+        elif count > len(self._rows):
+            self._pill.param.update(label=f"↻ {count - len(self._rows):,} new", visible=True)
+
+    def _on_step(self, _: Any) -> None:
+        if self._shown != (self.context.snapshot.name, self.context.selection.step):
+            self.load()
+
+    def _pick(self, event: Any) -> None:
+        if event.new:
+            self.context.choose_sample(event.new.partition("\n")[0])
+
+    def _searched(self, event: Any) -> None:
+        self.context.selection.search = event.new
+        self._show()
+
+    def _highlight(self, *_: Any) -> None:
+        uid = self.context.selection.uid or self.context.first
+        uids = self._table.value["uid"] if len(self._table.value) else pd.Series(dtype=str)
+        found = np.flatnonzero(uids == uid)
+        self._table.selection = [int(found[0])] if len(found) else []
+
+    # -- showing ---------------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        frame = self._frame()
+        sought = self.context.selection.search.strip().lower()
+        total = len(frame)
+        if sought:
+            hits = [any(sought in text.lower() for text in texts.values()) for texts in self._texts]
+            frame = frame[np.array(hits, bool)].reset_index(drop=True)
+        self._dress(frame)
+        self._table.value = frame
+        self._write_head(len(frame), total, bool(sought))
+
+    def _dress(self, frame: pd.DataFrame) -> None:
+        """Titles, formats and filters, sent only when the columns differ."""
+        if list(frame.columns) == list(self._table.value.columns):
+            return
+        self._table.param.update(
+            titles={name: _title(name) for name in frame.columns},
+            formatters={name: _NUMBER if _is_number(frame[name]) else {"type": "plaintext"} for name in frame.columns},
+            text_align={name: "right" for name in frame.columns if _is_number(frame[name])},
+            header_filters={name: _filter(frame[name]) for name in frame.columns if name != "uid"},
+            widths={name: _width(name, frame[name]) for name in frame.columns},
+            hidden_columns=["uid"],
+        )
+
+    def _frame(self) -> pd.DataFrame:
+        """The rows with the columns that the run has, in reading order."""
+        snapshot, display = self.context.snapshot, self.context.display
+        columns = grid_columns(snapshot, display.kl_estimator)
+        frame = snapshot.frame(self._rows, columns)
+        texts = {
+            name: [self._shorten(name, found.get(name, "")) for found in self._texts]
+            for name in schema.TEXTS
+            if any(name in found for found in self._texts) or name in ("prompt", "response")
+        }
+        data = {"uid": frame["uid"]}
+        for name in ["prompt", "response", *columns, "ground_truth", "ref_response", "rank", "line"]:
+            if name in texts:
+                data[name] = texts[name]
+            elif name in frame:
+                data[name] = frame[name]
+        return pd.DataFrame(data)
+
+    def _shorten(self, name: str, text: str) -> str:
+        display = self.context.display
+        text = clean(text, display.pad_token, display.system_end if name == "prompt" else "")
+        return text if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}…"
+
+    def _write_head(self, shown: int, total: int, searched: bool) -> None:
+        step = self.context.selection.step
+        at = self.context.snapshot.steps.position(step) if step is not None else -1
+        all_of = int(self.context.snapshot.steps.samples[at]) if at >= 0 else 0
+        count = f"{shown:,} of {total:,} hit" if searched else f"{shown:,} of step {step}" if at >= 0 else "none"
+        drawn = f" · drawn from {all_of:,}" if all_of > total else ""
+        tip = "A reproducible draw by uid; statistics use all samples." if drawn else ""
+        self._head.object = (
+            f'<div class="head" title="{tip}"><b>Samples</b><span class="unit">{safe_text(count)}{drawn}</span></div>'
+        )
+
+    def _read_later(self, index: RunIndex, snapshot: Snapshot) -> None:
+        """Read a big step's texts on a thread; show them if the step is still the one shown."""
+        document, rows = pn.state.curdoc, self._rows
+        reading = _pool.submit(_read_texts, index, snapshot, rows)
+
+        def arrived() -> None:
+            if self._rows is rows:
+                self._texts = reading.result()
+                self._show()
+                self._highlight()
+
+        if document is None:
+            arrived()
+        else:
+            reading.add_done_callback(lambda _: document.add_next_tick_callback(arrived))
+
+
+def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
+    """The number and label columns of the grid, in reading order; only those the run has."""
+    usual = [
+        "reward", f"{kl}_mean", f"{kl}_sum", "log_ratio_mean", "log_ratio_sum", "response_tokens", "advantage",
+        "ref_reward", "reward_gap", "valid_reward", "ref_valid_reward", "valid_reward_gap", "group", "truncated",
+        "surprisal_mean", "token_entropy_mean", "value_mean", "token_reward_sum",
+    ]  # fmt: skip
+    derived = {f"{m.name}_{r}" for m in registry.of_level("token") for r in m.reductions}
+    custom = [n for n in (*snapshot.labels, *snapshot.numbers) if n not in usual and n not in derived | _HIDDEN]
+    found = {*snapshot.labels, *(name for name in snapshot.numbers if snapshot.has(name))}
+    return [name for name in dict.fromkeys([*usual, *custom]) if name in found]
+
+
+def _read_texts(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> list[dict[str, str]]:
+    return [_texts_of(index, snapshot, row) for row in rows.tolist()]
+
+
+def _texts_of(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
+    try:
+        return fetch_record(index, snapshot, row).texts
+    except RLPanelError as error:  # the file changed under us; its rows are replaced in a moment
+        return {"prompt": f"({error})"}
+
+
+def _table() -> pn.widgets.Tabulator:
+    return pn.widgets.Tabulator(
+        pd.DataFrame({"uid": pd.Series(dtype=str)}), pagination="remote", page_size=None, show_index=False,
+        selectable=1, disabled=True, sizing_mode="stretch_both", margin=0, layout="fit_data",
+        stylesheets=[_TABLE_CSS], css_classes=["rl-grid"], hidden_columns=["uid"],
+        configuration={"columnDefaults": {"headerSortTristate": True}, "placeholder": "no samples match"},
+    )  # fmt: skip
+
+
+#: The uid of the clicked row as the browser shows it; the tail makes a second click on it news.
+_PICK = """
+const uids = cb_obj.origin.source.data.uid
+if (uids && cb_obj.row < uids.length) { picked.value = uids[cb_obj.row] + "\\n" + Date.now() }
+"""
+_NUMBER = NumberFormatter(format="0.000", nan_format="–")
+_LABELS = {"kl_k3": "KL k3", "log_ratio": "log-ratio"}
+
+
+def _title(name: str) -> str:
+    """A column's title; Tabulator reads titles as HTML, so names from a log are escaped."""
+    column = registry.describe(name)
+    mark = {"mean": " ø", "sum": " Σ"}.get(name.rpartition("_")[2], "") if column.detail else ""
+    return safe_text(f"{column.label}{mark}")
+
+
+def _is_number(values: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(values)
+
+
+def _filter(values: pd.Series) -> dict[str, str]:
+    if _is_number(values):
+        return {"type": "number", "func": ">=", "placeholder": "≥"}
+    return {"type": "input", "func": "like", "placeholder": "contains"}
+
+
+def _width(name: str, values: pd.Series) -> int:
+    if name in ("prompt", "response"):
+        return 140
+    return 150 if name in schema.TEXTS else 84 if _is_number(values) else 90
+
+
+_TABLE_CSS = """
+:host { --mdc-typography-font-family: var(--rl-font); }
+.tabulator { font-family: var(--rl-font); font-size: 12px; background: transparent; border: 0;
+  font-variant-numeric: tabular-nums; }
+.tabulator .tabulator-header, .tabulator .tabulator-header .tabulator-col { background: var(--rl-surface);
+  color: var(--rl-muted); border-color: var(--rl-line); font-weight: 500; }
+.tabulator .tabulator-header .tabulator-col { border-right: 0; }
+.tabulator .tabulator-header .tabulator-col .tabulator-col-content { padding: 3px 6px; }
+.tabulator .tabulator-header input { background: var(--rl-raised); color: var(--rl-text);
+  border: 1px solid var(--rl-line); border-radius: 5px; padding: 1px 5px !important; font-size: 11px; height: 20px; }
+.tabulator .tabulator-header input::placeholder { color: var(--rl-muted); }
+.tabulator .tabulator-tableholder .tabulator-table { background: var(--rl-surface); color: var(--rl-text); }
+.tabulator .tabulator-row, .tabulator .tabulator-row.tabulator-row-even { background: var(--rl-surface);
+  color: var(--rl-text); border-bottom: 1px solid var(--rl-line); min-height: 25px; cursor: pointer; }
+.tabulator .tabulator-row:hover { background: var(--rl-raised) !important; }
+.tabulator .tabulator-row.tabulator-selected, .tabulator .tabulator-row.tabulator-selected:hover {
+  background: color-mix(in srgb, var(--rl-policy) 17%, var(--rl-surface)) !important; color: var(--rl-text); }
+.tabulator .tabulator-row .tabulator-cell { border-right: 0; padding: 3px 6px; height: 25px; }
+.tabulator .tabulator-footer { background: var(--rl-surface); color: var(--rl-muted); border-top: 1px solid var(--rl-line);
+  padding: 2px 6px; }
+.tabulator .tabulator-footer .tabulator-page { background: transparent; color: var(--rl-muted);
+  border: 1px solid var(--rl-line); border-radius: 5px; padding: 1px 7px; }
+.tabulator .tabulator-footer .tabulator-page.active { color: var(--rl-policy); border-color: var(--rl-policy); }
+"""

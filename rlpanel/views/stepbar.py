@@ -1,0 +1,97 @@
+"""When? The selected step: ◀ ▶, a slider over steps of any spacing, and follow-latest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+from panel.viewable import Viewer
+
+from rlpanel.views import theme
+from rlpanel.views.context import Context
+from rlpanel.views.theme import safe_text
+
+
+class StepBar(Viewer):
+    """One line that holds the run's time."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._quiet = False
+        self._label = pn.pane.HTML("", stylesheets=[theme.CSS], width=190, margin=(0, 4), css_classes=["rl-step"])
+        self._slider = pmui.IntSlider(
+            start=0, end=1, value=0, label="", show_value=False, tooltips=False, size="small",
+            sizing_mode="stretch_width", margin=(0, 12),
+        )  # fmt: skip
+        self._back = self._button("◀", -1, "Previous step (←)")
+        self._on = self._button("▶", 1, "Next step (→)")
+        self._follow = pmui.Switch(
+            label="Follow latest", value=True, margin=(0, 8), size="small", css_classes=["rl-follow"], width=130
+        )
+        self._bar = pn.Row(
+            self._back, self._on, self._label, self._slider, self._follow,
+            styles={**theme.CARD, "align-items": "center"}, height=40, sizing_mode="stretch_width", margin=0,
+            css_classes=["rl-card", "rl-stepbar"],
+        )  # fmt: skip
+        self._slider.param.watch(self._slid, "value_throttled")
+        self._slider.param.watch(self._preview, "value")
+        self._follow.param.watch(self._followed, "value")
+        context.param.watch(self._draw, "snapshot")
+        context.selection.param.watch(self._draw, ["step", "follow"])
+        self._draw()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._bar
+
+    def _button(self, text: str, by: int, tip: str) -> pmui.Button:
+        return pmui.Button(
+            label=text, variant="outlined", size="small", color="default", description=tip, width=38, height=28,
+            margin=(0, 2, 0, 6), sx={"minWidth": "34px", "padding": "1px 6px", "borderColor": "divider"},
+            on_click=lambda _: self.context.move_step(by), css_classes=[f"rl-step-{'back' if by < 0 else 'on'}"],
+        )  # fmt: skip
+
+    def _draw(self, *_: Any) -> None:
+        steps, selection = self.context.snapshot.steps, self.context.selection
+        at = steps.position(selection.step) if selection.step is not None else -1
+        self._quiet = True
+        try:
+            with pn.io.hold():
+                self._slider.param.update(
+                    end=max(1, len(steps.values) - 1), value=max(0, at), disabled=len(steps.values) < 2
+                )
+                self._follow.value = selection.follow
+        finally:
+            self._quiet = False
+        self._write(selection.step)
+
+    def _write(self, step: int | None) -> None:
+        steps = self.context.snapshot.steps
+        if step is None or not len(steps.values):
+            self._label.object = '<span class="note">no steps yet</span>'
+            return
+        at = steps.position(step)
+        count = f", {int(steps.samples[at]):,} samples" if at >= 0 else ""
+        self._label.object = (
+            f'<b style="font-size:14px">Step {safe_text(step)}</b> '
+            f'<span class="note">of {safe_text(int(steps.values[-1]))}{count}</span>'
+        )
+
+    def _step_at(self, position: int) -> int | None:
+        values = self.context.snapshot.steps.values
+        return int(values[min(position, len(values) - 1)]) if len(values) else None
+
+    def _preview(self, event: Any) -> None:
+        """While the slider is dragged only the label follows; the rest comes when it is let go."""
+        if not self._quiet:
+            self._write(self._step_at(event.new))
+
+    def _slid(self, event: Any) -> None:
+        step = self._step_at(event.new)
+        if not self._quiet and step != self.context.selection.step:
+            self.context.choose_step(step)
+
+    def _followed(self, event: Any) -> None:
+        if not self._quiet:
+            self.context.selection.follow = event.new

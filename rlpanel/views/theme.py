@@ -1,0 +1,156 @@
+"""Colours, type and the few pieces of chrome that all views share.
+
+A colour means one thing everywhere: policy orange, reference blue, KL yellow, length violet, entropy
+green; green and red judge. Views name a colour; this file says what it is in the dark and in the light.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import Any
+
+from bokeh.plotting import figure
+
+DARK = {
+    "bg": "#0e1116", "surface": "#151a21", "raised": "#1b212a", "line": "#262d38",
+    "text": "#e7ebf2", "muted": "#8d97a7", "faint": "#5b6574",
+    "policy": "#ff9d5c", "reference": "#6fb1ff", "kl": "#e6c34a", "length": "#b79cff",
+    "entropy": "#63d2a6", "good": "#58c98b", "bad": "#ff6b6b",
+}  # fmt: skip
+LIGHT = {
+    "bg": "#f6f7f9", "surface": "#ffffff", "raised": "#f0f2f5", "line": "#e0e4ea",
+    "text": "#1b2330", "muted": "#5d6878", "faint": "#97a1b0",
+    "policy": "#d9621a", "reference": "#2c74d6", "kl": "#9a7400", "length": "#7352d6",
+    "entropy": "#1d8a5f", "good": "#1f8f55", "bad": "#cc3340",
+}  # fmt: skip
+
+FONT = (
+    'Inter, "Noto Sans", "Noto Sans CJK SC", system-ui, -apple-system, "Segoe UI", "PingFang SC", '
+    '"Microsoft YaHei", sans-serif, "Noto Color Emoji"'
+)
+MONO = '"JetBrains Mono", ui-monospace, "SF Mono", Menlo, Consolas, "Noto Sans Mono CJK SC", monospace'
+
+
+def palette(dark: bool) -> dict[str, str]:
+    """Colour name to hex."""
+    return DARK if dark else LIGHT
+
+
+def _variables(colors: dict[str, str]) -> str:
+    return "".join(f"--rl-{name}:{value};" for name, value in colors.items())
+
+
+#: CSS variables for both themes; they are inherited into every component's shadow root.
+VARIABLES = (
+    f".mui-dark, .rl-dark {{{_variables(DARK)}}}\n.mui-light, .rl-light {{{_variables(LIGHT)}}}\n"
+    f":host {{--rl-font:{FONT};--rl-mono:{MONO};}}"
+)
+
+#: Text pieces: heads, captions, numbers. For panes that show escaped HTML.
+CSS = """
+:host { font-family: var(--rl-font); font-size: 13px; line-height: 1.45; color: var(--rl-text);
+  font-variant-numeric: tabular-nums; }
+.head { display: flex; align-items: baseline; gap: 6px; min-width: 0; white-space: nowrap; overflow: hidden; }
+.head b { font-weight: 600; }
+.head .unit { color: var(--rl-muted); font-size: 11px; overflow: hidden; text-overflow: ellipsis; }
+.head .number { margin-left: auto; font-weight: 650; font-size: 14px; }
+.delta { color: var(--rl-muted); font-size: 11px; }
+.note { color: var(--rl-muted); font-size: 12px; }
+.caption { color: var(--rl-muted); font-size: 11px; text-transform: uppercase; letter-spacing: .06em; }
+.good { color: var(--rl-good); } .bad { color: var(--rl-bad); }
+.policy { color: var(--rl-policy); } .reference { color: var(--rl-reference); }
+.kl { color: var(--rl-kl); } .length { color: var(--rl-length); } .entropy { color: var(--rl-entropy); }
+.muted { color: var(--rl-muted); }
+.mono { font-family: var(--rl-mono); font-size: 12px; }
+"""
+
+CARD = {
+    "background": "var(--rl-surface)",
+    "border": "1px solid var(--rl-line)",
+    "border-radius": "10px",
+    "overflow": "hidden",
+}
+
+
+def safe_text(text: object) -> str:
+    """Text from a log, a file name or a column name, as HTML that shows it and never runs it."""
+    return html.escape(str(text), quote=True)
+
+
+def number(value: float, *, sign: bool = False) -> str:
+    """A number to about three significant digits; NaN is a dash."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    size = abs(value)
+    if size and (size >= 10**6 or size < 10**-4):
+        text = f"{size:.2e}"
+    elif size >= 100 or float(value).is_integer():
+        text = f"{size:,.0f}"
+    else:
+        text = f"{size:.1f}" if size >= 10 else f"{size:.2f}" if size >= 1 else f"{size:.3g}"
+    return f"−{text}" if value < 0 else f"+{text}" if sign and value > 0 else text
+
+
+def delta(value: float, before: float) -> str:
+    """The change since the step before, as HTML: ▲ 0.14; empty where one is missing."""
+    change = value - before
+    if math.isnan(change):
+        return ""
+    arrow = "▲" if change > 0 else "▼" if change < 0 else "＝"
+    return f'<span class="delta" title="change since the step before">{arrow} {number(abs(change))}</span>'
+
+
+def quiet_figure(**options: Any) -> figure:
+    """A figure in the house's style."""
+    plot = figure(output_backend="canvas", **options)
+    quiet(plot)
+    return plot
+
+
+def quiet(plot: figure) -> None:
+    """Hairlines, three gridlines, no outline, and no toolbar until the pointer is over the plot."""
+    plot.update(background_fill_alpha=0, border_fill_alpha=0, outline_line_color=None, toolbar_location=None)
+    plot.xgrid.visible = False
+    plot.yaxis.ticker.desired_num_ticks = 3
+    plot.xaxis.ticker.desired_num_ticks = 4
+    for axis in (plot.xaxis, plot.yaxis):
+        axis.minor_tick_line_color = None
+        axis.major_tick_line_color = None
+        axis.major_label_text_font_size = "10px"
+        axis.major_label_text_font = "Inter, Noto Sans, system-ui, sans-serif"
+        axis.major_label_standoff = 3
+        axis.axis_line_color = None
+
+
+def restyle(plot: figure, dark: bool) -> None:
+    """Axes and gridlines in the theme's colours; glyph colours are the view's own."""
+    colors = palette(dark)
+    for axis in (plot.xaxis, plot.yaxis):
+        axis.update(major_label_text_color=colors["muted"], axis_label_text_color=colors["muted"])
+    plot.ygrid.grid_line_color = colors["line"]
+
+
+#: Material's own knobs, so that its widgets look like the rest.
+def theme_config() -> dict[str, Any]:
+    """Configuration for panel-material-ui: palette, radius and type for both themes."""
+    return {"light": _material(LIGHT), "dark": _material(DARK)}
+
+
+def _material(c: dict[str, str]) -> dict[str, Any]:
+    return {
+        "palette": {
+            "primary": {"main": c["policy"], "contrastText": "#14181e"},
+            "secondary": {"main": c["reference"]},
+            "success": {"main": c["good"]},
+            "error": {"main": c["bad"]},
+            "warning": {"main": c["kl"]},
+            "background": {"default": c["bg"], "paper": c["surface"]},
+            "text": {"primary": c["text"], "secondary": c["muted"], "disabled": c["faint"]},
+            "divider": c["line"],
+        },
+        "shape": {"borderRadius": 7},
+        "typography": {"fontFamily": FONT, "fontSize": 13, "button": {"textTransform": "none"}},
+    }

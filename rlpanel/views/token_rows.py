@@ -1,0 +1,232 @@
+"""Token metrics as rows to draw: which, in what order, on which scale, and what is odd about them.
+
+A row's colours run over its own robust range, so that one outlier does not flatten the rest and no row
+borrows another's scale. The values go to the browser as float32, see `printable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlpanel import schema
+from rlpanel.metrics import registry
+from rlpanel.metrics.compute import token_values
+
+#: Estimators of KL, of which one row is shown; ``log_ratio`` is k1 and has a row in any case.
+KL_ESTIMATORS = ("kl_k3", "kl_k2", "log_ratio", "kl_rllb")
+
+_FIRST = ("token_reward", "log_ratio")
+_THEN = (
+    "value", "token_advantage", "token_return", "logprob", "ref_logprob", "prob", "ref_prob",
+    "token_entropy", "surprisal",
+)  # fmt: skip
+
+#: A token is an outlier of a row beyond this percentile of |x|; its inner neighbours give the scale.
+TAIL = 1.0
+
+#: Digits after the point. What they cannot show is given no colour either.
+DIGITS = 4
+_LEAST = 10.0**-DIGITS
+_FLOAT32_DIGITS = 7
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric over the tokens of a sample.
+
+    Attributes
+    ----------
+    name, scale : str
+        As declared in the registry.
+    values : ndarray of float64, shape (n,)
+        ``n`` may differ from the number of tokens.
+    lo, hi : float
+        Range of the colours; symmetric around zero for a diverging row.
+    flip : bool
+        A sequential row whose plain end is ``hi``, the end nearer zero (log-probabilities).
+    least, most : float
+        Smallest and largest finite value, NaN if there is none.
+    center : float
+        What is unremarkable: zero for a diverging row, else the median. Where tokens share a pixel, the
+        one farthest from it is drawn.
+    outlier : float
+        |x| beyond which a token counts as an outlier.
+    digits : int
+        After the point, as many as float32 carries, at most 4.
+    short : str
+        Stands in the place of the range where the row has none.
+    note : str
+        What is odd about the row, in words; empty if nothing.
+    """
+
+    name: str
+    scale: str
+    values: np.ndarray
+    lo: float
+    hi: float
+    flip: bool
+    least: float
+    most: float
+    center: float
+    outlier: float
+    digits: int
+    short: str
+    note: str
+
+
+def build_rows(
+    arrays: Mapping[str, np.ndarray], tokens: int | None, kl_estimator: str = "kl_k3"
+) -> tuple[list[Row], list[str]]:
+    """The rows that these arrays allow, and notes on those that they do not.
+
+    Parameters
+    ----------
+    arrays : mapping of str to ndarray, each of shape (n,)
+        By field name; lengths may differ.
+    tokens : int or None
+        Number of tokens, None if no tokens were logged.
+    kl_estimator : str
+        The KL row to show, one of `KL_ESTIMATORS`.
+
+    Returns
+    -------
+    rows : list of Row
+    notes : list of str
+        Metrics left out because their inputs differ in length.
+    """
+    found = token_values(arrays)
+    order = _order(kl_estimator)
+    rows = [_row(name, found[name], tokens) for name in order if name in found and len(found[name])]
+    return rows, _left_out(arrays, found, order)
+
+
+def printable(values: np.ndarray, digits: int) -> np.ndarray:
+    """float32 that prints the same digits as the float64 it came from.
+
+    Six-digit logs are full of ties: -0.00365 is just below one in float64 and just above it in float32,
+    so four digits would read -0.0036 and -0.0037. Such values move by one unit in the last place.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+    digits : int
+        After the point.
+
+    Returns
+    -------
+    ndarray of float32, shape (n,)
+    """
+    limit = np.finfo(np.float32).max
+    inside = np.where(np.isfinite(values), np.clip(values, -limit, limit), values)
+    single = inside.astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        scaled = np.abs(inside) * 10.0**digits
+        near = np.abs(scaled - np.floor(scaled) - 0.5) <= scaled * 2.0**-22 + 1e-9
+    for i in np.flatnonzero(near & (scaled < 10.0**_FLOAT32_DIGITS)):
+        want = f"{values[i]:.{digits}f}"
+        around = (single[i], np.nextafter(single[i], -np.inf), np.nextafter(single[i], np.inf))
+        single[i] = next((x for x in map(np.float32, around) if _prints(float(x), want, digits)), single[i])
+    return single
+
+
+def _prints(value: float, want: str, digits: int) -> bool:
+    """Whether ``value`` reads ``want`` in Python and JavaScript, which round exact ties differently."""
+    return f"{value:.{digits}f}" == want and (abs(value) * 10.0**digits) % 1 != 0.5
+
+
+def _order(kl_estimator: str) -> list[str]:
+    """Names of the rows, from what is looked at first to metrics this file has not heard of."""
+    names = list(dict.fromkeys((*_FIRST, kl_estimator, *_THEN)))
+    hidden = {*names, *KL_ESTIMATORS}
+    return names + [m.name for m in registry.of_level("token") if m.name not in hidden]
+
+
+def _left_out(
+    arrays: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray], order: Sequence[str]
+) -> list[str]:
+    """One note for each set of inputs that differ in length."""
+    missing: dict[tuple[str, ...], list[str]] = {}
+    for name in order:
+        m = registry.get(name)
+        if name not in found and m.available(arrays):
+            missing.setdefault(m.needs, []).append(m.label)
+    return [
+        f"{', '.join(labels)} not shown: "
+        + " but ".join(f"{len(arrays[need])} {schema.BY_NAME[need].label} values" for need in needs)
+        for needs, labels in missing.items()
+    ]
+
+
+def _row(name: str, values: np.ndarray, tokens: int | None) -> Row:
+    m = registry.get(name)
+    values = np.asarray(values, dtype=np.float64)
+    finite = values[np.isfinite(values)]
+    least, most = (finite.min(), finite.max()) if len(finite) else (np.nan, np.nan)
+    lo, hi = _diverging(finite) if m.scale == "diverging" else _sequential(finite)
+    center = 0.0 if m.scale == "diverging" or not len(finite) else float(np.median(finite))
+    short, note = _oddities(values, finite, tokens)
+    return Row(
+        name=m.name, scale=m.scale, values=values, lo=lo, hi=hi, flip=m.scale == "sequential" and abs(lo) > abs(hi),
+        least=float(least), most=float(most), center=center,
+        outlier=_inner(np.abs(finite), 100.0 - TAIL, "lower", 0.0), digits=_digits(finite), short=short, note=note,
+    )  # fmt: skip
+
+
+def _inner(finite: np.ndarray, percent: float, method: str, empty: float) -> float:
+    """A percentile that is a value of the data, the inner neighbour of the exact place.
+
+    Below 100 tokens an interpolated percentile sits next to the extreme itself; the inner neighbour
+    sets that one token aside, so a short response with one outlier keeps its colours.
+    """
+    return float(np.percentile(finite, percent, method=method)) if len(finite) else empty
+
+
+def _diverging(finite: np.ndarray) -> tuple[float, float]:
+    """Symmetric around zero; the largest |x| where the rest is zero, as with a score at the end."""
+    low = _inner(finite, TAIL, "higher", 0.0)
+    high = _inner(finite, 100.0 - TAIL, "lower", 0.0)
+    bound = max(abs(low), abs(high))
+    if bound < _LEAST and len(finite):
+        bound = float(np.abs(finite).max())
+    bound = max(bound, _LEAST)
+    return -bound, bound
+
+
+def _sequential(finite: np.ndarray) -> tuple[float, float]:
+    low = _inner(finite, TAIL, "higher", 0.0)
+    high = _inner(finite, 100.0 - TAIL, "lower", 1.0)
+    if high - low < _LEAST and len(finite):
+        low, high = float(finite.min()), float(finite.max())
+    return low, max(high, low + _LEAST)
+
+
+def _digits(finite: np.ndarray) -> int:
+    """Digits after the point that float32 can carry at the row's magnitude."""
+    largest = float(np.abs(finite).max()) if len(finite) else 0.0
+    before = len(str(int(largest))) if largest < 10.0**_FLOAT32_DIGITS else _FLOAT32_DIGITS
+    return max(0, min(DIGITS, _FLOAT32_DIGITS - before))
+
+
+def _oddities(values: np.ndarray, finite: np.ndarray, tokens: int | None) -> tuple[str, str]:
+    """What stands in the range's place, and the whole note."""
+    short = note = ""
+    if not len(finite):
+        short, note = "no number", "no finite value"
+    elif not finite.any():
+        short, note = "all zero", "all zero: not informative"
+    elif len(finite) > 1 and (finite == finite[0]).all():
+        short, note = f"all {finite[0]:.4g}", f"the same for all tokens ({finite[0]:.6g})"
+    elif np.abs(finite).max() < _LEAST / 2:
+        short, note = "≈ 0", f"nowhere further than {np.abs(finite).max():.1g} from zero"
+    counts = {
+        "NaN": int(np.isnan(values).sum()),
+        "+inf": int(np.isposinf(values).sum()),
+        "-inf": int(np.isneginf(values).sum()),
+    }
+    notes = [note, *(f"{n} {what}" for what, n in counts.items() if n)]
+    if tokens is not None and len(values) != tokens:
+        notes.append(f"{len(values)} values for {tokens} tokens")
+    return short, "; ".join(filter(None, notes))

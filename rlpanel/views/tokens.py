@@ -1,0 +1,79 @@
+"""The token view: a response token by token, coloured by a metric, over a strip of all metrics.
+
+The drawing is a JSComponent in ``tokens*.js``; a sample goes to it in one message and everything after
+that (metric, token, theme, hover, search) happens in the browser.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import panel as pn
+import param
+
+from rlpanel.schema import Sample
+from rlpanel.views.token_payload import declarations, pack
+from rlpanel.views.token_rows import KL_ESTIMATORS
+
+_HERE = Path(__file__).parent
+# One module to the browser, one idea a file here; the last one exports ``render``.
+_PARTS = ("dom", "data", "color", "text", "lines", "strip", "tip", "bar", "find")
+
+
+class TokenComponent(pn.custom.JSComponent):
+    """Draws one packed sample; `TokenView` is what people use."""
+
+    data = param.Dict(default={}, doc="The sample as `token_payload.pack` gives it.")
+    metric = param.String(default="log_ratio", doc="The metric wished for.")
+    token = param.Integer(default=-1, doc="The pinned token, -1 for none.")
+    dark = param.Boolean(default=True, doc="Dark or light colours.")
+    metrics = param.Dict(default={}, doc="What each token metric declares, logged or not.")
+
+    _esm = "\n".join(
+        (_HERE / name).read_text("utf-8") for name in (*(f"tokens_{part}.js" for part in _PARTS), "tokens.js")
+    )
+    _stylesheets: ClassVar[list[str]] = [(_HERE / "tokens.css").read_text("utf-8")]
+
+
+class TokenView(pn.viewable.Viewer):
+    """A response, token by token: running text, a strip of all metrics, and each token's values.
+
+    The wish for a metric outlives samples that lack it: such a sample is coloured by the first metric it
+    has, and says so. ``token`` too stays when the sample changes; who changes the sample decides.
+    """
+
+    sample = param.ClassSelector(class_=Sample, allow_None=True, doc="The sample shown; None for none.")
+    metric = param.String(default="log_ratio", doc="Token metric that colours the text.")
+    token = param.Integer(default=-1, allow_None=False, doc="Index of the pinned token; -1 for none.")
+    dark = param.Boolean(default=True, doc="Dark or light colours.")
+    pad_token = param.String(default="", doc="Tokens equal to it are greyed; empty for none.")
+    kl_estimator = param.Selector(
+        default="kl_k3", objects=list(KL_ESTIMATORS), doc="Estimator shown in the KL row."
+    )
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(**params)
+        self._component = TokenComponent(
+            data=self._pack(),
+            metric=self.metric,
+            token=self.token,
+            dark=self.dark,
+            metrics=declarations(),
+            sizing_mode="stretch_width",
+        )
+        self._component.link(self, bidirectional=True, metric="metric", token="token")
+        self.param.watch(self._show, ["sample", "pad_token", "kl_estimator", "dark"])
+
+    def _pack(self) -> dict[str, Any]:
+        return pack(self.sample, pad_token=self.pad_token, kl_estimator=self.kl_estimator)
+
+    def _show(self, *events: param.parameterized.Event) -> None:
+        changed = {event.name for event in events}
+        values: dict[str, Any] = {"dark": self.dark}
+        if changed - {"dark"}:
+            values["data"] = self._pack()
+        self._component.param.update(**values)
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._component

@@ -1,0 +1,49 @@
+// Above the text: a chip a metric, and the legend of the colours.
+
+class MetricBar {
+  constructor(root, {choose}) {
+    this.chips = element("div", "rl-chips");
+    this.legend = element("div", "rl-legend");
+    this.low = element("span");
+    this.gradient = element("i");
+    this.high = element("span");
+    this.legend.append(this.low, this.gradient, this.high);
+    this.fallback = element("div", "rl-fallback quiet");
+    root.append(this.chips, this.legend, this.fallback);
+    this.choose = choose;
+  }
+
+  show(rows) {
+    const chips = rows.map((row) => {
+      const title = [row.help, row.note].filter(Boolean).join("\n");
+      const chip = button("rl-chip", row.label, title, () => this.choose(row.name));
+      chip.tabIndex = 0;
+      chip.dataset.metric = row.name;
+      chip.classList.toggle("dull", row.short !== "");
+      return chip;
+    });
+    this.chips.replaceChildren(...(chips.length ? [element("span", "quiet", "colour"), ...chips] : []));
+  }
+
+  /** Mark the row that colours the text; `missing` is the label of the wished one, if it is another. */
+  select(row, palette, missing) {
+    for (const chip of this.chips.querySelectorAll("button")) {
+      const chosen = chip.dataset.metric === row?.name;
+      chip.classList.toggle("chosen", chosen);
+      chip.setAttribute("aria-pressed", chosen);
+    }
+    this.fallback.textContent = missing ? `${missing} is not logged here; the colour is ${row.label}` : "";
+    this.legend.hidden = !row;
+    if (!row) return;
+    this.gradient.hidden = row.short !== "";
+    if (row.short) {
+      [this.low.textContent, this.high.textContent] = [row.short, ""];
+      return;
+    }
+    const {backgrounds} = palette.ramp(row);
+    const stops = backgrounds.filter((_, step) => step % 16 === 0);
+    this.gradient.style.background = `linear-gradient(to right, ${(row.flip ? stops.reverse() : stops).join(", ")})`;
+    [this.low.textContent, this.high.textContent] = formatRange(row.lo, row.hi, row.scale === "diverging");
+    this.legend.title = `1st to 99th percentile${row.unit ? `, ${row.unit}` : ""}`;
+  }
+}

@@ -1,0 +1,87 @@
+// The sample as the server packed it (see token_payload.py), and what a row says of a token.
+
+const KIND = {PLAIN: 0, EMPTY: 1, FRAGMENT: 2, CONTROL: 3, SPECIAL: 4, PAD: 5, INDEX: 6};
+const SEPARATOR = 0xff; // a byte that UTF-8 never uses
+
+/** Split bytes at the separator and decode each part. */
+function splitTexts(bytes) {
+  const decoder = new TextDecoder();
+  const texts = [];
+  let start = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    if (bytes[at] === SEPARATOR) {
+      texts.push(decoder.decode(bytes.subarray(start, at)));
+      start = at + 1;
+    }
+  }
+  return texts;
+}
+
+/** A row's values: a part of the shared floats, another row's turned round, or one number for all. */
+function rowValues(row, floats) {
+  if (row.at < 0) return new Float32Array(row.size).fill(row.constant);
+  const part = floats.subarray(row.at, row.at + row.size);
+  return row.sign < 0 ? part.map((x) => -x) : part;
+}
+
+/** The payload with its bytes read; `cells` counts the positions, tokens or not. */
+function readSample(payload, metrics) {
+  const floats = new Float32Array(payload.values ?? new ArrayBuffer(0));
+  const kinds = new Uint8Array(payload.kinds ?? new ArrayBuffer(0));
+  return {
+    state: payload.state,
+    plain: payload.plain ?? "",
+    tokens: payload.tokens ?? 0,
+    cells: payload.cells ?? 0,
+    texts: splitTexts(new Uint8Array(payload.texts ?? new ArrayBuffer(0))),
+    raws: payload.raws ? splitTexts(new Uint8Array(payload.raws)) : null,
+    ids: payload.ids ? new Int32Array(payload.ids) : null,
+    kinds,
+    rows: (payload.rows ?? []).map((row) => ({...metrics[row.name], ...row, values: rowValues(row, floats)})),
+    notes: payload.notes ?? [],
+  };
+}
+
+/** The text of a cell; where no tokens were logged, its id or its place. */
+function cellText(sample, i) {
+  if (i < sample.texts.length) return sample.texts[i];
+  return sample.ids && i < sample.ids.length ? String(sample.ids[i]) : `#${i}`;
+}
+
+function cellKind(sample, i) {
+  return i < sample.texts.length ? sample.kinds[i] : KIND.INDEX;
+}
+
+/** A value as text: the row's digits, a sign where the row runs both ways, no sign for zero. */
+function formatValue(row, x) {
+  if (x === undefined) return "—";
+  if (Number.isNaN(x)) return "NaN";
+  if (!Number.isFinite(x)) return x > 0 ? "+inf" : "-inf";
+  const text = Math.abs(x) >= 1e7 ? x.toExponential(4) : x.toFixed(row.digits);
+  if (!/[1-9]/.test(text)) return text.replace("-", "");
+  return row.scale === "diverging" && x > 0 ? `+${text}` : text;
+}
+
+/** A number on an axis: two digits, fewer where it is large. */
+function formatShort(x, signed = false) {
+  if (!Number.isFinite(x)) return "";
+  const size = Math.abs(x);
+  const text = size >= 1e5 ? x.toExponential(1) : x.toFixed(size >= 1000 ? 0 : size >= 100 ? 1 : 2);
+  if (!/[1-9]/.test(text)) return text.replace("-", "");
+  return signed && x > 0 ? `+${text}` : text;
+}
+
+/** Both ends of a range; in powers of ten where two digits would show nothing. */
+function formatRange(low, high, signed = false) {
+  const tiny = Math.max(Math.abs(low), Math.abs(high)) < 0.01;
+  return [low, high].map((x) => (tiny && x !== 0 ? x.toExponential(0) : formatShort(x, signed)));
+}
+
+/** The row of this name; for a KL estimator that is not shown, the KL row that is; else the first with news. */
+function chooseRow(rows, wish) {
+  return rows.find((row) => row.name === wish)
+    ?? (wish.startsWith("kl_") ? rows.find((row) => row.name.startsWith("kl_")) : undefined)
+    ?? rows.find((row) => row.short === "")
+    ?? rows[0]
+    ?? null;
+}
