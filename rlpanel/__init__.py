@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlpanel.app.board import board
+    from rlpanel.app.notebook import board
     from rlpanel.errors import (
         LineError,
         RLPanelError,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "board": "rlpanel.app.board",
+    "board": "rlpanel.app.notebook",
     "discover": "rlpanel.sources.directory",
     "open_run": "rlpanel.store.run",
     "Run": "rlpanel.store.run",

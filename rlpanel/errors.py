@@ -1,11 +1,11 @@
 """The exception tree of rlpanel. Every message says where and what to do.
 
-    RLPanelError
-    ├── RunNotFound       (FileNotFoundError)  no such folder, or no rollouts in it
-    ├── SampleNotFound    (KeyError)           a uid that this run does not hold
-    ├── SourceChanged     (RuntimeError)       the bytes behind a sample are no longer the same
-    ├── LineError         (ValueError)         one line of a log that is no sample
-    └── SettingError      (ValueError)         a setting outside its bounds
+RLPanelError
+├── RunNotFound       (FileNotFoundError)  no such folder, or no rollouts in it
+├── SampleNotFound    (KeyError)           a uid that this run does not hold
+├── SourceChanged     (RuntimeError)       the bytes behind a sample are no longer the same
+├── LineError         (ValueError)         one line of a log that is no sample
+└── SettingError      (ValueError)         a setting outside its bounds
 """
 
 from __future__ import annotations

@@ -21,35 +21,45 @@ class Display(param.Parameterized):
         default="std", objects=BANDS, label="Band", doc="What the band around a mean shows."
     )
     variance_scale = param.Number(
-        default=1.0, bounds=(0.1, 1.0), step=0.1, label="Variance scaling",
+        default=1.0,
+        bounds=(0.1, 1.0),
+        step=0.1,
+        label="Variance scaling",
         doc="Factor on the half-width of a ±1σ band, for runs whose spread hides the mean.",
-    )  # fmt: skip
+    )
     zero_shift = param.Boolean(
-        default=False, label="Zero shift",
+        default=False,
+        label="Zero shift",
         doc="Shift each curve so that its first step stands at 0, to compare how far curves moved.",
-    )  # fmt: skip
+    )
     kl_estimator = param.Selector(
-        default="kl_k3", objects=KL_ESTIMATORS, label="KL estimator",
+        default="kl_k3",
+        objects=KL_ESTIMATORS,
+        label="KL estimator",
         doc="Which estimate of KL(policy || reference) the curves, grid and tokens show. rllb is the "
         "number that RLLoggingBoard calls KL; it estimates something else.",
-    )  # fmt: skip
+    )
     per_sequence = param.Boolean(
-        default=False, label="KL per sequence",
+        default=False,
+        label="KL per sequence",
         doc="Sum over the response's tokens instead of the mean per token.",
-    )  # fmt: skip
+    )
     pad_token = param.String(
         default="<|pad|>", label="Pad token", doc="Dropped from shown texts; empty keeps all."
     )
     system_end = param.String(
-        default="", label="System prompt ends",
+        default="",
+        label="System prompt ends",
         doc="Marker after which the prompt begins, for example <|im_end|>; what stands before its "
         "first occurrence is folded away.",
-    )  # fmt: skip
+    )
     max_samples = param.Integer(
-        default=2048, bounds=(8, 20_000), label="Max samples a step",
+        default=2048,
+        bounds=(8, 20_000),
+        label="Max samples a step",
         doc="How many samples of a step the grid and the distributions show, drawn reproducibly by "
         "uid. Statistics always use all.",
-    )  # fmt: skip
+    )
 
 
 class Reading(param.Parameterized):
@@ -62,21 +72,25 @@ class Reading(param.Parameterized):
         default=0.25, bounds=(0.02, 60.0), doc="Seconds between two looks when polling."
     )
     rescan_interval = param.Number(
-        default=2.0, bounds=(0.1, 600.0),
+        default=2.0,
+        bounds=(0.1, 600.0),
         doc="Seconds between two looks at the folder even where file events arrive.",
-    )  # fmt: skip
+    )
     debounce = param.Number(
-        default=0.04, bounds=(0.0, 2.0),
+        default=0.04,
+        bounds=(0.0, 2.0),
         doc="Seconds to gather file events before the files are read.",
-    )  # fmt: skip
+    )
     turn_bytes = param.Integer(
-        default=4 << 20, bounds=(1 << 10, 1 << 30),
+        default=4 << 20,
+        bounds=(1 << 10, 1 << 30),
         doc="Bytes taken from one file in one turn, so that a backlog never starves a live line.",
-    )  # fmt: skip
+    )
     line_bytes = param.Integer(
-        default=256 << 20, bounds=(1 << 10, 1 << 32),
+        default=256 << 20,
+        bounds=(1 << 10, 1 << 32),
         doc="Longest line that is parsed; a longer one is counted as bad.",
-    )  # fmt: skip
+    )
 
     @classmethod
     def from_environment(cls, **values: Any) -> Reading:

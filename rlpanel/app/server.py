@@ -10,8 +10,8 @@ from typing import Any
 
 import panel as pn
 
-from rlpanel.app.board import prepare, session_page
 from rlpanel.app.hub import hub
+from rlpanel.app.page import session_page
 
 
 def serve(root: Path | None, *, host: str = "127.0.0.1", port: int = 5006, show: bool = False) -> None:
@@ -26,7 +26,6 @@ def serve(root: Path | None, *, host: str = "127.0.0.1", port: int = 5006, show:
     show : bool
         Open a browser.
     """
-    prepare()
     server = start(root, host=host, port=port, show=show)
     done = threading.Event()
 
@@ -49,6 +48,13 @@ def start(root: Path | None, *, host: str, port: int, show: bool = False) -> Any
     where = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
     origins = [f"{name}:{port}" for name in {host, "localhost", "127.0.0.1"}]
     return pn.serve(
-        {"/": lambda: session_page(where)}, title="rlpanel", address=host, port=port, show=show, start=False,
-        websocket_origin=origins, threaded=False, verbose=True,
-    )  # fmt: skip
+        {"/": lambda: session_page(where)},
+        title="rlpanel",
+        address=host,
+        port=port,
+        show=show,
+        start=False,
+        websocket_origin=origins,
+        threaded=False,
+        verbose=True,
+    )

@@ -1,1 +1,6 @@
-"""Arrays in, arrays out: no files, no panel."""
+"""Arrays in, arrays out: no files, no panel.
+
+Importing a subject declares its metrics; the order here is the order of menus.
+"""
+
+from rlpanel.metrics import reward, divergence, value  # noqa: F401, I001

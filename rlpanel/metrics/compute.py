@@ -41,40 +41,67 @@ def token_values(arrays: Arrays) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class _Laid:
-    """Arrays of the samples ``rows``, end to end; sample ``rows[i]`` starts at ``starts[i]``."""
+    """One field's arrays of a batch, end to end; ``counts`` by sample, -1 where it was not logged."""
+
+    counts: np.ndarray
+    flat: np.ndarray
+
+    def only(self, rows: np.ndarray) -> np.ndarray:
+        """The values of the samples in the mask ``rows``."""
+        present = self.counts > 0
+        if np.array_equal(present, rows):
+            return self.flat
+        return self.flat[np.repeat(rows[present], self.counts[present])]
+
+
+def _lay(samples: Sequence[Arrays]) -> dict[str, _Laid]:
+    """Every logged field of a batch."""
+    laid = {}
+    for name in dict.fromkeys(name for arrays in samples for name in arrays):
+        found = [arrays.get(name) for arrays in samples]
+        counts = np.fromiter((-1 if a is None else len(a) for a in found), np.int64, len(found))
+        laid[name] = _Laid(counts, np.concatenate([a for a in found if a is not None]))
+    return laid
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Equally long inputs of the samples ``rows``; sample ``rows[i]`` has ``counts[i]`` tokens."""
 
     rows: np.ndarray
-    starts: np.ndarray
     counts: np.ndarray
-    flat: dict[str, np.ndarray]
+    inputs: list[np.ndarray]
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Where each sample's tokens begin."""
+        return np.cumsum(self.counts) - self.counts
 
 
-def _lay(samples: Sequence[Arrays], needs: tuple[str, ...]) -> _Laid | None:
-    """Lay ``needs`` end to end over the samples that have them all, equally long and not empty."""
-    rows, counts, parts = [], [], {need: [] for need in needs}
-    for row, arrays in enumerate(samples):
-        inputs = [arrays.get(need) for need in needs]
-        if any(a is None for a in inputs):
-            continue
-        size = len(inputs[0])
-        if size == 0 or any(len(a) != size for a in inputs):
-            continue
-        mask = arrays.get("loss_mask")
-        if mask is not None and len(mask) == size:
-            inputs = [a[mask != 0] for a in inputs]
-            size = len(inputs[0])
-            if size == 0:
-                continue
-        rows.append(row)
-        counts.append(size)
-        for need, array in zip(needs, inputs, strict=True):
-            parts[need].append(array)
-    if not rows:
-        return None
-    sizes = np.array(counts)
-    starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    flat = {need: np.concatenate(arrays) for need, arrays in parts.items()}
-    return _Laid(np.array(rows), starts, sizes, flat)
+def _batch(laid: Mapping[str, _Laid], needs: tuple[str, ...]) -> _Batch | None:
+    """The samples that have all of ``needs``, equally long and not empty."""
+    counts = laid[needs[0]].counts
+    usable = counts > 0
+    for need in needs[1:]:
+        usable &= laid[need].counts == counts
+    inputs = [laid[need].only(usable) for need in needs]
+    rows, counts = np.flatnonzero(usable), counts[usable]
+    if "loss_mask" in laid:
+        keep = _kept(laid["loss_mask"], usable, rows, counts)
+        inputs = [values[keep] for values in inputs]
+        counts = np.bincount(np.repeat(np.arange(len(rows)), counts)[keep], minlength=len(rows))
+        rows, counts = rows[counts > 0], counts[counts > 0]
+    return _Batch(rows, counts, inputs) if len(rows) else None
+
+
+def _kept(mask: _Laid, usable: np.ndarray, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Which tokens take part; all of a sample's, where its mask is absent or of another length."""
+    keep = np.ones(int(counts.sum()), bool)
+    masked = mask.counts[rows] == counts
+    which = usable.copy()
+    which[rows[~masked]] = False
+    keep[np.repeat(masked, counts)] = mask.only(which) != 0
+    return keep
 
 
 def reduce_tokens(samples: Sequence[Arrays]) -> dict[str, np.ndarray]:
@@ -93,23 +120,23 @@ def reduce_tokens(samples: Sequence[Arrays]) -> dict[str, np.ndarray]:
         ``<metric>_<reduction>``; NaN where a sample lacks an input, has inputs of unequal length, has
         no tokens, or holds a NaN. A metric that no sample allows is absent.
     """
-    laid: dict[tuple[str, ...], _Laid | None] = {}
+    laid = _lay(samples)
+    batches: dict[tuple[str, ...], _Batch | None] = {}
     columns = {}
     for m in registry.of_level("token"):
-        if not m.reductions:
+        if not m.reductions or not m.available(laid):
             continue
-        if m.needs not in laid:
-            laid[m.needs] = _lay(samples, m.needs)
-        batch = laid[m.needs]
+        if m.needs not in batches:
+            batches[m.needs] = _batch(laid, m.needs)
+        batch = batches[m.needs]
         if batch is None:
             continue
         with np.errstate(all="ignore"):
-            tokens = m.function(*(batch.flat[need] for need in m.needs))
-            sums = np.add.reduceat(tokens, batch.starts)
-            for reduction in m.reductions:
-                column = np.full(len(samples), np.nan)
-                column[batch.rows] = sums / batch.counts if reduction == "mean" else sums
-                columns[f"{m.name}_{reduction}"] = column
+            sums = np.add.reduceat(m.function(*batch.inputs), batch.starts)
+        for reduction in m.reductions:
+            column = np.full(len(samples), np.nan)
+            column[batch.rows] = sums / batch.counts if reduction == "mean" else sums
+            columns[f"{m.name}_{reduction}"] = column
     return columns
 
 

@@ -24,7 +24,7 @@ CLAMP = 20.0
 @metric(
     "log-ratio", level="token", unit="nats", source=_SCHULMAN,
     reductions=("mean", "sum"), scale="diverging", color="kl",
-)  # fmt: skip
+)
 def log_ratio(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     """Log of the policy's probability over the reference's; as an estimate of KL this is k1.
 
@@ -41,9 +41,7 @@ def log_ratio(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     return logprobs - ref_logprobs
 
 
-@metric(
-    "KL k3", level="token", unit="nats", source=_SCHULMAN, reductions=("mean", "sum"), color="kl"
-)
+@metric("KL k3", level="token", unit="nats", source=_SCHULMAN, reductions=("mean", "sum"), color="kl")
 def kl_k3(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     """Non-negative, low-variance estimate of KL(policy || reference) at each sampled token.
 
@@ -63,9 +61,7 @@ def kl_k3(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     return np.expm1(negative) - negative
 
 
-@metric(
-    "KL k2", level="token", unit="nats", source=_SCHULMAN, reductions=("mean", "sum"), color="kl"
-)
+@metric("KL k2", level="token", unit="nats", source=_SCHULMAN, reductions=("mean", "sum"), color="kl")
 def kl_k2(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     """Half the squared log-ratio: a biased, low-variance estimate of KL(policy || reference).
 
@@ -85,7 +81,7 @@ def kl_k2(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
 @metric(
     "KL rllb", level="token", unit="nats", source="RLLoggingBoard (estimates chi-square minus KL)",
     reductions=("mean", "sum"), color="kl",
-)  # fmt: skip
+)
 def kl_rllb(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     """What RLLoggingBoard calls KL: k3 with its sign turned; kept to compare with old screenshots.
 
@@ -107,7 +103,7 @@ def kl_rllb(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
 @metric(
     "surprisal", level="token", unit="nats", source="TRL objective/entropy is its sum",
     reductions=("mean", "sum"), color="entropy",
-)  # fmt: skip
+)
 def surprisal(logprobs: np.ndarray) -> np.ndarray:
     """−logprob of the sampled token: an estimate of the policy's entropy from one draw.
 

@@ -105,20 +105,12 @@ def metric(
 
 def of_level(level: Level) -> list[Metric]:
     """The metrics of a level, in the order they were declared."""
-    _load()
     return [m for m in METRICS.values() if m.level == level]
 
 
 def get(name: str) -> Metric:
     """The metric of this name (KeyError if none)."""
-    _load()
     return METRICS[name]
-
-
-@cache
-def _load() -> None:
-    """Import the subjects; importing declares. The order here is the order of menus."""
-    from rlpanel.metrics import reward, divergence, value  # noqa: F401, I001
 
 
 @dataclass(frozen=True)
@@ -159,9 +151,22 @@ ALIASES = {"kl_k1_mean": "log_ratio_mean", "kl_k1_sum": "log_ratio_sum"}
 
 
 @cache
+def token_means() -> frozenset[str]:
+    """Sample columns that are a mean over tokens (``kl_k3_mean``); their step mean keeps the name."""
+    return frozenset(f"{m.name}_mean" for m in of_level("token") if "mean" in m.reductions)
+
+
+@cache
+def computed_columns() -> frozenset[str]:
+    """Names that a logged column may not take, because rlpanel computes columns of these names."""
+    tokens = of_level("token")
+    reduced = {f"{m.name}_{reduction}" for m in tokens for reduction in m.reductions}
+    return frozenset({m.name for m in tokens} | reduced | {m.name for m in of_level("sample")} | set(ALIASES))
+
+
+@cache
 def describe(name: str) -> Column:
     """What the sample column ``name`` is; an unknown one is a custom column under its own name."""
-    _load()
     if name in ALIASES:
         source = describe(ALIASES[name])
         return Column(name, "KL k1", "nats", source.detail, source.help, "kl", source.source)

@@ -40,7 +40,7 @@ def valid_reward_gap(valid_reward: np.ndarray, ref_valid_reward: np.ndarray) -> 
 @metric(
     "token reward", level="token", unit="reward", reductions=("sum",), scale="diverging",
     color="policy",
-)  # fmt: skip
+)
 def token_reward(token_rewards: np.ndarray) -> np.ndarray:
     """The reward training used at each token; its sum is the score with the KL penalty taken off.
 

@@ -7,9 +7,7 @@ import numpy as np
 from rlpanel.metrics.registry import metric
 
 
-@metric(
-    "value", level="token", unit="reward", reductions=("mean",), scale="diverging", color="length"
-)
+@metric("value", level="token", unit="reward", reductions=("mean",), scale="diverging", color="length")
 def value(values: np.ndarray) -> np.ndarray:
     """The critic's value at each token.
 
@@ -24,9 +22,7 @@ def value(values: np.ndarray) -> np.ndarray:
     return values
 
 
-@metric(
-    "token advantage", level="token", reductions=("mean",), scale="diverging", color="reference"
-)
+@metric("token advantage", level="token", reductions=("mean",), scale="diverging", color="reference")
 def token_advantage(advantages: np.ndarray) -> np.ndarray:
     """The weight the loss gave each token, as logged.
 
@@ -41,9 +37,7 @@ def token_advantage(advantages: np.ndarray) -> np.ndarray:
     return advantages
 
 
-@metric(
-    "return", level="token", unit="reward", reductions=("mean",), scale="diverging", color="good"
-)
+@metric("return", level="token", unit="reward", reductions=("mean",), scale="diverging", color="good")
 def token_return(returns: np.ndarray) -> np.ndarray:
     """The return the critic was trained towards, as logged.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -38,8 +39,7 @@ class Record:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Locator:
+class Locator(NamedTuple):
     """Where a sample's bytes stand: line ``line`` (from 1), ``length`` bytes from ``offset``.
 
     ``part`` counts the samples of one line; ``hash`` is the line's xxh3, checked when it is read again.
@@ -69,12 +69,15 @@ class Chunk:
     ----------
     generation : int
         Counts how often the file was replaced; rows of earlier generations are dead.
+    locators, records : list
+        A sample each, in the order of the lines.
     more : bool
         Whether whole lines may be waiting behind the budget.
     """
 
     generation: int = 0
-    records: list[tuple[Locator, Record]] = field(default_factory=list)
+    locators: list[Locator] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
     bad: list[BadLine] = field(default_factory=list)
     good_lines: int = 0
     blank_lines: int = 0
@@ -96,7 +99,7 @@ class Adapter(Protocol):
         Parameters
         ----------
         document : mapping
-            The parsed line; arrays may be lazy (see `rlpanel.sources.parse`).
+            The parsed line; arrays may be lazy (see `rlpanel.sources.parse`) and must not be kept.
         path : str
             The file's path below the run, for what only its name tells.
         full : bool
@@ -127,9 +130,10 @@ class RolloutFile(Protocol):
         """
 
 
-_RANK = re.compile(r"rank[_-]?(\d+)")
+_RANK = re.compile(r"rank[_-]?(\d{1,9})(?!\d)")
 
 
+@lru_cache(maxsize=1024)
 def rank_of(path: str) -> int:
     """The rank that a file's name tells (``rollout_data_rank_3.jsonl`` → 3), or -1."""
     found = _RANK.search(path.rsplit("/", 1)[-1])

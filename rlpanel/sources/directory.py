@@ -16,11 +16,14 @@ from rlpanel.sources.adapters import ADAPTERS
 from rlpanel.sources.base import Adapter
 from rlpanel.sources.parse import parse
 
-#: How far into a file to look for a line that tells its dialect.
+#: How far into a file to look for a line that tells its dialect; the first line may be longer.
 SNIFF_BYTES = 1 << 20
 SNIFF_LINES = 20
+#: Longest first line that is looked at.
+SNIFF_LINE_BYTES = 64 << 20
 #: Files of these names are rollouts even where no line of theirs can be read.
-_NAMED = ("rollout_data_rank", "data_rank", "rollout_data")
+_NAMED = ("rollout_data", "data_rank")
+_SUFFIX = ".jsonl"
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 
 
@@ -61,26 +64,44 @@ class Found:
     adapter: Adapter
 
 
+@dataclass(frozen=True)
+class _Verdict:
+    """What a file turned out to be when its stat was ``status``; not ``final`` while that may change."""
+
+    adapter: Adapter | None
+    final: bool
+    status: os.stat_result
+
+    def holds(self, now: os.stat_result) -> bool:
+        """Whether there is no need to look again. A file that shrank may be another one now."""
+        if self.final:
+            return now.st_size >= self.status.st_size
+        return _stamp(now) == _stamp(self.status)
+
+
 class Directory:
     """Finds rollout files below a root and remembers what each file turned out to be."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root).resolve()
-        self._known: dict[tuple[str, int, int], Adapter | None] = {}
+        self._verdicts: dict[tuple[str, int, int], _Verdict] = {}
 
     def runs(self) -> list[RunInfo]:
-        """Every run below the root, newest first."""
+        """Every run below the root, newest first; what cannot be read is left out."""
         found = (self._info(folder, entries) for folder, entries in self._walk(str(self.root)))
         return sorted((info for info in found if info), key=lambda info: (-info.modified, info.name))
 
     def files(self, folder: str | os.PathLike[str]) -> list[Found]:
-        """The rollout files of one run, by name."""
-        try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except OSError:
-            return []
+        """The rollout files of one run, by name.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be listed.
+        """
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         return [
-            Found(entry.path, entry.name, adapter)
+            Found(entry.path, shown_name(entry.name), adapter)
             for entry in entries
             if (adapter := self._adapter(entry)) is not None
         ]
@@ -109,52 +130,75 @@ class Directory:
             return
         yield folder, entries
         for entry in sorted(entries, key=lambda e: e.name):
-            if entry.name.startswith(".") or entry.name in _SKIPPED_FOLDERS:
-                continue
-            if _is_folder(entry):
+            if _is_open_folder(entry):
                 yield from self._walk(entry.path)
 
     def _info(self, folder: str, entries: list[os.DirEntry[str]]) -> RunInfo | None:
-        status = [entry.stat() for entry in entries if self._adapter(entry) is not None]
-        if not status:
+        status = [_stat(entry) for entry in entries if self._adapter(entry) is not None]
+        living = [s for s in status if s is not None]
+        if not living:
             return None
         path = Path(folder)
         return RunInfo(
             name=path.relative_to(self.root).as_posix(),
             path=path,
-            files=len(status),
-            bytes=sum(s.st_size for s in status),
-            modified=max(s.st_mtime for s in status),
+            files=len(living),
+            bytes=sum(s.st_size for s in living),
+            modified=max(s.st_mtime for s in living),
         )
 
     def _adapter(self, entry: os.DirEntry[str]) -> Adapter | None:
         """The dialect of a file, or None while it is no rollout file (or not yet one)."""
-        if not entry.name.endswith(".jsonl") or entry.name.startswith("."):
+        if not is_rollout_name(entry.name) or not self._is_inside(entry):
             return None
-        try:
-            if not entry.is_file() or not self._below(entry):
-                return None
-            status = entry.stat()
-        except OSError:
+        status = _stat(entry)
+        if status is None:
             return None
         key = (entry.path, status.st_dev, status.st_ino)
-        if key not in self._known:
-            adapter, final = sniff(entry.path, entry.name)
-            if not final:
-                return adapter
-            self._known[key] = adapter
-        return self._known[key]
+        known = self._verdicts.get(key)
+        if known is None or not known.holds(status):
+            known = self._verdicts[key] = _Verdict(*sniff(entry.path, entry.name), status)
+        return known.adapter
 
-    def _below(self, entry: os.DirEntry[str]) -> bool:
-        """A linked file counts only where its target lies below the root too."""
-        return not entry.is_symlink() or Path(entry.path).resolve().is_relative_to(self.root)
+    def _is_inside(self, entry: os.DirEntry[str]) -> bool:
+        """A file; a linked one counts only where its target lies below the root too."""
+        try:
+            if not entry.is_file():
+                return False
+            return not entry.is_symlink() or Path(entry.path).resolve().is_relative_to(self.root)
+        except OSError:
+            return False
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def _is_open_folder(entry: os.DirEntry[str]) -> bool:
+    """A folder to look into. One whose name is no text could not be named in a URL."""
+    if entry.name.startswith(".") or entry.name in _SKIPPED_FOLDERS:
+        return False
     try:
-        return entry.is_dir(follow_symlinks=False)
+        return entry.is_dir(follow_symlinks=False) and shown_name(entry.name) == entry.name
     except OSError:
         return False
+
+
+def _stat(entry: os.DirEntry[str]) -> os.stat_result | None:
+    try:
+        return entry.stat()
+    except OSError:
+        return None
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def is_rollout_name(name: str) -> bool:
+    """Whether a file of this name may hold rollouts."""
+    return name.endswith(_SUFFIX) and not name.startswith(".")
+
+
+def shown_name(name: str) -> str:
+    r"""A file's name as text; bytes that are no UTF-8 become ``\xff`` and the like."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def sniff(path: str, name: str) -> tuple[Adapter | None, bool]:
@@ -169,17 +213,27 @@ def sniff(path: str, name: str) -> tuple[Adapter | None, bool]:
     """
     named = ADAPTERS[0] if name.startswith(_NAMED) else None
     try:
-        with open(path, "rb") as file:
-            head = file.read(SNIFF_BYTES)
+        lines, final = _first_lines(path)
     except OSError:
         return named, False
-    lines = [line for line in head.split(b"\n")[:-1] if line.strip()][:SNIFF_LINES]
     for line in lines:
         for adapter in ADAPTERS:
             if _accepts(adapter, name, line):
                 return adapter, True
-    full = len(head) == SNIFF_BYTES or len(lines) == SNIFF_LINES
-    return named, full
+    return named, final
+
+
+def _first_lines(path: str) -> tuple[list[bytes], bool]:
+    """Whole lines that are not blank, and whether enough was seen to judge the file by."""
+    lines: list[bytes] = []
+    with open(path, "rb") as file:
+        while file.tell() < SNIFF_BYTES and len(lines) < SNIFF_LINES:
+            line = file.readline(SNIFF_LINE_BYTES)
+            if not line.endswith(b"\n"):
+                return lines, len(line) == SNIFF_LINE_BYTES
+            if not line.isspace():
+                lines.append(line)
+    return lines, True
 
 
 def _accepts(adapter: Adapter, name: str, line: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 
 from rlpanel.errors import LineError, SourceChanged
@@ -9,7 +10,7 @@ from rlpanel.sources.base import Adapter, BadLine, Chunk, Locator, Record
 from rlpanel.sources.parse import parse
 from rlpanel.sources.tail import Block, Tail, line_hash
 
-_BOM = b"\xef\xbb\xbf"
+log = logging.getLogger(__name__)
 
 
 class JsonlFile:
@@ -23,6 +24,8 @@ class JsonlFile:
         Below the run, with forward slashes; what messages and uids show.
     adapter : Adapter
         The dialect of its lines.
+    line_bytes : int
+        The longest line that is read; a longer one is counted as bad.
     """
 
     def __init__(self, path: str, name: str, adapter: Adapter, line_bytes: int = 256 << 20) -> None:
@@ -34,34 +37,28 @@ class JsonlFile:
     def poll(self, budget: int) -> Chunk:
         """New records, reading about ``budget`` bytes; OSError if the file cannot be read."""
         block = self.tail.read(budget)
-        chunk = Chunk(block.generation, bytes=len(block.data) or block.skipped, more=block.more)
+        chunk = Chunk(block.generation, bytes=block.bytes, more=block.more)
         if block.skipped:
-            reason = f"the line has {block.skipped:,} bytes; at most {self.tail.line_bytes:,} are read"
-            chunk.bad.append(BadLine(block.line, block.offset, reason))
+            chunk.bad.append(BadLine(block.line, block.offset, self._too_long(block.skipped)))
         else:
-            self._split(block, chunk)
+            self._read(block, chunk)
         return chunk
 
     def fetch(self, locator: Locator) -> Record:
         """One sample again, in full; SourceChanged if other bytes stand there now."""
-        line = self._bytes(locator)
-        return self.adapter.read(parse(line), self.name, full=True)[locator.part]
+        records = self.adapter.read(parse(self.raw(locator)), self.name, full=True)
+        return records[locator.part]
 
     def raw(self, locator: Locator) -> bytes:
-        """The line itself, checked."""
-        return self._bytes(locator)
-
-    def _bytes(self, locator: Locator) -> bytes:
+        """The line itself; SourceChanged if other bytes stand there now."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            try:
+                line = os.pread(descriptor, locator.length, locator.offset)
+            finally:
+                os.close(descriptor)
         except OSError as error:
             raise SourceChanged(f"{self.name}:{locator.line}: {error.strerror}") from error
-        try:
-            line = os.pread(descriptor, locator.length, locator.offset)
-        except OSError as error:
-            raise SourceChanged(f"{self.name}:{locator.line}: {error.strerror}") from error
-        finally:
-            os.close(descriptor)
         if line_hash(line) != locator.hash:
             raise SourceChanged(
                 f"{self.name}:{locator.line}: the file was rewritten since this sample was indexed; "
@@ -69,28 +66,33 @@ class JsonlFile:
             )
         return line
 
-    def _split(self, block: Block, chunk: Chunk) -> None:
-        """Each line of the block to the chunk: a record, a bad line, or a blank one."""
-        offset, number = block.offset, block.line
-        # bytes.split on the newline alone: str.splitlines also breaks at U+2028, which responses hold
-        for line in block.data.split(b"\n")[:-1]:
-            self._line(line, offset, number, chunk)
+    def _read(self, block: Block, chunk: Chunk) -> None:
+        """Each line of the block to the chunk: records, a bad line, or a blank one."""
+        offset = block.offset
+        for number, line in enumerate(block.lines, block.line):
+            if not line or line.isspace():
+                chunk.blank_lines += 1
+            else:
+                self._line(line, offset, number, chunk)
             offset += len(line) + 1
-            number += 1
 
     def _line(self, line: bytes, offset: int, number: int, chunk: Chunk) -> None:
-        text = line.removeprefix(_BOM) if offset == 0 else line
-        if not text.strip():
-            chunk.blank_lines += 1
-            return
-        start = offset + len(line) - len(text)
         try:
-            records = self.adapter.read(parse(text), self.name, full=False)
+            if len(line) > self.tail.line_bytes:
+                raise LineError(self._too_long(len(line)))
+            records = self.adapter.read(parse(line), self.name, full=False)
         except LineError as error:
             chunk.bad.append(BadLine(number, offset, str(error)))
             return
-        digest = line_hash(text)
+        except Exception as error:  # one odd line must not end the reading of a run
+            log.exception("%s:%d could not be read", self.name, number)
+            chunk.bad.append(BadLine(number, offset, f"could not be read: {type(error).__name__}: {error}"))
+            return
         chunk.good_lines += 1
-        chunk.records += [
-            (Locator(start, len(text), number, part, digest), record) for part, record in enumerate(records)
-        ]
+        digest = line_hash(line)
+        for part, record in enumerate(records):
+            chunk.locators.append(Locator(offset, len(line), number, part, digest))
+            chunk.records.append(record)
+
+    def _too_long(self, length: int) -> str:
+        return f"the line has {length:,} bytes; at most {self.tail.line_bytes:,} are read"

@@ -27,14 +27,16 @@ BEFORE = 128
 class Block:
     """Whole lines, without their newlines; the first is number ``line`` (from 1) and starts at ``offset``.
 
-    ``skipped`` is the length of one line, longer than may be held, that stands at ``offset`` in place
-    of ``lines``. ``more`` says that bytes are left which were on disk at the last look.
+    ``bytes`` counts them with their newlines. ``skipped`` is the length of one line, longer than may be
+    held, that stands at ``offset`` in place of ``lines``. ``more`` says that bytes are left which were
+    on disk at the last look.
     """
 
     generation: int
     offset: int
     line: int
     lines: list[bytes] = field(default_factory=list)
+    bytes: int = 0
     skipped: int = 0
     more: bool = False
 
@@ -86,10 +88,18 @@ class Tail:
             position = self.offset + self._scanned
             # Never past the size at the check: bytes beyond it are for the next look.
             fresh = os.pread(descriptor, min(budget, self.size - position), position)
+            whole = b"\n" in fresh
+            held = b""
+            if whole and 0 < self._scanned <= self.line_bytes:
+                held = os.pread(descriptor, self._scanned, self.offset)
             # What was just read may be a successor's bytes, written since the check.
             if self._check(descriptor):
-                return Block(self.generation, 0, 1, more=True)
-            return self._take(descriptor, fresh)
+                return self._block(more=True)
+            if not whole:
+                return self._wait(fresh)
+            if self._scanned > self.line_bytes:
+                return self._skip(descriptor, fresh)
+            return self._cut(held + fresh)
         finally:
             os.close(descriptor)
 
@@ -109,20 +119,18 @@ class Tail:
         self._stamp = ()
 
     def _check(self, descriptor: int) -> bool:
-        """Begin again when this is no longer the file we know; True if anything read before is void."""
+        """Begin again when this is no longer the file we know; True if bytes read before are void."""
         status = os.fstat(descriptor)
         stamp = _stamp(status)
         if stamp == self._stamp:
             return False
-        known, self._stamp = self._stamp, stamp
-        moved = bool(known) and known[:2] != stamp[:2]
-        void = False
-        if moved or status.st_size < self.offset or not self._same(descriptor):
+        moved = bool(self._stamp) and self._stamp[:2] != stamp[:2]
+        void = moved or status.st_size < self.offset or not self._same(descriptor)
+        if void:
             self.reset()
-            self._stamp, void = stamp, True
         elif self._scanned and not self._same_half(descriptor, status.st_size):
             self._scanned, self._half, void = 0, b"", True
-        self.size, self.modified = status.st_size, status.st_mtime
+        self._stamp, self.size, self.modified = stamp, status.st_size, status.st_mtime
         return void
 
     def _same(self, descriptor: int) -> bool:
@@ -136,38 +144,41 @@ class Tail:
         end = self.offset + self._scanned
         return size >= end and os.pread(descriptor, len(self._half), end - len(self._half)) == self._half
 
-    def _take(self, descriptor: int, fresh: bytes) -> Block:
-        """Cut what was read into lines."""
-        if b"\n" not in fresh:
-            self._scanned += len(fresh)
-            self._half = (self._half + fresh[-BEFORE:])[-BEFORE:]
-            return Block(self.generation, self.offset, self._lines + 1, more=self._unread())
-        if self._scanned > self.line_bytes:
-            return self._skip(self._scanned + fresh.index(b"\n"), fresh)
-        data = os.pread(descriptor, self._scanned, self.offset) + fresh if self._scanned else fresh
+    def _wait(self, fresh: bytes) -> Block:
+        """No newline yet: remember how far was looked."""
+        self._scanned += len(fresh)
+        self._half = (self._half + fresh[-BEFORE:])[-BEFORE:]
+        return self._block(more=self._unread())
+
+    def _cut(self, data: bytes) -> Block:
+        """The whole lines in ``data``, which starts at ``offset``."""
         # Split on the newline alone: str.splitlines also breaks at U+2028, which responses hold.
         lines = data.split(b"\n")
-        rest = lines.pop()
-        first = self._advance(len(data) - len(rest), len(lines), data)
-        return Block(self.generation, *first, lines, more=self._unread())
+        length = len(data) - len(lines.pop())
+        offset, line = self.offset, self._lines + 1
+        if len(self._head) < HEAD:
+            self._head += data[: min(length, HEAD - len(self._head))]
+        self._before = (self._before + data[max(0, length - BEFORE) : length])[-BEFORE:]
+        self._advance(length, len(lines))
+        return Block(self.generation, offset, line, lines, length, more=self._unread())
 
-    def _skip(self, length: int, fresh: bytes) -> Block:
+    def _skip(self, descriptor: int, fresh: bytes) -> Block:
         """Step over one line that is too long to be held; ``fresh`` has its end."""
-        end = fresh[: fresh.index(b"\n") + 1]
-        first = self._advance(length + 1, 1, self._half + end)
-        return Block(self.generation, *first, skipped=length, more=self._unread())
+        offset, line = self.offset, self._lines + 1
+        length = self._scanned + fresh.index(b"\n")
+        self._advance(length + 1, 1)
+        self._head = os.pread(descriptor, min(HEAD, self.offset), 0)
+        self._before = os.pread(descriptor, min(BEFORE, self.offset), max(0, self.offset - BEFORE))
+        return Block(self.generation, offset, line, bytes=length + 1, skipped=length, more=self._unread())
 
-    def _advance(self, length: int, lines: int, data: bytes) -> tuple[int, int]:
-        """Go on by ``length`` bytes, of which ``data`` starts or ends with all that signatures need."""
-        first = self.offset, self._lines + 1
-        end = min(length, len(data))
-        if len(self._head) < HEAD and len(data) >= length:
-            self._head += data[: min(end, HEAD - len(self._head))]
-        self._before = (self._before + data[max(0, end - BEFORE) : end])[-BEFORE:]
+    def _advance(self, length: int, lines: int) -> None:
         self.offset += length
         self._lines += lines
         self._scanned, self._half = 0, b""
-        return first
+
+    def _block(self, *, more: bool) -> Block:
+        """Nothing to hand out."""
+        return Block(self.generation, self.offset, self._lines + 1, more=more)
 
     def _unread(self) -> bool:
         return self.size > self.offset + self._scanned

@@ -12,12 +12,18 @@ from collections.abc import Callable
 
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver
+
+from rlpanel.sources.directory import is_rollout_name
 
 #: Beyond this many events a second (about 100 µs of CPU each) a clock is cheaper.
 MAX_EVENTS_PER_SECOND = 500
 
 #: File systems whose changes by other machines raise no events here.
-_REMOTE = ("nfs", "cifs", "smb", "fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "9p", "lustre", "gpfs", "ceph", "beegfs")
+_REMOTE = (
+    "nfs", "cifs", "smb", "fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "9p", "lustre", "gpfs", "ceph",
+    "beegfs",
+)  # fmt: skip
 
 
 class Watch(FileSystemEventHandler):
@@ -41,10 +47,12 @@ class Watch(FileSystemEventHandler):
         self.root = root
         self.reason = "polling was asked for" if polling else _unreachable(root)
         self._wake = wake
+        self._identity = _identity(root)
         self._lock = threading.Lock()
         self._paths: set[str] = set()
         self._folders = False
         self._second, self._events = 0, 0
+        self._flooded = False
         self._observer = None if self.reason else self._start()
 
     @property
@@ -52,12 +60,18 @@ class Watch(FileSystemEventHandler):
         """Whether file events are used; otherwise look on a clock."""
         return self._observer is not None
 
+    @property
+    def stale(self) -> bool:
+        """Whether the root is gone or another folder stands there now, whose events do not arrive."""
+        identity = _identity(self.root)
+        return identity is None or identity != self._identity
+
     def take(self) -> tuple[set[str], bool]:
-        """The paths noted since the last call, and whether folders changed; the notes are cleared."""
+        """The paths noted since the last call, and whether files came or went; the notes are cleared."""
         with self._lock:
             paths, folders = self._paths, self._folders
             self._paths, self._folders = set(), False
-        if self._observer is not None and self._events > MAX_EVENTS_PER_SECOND:
+        if self._flooded and self._observer is not None:
             self.reason = f"more than {MAX_EVENTS_PER_SECOND} file events a second"
             self.stop()
         return paths, folders
@@ -73,27 +87,27 @@ class Watch(FileSystemEventHandler):
         """Note a change (called by watchdog)."""
         if event.event_type in ("opened", "closed_no_write"):  # our own reading raises these
             return
+        folders = event.is_directory or event.event_type in ("created", "deleted", "moved")
+        paths = {os.fsdecode(path) for path in (event.src_path, event.dest_path) if path}
         with self._lock:
             self._count()
-            if event.is_directory or event.event_type in ("created", "deleted", "moved"):
-                self._folders = True
-            for path in (event.src_path, getattr(event, "dest_path", "")):
-                if path:
-                    self._paths.add(os.fsdecode(path))
+            if not folders and not any(is_rollout_name(os.path.basename(path)) for path in paths):
+                return  # a checkpoint being written beside the logs
+            self._folders |= folders
+            self._paths |= paths
         self._wake()
 
     def _count(self) -> None:
         second = int(time.monotonic())
         self._events = self._events + 1 if second == self._second else 1
         self._second = second
+        self._flooded |= self._events > MAX_EVENTS_PER_SECOND
 
-    def _start(self):  # type: ignore[no-untyped-def]  # watchdog's Observer is a variable, not a type
+    def _start(self) -> BaseObserver | None:
         observer = Observer()
         observer.daemon = True
         try:
-            observer.schedule(
-                self, self.root, recursive=True,
-            )  # fmt: skip
+            observer.schedule(self, self.root, recursive=True)
             observer.start()
         except OSError as error:  # no inotify watches left, or the folder is gone
             self.reason = f"file events are not available ({error.strerror or error})"
@@ -101,18 +115,26 @@ class Watch(FileSystemEventHandler):
         return observer
 
 
-def _unreachable(root: str) -> str:
+def _identity(root: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(root)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _unreachable(root: str, mounts: str = "/proc/mounts") -> str:
     """Why no events would arrive for this root, or an empty text."""
-    kind = _file_system(root)
+    kind = _file_system(root, mounts)
     return f"{kind} raises no events for other machines' writes" if kind.startswith(_REMOTE) else ""
 
 
-def _file_system(path: str) -> str:
-    """The type of the file system that holds a path, as /proc/mounts names it; empty if unknown."""
+def _file_system(path: str, mounts: str) -> str:
+    """The type of the file system that holds a path, as the table of mounts names it; empty if unknown."""
     best, kind = "", ""
     try:
-        with open("/proc/mounts", encoding="utf-8", errors="replace") as mounts:
-            for line in mounts:
+        with open(mounts, encoding="utf-8", errors="replace") as table:
+            for line in table:
                 _, point, fstype, *_ = line.split(" ")
                 inside = path == point or path.startswith(point.rstrip("/") + "/")
                 if inside and len(point) >= len(best):

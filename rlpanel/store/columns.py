@@ -1,12 +1,13 @@
 """Columns that only grow, so that a view of their first n rows stays true for ever.
 
 Growing copies into a larger array and leaves the old one to whoever still looks at it; nothing that a
-snapshot can see is ever written again.
+snapshot can see is ever written again. Room that is not used yet is not touched, so it costs no memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,32 +21,37 @@ class Column:
     ----------
     dtype : dtype
     fill : scalar
-        Value of rows that came before the column (NaN, or -1 for "no label").
+        Value of rows that nobody wrote (NaN, or -1 for "no label").
     """
 
     def __init__(self, dtype: np.dtype | type, fill: float | int) -> None:
-        self._data = np.full(_FIRST, fill, dtype=dtype)
         self.fill = fill
+        self._data = np.empty(0, dtype)
+        self._written = 0
 
     def write(self, start: int, values: np.ndarray) -> None:
         """Put ``values`` at rows ``start``..., which no snapshot covers yet."""
-        self.reserve(start + len(values))
-        self._data[start : start + len(values)] = values
-
-    def reserve(self, rows: int) -> None:
-        """Make room for ``rows`` rows, filled."""
-        if rows > len(self._data):
-            size = max(rows, len(self._data) + (len(self._data) >> 1))
-            grown = np.full(size, self.fill, dtype=self._data.dtype)
-            grown[: len(self._data)] = self._data
-            self._data = grown
+        end = start + len(values)
+        self._fill_to(start, end)
+        self._data[start:end] = values
+        self._written = end
 
     def view(self, rows: int) -> np.ndarray:
         """The first ``rows`` rows, read-only."""
-        self.reserve(rows)
+        self._fill_to(rows, rows)
         view = self._data[:rows]
         view.flags.writeable = False
         return view
+
+    def _fill_to(self, rows: int, room: int) -> None:
+        """Fill up to ``rows`` and make room for ``room`` rows."""
+        if room > len(self._data):
+            grown = np.empty(max(_FIRST, room, len(self._data) * 3 // 2), self._data.dtype)
+            grown[: self._written] = self._data[: self._written]
+            self._data = grown
+        if rows > self._written:
+            self._data[self._written : rows] = self.fill
+            self._written = rows
 
 
 class Labels:
@@ -67,9 +73,8 @@ class Labels:
     def _encode(self, text: str | None) -> int:
         if text is None:
             return -1
-        code = self._code.get(text)
-        if code is None:
-            code = self._code[text] = len(self.names)
+        code = self._code.setdefault(text, len(self.names))
+        if code == len(self.names):
             self.names.append(text)
         return code
 
@@ -80,16 +85,16 @@ class Columns:
     Number and label columns appear when first logged; earlier rows hold NaN or "not logged".
     """
 
-    #: What every row has: name, dtype.
-    PLACE = {
+    #: What every row has: name, dtype. ``notes`` counts what was odd about the sample.
+    PLACE: ClassVar[dict[str, type]] = {
         "step": np.int64,
         "rank": np.int32,
         "file": np.int32,
-        "generation": np.int32,
         "offset": np.int64,
-        "length": np.int64,
-        "line": np.int64,
-        "part": np.int32,
+        "length": np.uint32,
+        "line": np.uint32,
+        "part": np.uint16,
+        "notes": np.uint8,
         "hash": np.uint64,
         "prompt_hash": np.uint64,
     }
@@ -102,31 +107,33 @@ class Columns:
 
     def append(
         self,
-        place: dict[str, np.ndarray],
-        numbers: dict[str, np.ndarray],
-        labels: dict[str, Sequence[str | None]],
+        place: Mapping[str, np.ndarray],
+        numbers: Mapping[str, np.ndarray],
+        labels: Mapping[str, Sequence[str | None]],
     ) -> slice:
         """Add rows; returns where they stand."""
-        start, count = self.rows, len(place["step"])
+        start = self.rows
         for name, values in place.items():
             self.place[name].write(start, values)
         for name, values in numbers.items():
-            self._number(name).write(start, values)
+            if name not in self.numbers:
+                self.numbers[name] = Column(np.float64, np.nan)
+            self.numbers[name].write(start, values)
         for name, texts in labels.items():
-            self._label(name).write(start, texts)
-        self.rows += count
+            if name not in self.labels:
+                self.labels[name] = Labels()
+            self.labels[name].write(start, texts)
+        self.rows += len(place["step"])
         return slice(start, self.rows)
 
-    def number_names(self) -> Iterator[str]:
-        """Number columns in the order they appeared."""
-        return iter(self.numbers)
-
-    def _number(self, name: str) -> Column:
-        if name not in self.numbers:
-            self.numbers[name] = Column(np.float64, np.nan)
-        return self.numbers[name]
-
-    def _label(self, name: str) -> Labels:
-        if name not in self.labels:
-            self.labels[name] = Labels()
-        return self.labels[name]
+    def only(self, rows: np.ndarray) -> Columns:
+        """A copy that holds these rows alone, in this order."""
+        kept = Columns()
+        place = {name: column.view(self.rows)[rows] for name, column in self.place.items()}
+        numbers = {name: column.view(self.rows)[rows] for name, column in self.numbers.items()}
+        kept.append(place, numbers, {})
+        for name, labels in self.labels.items():
+            codes = labels.codes.view(self.rows)[rows].tolist()
+            kept.labels[name] = Labels()
+            kept.labels[name].write(0, [labels.names[code] if code >= 0 else None for code in codes])
+        return kept

@@ -1,4 +1,4 @@
-"""One run, indexed: its files, its columns, its statistics. Owned by a single thread.
+"""One run, indexed: its files, its rows, its statistics. Owned by a single thread.
 
 Rows are a function of the files' bytes, whenever and in whatever pieces they were read. Only
 `snapshot` is for others.
@@ -11,17 +11,13 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
-from rlpanel.metrics.compute import derive_columns, reduce_tokens
 from rlpanel.settings import Reading
-from rlpanel.sources.base import Chunk, Locator, Record
+from rlpanel.sources.base import Chunk
 from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
-from rlpanel.sources.tail import line_hash
-from rlpanel.store.columns import Columns
+from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
-from rlpanel.store.steps import StepTable
+from rlpanel.store.table import MOST_COLUMNS, Table
 
 #: Bad lines kept with their reason for each file; all are counted.
 BAD_KEPT = 1000
@@ -41,9 +37,13 @@ class _File:
     problem: str = ""
     gone: bool = False
 
+    def forget(self) -> None:
+        """What was read of it is void."""
+        self.bad, self.bad_count, self.blank_count = [], 0, 0
+
 
 class RunIndex:
-    """Reads a run's files into columns and statistics.
+    """Reads a run's files into rows and statistics.
 
     Parameters
     ----------
@@ -51,38 +51,67 @@ class RunIndex:
         The run's folder.
     name : str
         What views call it.
-    reading : Reading
+    reading : Reading, optional
         Budgets and bounds.
+    root : path, optional
+        Linked files count while they stay below it; the run's folder by default.
+
+    Attributes
+    ----------
+    snapshot : Snapshot
+        The newest published state.
+    version : int
+        The snapshot's version; 0 before the first.
+    bytes_read : int
+        Bytes taken in so far, those of replaced files included.
+    folder_problem : str
+        Why the folder cannot be read just now; empty while it can.
     """
 
-    def __init__(self, path: str | os.PathLike[str], name: str, reading: Reading | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        name: str,
+        reading: Reading | None = None,
+        root: str | os.PathLike[str] | None = None,
+    ) -> None:
         self.path = Path(path)
         self.name = name
         self.reading = reading or Reading()
-        self.version = 0
         self.snapshot = Snapshot(name)
+        self.version = 0
         self.bytes_read = 0
-        self._directory = Directory(self.path)
-        self._files: dict[str, _File] = {}
-        self._columns = Columns()
-        self._steps = StepTable()
-        self._alive = np.empty(0, bool)
-        self._newest_line = 0.0
         self.folder_problem = ""
+        self._directory = Directory(root or self.path)
+        self._files: dict[str, _File] = {}
+        self._table = Table()
+        self._quantiles = Quantiles()
+        self._bad_lines: tuple[BadLineAt, ...] | None = ()
+        self._newest_line = 0.0
+        self._changed = False
 
     # -- reading ---------------------------------------------------------------------------------
 
     def rescan(self) -> None:
-        """Look for files that came or went."""
-        self.folder_problem = "" if self.path.is_dir() else "the run's folder is gone; its last state is shown"
-        if self.folder_problem:
+        """Look for files that came or went. While the folder cannot be read its last state stays."""
+        try:
+            seen = {found.name: found for found in self._directory.files(self.path)}
+        except FileNotFoundError:
+            self.folder_problem = "the run's folder is gone; its last state is shown"
             return
-        seen = {found.name: found for found in self._directory.files(self.path)}
+        except OSError as error:
+            self.folder_problem = (
+                f"the run's folder cannot be read: {error.strerror}; its last state is shown"
+            )
+            return
+        self.folder_problem = ""
         for name, found in seen.items():
-            self._file(name, found)
-        for name, file in self._files.items():
-            if name not in seen and not file.gone:
-                self._remove(file)
+            self._meet(name, found)
+        gone = [file for name, file in self._files.items() if name not in seen and not file.gone]
+        for file in gone:
+            file.gone, file.more, file.problem = True, False, ""
+            file.reader.tail.reset()
+        self._void(gone)
 
     def read(self, only: set[str] | None = None) -> bool:
         """One turn: at most one budget from each file; True while whole lines may be waiting.
@@ -92,180 +121,128 @@ class RunIndex:
         only : set of str, optional
             Paths on disk that changed; files with lines waiting are read as well. All by default.
         """
-        before = self.version
-        for file in list(self._files.values()):
-            wanted = only is None or file.more or file.problem or file.reader.path in only
-            if wanted and not file.gone and (file.more or file.reader.tail.changed()):
-                self._turn(file)
-        if self.version != before or self._news():
+        if not self.folder_problem:
+            for file in self._files.values():
+                wanted = only is None or file.more or file.problem or file.reader.path in only
+                if wanted and not file.gone and (file.more or file.reader.tail.changed()):
+                    self._turn(file)
+        if self._changed or self._news():
             self.commit()
-        return any(file.more for file in self._files.values() if not file.gone)
+        return not self.snapshot.progress.caught_up
 
     def commit(self) -> None:
         """Publish what was read."""
         self.version += 1
+        self._changed = False
         self.snapshot = self._freeze()
+
+    def reader(self, name: str) -> JsonlFile:
+        """The reader of a file, for `fetch` from any thread."""
+        return self._files[name].reader
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _file(self, name: str, found: Found) -> None:
+    @property
+    def _next(self) -> int:
+        """The version that the next commit will have."""
+        return self.version + 1
+
+    def _meet(self, name: str, found: Found) -> None:
         file = self._files.get(name)
         if file is None:
             reader = JsonlFile(found.path, name, found.adapter, self.reading.line_bytes)
             self._files[name] = _File(len(self._files), reader)
+            self._changed = True
         elif file.gone:
             file.gone, file.more = False, True
-
-    def _remove(self, file: _File) -> None:
-        """A file that was deleted takes its rows with it."""
-        file.gone, file.more, file.problem = True, False, ""
-        file.reader.tail.reset()
-        self._bury(file)
 
     def _turn(self, file: _File) -> None:
         try:
             chunk = file.reader.poll(self.reading.turn_bytes)
         except OSError as error:
-            problem = f"{file.reader.name}: {error.strerror or error}"
-            if problem != file.problem:
-                file.problem = problem
-                self.version += 1
+            file.problem = f"{file.reader.name}: {error.strerror or error}; it is read when that is over"
             file.more = False
             return
-        if file.problem:
-            file.problem = ""
-            self.version += 1
+        file.problem = ""
+        file.more = chunk.more
         if chunk.generation != file.generation:
             file.generation = chunk.generation
-            self._bury(file)
-        file.more = chunk.more
+            self._void([file])
         self._take(file, chunk)
+
+    def _void(self, files: list[_File]) -> None:
+        """These files were replaced or deleted: what was read of them no longer counts."""
+        if not files:
+            return
+        for file in files:
+            file.forget()
+        self._bad_lines = None
+        self._changed = True
+        self._table.bury([file.number for file in files], self._next)
 
     def _take(self, file: _File, chunk: Chunk) -> None:
         self.bytes_read += chunk.bytes
         file.blank_count += chunk.blank_lines
-        file.bad_count += len(chunk.bad)
-        room = BAD_KEPT - len(file.bad)
-        name = file.reader.name
-        file.bad += [BadLineAt(name, bad.line, bad.offset, bad.reason) for bad in chunk.bad[:room]]
         if chunk.records:
-            self._append(file, chunk)
+            self._table.append(file.number, chunk, self._next)
+        if chunk.bad:
+            file.bad_count += len(chunk.bad)
+            room = BAD_KEPT - len(file.bad)
+            file.bad += [
+                BadLineAt(file.reader.name, bad.line, bad.offset, bad.reason) for bad in chunk.bad[:room]
+            ]
+            self._bad_lines = None
         if chunk.records or chunk.bad:
-            self._newest_line = time.time()
-            self.version += 1
-
-    def _append(self, file: _File, chunk: Chunk) -> None:
-        locators = [locator for locator, _ in chunk.records]
-        records = [record for _, record in chunk.records]
-        place = _places(file, locators, records)
-        numbers = _numbers(records)
-        numbers.update(reduce_tokens([record.arrays for record in records]))
-        numbers.update(derive_columns(numbers))
-        names = dict.fromkeys(name for record in records for name in record.labels)
-        labels = {name: [record.labels.get(name) for record in records] for name in names}
-        where = self._columns.append(place, numbers, labels)
-        self._grow_alive(where)
-        self._steps.add(place["step"], numbers, self.version + 1)
-
-    def _grow_alive(self, where: slice) -> None:
-        if where.stop > len(self._alive):
-            grown = np.zeros(max(1024, where.stop + (where.stop >> 1)), bool)
-            grown[: len(self._alive)] = self._alive
-            self._alive = grown
-        self._alive[where] = True
-
-    def _bury(self, file: _File) -> None:
-        """The rows of a file's earlier generation are dead; statistics of their steps begin anew."""
-        rows = self._columns.rows
-        file.bad, file.bad_count, file.blank_count = [], 0, 0
-        self.version += 1
-        dead = (self._columns.place["file"].view(rows) == file.number) & self._alive[:rows]
-        if not dead.any():
-            return
-        steps = self._columns.place["step"].view(rows)
-        touched = np.unique(steps[dead])
-        # A copy: snapshots still look at the old mask.
-        self._alive = self._alive.copy()
-        self._alive[:rows][dead] = False
-        self._steps.clear(touched, self.version)
-        left = np.flatnonzero(np.isin(steps, touched) & self._alive[:rows])
-        if len(left):
-            values = {name: column.view(rows)[left] for name, column in self._columns.numbers.items()}
-            self._steps.add(steps[left], values, self.version)
+            self._newest_line = max(self._newest_line, min(file.reader.tail.modified, time.time()))
+            self._changed = True
 
     def _news(self) -> bool:
         """Whether something besides rows differs from what was published."""
         return self._progress() != self.snapshot.progress or self._problems() != self.snapshot.problems
 
     def _problems(self) -> tuple[str, ...]:
-        folder = [self.folder_problem] if self.folder_problem else []
-        return (*folder, *(file.problem for file in self._files.values() if file.problem))
+        if self.folder_problem:
+            return (self.folder_problem,)
+        problems = [file.problem for file in self._files.values() if file.problem]
+        if self._table.left_out:
+            problems.append(
+                f"the log makes up columns: the first {MOST_COLUMNS} are shown, {self._table.left_out!r} "
+                "and later ones are left out"
+            )
+        return tuple(problems)
 
     def _progress(self) -> Progress:
-        tails = [(file, file.reader.tail) for file in self._files.values() if not file.gone]
+        files = [file for file in self._files.values() if not file.gone]
         return Progress(
-            bytes_read=sum(tail.offset for _, tail in tails),
-            bytes_total=sum(max(tail.size, tail.offset) for _, tail in tails),
-            caught_up=not any(file.more for file, _ in tails),
+            bytes_read=sum(file.reader.tail.offset for file in files),
+            bytes_total=sum(file.reader.tail.size for file in files),
+            caught_up=bool(self.folder_problem) or not any(file.more for file in files),
         )
 
     def _freeze(self) -> Snapshot:
-        rows = self._columns.rows
-        place = {name: column.view(rows) for name, column in self._columns.place.items()}
-        alive = self._alive[:rows]
+        table, columns = self._table, self._table.columns
+        rows = columns.rows
+        alive = table.alive[:rows]
+        alive.flags.writeable = False
         files = list(self._files.values())
+        if self._bad_lines is None:
+            self._bad_lines = tuple(bad for file in files for bad in file.bad)
         return Snapshot(
             name=self.name,
             version=self.version,
             rows=rows,
-            steps=self._steps.freeze(),
+            steps=table.steps.freeze(),
             alive=alive,
-            files=tuple(file.reader.name for file in files),
-            bad_lines=tuple(bad for file in files for bad in file.bad),
+            files=tuple(self._files),
+            bad_lines=self._bad_lines,
             bad_count=sum(file.bad_count for file in files),
             blank_count=sum(file.blank_count for file in files),
             problems=self._problems(),
-            ranks=len(np.unique(place["rank"][alive])) if rows else 0,
+            ranks=len(table.ranks),
             newest_line=self._newest_line,
             progress=self._progress(),
-            _place=place,
-            _numbers={name: column.view(rows) for name, column in self._columns.numbers.items()},
-            _labels={
-                name: (labels.codes.view(rows), labels.names)
-                for name, labels in self._columns.labels.items()
-            },
+            _place={name: column.view(rows) for name, column in columns.place.items()},
+            _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
+            _quantiles=self._quantiles,
+            _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )
-
-    def reader(self, name: str) -> JsonlFile:
-        """The reader of a file, for `fetch` from any thread."""
-        return self._files[name].reader
-
-
-def _places(file: _File, locators: list[Locator], records: list[Record]) -> dict[str, np.ndarray]:
-    count = len(records)
-    return {
-        "step": np.fromiter((r.step for r in records), np.int64, count),
-        "rank": np.fromiter((r.rank for r in records), np.int32, count),
-        "file": np.full(count, file.number, np.int32),
-        "generation": np.full(count, file.generation, np.int32),
-        "offset": np.fromiter((at.offset for at in locators), np.int64, count),
-        "length": np.fromiter((at.length for at in locators), np.int64, count),
-        "line": np.fromiter((at.line for at in locators), np.int64, count),
-        "part": np.fromiter((at.part for at in locators), np.int32, count),
-        "hash": np.fromiter((at.hash for at in locators), np.uint64, count),
-        "prompt_hash": np.fromiter((_prompt_hash(r) for r in records), np.uint64, count),
-    }
-
-
-def _prompt_hash(record: Record) -> int:
-    return line_hash(record.texts.get("prompt", "").encode("utf-8", "replace"))
-
-
-def _numbers(records: list[Record]) -> dict[str, np.ndarray]:
-    """The records' numbers as columns; NaN where a record lacks one."""
-    names = dict.fromkeys(name for record in records for name in record.numbers)
-    count = len(records)
-    return {
-        name: np.fromiter((record.numbers.get(name, np.nan) for record in records), np.float64, count)
-        for name in names
-    }

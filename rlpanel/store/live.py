@@ -6,7 +6,6 @@ import logging
 import os
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,30 +16,37 @@ from rlpanel.store.index import RunIndex
 
 log = logging.getLogger(__name__)
 
-#: Turns taken before listeners hear of them while a backlog is read, in seconds.
+#: Seconds of a backlog that are read before listeners hear of them.
 _CATCH_UP_NOTICE = 0.1
+#: Seconds of rest after a fault, so that one that stays does not spin.
+_FAULT_PAUSE = 0.2
+
+Listener = Callable[["RunIndex | None"], None]
 
 
 class Reader:
-    """Reads the open runs below any number of roots, on one thread.
+    """Reads the open runs below any number of roots, on one thread that `stop` ends.
 
-    Listeners are called on the reader's thread with the run that changed, or None when the list of
-    runs of a root did; they must return at once.
+    Attributes
+    ----------
+    failure : str
+        What went wrong in the last round; empty while all is well.
     """
 
     def __init__(self, reading: Reading | None = None) -> None:
         self.reading = reading or Reading.from_environment()
+        self.failure = ""
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
         self._runs: dict[Path, RunIndex] = {}
         self._users: dict[Path, int] = {}
-        self._watches: dict[Path, Watch] = {}
-        self._roots: dict[Path, _Root] = {}
+        self._roots: dict[Path, Root] = {}
         self._fresh: set[Path] = set()
-        self._listeners: list[Callable[[RunIndex | None], None]] = []
+        self._listeners: list[Listener] = []
         self._thread: threading.Thread | None = None
-        self.failure = ""
+        self._watches = _Watches(self.reading, self._wake.set)
+        self._runs_due, self._roots_due = _Clock(), _Clock()
 
     # -- for any thread --------------------------------------------------------------------------
 
@@ -50,11 +56,11 @@ class Reader:
         with self._lock:
             index = self._runs.get(folder)
             if index is None:
-                index = self._runs[folder] = RunIndex(folder, name or folder.name, self.reading)
+                root = next((root for root in self._roots if folder.is_relative_to(root)), folder)
+                index = self._runs[folder] = RunIndex(folder, name or folder.name, self.reading, root)
                 self._fresh.add(folder)
             self._users[folder] = self._users.get(folder, 0) + 1
         self._start()
-        self._wake.set()
         return index
 
     def close(self, index: RunIndex) -> None:
@@ -69,19 +75,20 @@ class Reader:
             self._fresh.discard(index.path)
         self._wake.set()
 
-    def watch_root(self, root: str | os.PathLike[str]) -> _Root:
+    def watch_root(self, root: str | os.PathLike[str]) -> Root:
         """Keep the list of runs below a root up to date."""
         folder = Path(root).resolve()
         with self._lock:
-            known = self._roots.get(folder)
-            if known is None:
-                known = self._roots[folder] = _Root(folder)
+            known = self._roots.setdefault(folder, Root(folder))
         self._start()
-        self._wake.set()
         return known
 
-    def listen(self, listener: Callable[[RunIndex | None], None]) -> Callable[[], None]:
-        """Hear of changes; returns what ends it. Bound methods are held weakly."""
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Hear of changes until the function that this returns is called.
+
+        The listener is held until then. It is called on the reader's thread with the run that changed,
+        or None when the list of runs of a root did, and must return at once.
+        """
         with self._lock:
             self._listeners.append(listener)
 
@@ -100,39 +107,70 @@ class Reader:
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout=5)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called; a stopped reader reads no more."""
+        return self._stopping
+
     # -- the thread ------------------------------------------------------------------------------
 
     def _start(self) -> None:
         with self._lock:
-            if self._stopping or (self._thread is not None and self._thread.is_alive()):
-                return
-            self._thread = threading.Thread(target=_loop, args=(weakref.ref(self),), name="rlpanel-reader", daemon=True)
-            self._thread.start()
+            if self._thread is None and not self._stopping:
+                self._thread = threading.Thread(target=self._loop, name="rlpanel-reader", daemon=True)
+                self._thread.start()
+        self._wake.set()
 
-    def _round(self, state: _Clock) -> bool:
+    def _loop(self) -> None:
+        waiting = False
+        while not self._stopping:
+            # A time bound besides the event: a clock is due, or a file system kept an event to itself.
+            if not waiting and self._wake.wait(self._interval()):
+                time.sleep(self.reading.debounce)
+            self._wake.clear()
+            waiting = self._safe_round()
+        self._watches.stop()
+
+    def _safe_round(self) -> bool:
+        """One round; a fault is kept and logged, and the next round tries again: reading never ends."""
+        try:
+            waiting = self._round()
+            self.failure = ""
+        except Exception as error:
+            log.exception("the reader failed and goes on")
+            self.failure = f"{type(error).__name__}: {error}"
+            time.sleep(_FAULT_PAUSE)
+            return False
+        return waiting
+
+    def _round(self) -> bool:
         """Everything that is due; True while lines are waiting."""
         with self._lock:
-            runs, roots = dict(self._runs), dict(self._roots)
+            runs, roots = dict(self._runs), list(self._roots.values())
             fresh, self._fresh = self._fresh, set()
-        self._keep_watches({*runs, *roots})
-        dirty, folders = self._dirty()
-        rescan = folders or state.due(self._rescan_interval())
-        for root in roots.values():
-            if (rescan or root.runs is None) and root.refresh():
+        self._watches.keep({*runs, *(root.path for root in roots)})
+        dirty, moved = self._watches.take()
+        look_at_roots = self._roots_due(self.reading.rescan_interval) or moved
+        look_at_runs = self._runs_due(self._interval()) or moved
+        for root in roots:
+            if (look_at_roots or root.runs is None) and root.refresh():
                 self._tell(None)
         waiting = False
         for path, index in runs.items():
-            if rescan or path in fresh or index.version == 0:
+            if look_at_runs or path in fresh:
                 index.rescan()
-            waiting |= self._read(index, None if rescan or path in fresh else dirty)
+                waiting |= self._read(index, None)
+            else:
+                waiting |= self._read(index, dirty)
         return waiting
 
     def _read(self, index: RunIndex, dirty: set[str] | None) -> bool:
+        """Read a run's new lines for a moment; True while more wait."""
         version, deadline = index.version, time.monotonic() + _CATCH_UP_NOTICE
         more = index.read(dirty)
         while more and time.monotonic() < deadline and not self._stopping:
             more = index.read(set())
-        if version == 0 and index.version == 0:
+        if index.version == 0:
             index.commit()  # an empty run is a state too
         if index.version != version:
             self._tell(index)
@@ -147,40 +185,12 @@ class Reader:
             except Exception:  # a viewer's fault must not end the reading
                 log.exception("a listener failed")
 
-    def _keep_watches(self, wanted: set[Path]) -> None:
-        """One watch for each folder that no other watch covers."""
-        tops = {path for path in wanted if not any(other in path.parents for other in wanted)}
-        for path in set(self._watches) - tops:
-            self._watches.pop(path).stop()
-        for path in tops - set(self._watches):
-            if path.is_dir():
-                self._watches[path] = Watch(str(path), self._wake.set, polling=self.reading.polling)
-
-    def _dirty(self) -> tuple[set[str], bool]:
-        paths: set[str] = set()
-        folders = False
-        for path, watch in list(self._watches.items()):
-            new, changed = watch.take()
-            paths |= new
-            folders |= changed
-            if not path.is_dir():  # a folder that vanished takes its watch along
-                self._watches.pop(path).stop()
-                folders = True
-        return paths, folders
-
-    def _polling(self) -> bool:
-        return any(not watch.events for watch in self._watches.values())
-
-    def _rescan_interval(self) -> float:
-        return self.reading.poll_interval if self._polling() else self.reading.rescan_interval
-
-    def _shut(self) -> None:
-        for watch in self._watches.values():
-            watch.stop()
-        self._watches.clear()
+    def _interval(self) -> float:
+        """Seconds between two looks at the runs' folders."""
+        return self.reading.rescan_interval if self._watches.events else self.reading.poll_interval
 
 
-class _Root:
+class Root:
     """The runs below a root, as of the last look; None before the first."""
 
     def __init__(self, path: Path) -> None:
@@ -196,50 +206,55 @@ class _Root:
         return changed
 
 
+class _Watches:
+    """One watch for each folder that no other watch covers."""
+
+    def __init__(self, reading: Reading, wake: Callable[[], None]) -> None:
+        self._reading = reading
+        self._wake = wake
+        self._by_path: dict[Path, Watch] = {}
+
+    @property
+    def events(self) -> bool:
+        """Whether all that is watched tells by itself when it changes."""
+        return all(watch.events for watch in self._by_path.values())
+
+    def keep(self, wanted: set[Path]) -> None:
+        """Watch these folders, and no others."""
+        tops = {path for path in wanted if not any(other in path.parents for other in wanted)}
+        for path in set(self._by_path) - tops:
+            self._by_path.pop(path).stop()
+        for path in tops - set(self._by_path):
+            if path.is_dir():
+                self._by_path[path] = Watch(str(path), self._wake, polling=self._reading.polling)
+
+    def take(self) -> tuple[set[str], bool]:
+        """The paths that changed since the last call, and whether files or folders came or went."""
+        paths: set[str] = set()
+        moved = False
+        for path, watch in list(self._by_path.items()):
+            new, folders = watch.take()
+            paths |= new
+            moved |= folders
+            if watch.stale:  # a folder that vanished takes its watch along
+                self._by_path.pop(path).stop()
+                moved = True
+        return paths, moved
+
+    def stop(self) -> None:
+        """Stop them all."""
+        self.keep(set())
+
+
 class _Clock:
-    """When the last full look was."""
+    """Says when an interval has passed, and begins it again."""
 
     def __init__(self) -> None:
-        self._last = 0.0
+        self._last = float("-inf")
 
-    def due(self, interval: float) -> bool:
-        """Whether ``interval`` seconds have passed; if so they begin again."""
+    def __call__(self, interval: float) -> bool:
         now = time.monotonic()
         if now - self._last < interval:
             return False
         self._last = now
         return True
-
-
-def _loop(weak: weakref.ref[Reader]) -> None:
-    """Runs until the reader is stopped or nobody holds it any more."""
-    clock, waiting = _Clock(), False
-    while True:
-        reader = weak()
-        if reader is None:
-            return
-        if reader._stopping:
-            reader._shut()
-            return
-        wake, interval, debounce = reader._wake, reader._rescan_interval(), reader.reading.debounce
-        del reader
-        if not waiting and wake.wait(min(interval, 1.0)):
-            time.sleep(debounce)
-        wake.clear()
-        waiting = _safe_round(weak, clock)
-
-
-def _safe_round(weak: weakref.ref[Reader], clock: _Clock) -> bool:
-    """One round; a fault is kept and logged, and the next round tries again: reading never ends."""
-    reader = weak()
-    if reader is None:
-        return False
-    try:
-        waiting = reader._round(clock)
-        reader.failure = ""
-        return waiting
-    except Exception as error:
-        log.exception("the reader failed and goes on")
-        reader.failure = f"{type(error).__name__}: {error}"
-        time.sleep(0.2)
-        return False

@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from rlpanel import schema
-from rlpanel.errors import RunNotFound, SourceChanged
+from rlpanel.errors import RLPanelError, RunNotFound, SourceChanged
 from rlpanel.metrics.registry import ALIASES
 from rlpanel.schema import Sample
 from rlpanel.settings import Reading
@@ -22,7 +21,7 @@ from rlpanel.sources.base import Record
 from rlpanel.sources.directory import Directory
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
-from rlpanel.store.snapshot import Snapshot
+from rlpanel.store.snapshot import Progress, Snapshot
 
 _reader: Reader | None = None
 _reader_lock = threading.Lock()
@@ -32,7 +31,7 @@ def reader() -> Reader:
     """The process's reader, started when first asked for."""
     global _reader
     with _reader_lock:
-        if _reader is None or _reader._stopping:
+        if _reader is None or _reader.stopped:
             _reader = Reader()
         return _reader
 
@@ -56,9 +55,9 @@ class Run:
     Made by `open_run`. Tables are pandas; each call reads the newest snapshot.
     """
 
-    def __init__(self, index: RunIndex, close: Callable[[], None]) -> None:
+    def __init__(self, index: RunIndex, service: Reader | None = None) -> None:
         self._index = index
-        self._close = close
+        self._service = service
 
     @property
     def path(self) -> Path:
@@ -142,24 +141,42 @@ class Run:
             Seconds; no bound by default.
         progress : bool
             Show how far it is on a terminal's stderr.
+
+        Raises
+        ------
+        RLPanelError
+            If the reader failed or was stopped.
         """
+        if self._service is None:
+            return True
+        news = threading.Event()
+        forget = self._service.listen(lambda _: news.set())
         deadline = None if timeout is None else time.monotonic() + timeout
-        shown = False
-        while not (self.snapshot.version and self.snapshot.progress.caught_up):
-            if deadline is not None and time.monotonic() > deadline:
-                return False
-            if progress and sys.stderr.isatty():
-                done = self.snapshot.progress
-                print(f"\r{self.name}: {done.fraction:6.1%} of {done.bytes_total / 1e6:,.0f} MB", end="", file=sys.stderr)
-                shown = True
-            time.sleep(0.01)
-        if shown:
-            print(file=sys.stderr)
-        return True
+        show = _Terminal(self.name) if progress else None
+        try:
+            while not (self.snapshot.version and self.snapshot.progress.caught_up):
+                if deadline is not None and time.monotonic() > deadline:
+                    return False
+                self._check_service(self._service)
+                if show:
+                    show(self.snapshot.progress)
+                news.wait(0.1)
+                news.clear()
+            return True
+        finally:
+            forget()
+            if show:
+                show.end()
+
+    def _check_service(self, service: Reader) -> None:
+        if service.failure or service.stopped:
+            raise RLPanelError(f"{self.name} cannot be read: {service.failure or 'the reader was stopped'}")
 
     def close(self) -> None:
         """Stop following; tables keep their last state."""
-        self._close()
+        service, self._service = self._service, None
+        if service is not None:
+            service.close(self._index)
 
     def __enter__(self) -> Run:
         return self
@@ -169,7 +186,8 @@ class Run:
 
     def __repr__(self) -> str:
         stats = self.stats()
-        return f"<Run {self.name!r}: {stats.rows:,} samples, {stats.steps:,} steps, {stats.bad_lines} bad lines>"
+        bad = f", {stats.bad_lines:,} bad lines" if stats.bad_lines else ""
+        return f"<Run {self.name!r}: {stats.rows:,} samples, {stats.steps:,} steps{bad}>"
 
     def _fetch_texts(self, snapshot: Snapshot, row: int) -> dict[str, str]:
         return fetch_record(self._index, snapshot, row).texts
@@ -193,12 +211,11 @@ def open_run(path: str | os.PathLike[str], *, wait: bool = True, follow: bool = 
     RunNotFound
         If the folder does not exist or holds no rollout files; the message says what was seen.
     """
-    folder = _run_folder(Path(path))
+    folder = _run_folder(Path(path).resolve())
     if not follow:
         return _read_once(folder)
     service = reader()
-    index = service.open(folder)
-    run = Run(index, lambda: service.close(index))
+    run = Run(service.open(folder), service)
     if wait:
         run.wait(progress=True)
     return run
@@ -206,15 +223,32 @@ def open_run(path: str | os.PathLike[str], *, wait: bool = True, follow: bool = 
 
 def _read_once(folder: Path) -> Run:
     index = RunIndex(folder, folder.name, Reading.from_environment())
+    show = _Terminal(index.name)
     index.rescan()
-    shown = sys.stderr.isatty()
     while index.read():
-        if shown:
-            print(f"\r{index.name}: {index.snapshot.progress.fraction:6.1%}", end="", file=sys.stderr)
-    if shown:
-        print(file=sys.stderr)
-    index.commit()
-    return Run(index, lambda: None)
+        show(index.snapshot.progress)
+    show.end()
+    return Run(index)
+
+
+class _Terminal:
+    """How far a run is read, on stderr where that is a terminal."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._shown = False
+
+    def __call__(self, progress: Progress) -> None:
+        if sys.stderr.isatty():
+            line = f"\r{self._name}: {progress.fraction:6.1%} of {progress.bytes_total / 1e6:,.0f} MB"
+            sys.stderr.write(line)
+            sys.stderr.flush()
+            self._shown = True
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._shown:
+            sys.stderr.write("\n")
 
 
 def _run_folder(path: Path) -> Path:
@@ -223,18 +257,21 @@ def _run_folder(path: Path) -> Path:
         hint = f"; its folder {path.parent} may be the run" if path.is_file() else ""
         raise RunNotFound(f"{path} is no folder{hint}")
     directory = Directory(path)
-    if directory.files(path):
-        return path
+    try:
+        if directory.files(path):
+            return path
+        seen = sorted(entry.name for entry in path.iterdir())
+    except OSError as error:
+        raise RunNotFound(f"{path} cannot be read: {error.strerror}") from error
     runs = directory.runs()
     if len(runs) == 1:
         return runs[0].path
     if runs:
-        names = ", ".join(info.name for info in runs[:5])
-        raise RunNotFound(f"{path} holds {len(runs)} runs ({names}{', …' if len(runs) > 5 else ''}); open one of them")
-    seen = sorted(entry.name for entry in path.iterdir())[:5]
+        names = ", ".join([info.name for info in runs[:5]] + ["…"] * (len(runs) > 5))
+        raise RunNotFound(f"{path} holds {len(runs)} runs ({names}); open one of them")
     raise RunNotFound(
         f"{path} holds no rollout files. Accepted: *.jsonl with 'step' and 'prompt' or 'response' in each "
-        f"line. Seen: {', '.join(seen) or 'nothing'}"
+        f"line. Seen: {', '.join(seen[:5]) or 'nothing'}"
     )
 
 

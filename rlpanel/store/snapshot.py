@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.errors import SampleNotFound
-from rlpanel.metrics.registry import ALIASES
+from rlpanel.metrics.registry import ALIASES, token_means
 from rlpanel.sources.base import Locator
 from rlpanel.store.columns import Columns
+from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.steps import Steps
 
 
@@ -34,7 +35,7 @@ class Progress:
     Attributes
     ----------
     bytes_read, bytes_total : int
-        Of all living files.
+        Of all living files. They differ for good where a last line has no newline: it waits for one.
     caught_up : bool
         Whether every whole line that stood on disk at the last look is in.
     """
@@ -42,6 +43,11 @@ class Progress:
     bytes_read: int = 0
     bytes_total: int = 0
     caught_up: bool = False
+
+    @property
+    def waiting(self) -> int:
+        """Bytes not taken in: backlog, and half lines at the ends of files."""
+        return self.bytes_total - self.bytes_read
 
     @property
     def fraction(self) -> float:
@@ -57,6 +63,8 @@ def _no_rows() -> dict[str, np.ndarray]:
 class Snapshot:
     """A run at one version. Row i of every column is the same sample; dead rows are masked by `alive`.
 
+    A row number holds for one snapshot: a later one may have left dead rows behind. A uid stays.
+
     Attributes
     ----------
     version : int
@@ -64,9 +72,9 @@ class Snapshot:
     files : tuple of str
         Names below the run, by file number.
     problems : tuple of str
-        Files that cannot be read just now, in words.
+        What cannot be read just now, in words.
     newest_line : float
-        Seconds since the epoch at which the reader last took a line in; 0 if never.
+        When the file that brought the newest line was written, seconds since the epoch; 0 if never.
     """
 
     name: str
@@ -89,6 +97,7 @@ class Snapshot:
     _place: dict[str, np.ndarray] = field(default_factory=_no_rows)
     _numbers: dict[str, np.ndarray] = field(default_factory=dict)
     _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
+    _quantiles: Quantiles = field(default_factory=Quantiles)
 
     # -- what there is ---------------------------------------------------------------------------
 
@@ -139,21 +148,31 @@ class Snapshot:
     def sampled_rows(self, step: int, most: int) -> np.ndarray:
         """At most ``most`` of a step's rows: always the same ones, whatever order they came in.
 
-        The draw goes by a hash of the sample's file and offset, so a sample that is shown stays shown.
+        The draw goes by a hash of the sample's line and place, so a sample that is shown stays shown
+        until one with a smaller hash comes.
         """
         rows = self.rows_of(step)
         if len(rows) <= most:
             return rows
-        keys = _mix(self._place["hash"][rows] ^ self._place["offset"][rows].astype(np.uint64))
+        line, offset, part = (
+            self._place[name][rows].astype(np.uint64) for name in ("hash", "offset", "part")
+        )
+        keys = _mix(line ^ offset ^ _mix(part))
         return np.sort(rows[np.argpartition(keys, most)[:most]])
 
     # -- one sample ------------------------------------------------------------------------------
 
     def uid(self, row: int) -> str:
         """The sample's name: file, byte offset, and its part where a line holds several."""
-        part = int(self._place["part"][row])
-        uid = f"{self.files[self._place['file'][row]]}:{self._place['offset'][row]}"
-        return f"{uid}/{part}" if part else uid
+        return self.uids(np.array([row]))[0]
+
+    def uids(self, rows: np.ndarray) -> list[str]:
+        """The names of the samples at ``rows``."""
+        places = zip(*(self._place[name][rows].tolist() for name in ("file", "offset", "part")), strict=True)
+        return [
+            f"{self.files[file]}:{offset}/{part}" if part else f"{self.files[file]}:{offset}"
+            for file, offset, part in places
+        ]
 
     def row(self, uid: str) -> int:
         """The living row of a uid.
@@ -188,6 +207,8 @@ class Snapshot:
     def frame(self, rows: np.ndarray, columns: Iterable[str] | None = None) -> pd.DataFrame:
         """A row a sample: uid, step, rank, line, labels and numbers.
 
+        Where a key was logged as text and as number, the texts are in ``<key>_text``.
+
         Parameters
         ----------
         rows : ndarray of int
@@ -195,7 +216,7 @@ class Snapshot:
             Only these number and label columns; all of them (k1's aliases too) by default.
         """
         data: dict[str, Any] = {
-            "uid": [self.uid(row) for row in rows.tolist()],
+            "uid": self.uids(rows),
             "step": self._place["step"][rows],
             "rank": self._place["rank"][rows],
             "line": self._place["line"][rows],
@@ -204,7 +225,7 @@ class Snapshot:
         wanted = set(columns) if columns is not None else {*self._numbers, *self._labels, *aliases}
         for name in self._labels:
             if name in wanted:
-                data[name] = self.label(name, rows)
+                data[f"{name}_text" if name in self._numbers else name] = self.label(name, rows)
         for name in [*self._numbers, *aliases]:
             if name in wanted:
                 data[name] = self.number(name)[rows]
@@ -229,33 +250,15 @@ class Snapshot:
 
     def quantiles(self, column: str, q: tuple[float, ...]) -> np.ndarray:
         """Exact quantiles by step, shape (len(q), S); NaN where a step has no finite value."""
-        values = self.number(column)[self.living]
-        steps = self._place["step"][self.living]
-        finite = np.isfinite(values)
-        values, steps = values[finite], steps[finite]
-        order = np.lexsort((values, steps))
-        values, steps = values[order], steps[order]
-        starts = np.searchsorted(steps, self.steps.values)
-        ends = np.searchsorted(steps, self.steps.values, side="right")
-        return np.stack([_quantile(values, starts, ends, p) for p in q])
+        step, values = self._place["step"][self.living], self.number(column)[self.living]
+        return self._quantiles.of(ALIASES.get(column, column), q, self.version, self.steps, step, values)
 
 
 def step_name(column: str, reduction: str) -> str:
-    """The step column for a reduction of a sample column; ``_mean`` is not doubled."""
-    if reduction == "mean" and column.endswith("_mean"):
+    """The step column for a reduction of a sample column; the mean of a mean over tokens keeps its name."""
+    if reduction == "mean" and ALIASES.get(column, column) in token_means():
         return column
     return f"{column}_{reduction}"
-
-
-def _quantile(values: np.ndarray, starts: np.ndarray, ends: np.ndarray, p: float) -> np.ndarray:
-    """Linear interpolation between order statistics, as pandas does."""
-    if not len(values):
-        return np.full(len(starts), np.nan)
-    at = starts + p * (ends - starts - 1)
-    low = np.clip(np.floor(at).astype(int), 0, len(values) - 1)
-    high = np.clip(np.ceil(at).astype(int), 0, len(values) - 1)
-    found = values[low] + (values[high] - values[low]) * (at - low)
-    return np.where(ends > starts, found, np.nan)
 
 
 def _split_uid(uid: str) -> tuple[str, int, int]:

@@ -11,6 +11,7 @@ Chan, Golub, LeVeque 1979, Updating Formulae and a Pairwise Algorithm for Comput
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -67,74 +68,68 @@ class StepTable:
     """The statistics of all steps; slots are in order of arrival."""
 
     def __init__(self) -> None:
-        self.columns: list[str] = []
-        self.steps: list[int] = []
+        self._columns: dict[str, int] = {}
         self._slot: dict[int, int] = {}
-        self._rows: list[int] = []
-        self._touched: list[int] = []
+        self._facts = np.zeros((3, CHUNK), np.int64)  # step, samples, version of the last change
         self._chunks: list[np.ndarray] = []
         self._shared: set[int] = set()
 
-    def add(self, steps: np.ndarray, values: dict[str, np.ndarray], version: int) -> None:
+    def add(self, steps: np.ndarray, values: Mapping[str, np.ndarray], version: int) -> None:
         """Merge new rows in.
 
         Parameters
         ----------
         steps : ndarray of int, shape (N,)
-        values : dict of str to ndarray, shape (N,)
+        values : mapping of str to ndarray, shape (N,)
         version : int
             Noted as the version that last changed these steps.
         """
-        for name in values:
-            self._column(name)
         order = np.argsort(steps, kind="stable")
         unique, starts, counts = np.unique(steps[order], return_index=True, return_counts=True)
-        matrix = np.column_stack([values[name][order] for name in values])
-        stats = summarize(matrix, starts)
-        where = [self.columns.index(name) for name in values]
-        for i, step in enumerate(unique.tolist()):
-            slot = self._open(step)
-            cell = self._writable(slot // CHUNK)[:, slot % CHUNK]
-            cell[:, where] = merge(cell[:, where], stats[:, i])
-            self._rows[slot] += int(counts[i])
-            self._touched[slot] = version
+        slots = np.array([self._open(step) for step in unique.tolist()], dtype=np.int64)
+        self._facts[1, slots] += counts
+        self._facts[2, slots] = version
+        if not values:
+            return
+        stats = summarize(np.column_stack([column[order] for column in values.values()]), starts)
+        where = np.array([self._column(name) for name in values])
+        for index in np.unique(slots // CHUNK).tolist():
+            here = slots // CHUNK == index
+            cells = np.ix_(np.arange(5), slots[here] % CHUNK, where)
+            chunk = self._writable(index)
+            chunk[cells] = merge(chunk[cells], stats[:, here])
 
     def clear(self, steps: np.ndarray, version: int) -> None:
         """Empty these steps: a merge cannot subtract, so their living rows are added again."""
         for step in np.unique(steps).tolist():
             slot = self._slot[step]
-            self._writable(slot // CHUNK)[:, slot % CHUNK] = _empty(len(self.columns))
-            self._rows[slot] = 0
-            self._touched[slot] = version
+            self._writable(slot // CHUNK)[:, slot % CHUNK] = _empty(len(self._columns))
+            self._facts[1:, slot] = 0, version
 
     def freeze(self) -> Steps:
         """An immutable view; later writes go to copies."""
         self._shared = set(range(len(self._chunks)))
-        return Steps(
-            tuple(self.columns),
-            np.array(self.steps, dtype=np.int64),
-            np.array(self._rows, dtype=np.int64),
-            np.array(self._touched, dtype=np.int64),
-            tuple(self._chunks),
-        )
+        steps, samples, touched = self._facts[:, : len(self._slot)].copy()
+        return Steps(tuple(self._columns), steps, samples, touched, tuple(self._chunks))
 
     def _open(self, step: int) -> int:
         slot = self._slot.get(step)
         if slot is None:
-            slot = self._slot[step] = len(self.steps)
-            self.steps.append(step)
-            self._rows.append(0)
-            self._touched.append(0)
+            slot = self._slot[step] = len(self._slot)
             if slot // CHUNK == len(self._chunks):
-                self._chunks.append(np.repeat(_empty(len(self.columns))[:, None], CHUNK, axis=1))
+                self._chunks.append(np.repeat(_empty(len(self._columns))[:, None], CHUNK, axis=1))
+            if slot == self._facts.shape[1]:
+                self._facts = np.concatenate([self._facts, np.zeros_like(self._facts)], axis=1)
+            self._facts[0, slot] = step
         return slot
 
-    def _column(self, name: str) -> None:
-        if name not in self.columns:
-            self.columns.append(name)
+    def _column(self, name: str) -> int:
+        if name not in self._columns:
+            self._columns[name] = len(self._columns)
             new = np.repeat(_empty(1)[:, None], CHUNK, axis=1)
             self._chunks = [np.concatenate([chunk, new], axis=2) for chunk in self._chunks]
             self._shared.clear()
+        return self._columns[name]
 
     def _writable(self, index: int) -> np.ndarray:
         if index in self._shared:

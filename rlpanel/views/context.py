@@ -6,6 +6,7 @@ A session owns a `Context`; views watch its parameters and never each other.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import numpy as np
 import param
@@ -42,15 +43,17 @@ class Context(param.Parameterized):
     runs = param.List(default=[], item_type=RunInfo, doc="Runs below the root, newest first.")
     index = param.ClassSelector(class_=RunIndex, allow_None=True, doc="The selected run's index.")
     snapshot = param.ClassSelector(
-        class_=Snapshot, default=Snapshot(""), doc="Newest version of the selected run."
+        class_=Snapshot, default=Snapshot(""), instantiate=False, doc="Newest version of the selected run."
     )
     sample = param.ClassSelector(class_=Sample, allow_None=True, doc="The sample that is shown.")
     message = param.String(default="", doc="What went wrong with the last wish, in words.")
+    root = param.String(default="", doc="The folder whose runs are shown, as it was given.")
+    failure = param.String(default="", doc="What keeps the reader from reading just now; empty if nothing.")
     now = param.Number(default=0.0, doc="The clock, once a second, for ages.")
     #: uid of the grid's first row, shown while the viewer has chosen none
     first = param.String(default="", doc="Sample shown while none is chosen.")
-    selection = param.ClassSelector(class_=Selection, doc="What is selected.")
-    display = param.ClassSelector(class_=Display, doc="How it is shown.")
+    selection = param.ClassSelector(class_=Selection, default=Selection(), doc="What is selected.")
+    display = param.ClassSelector(class_=Display, default=Display(), doc="How it is shown.")
 
     def __init__(self, **params: object) -> None:
         super().__init__(**{"selection": Selection(), "display": Display(), **params})
@@ -71,7 +74,8 @@ class Context(param.Parameterized):
         """To the step ``by`` places further on, whatever their spacing."""
         steps = self.snapshot.steps.values
         if len(steps):
-            at = int(np.searchsorted(steps, self.selection.step if self.selection.step is not None else steps[-1]))
+            here = self.selection.step if self.selection.step is not None else steps[-1]
+            at = int(np.searchsorted(steps, here))
             self.choose_step(int(steps[np.clip(at + by, 0, len(steps) - 1)]))
 
     def nearest_step(self, x: float) -> int | None:
@@ -117,3 +121,17 @@ def newest_complete(snapshot: Snapshot, now: float) -> int | None:
     usual = np.median(samples[-6:-1]) if len(samples) > 1 else 0
     settled = now - snapshot.newest_line > SETTLED
     return int(steps[-1] if settled or samples[-1] >= usual else steps[-2])
+
+
+def watch_step(context: Context, draw: Callable[..., None]) -> None:
+    """Draw again when another step is shown, or when the shown step itself got new samples."""
+
+    def on_snapshot(event: param.parameterized.Event) -> None:
+        step = context.selection.step
+        at = event.new.steps.position(step) if step is not None else -1
+        same_run = event.old.name == event.new.name
+        if not same_run or (at >= 0 and at in event.new.steps.changed_since(event.old.version)):
+            draw()
+
+    context.param.watch(on_snapshot, "snapshot")
+    context.selection.param.watch(draw, "step")

@@ -26,9 +26,16 @@ class Controls(Viewer):
         super().__init__()
         self.context = context
         self._curves = pmui.MultiChoice(
-            label="Shown", options={}, value=[], placeholder="the usual four", margin=(4, 12),
-            sizing_mode="stretch_width", searchable=True, css_classes=["rl-curve-choice"],
-        )  # fmt: skip
+            label="",
+            options={},
+            value=[],
+            placeholder="Curves: the usual four",
+            margin=(4, 12),
+            sizing_mode="stretch_width",
+            searchable=True,
+            css_classes=["rl-curve-choice"],
+            sx=theme.FIELD_SX,
+        )
         self._curves.param.watch(self._chosen, "value")
         context.param.watch(self._offer, "snapshot")
         context.selection.param.watch(self._offer, "curves")
@@ -63,14 +70,23 @@ class Controls(Viewer):
 def caption(text: str) -> pn.pane.HTML:
     """A small heading."""
     return pn.pane.HTML(
-        f'<span class="caption">{text}</span>', stylesheets=[theme.CSS], margin=(14, 12, 2, 12), sizing_mode="stretch_width"
+        f'<span class="caption">{text}</span>',
+        stylesheets=[theme.CSS],
+        margin=(14, 12, 2, 12),
+        sizing_mode="stretch_width",
     )
 
 
 def _widget(settings: param.Parameterized, name: str) -> Any:
     """The widget that suits a setting's type."""
     declared = settings.param[name]
-    common = {"description": declared.doc, "size": "small", "margin": (4, 12), "sizing_mode": "stretch_width"}
+    common: dict[str, Any] = {
+        "description": declared.doc,
+        "size": "small",
+        "margin": (4, 12),
+        "sizing_mode": "stretch_width",
+    }
+    common["sx"] = theme.FIELD_SX
     if isinstance(declared, param.Boolean):
         return pmui.Switch.from_param(declared, **common)
     if isinstance(declared, param.Selector):

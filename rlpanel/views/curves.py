@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import panel as pn
 from bokeh.events import DoubleTap, Tap
-from bokeh.models import BoxZoomTool, ColumnDataSource, HoverTool, Legend, LegendItem, ResetTool, Span
+from bokeh.models import BoxZoomTool, ColumnDataSource, CustomJS, HoverTool, ResetTool
+from bokeh.models.annotations import Legend, LegendItem, Span
 from bokeh.models.ranges import DataRange1d
 from panel.viewable import Viewer
 
@@ -20,6 +21,8 @@ from rlpanel.views.theme import delta, number, safe_text
 HEIGHT = 120
 _BAND_WORDS = {"iqr": "IQR", "range": "min–max"}
 _REWARDS = ("reward", "ref_reward", "valid_reward", "ref_valid_reward")
+_LEGEND = {"ref_reward": "ref", "valid_reward": "valid", "ref_valid_reward": "ref valid"}
+_DASH = {"ref_reward": "dashed", "valid_reward": "dotted", "ref_valid_reward": "dotted"}
 #: More curves are drawn only when asked for by name.
 _SHOWN = 4
 
@@ -46,7 +49,15 @@ def curves_of(context: Context) -> list[Curve]:
     if chosen:
         return [_curve(name, context) for name in chosen]
     length = "response_tokens" if snapshot.has("response_tokens") else "response_chars"
-    usual = ["reward", kl_column(context), length, "surprisal_mean", "reward_gap", "advantage", "prompt_chars"]
+    usual = [
+        "reward",
+        kl_column(context),
+        length,
+        "surprisal_mean",
+        "reward_gap",
+        "advantage",
+        "prompt_chars",
+    ]
     return [_curve(name, context) for name in usual if snapshot.has(name)][:_SHOWN]
 
 
@@ -66,9 +77,13 @@ class Curves(Viewer):
         self.context = context
         self._cards: dict[tuple[str, ...], CurveCard] = {}
         self._row = pn.FlexBox(
-            gap="10px", flex_wrap="wrap", align_content="stretch", sizing_mode="stretch_width",
+            gap="10px",
+            flex_wrap="wrap",
+            align_content="stretch",
+            sizing_mode="stretch_width",
+            margin=0,
             css_classes=["rl-curves"],
-        )  # fmt: skip
+        )
         selection, display = context.selection, context.display
         context.param.watch(self._data, ["snapshot"])
         selection.param.watch(self._lay_out, ["curves"])
@@ -83,23 +98,20 @@ class Curves(Viewer):
 
     def _lay_out(self, *_: object) -> None:
         """Keep the cards that stay, make those that are new."""
-        wanted = {curve.columns: curve for curve in curves_of(self.context)}
-        if list(wanted) != list(self._cards):
-            self._cards = {
-                columns: self._cards.get(columns) or CurveCard(self.context, curve)
-                for columns, curve in wanted.items()
-            }
-            self._row.objects = [card.card for card in self._cards.values()]
+        before = self._cards
+        self._cards = {
+            curve.columns: before.get(curve.columns) or CurveCard(self.context, curve)
+            for curve in curves_of(self.context)
+        }
+        cards = [card.card for card in self._cards.values()]
+        if cards != list(self._row.objects):
+            self._row.objects = cards
         self._redraw()
 
     def _data(self, event: Any) -> None:
-        if event.old.name != event.new.name or not set(event.old.steps.columns) == set(event.new.steps.columns):
-            self._cards = {} if event.old.name != event.new.name else self._cards
-            self._lay_out()
-        elif [curve.columns for curve in curves_of(self.context)] != list(self._cards):
-            self._lay_out()
-        else:
-            self._redraw()
+        if event.old.name != event.new.name:
+            self._cards = {}
+        self._lay_out()
 
     def _redraw(self, *_: object) -> None:
         for card in self._cards.values():
@@ -125,9 +137,12 @@ class CurveCard:
         self._dot = ColumnDataSource({"x": [], "y": []})
         self._glyphs: list[tuple[str, Any]] = []
         self._head = pn.pane.HTML(
-            "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(7, 12, 0, 12),
+            "",
+            stylesheets=[theme.CSS],
+            sizing_mode="stretch_width",
+            margin=(7, 12, 0, 12),
             css_classes=["rl-curve-head"],
-        )  # fmt: skip
+        )
         self._plot = self._figure()
         self.card = pn.Column(
             self._head,
@@ -202,7 +217,7 @@ class CurveCard:
 
     def _words(self, column: registry.Column) -> str:
         display = self.context.display
-        parts = [column.detail or "mean"]
+        parts = [column.detail.removeprefix("mean ") or "mean"]
         if column.unit and column.unit != "reward":
             parts.append(column.unit)
         if display.band == "std":
@@ -221,18 +236,32 @@ class CurveCard:
 
     def _figure(self) -> Any:
         plot = theme.quiet_figure(
-            height=HEIGHT, sizing_mode="stretch_width", tools=[], min_border=0, min_border_left=34,
-            x_range=DataRange1d(range_padding=0.02), y_range=DataRange1d(only_visible=True),
-        )  # fmt: skip
+            height=HEIGHT,
+            sizing_mode="stretch_width",
+            tools=[],
+            min_border=2,
+            min_border_left=34,
+            min_border_right=10,
+            x_range=DataRange1d(range_padding=0.01),
+            y_range=DataRange1d(only_visible=True),
+        )
         self._glyph_columns: list[str] = []
-        items = []
+        items: list[LegendItem] = []
         for column, source in self._sources.items():
-            reference = column.startswith("ref_")
-            band = plot.varea("x", "lo", "hi", source=source, fill_alpha=0.16)
-            line = plot.line("x", "y", source=source, line_width=1.6, line_dash="dashed" if reference else "solid")
-            mark = plot.scatter("x", "y", source=source, size=4, line_alpha=0)
+            # The head's own column stands out; the others are there to compare with.
+            first = column == self.curve.columns[0]
+            band = plot.varea("x", "lo", "hi", source=source, fill_alpha=0.16 if first else 0.07)
+            line = plot.line(
+                "x",
+                "y",
+                source=source,
+                line_width=1.7 if first else 1.2,
+                line_dash=_DASH.get(column, "solid"),
+            )
+            mark = plot.scatter("x", "y", source=source, size=4 if first else 0, line_alpha=0)
             self._add(column, ("band", band), ("line", line), ("mark", mark))
-            items.append(LegendItem(label=registry.describe(column).label, renderers=[line, band, mark]))
+            shown: list[Any] = [line, band, mark]
+            items.append(LegendItem(label=_LEGEND.get(column, column), renderers=shown))
         self._span = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
         plot.add_layout(self._span)
         dot = plot.scatter("x", "y", source=self._dot, size=8, line_width=1.5)
@@ -250,7 +279,12 @@ class CurveCard:
     def _tools(self, plot: Any) -> None:
         lines = [renderer for kind, renderer in self._glyphs if kind == "line"]
         # A fixed word for the value: column names come from logs and stay out of tooltips' markup.
-        tips = [("step", "@x{0}"), ("mean", "@y{0.0000}"), ("band", "@lo{0.000} … @hi{0.000}"), ("samples", "@n{0,0}")]
+        tips = [
+            ("step", "@x{0}"),
+            ("mean", "@y{0.0000}"),
+            ("band", "@lo{0.000} … @hi{0.000}"),
+            ("samples", "@n{0,0}"),
+        ]
         hover = HoverTool(tooltips=tips, mode="vline", renderers=lines[:1], line_policy="nearest")
         zoom = BoxZoomTool(dimensions="width")
         plot.add_tools(hover, zoom, ResetTool())
@@ -261,15 +295,23 @@ class CurveCard:
 
 def _legend(items: list[LegendItem]) -> Legend:
     return Legend(
-        items=items, click_policy="hide", orientation="horizontal", location="top_left", margin=0, padding=0,
-        spacing=8, label_text_font_size="10px", label_standoff=4, glyph_width=14, glyph_height=8, label_height=10,
-        background_fill_alpha=0, border_line_alpha=0,
-    )  # fmt: skip
+        items=items,
+        click_policy="hide",
+        orientation="horizontal",
+        location="top_left",
+        margin=0,
+        spacing=8,
+        label_text_font_size="10px",
+        label_standoff=4,
+        glyph_width=14,
+        glyph_height=8,
+        label_height=10,
+        background_fill_alpha=0,
+        border_line_alpha=0,
+    )
 
 
 def _reset(plot: Any) -> Any:
-    from bokeh.models import CustomJS
-
     return CustomJS(args={"plot": plot}, code="plot.reset.emit()")
 
 

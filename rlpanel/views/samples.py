@@ -47,21 +47,42 @@ class Samples(Viewer):
         self._shown: tuple[str, int | None] = ("", None)
         self._head = pn.pane.HTML("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
         self._search = pmui.TextInput(
-            placeholder="search prompts and responses  /", size="small", sizing_mode="stretch_width",
-            margin=(4, 4), css_classes=["rl-search"],
-        )  # fmt: skip
+            placeholder="search prompts and responses  /",
+            size="small",
+            sizing_mode="stretch_width",
+            margin=(6, 8),
+            css_classes=["rl-search"],
+            sx=theme.FIELD_SX,
+        )
         self._pill = pmui.Button(
-            label="", visible=False, size="small", variant="outlined", margin=(5, 8), css_classes=["rl-new"],
+            label="",
+            visible=False,
+            size="small",
+            variant="outlined",
+            margin=(5, 8),
+            css_classes=["rl-new"],
             on_click=lambda _: self.load(),
-        )  # fmt: skip
+        )
         self._picked = pn.widgets.TextInput(visible=False)
         self._table = _table()
         self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
         self._card = pn.Column(
-            pn.Row(self._head, self._search, self._pill, self._picked, sizing_mode="stretch_width", height=42, margin=0),
+            pn.Row(
+                self._head,
+                self._search,
+                self._pill,
+                self._picked,
+                sizing_mode="stretch_width",
+                height=42,
+                margin=0,
+            ),
             self._table,
-            styles=theme.CARD, sizing_mode="stretch_both", margin=0, min_height=240, css_classes=["rl-card", "rl-samples"],
-        )  # fmt: skip
+            styles=theme.CARD,
+            sizing_mode="stretch_both",
+            margin=0,
+            min_height=240,
+            css_classes=["rl-card", "rl-samples"],
+        )
         self._picked.param.watch(self._pick, "value")
         self._search.param.watch(self._searched, "value")
         selection, display = context.selection, context.display
@@ -94,7 +115,9 @@ class Samples(Viewer):
         snapshot, step = context.snapshot, context.selection.step
         self._shown = (snapshot.name, step)
         self._pill.visible = False
-        self._rows = snapshot.sampled_rows(step, context.display.max_samples) if step is not None else np.empty(0, int)
+        self._rows = (
+            snapshot.sampled_rows(step, context.display.max_samples) if step is not None else np.empty(0, int)
+        )
         self._texts = [{} for _ in self._rows]
         if context.index is None or not len(self._rows):
             self._show()
@@ -114,10 +137,12 @@ class Samples(Viewer):
         if self._shown != (event.new.name, step):
             self.load()
             return
-        if step is None or event.new.steps.position(step) not in event.new.steps.changed_since(event.old.version):
+        if step is None or event.new.steps.position(step) not in event.new.steps.changed_since(
+            event.old.version
+        ):
             return
         count = len(event.new.sampled_rows(step, self.context.display.max_samples))
-        if self.context.selection.follow or count < len(self._rows):
+        if self.context.selection.follow or not len(self._rows) or count < len(self._rows):
             self.load()
         elif count > len(self._rows):
             self._pill.param.update(label=f"↻ {count - len(self._rows):,} new", visible=True)
@@ -138,7 +163,10 @@ class Samples(Viewer):
         uid = self.context.selection.uid or self.context.first
         uids = self._table.value["uid"] if len(self._table.value) else pd.Series(dtype=str)
         found = np.flatnonzero(uids == uid)
-        self._table.selection = [int(found[0])] if len(found) else []
+        selection = [int(found[0])] if len(found) else []
+        if selection == self._table.selection and selection:
+            self._table.param.trigger("selection")  # new rows were sent since; the browser has lost it
+        self._table.selection = selection
 
     # -- showing ---------------------------------------------------------------------------------
 
@@ -159,7 +187,7 @@ class Samples(Viewer):
             return
         self._table.param.update(
             titles={name: _title(name) for name in frame.columns},
-            formatters={name: _NUMBER if _is_number(frame[name]) else {"type": "plaintext"} for name in frame.columns},
+            formatters={name: _format(frame[name]) for name in frame.columns},
             text_align={name: "right" for name in frame.columns if _is_number(frame[name])},
             header_filters={name: _filter(frame[name]) for name in frame.columns if name != "uid"},
             widths={name: _width(name, frame[name]) for name in frame.columns},
@@ -193,11 +221,14 @@ class Samples(Viewer):
         step = self.context.selection.step
         at = self.context.snapshot.steps.position(step) if step is not None else -1
         all_of = int(self.context.snapshot.steps.samples[at]) if at >= 0 else 0
-        count = f"{shown:,} of {total:,} hit" if searched else f"{shown:,} of step {step}" if at >= 0 else "none"
+        count = (
+            f"{shown:,} of {total:,} hit" if searched else f"{shown:,} of step {step}" if at >= 0 else "none"
+        )
         drawn = f" · drawn from {all_of:,}" if all_of > total else ""
         tip = "A reproducible draw by uid; statistics use all samples." if drawn else ""
         self._head.object = (
-            f'<div class="head" title="{tip}"><b>Samples</b><span class="unit">{safe_text(count)}{drawn}</span></div>'
+            f'<div class="head" title="{tip}"><b>Samples</b>'
+            f'<span class="unit">{safe_text(count)}{drawn}</span></div>'
         )
 
     def _read_later(self, index: RunIndex, snapshot: Snapshot) -> None:
@@ -220,12 +251,29 @@ class Samples(Viewer):
 def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
     """The number and label columns of the grid, in reading order; only those the run has."""
     usual = [
-        "reward", f"{kl}_mean", f"{kl}_sum", "log_ratio_mean", "log_ratio_sum", "response_tokens", "advantage",
-        "ref_reward", "reward_gap", "valid_reward", "ref_valid_reward", "valid_reward_gap", "group", "truncated",
-        "surprisal_mean", "token_entropy_mean", "value_mean", "token_reward_sum",
-    ]  # fmt: skip
+        "reward",
+        f"{kl}_mean",
+        f"{kl}_sum",
+        "log_ratio_mean",
+        "log_ratio_sum",
+        "response_tokens",
+        "advantage",
+        "ref_reward",
+        "reward_gap",
+        "valid_reward",
+        "ref_valid_reward",
+        "valid_reward_gap",
+        "group",
+        "truncated",
+        "surprisal_mean",
+        "token_entropy_mean",
+        "value_mean",
+        "token_reward_sum",
+    ]
     derived = {f"{m.name}_{r}" for m in registry.of_level("token") for r in m.reductions}
-    custom = [n for n in (*snapshot.labels, *snapshot.numbers) if n not in usual and n not in derived | _HIDDEN]
+    custom = [
+        n for n in (*snapshot.labels, *snapshot.numbers) if n not in usual and n not in derived | _HIDDEN
+    ]
     found = {*snapshot.labels, *(name for name in snapshot.numbers if snapshot.has(name))}
     return [name for name in dict.fromkeys([*usual, *custom]) if name in found]
 
@@ -243,11 +291,21 @@ def _texts_of(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
 
 def _table() -> pn.widgets.Tabulator:
     return pn.widgets.Tabulator(
-        pd.DataFrame({"uid": pd.Series(dtype=str)}), pagination="remote", page_size=None, show_index=False,
-        selectable=1, disabled=True, sizing_mode="stretch_both", margin=0, layout="fit_data",
-        stylesheets=[_TABLE_CSS], css_classes=["rl-grid"], hidden_columns=["uid"],
+        pd.DataFrame({"uid": pd.Series(dtype=str)}),
+        pagination="remote",
+        page_size=None,
+        show_index=False,
+        selectable=1,
+        disabled=True,
+        sizing_mode="stretch_both",
+        margin=0,
+        layout="fit_data",
+        stylesheets=[theme.style("table")],
+        css_classes=["rl-grid"],
+        hidden_columns=["uid"],
+        row_height=27,
         configuration={"columnDefaults": {"headerSortTristate": True}, "placeholder": "no samples match"},
-    )  # fmt: skip
+    )
 
 
 #: The uid of the clicked row as the browser shows it; the tail makes a second click on it news.
@@ -255,8 +313,19 @@ _PICK = """
 const uids = cb_obj.origin.source.data.uid
 if (uids && cb_obj.row < uids.length) { picked.value = uids[cb_obj.row] + "\\n" + Date.now() }
 """
-_NUMBER = NumberFormatter(format="0.000", nan_format="–")
-_LABELS = {"kl_k3": "KL k3", "log_ratio": "log-ratio"}
+
+
+def _format(values: pd.Series) -> Any:
+    """Plain text for text, whole numbers whole, other numbers to three places, NaN as a dash."""
+    if not _is_number(values):
+        return {"type": "plaintext"}
+    finite = values[np.isfinite(values)]
+    whole = len(finite) > 0 and bool((finite == np.round(finite)).all()) and finite.name in _WHOLE
+    return NumberFormatter(format="0,0" if whole else "0.000", nan_format="–")
+
+
+#: Counts and places; a reward that happens to be whole in one step still shows its decimals.
+_WHOLE = frozenset({"rank", "line", "response_tokens", "truncated", "episode", "generation"})
 
 
 def _title(name: str) -> str:
@@ -280,29 +349,3 @@ def _width(name: str, values: pd.Series) -> int:
     if name in ("prompt", "response"):
         return 140
     return 150 if name in schema.TEXTS else 84 if _is_number(values) else 90
-
-
-_TABLE_CSS = """
-:host { --mdc-typography-font-family: var(--rl-font); }
-.tabulator { font-family: var(--rl-font); font-size: 12px; background: transparent; border: 0;
-  font-variant-numeric: tabular-nums; }
-.tabulator .tabulator-header, .tabulator .tabulator-header .tabulator-col { background: var(--rl-surface);
-  color: var(--rl-muted); border-color: var(--rl-line); font-weight: 500; }
-.tabulator .tabulator-header .tabulator-col { border-right: 0; }
-.tabulator .tabulator-header .tabulator-col .tabulator-col-content { padding: 3px 6px; }
-.tabulator .tabulator-header input { background: var(--rl-raised); color: var(--rl-text);
-  border: 1px solid var(--rl-line); border-radius: 5px; padding: 1px 5px !important; font-size: 11px; height: 20px; }
-.tabulator .tabulator-header input::placeholder { color: var(--rl-muted); }
-.tabulator .tabulator-tableholder .tabulator-table { background: var(--rl-surface); color: var(--rl-text); }
-.tabulator .tabulator-row, .tabulator .tabulator-row.tabulator-row-even { background: var(--rl-surface);
-  color: var(--rl-text); border-bottom: 1px solid var(--rl-line); min-height: 25px; cursor: pointer; }
-.tabulator .tabulator-row:hover { background: var(--rl-raised) !important; }
-.tabulator .tabulator-row.tabulator-selected, .tabulator .tabulator-row.tabulator-selected:hover {
-  background: color-mix(in srgb, var(--rl-policy) 17%, var(--rl-surface)) !important; color: var(--rl-text); }
-.tabulator .tabulator-row .tabulator-cell { border-right: 0; padding: 3px 6px; height: 25px; }
-.tabulator .tabulator-footer { background: var(--rl-surface); color: var(--rl-muted); border-top: 1px solid var(--rl-line);
-  padding: 2px 6px; }
-.tabulator .tabulator-footer .tabulator-page { background: transparent; color: var(--rl-muted);
-  border: 1px solid var(--rl-line); border-radius: 5px; padding: 1px 7px; }
-.tabulator .tabulator-footer .tabulator-page.active { color: var(--rl-policy); border-color: var(--rl-policy); }
-"""

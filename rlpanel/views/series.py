@@ -97,7 +97,7 @@ def send(source: ColumnDataSource, points: Points, sent: Points | None) -> None:
         patches: dict[str, list[tuple[Any, Any]]] = {
             name: [(int(i), float(values[i])) for i in changed] for name, values in points.items()
         }
-        source.patch(patches)  # type: ignore[arg-type]
+        source.patch(patches)
     if len(points["x"]) > known:
         source.stream({name: values[known:] for name, values in points.items()})
 

@@ -20,21 +20,49 @@ class StepBar(Viewer):
         super().__init__()
         self.context = context
         self._quiet = False
-        self._label = pn.pane.HTML("", stylesheets=[theme.CSS], width=190, margin=(0, 4), css_classes=["rl-step"])
+        self._label = pn.pane.HTML(
+            "",
+            stylesheets=[theme.CSS],
+            width=230,
+            margin=(0, 4, 0, 8),
+            align="center",
+            css_classes=["rl-step"],
+        )
         self._slider = pmui.IntSlider(
-            start=0, end=1, value=0, label="", show_value=False, tooltips=False, size="small",
-            sizing_mode="stretch_width", margin=(0, 12),
-        )  # fmt: skip
+            start=0,
+            end=1,
+            value=0,
+            label="",
+            show_value=False,
+            tooltips=False,
+            size="small",
+            sizing_mode="stretch_width",
+            margin=(0, 12),
+            align="center",
+        )
         self._back = self._button("◀", -1, "Previous step (←)")
         self._on = self._button("▶", 1, "Next step (→)")
         self._follow = pmui.Switch(
-            label="Follow latest", value=True, margin=(0, 8), size="small", css_classes=["rl-follow"], width=130
+            label="Follow latest",
+            value=True,
+            margin=(0, 8),
+            size="small",
+            css_classes=["rl-follow"],
+            width=130,
+            align="center",
         )
         self._bar = pn.Row(
-            self._back, self._on, self._label, self._slider, self._follow,
-            styles={**theme.CARD, "align-items": "center"}, height=40, sizing_mode="stretch_width", margin=0,
+            self._back,
+            self._on,
+            self._label,
+            self._slider,
+            self._follow,
+            styles={**theme.CARD, "align-items": "center"},
+            height=40,
+            sizing_mode="stretch_width",
+            margin=0,
             css_classes=["rl-card", "rl-stepbar"],
-        )  # fmt: skip
+        )
         self._slider.param.watch(self._slid, "value_throttled")
         self._slider.param.watch(self._preview, "value")
         self._follow.param.watch(self._followed, "value")
@@ -47,10 +75,19 @@ class StepBar(Viewer):
 
     def _button(self, text: str, by: int, tip: str) -> pmui.Button:
         return pmui.Button(
-            label=text, variant="outlined", size="small", color="default", description=tip, width=38, height=28,
-            margin=(0, 2, 0, 6), sx={"minWidth": "34px", "padding": "1px 6px", "borderColor": "divider"},
-            on_click=lambda _: self.context.move_step(by), css_classes=[f"rl-step-{'back' if by < 0 else 'on'}"],
-        )  # fmt: skip
+            label=text,
+            variant="outlined",
+            size="small",
+            color="default",
+            description=tip,
+            width=38,
+            height=28,
+            margin=(0, 2, 0, 6),
+            align="center",
+            sx={"minWidth": "34px", "padding": "1px 6px", "borderColor": "divider"},
+            on_click=lambda _: self.context.move_step(by),
+            css_classes=[f"rl-step-{'back' if by < 0 else 'on'}"],
+        )
 
     def _draw(self, *_: Any) -> None:
         steps, selection = self.context.snapshot.steps, self.context.selection

@@ -25,5 +25,7 @@ def prompt_html(text: str, pad_token: str, system_end: str) -> str:
     if pad_token:
         text = text.replace(pad_token, "")
     system, rest = split_system(text, system_end)
-    folded = f"<details><summary>system prompt, {len(system):,} characters</summary>{safe_text(system)}</details>"
+    folded = (
+        f"<details><summary>system prompt, {len(system):,} characters</summary>{safe_text(system)}</details>"
+    )
     return f"{folded if system else ''}{safe_text(rest)}"

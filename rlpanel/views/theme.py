@@ -8,22 +8,46 @@ from __future__ import annotations
 
 import html
 import math
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from bokeh.models import BasicTicker
 from bokeh.plotting import figure
+from bokeh.themes import Theme
 
 DARK = {
-    "bg": "#0e1116", "surface": "#151a21", "raised": "#1b212a", "line": "#262d38",
-    "text": "#e7ebf2", "muted": "#8d97a7", "faint": "#5b6574",
-    "policy": "#ff9d5c", "reference": "#6fb1ff", "kl": "#e6c34a", "length": "#b79cff",
-    "entropy": "#63d2a6", "good": "#58c98b", "bad": "#ff6b6b",
-}  # fmt: skip
+    "bg": "#0e1116",
+    "surface": "#151a21",
+    "raised": "#1b212a",
+    "line": "#262d38",
+    "text": "#e7ebf2",
+    "muted": "#8d97a7",
+    "faint": "#5b6574",
+    "policy": "#ff9d5c",
+    "reference": "#6fb1ff",
+    "kl": "#e6c34a",
+    "length": "#b79cff",
+    "entropy": "#63d2a6",
+    "good": "#58c98b",
+    "bad": "#ff6b6b",
+}
 LIGHT = {
-    "bg": "#f6f7f9", "surface": "#ffffff", "raised": "#f0f2f5", "line": "#e0e4ea",
-    "text": "#1b2330", "muted": "#5d6878", "faint": "#97a1b0",
-    "policy": "#d9621a", "reference": "#2c74d6", "kl": "#9a7400", "length": "#7352d6",
-    "entropy": "#1d8a5f", "good": "#1f8f55", "bad": "#cc3340",
-}  # fmt: skip
+    "bg": "#f6f7f9",
+    "surface": "#ffffff",
+    "raised": "#f0f2f5",
+    "line": "#e0e4ea",
+    "text": "#1b2330",
+    "muted": "#5d6878",
+    "faint": "#97a1b0",
+    "policy": "#d9621a",
+    "reference": "#2c74d6",
+    "kl": "#9a7400",
+    "length": "#7352d6",
+    "entropy": "#1d8a5f",
+    "good": "#1f8f55",
+    "bad": "#cc3340",
+}
 
 FONT = (
     'Inter, "Noto Sans", "Noto Sans CJK SC", system-ui, -apple-system, "Segoe UI", "PingFang SC", '
@@ -47,23 +71,15 @@ VARIABLES = (
     f":host {{--rl-font:{FONT};--rl-mono:{MONO};}}"
 )
 
+
+@cache
+def style(name: str) -> str:
+    """A stylesheet of ``views/style``."""
+    return (Path(__file__).parent / "style" / f"{name}.css").read_text("utf-8")
+
+
 #: Text pieces: heads, captions, numbers. For panes that show escaped HTML.
-CSS = """
-:host { font-family: var(--rl-font); font-size: 13px; line-height: 1.45; color: var(--rl-text);
-  font-variant-numeric: tabular-nums; }
-.head { display: flex; align-items: baseline; gap: 6px; min-width: 0; white-space: nowrap; overflow: hidden; }
-.head b { font-weight: 600; }
-.head .unit { color: var(--rl-muted); font-size: 11px; overflow: hidden; text-overflow: ellipsis; }
-.head .number { margin-left: auto; font-weight: 650; font-size: 14px; }
-.delta { color: var(--rl-muted); font-size: 11px; }
-.note { color: var(--rl-muted); font-size: 12px; }
-.caption { color: var(--rl-muted); font-size: 11px; text-transform: uppercase; letter-spacing: .06em; }
-.good { color: var(--rl-good); } .bad { color: var(--rl-bad); }
-.policy { color: var(--rl-policy); } .reference { color: var(--rl-reference); }
-.kl { color: var(--rl-kl); } .length { color: var(--rl-length); } .entropy { color: var(--rl-entropy); }
-.muted { color: var(--rl-muted); }
-.mono { font-family: var(--rl-mono); font-size: 12px; }
-"""
+CSS = style("base")
 
 CARD = {
     "background": "var(--rl-surface)",
@@ -103,26 +119,38 @@ def delta(value: float, before: float) -> str:
     return f'<span class="delta" title="change since the step before">{arrow} {number(abs(change))}</span>'
 
 
+#: Bokeh's defaults in the house's style. As the document's theme it also keeps Material's own plot
+#: styling away, which would set fonts and colours over what the views chose.
+PLOTS = Theme(
+    json={
+        "attrs": {
+            "Plot": {"background_fill_alpha": 0, "border_fill_alpha": 0, "outline_line_color": None},
+            "Figure": {},
+            "Axis": {
+                "minor_tick_line_color": None,
+                "major_tick_line_color": None,
+                "axis_line_color": None,
+                "major_label_text_font_size": "10px",
+                "major_label_standoff": 4,
+                "major_label_text_font": "Inter, Noto Sans, system-ui, sans-serif",
+            },
+            "Grid": {"grid_line_alpha": 0.8},
+            "Legend": {},
+        }
+    }
+)
+
+
 def quiet_figure(**options: Any) -> figure:
-    """A figure in the house's style."""
-    plot = figure(output_backend="canvas", **options)
-    quiet(plot)
-    return plot
-
-
-def quiet(plot: figure) -> None:
-    """Hairlines, three gridlines, no outline, and no toolbar until the pointer is over the plot."""
-    plot.update(background_fill_alpha=0, border_fill_alpha=0, outline_line_color=None, toolbar_location=None)
+    """A figure with three gridlines, and no toolbar until the pointer is over it."""
+    plot = figure(output_backend="canvas", toolbar_location=None, **options)
     plot.xgrid.visible = False
-    plot.yaxis.ticker.desired_num_ticks = 3
-    plot.xaxis.ticker.desired_num_ticks = 4
-    for axis in (plot.xaxis, plot.yaxis):
-        axis.minor_tick_line_color = None
-        axis.major_tick_line_color = None
-        axis.major_label_text_font_size = "10px"
-        axis.major_label_text_font = "Inter, Noto Sans, system-ui, sans-serif"
-        axis.major_label_standoff = 3
-        axis.axis_line_color = None
+    plot.yaxis.ticker = BasicTicker(desired_num_ticks=3, num_minor_ticks=0)
+    plot.xaxis.ticker = BasicTicker(desired_num_ticks=4, num_minor_ticks=0)
+    PLOTS.apply_to_model(plot)
+    for part in (*plot.axis, *plot.grid):
+        PLOTS.apply_to_model(part)
+    return plot
 
 
 def restyle(plot: figure, dark: bool) -> None:
@@ -154,3 +182,15 @@ def _material(c: dict[str, str]) -> dict[str, Any]:
         "shape": {"borderRadius": 7},
         "typography": {"fontFamily": FONT, "fontSize": 13, "button": {"textTransform": "none"}},
     }
+
+
+#: Fields at the house's density; Material's own are half again as tall.
+FIELD_SX = {
+    "& .MuiInputBase-input": {"padding": "4px 10px", "fontSize": "12.5px"},
+    "& .MuiOutlinedInput-notchedOutline": {"borderColor": "divider"},
+    "& .MuiInputLabel-root": {"fontSize": "12.5px"},
+    "& .MuiInputLabel-root:not(.MuiInputLabel-shrink)": {"transform": "translate(12px, 4px) scale(1)"},
+    "& .MuiSelect-select": {"padding": "5px 10px", "fontSize": "12.5px", "minHeight": "20px !important"},
+    "& .MuiFormControlLabel-label": {"fontSize": "12.5px"},
+    "& .MuiTypography-root": {"fontSize": "12.5px"},
+}

@@ -14,7 +14,7 @@ import numpy as np
 
 from rlpanel.metrics import registry
 from rlpanel.schema import Sample
-from rlpanel.views.token_rows import Row, build_rows, printable
+from rlpanel.views.token_rows import Row, build_rows
 from rlpanel.views.token_text import TokenText, decode, reveal
 
 SEPARATOR = b"\xff"
@@ -92,34 +92,41 @@ def _text_notes(shown: TokenText) -> list[str]:
 
 
 def _pack_rows(rows: Sequence[Row]) -> dict[str, Any]:
-    """Descriptions of the rows, and their values end to end."""
+    """The rows' values end to end, and column by column what is known of them.
+
+    What a metric declares went to the browser once, see `declarations`.
+    """
     blocks: list[np.ndarray] = []
     places: dict[bytes, tuple[int, int]] = {}
-    described, size = [], 0
+    at, sign, size = [], [], 0
     for row in rows:
-        values = printable(row.values, row.digits)
-        at, sign = -1, 1
-        if not _is_constant(values):
-            if values.tobytes() not in places:
-                places[(-values).tobytes()] = (size, -1)
-                places[values.tobytes()] = (size, 1)
-                blocks.append(values)
-                size += len(values)
-            at, sign = places[values.tobytes()]
-        described.append(_describe(row) | {
-            "at": at, "sign": sign, "size": len(values), "constant": float(values[0]),
-        })  # fmt: skip
-    values = np.concatenate(blocks).astype("<f4").tobytes() if blocks else b""
-    return {"rows": described, "values": values}
+        place = (-1, 1)
+        if not _is_constant(row.values):
+            if row.values.tobytes() not in places:
+                places[(-row.values).tobytes()] = (size, -1)
+                places[row.values.tobytes()] = (size, 1)
+                blocks.append(row.values)
+                size += len(row.values)
+            place = places[row.values.tobytes()]
+        at.append(place[0])
+        sign.append(place[1])
+    columns = {
+        "name": [row.name for row in rows],
+        "at": at,
+        "sign": sign,
+        "size": [len(row.values) for row in rows],
+        "constant": [float(row.values[0]) for row in rows],
+        "outlier": [row.outlier for row in rows],
+        "flip": [row.flip for row in rows],
+        "digits": [row.digits for row in rows],
+        "short": [row.short for row in rows],
+        "note": [row.note for row in rows],
+    }
+    for name in ("lo", "hi", "least", "most", "center"):
+        columns[name] = [float(f"{getattr(row, name):.6g}") for row in rows]
+    floats = np.concatenate(blocks).astype("<f4").tobytes() if blocks else b""
+    return {"rows": columns, "values": floats}
 
 
 def _is_constant(values: np.ndarray) -> bool:
     return bool((values == values[0]).all() or np.isnan(values).all())
-
-
-def _describe(row: Row) -> dict[str, Any]:
-    """What is the sample's own; what the metric declares went to the browser once, see `declarations`."""
-    names = (
-        "name", "lo", "hi", "flip", "least", "most", "center", "outlier", "digits", "short", "note",
-    )  # fmt: skip
-    return {name: getattr(row, name) for name in names}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -39,9 +40,9 @@ class Row:
 
     Attributes
     ----------
-    name, scale : str
-        As declared in the registry.
-    values : ndarray of float64, shape (n,)
+    name : str
+        The metric's, which declares label, unit, scale and colour.
+    values : ndarray of float32, shape (n,)
         ``n`` may differ from the number of tokens.
     lo, hi : float
         Range of the colours; symmetric around zero for a diverging row.
@@ -63,7 +64,6 @@ class Row:
     """
 
     name: str
-    scale: str
     values: np.ndarray
     lo: float
     hi: float
@@ -162,20 +162,30 @@ def _left_out(
 
 def _row(name: str, values: np.ndarray, tokens: int | None) -> Row:
     m = registry.get(name)
-    values = np.asarray(values, dtype=np.float64)
-    finite = values[np.isfinite(values)]
-    least, most = (finite.min(), finite.max()) if len(finite) else (np.nan, np.nan)
-    lo, hi = _diverging(finite) if m.scale == "diverging" else _sequential(finite)
-    center = 0.0 if m.scale == "diverging" or not len(finite) else float(np.median(finite))
+    digits = _digits(values)
+    values = printable(values, digits)
+    finite = values[np.isfinite(values)].astype(np.float64)
+    sizes = np.abs(finite)
+    diverging = m.scale == "diverging"
+    lo, hi = _diverging(finite) if diverging else _sequential(finite)
     short, note = _oddities(values, finite, tokens)
     return Row(
-        name=m.name, scale=m.scale, values=values, lo=lo, hi=hi, flip=m.scale == "sequential" and abs(lo) > abs(hi),
-        least=float(least), most=float(most), center=center,
-        outlier=_inner(np.abs(finite), 100.0 - TAIL, "lower", 0.0), digits=_digits(finite), short=short, note=note,
-    )  # fmt: skip
+        name=name,
+        values=values,
+        lo=lo,
+        hi=hi,
+        flip=not diverging and abs(lo) > abs(hi),
+        least=float(finite.min()) if len(finite) else np.nan,
+        most=float(finite.max()) if len(finite) else np.nan,
+        center=0.0 if diverging or not len(finite) else float(np.median(finite)),
+        outlier=_inner(sizes, 100.0 - TAIL, "lower", 0.0),
+        digits=digits,
+        short=short,
+        note=note,
+    )
 
 
-def _inner(finite: np.ndarray, percent: float, method: str, empty: float) -> float:
+def _inner(finite: np.ndarray, percent: float, method: Literal["lower", "higher"], empty: float) -> float:
     """A percentile that is a value of the data, the inner neighbour of the exact place.
 
     Below 100 tokens an interpolated percentile sits next to the extreme itself; the inner neighbour
@@ -203,9 +213,9 @@ def _sequential(finite: np.ndarray) -> tuple[float, float]:
     return low, max(high, low + _LEAST)
 
 
-def _digits(finite: np.ndarray) -> int:
+def _digits(values: np.ndarray) -> int:
     """Digits after the point that float32 can carry at the row's magnitude."""
-    largest = float(np.abs(finite).max()) if len(finite) else 0.0
+    largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
     before = len(str(int(largest))) if largest < 10.0**_FLOAT32_DIGITS else _FLOAT32_DIGITS
     return max(0, min(DIGITS, _FLOAT32_DIGITS - before))
 

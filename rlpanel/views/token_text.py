@@ -98,7 +98,7 @@ def decode(tokens: Sequence[str], pad_token: str = "") -> TokenText:
     if encoding != "plain":
         texts = _join_bytes(tokens, _from_byte_level if encoding == "byte-level" else _from_sentencepiece)
     kinds = np.array([Kind.SPECIAL if is_special(t) else Kind.PLAIN for t in tokens], dtype=np.uint8)
-    _find_fragments(tokens, texts, kinds)
+    _find_fragments(tokens, texts, encoding == "plain", kinds)
     _mark_hidden(texts, kinds)
     if pad_token:
         kinds[[i for i, token in enumerate(tokens) if token == pad_token]] = Kind.PAD
@@ -171,16 +171,16 @@ def _join_bytes(tokens: Sequence[str], to_bytes: Callable[[str], bytes]) -> list
     return texts
 
 
-def _find_fragments(tokens: Sequence[str], texts: list[str], kinds: np.ndarray) -> None:
+def _find_fragments(tokens: Sequence[str], shown: Sequence[str], plain: bool, kinds: np.ndarray) -> None:
     """Tell an empty cell that waits for a character from a piece that is empty.
 
     ``decode`` writes both as ``''``; what follows tells them apart, as only characters outside ASCII
     are spread over tokens.
     """
     completes = False
-    for i in range(len(texts) - 1, -1, -1):
-        if texts[i]:
-            completes = texts[i][0] > "\x7f"
+    for i in range(len(shown) - 1, -1, -1):
+        if shown[i]:
+            completes = plain and shown[i][0] > "\x7f"
         else:
             kinds[i] = Kind.FRAGMENT if tokens[i] or completes else Kind.EMPTY
 

@@ -6,9 +6,11 @@ class TokenBoard {
     this.model = model;
     this.root = element("div", "rl-tokens");
     this.root.tabIndex = 0;
+    this.root.setAttribute("role", "group");
+    this.root.setAttribute("aria-label", "response, token by token");
     const choose = (name) => { this.model.metric = name; };
-    const pin = (i) => { this.model.token = i; };
-    const toggle = (i) => pin(i === this.model.token ? -1 : i);
+    const pin = (i) => (i === this.model.token ? this.text.reveal(i) : (this.model.token = i));
+    const toggle = (i) => { this.model.token = i === this.model.token ? -1 : i; };
     const zoom = (from, to) => this.zoom(from, to);
 
     const bar = element("div", "rl-bar");
@@ -26,6 +28,9 @@ class TokenBoard {
     this.strip = new Strip(strip, {choose, pin: toggle, zoom, hover});
     this.root.append(strip, this.pinned, this.notes);
     this.tip = new Tip(this.root);
+    this.pinned.setAttribute("aria-live", "polite");
+    this.resizing = new ResizeObserver(() => this.#resized());
+    this.resizing.observe(this.root);
     this.#listen(toggle);
     listenKeys(this);
   }
@@ -66,7 +71,10 @@ class TokenBoard {
     this.finder.at = this.pin;
     this.text.mark("pinned", this.pin < 0 ? [] : [this.pin]);
     this.strip.point("pin", this.pin);
-    if (this.pin >= 0) this.text.reveal(this.pin);
+    if (this.pin >= 0) {
+      this.text.reveal(this.pin);
+      this.#follow();
+    }
     this.#showPinned();
   }
 
@@ -88,8 +96,7 @@ class TokenBoard {
   /** Show the tokens [from, to) in strip and lines. */
   zoom(from, to) {
     this.strip.setRange(from, to);
-    const all = from === 0 && to === this.sample.cells;
-    if (!all && (this.pin < from || this.pin >= to)) this.text.reveal(from);
+    if (to - from < this.sample.cells && (this.pin < from || this.pin >= to)) this.text.reveal(from);
     this.#showZoom();
   }
 
@@ -116,7 +123,7 @@ class TokenBoard {
   destroy() {
     this.tip.hide();
     this.text.destroy();
-    this.strip.destroy();
+    this.resizing.disconnect();
   }
 
   #listen(toggle) {
@@ -128,7 +135,7 @@ class TokenBoard {
     this.textBox.addEventListener("pointerleave", () => this.hover(-1));
     this.textBox.addEventListener("scroll", () => this.hover(-1), {passive: true});
     this.textBox.addEventListener("click", (event) => {
-      if (indexOf(event) >= 0 && document.getSelection().isCollapsed) toggle(indexOf(event));
+      if (indexOf(event) >= 0) toggle(indexOf(event));
     });
   }
 
@@ -144,6 +151,21 @@ class TokenBoard {
     };
   }
 
+  /** Move the zoomed range to where the pinned token is. */
+  #follow() {
+    const [from, to] = this.strip.range;
+    if (this.pin >= from && this.pin < to) return;
+    const first = Math.max(0, Math.min(this.sample.cells - (to - from), this.pin - ((to - from) >> 1)));
+    this.zoom(first, first + to - from);
+  }
+
+  #resized() {
+    if (!this.sample) return;
+    if (!this.palette.valid) this.theme();
+    this.strip.draw();
+    this.#showZoom();
+  }
+
   #showPinned() {
     this.pinned.replaceChildren(...(this.pin >= 0 ? [describeToken(this.sample, this.pin, this.row?.name)] : []));
   }
@@ -154,7 +176,7 @@ class TokenBoard {
     this.finder.zoomed.textContent = all ? "" : `tokens ${from}–${to - 1} ✕`;
     this.finder.zoomed.hidden = all;
     const crowd = this.strip.crowd;
-    this.finder.crowd.textContent = crowd > 1 ? `${crowd.toFixed(crowd < 10 ? 1 : 0)} tokens a pixel; drag to zoom` : "";
+    this.finder.crowd.textContent = crowd < 1.5 ? "" : `${crowd.toFixed(crowd < 10 ? 1 : 0)} tokens a pixel; drag to zoom`;
   }
 }
 
@@ -166,7 +188,7 @@ function listenKeys(board) {
     "[": () => board.stepMetric(-1),
     "]": () => board.stepMetric(1),
     "/": () => board.finder.input.focus(),
-    Escape: () => { board.model.token = -1; },
+    Escape: () => (board.pin >= 0 ? (board.model.token = -1) : board.zoom(0, board.sample.cells)),
   };
   board.root.addEventListener("keydown", (event) => {
     const act = keys[event.key];

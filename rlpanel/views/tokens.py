@@ -13,12 +13,25 @@ import panel as pn
 import param
 
 from rlpanel.schema import Sample
+from rlpanel.views import theme
 from rlpanel.views.token_payload import declarations, pack
 from rlpanel.views.token_rows import KL_ESTIMATORS
 
 _HERE = Path(__file__).parent
 # One module to the browser, one idea a file here; the last one exports ``render``.
 _PARTS = ("dom", "data", "color", "text", "lines", "strip", "tip", "bar", "find")
+
+
+def _theme_css() -> str:
+    """The theme as CSS variables of the view itself, so that it keeps its colours in a notebook too."""
+    sheets = {
+        ".rl-tokens": theme.LIGHT | {"font": theme.FONT, "mono": theme.MONO},
+        ".rl-tokens.dark": theme.DARK,
+    }
+    return "\n".join(
+        f"{selector} {{ {' '.join(f'--rl-{name}: {value};' for name, value in values.items())} }}"
+        for selector, values in sheets.items()
+    )
 
 
 class TokenComponent(pn.custom.JSComponent):
@@ -33,7 +46,7 @@ class TokenComponent(pn.custom.JSComponent):
     _esm = "\n".join(
         (_HERE / name).read_text("utf-8") for name in (*(f"tokens_{part}.js" for part in _PARTS), "tokens.js")
     )
-    _stylesheets: ClassVar[list[str]] = [(_HERE / "tokens.css").read_text("utf-8")]
+    _stylesheets: ClassVar[list[str]] = [_theme_css(), (_HERE / "tokens.css").read_text("utf-8")]
 
 
 class TokenView(pn.viewable.Viewer):

@@ -1,6 +1,6 @@
 // Colours: each row's map through the surface colour, and text that is legible on every step of it.
 
-const STEPS = 128;
+const STEPS = 256;
 const STRONGEST = 0.86; // of the end colour, so that a coloured text stays calmer than a button
 
 function parseColor(text) {
@@ -75,6 +75,8 @@ function makePalette(element) {
   const [surface, text] = [color("surface"), color("text")];
   const ramps = new Map();
   return {
+    valid: style.getPropertyValue("--rl-surface") !== "", // not while the element is outside the page
+    font: style.getPropertyValue("--rl-font"),
     name: (name) => css(color(name)),
     ramp(row) {
       const key = row.scale === "diverging" ? "diverging" : row.color;

@@ -24,6 +24,16 @@ function rowValues(row, floats) {
   return row.sign < 0 ? part.map((x) => -x) : part;
 }
 
+/** What is known of each row: what its metric declares, and what the sample makes of it. */
+function readRows(columns, metrics, floats) {
+  return (columns?.name ?? []).map((name, k) => {
+    const row = {...metrics[name]};
+    for (const [key, column] of Object.entries(columns)) row[key] = column[k];
+    row.values = rowValues(row, floats);
+    return row;
+  });
+}
+
 /** The payload with its bytes read; `cells` counts the positions, tokens or not. */
 function readSample(payload, metrics) {
   const floats = new Float32Array(payload.values ?? new ArrayBuffer(0));
@@ -37,7 +47,7 @@ function readSample(payload, metrics) {
     raws: payload.raws ? splitTexts(new Uint8Array(payload.raws)) : null,
     ids: payload.ids ? new Int32Array(payload.ids) : null,
     kinds,
-    rows: (payload.rows ?? []).map((row) => ({...metrics[row.name], ...row, values: rowValues(row, floats)})),
+    rows: readRows(payload.rows, metrics, floats),
     notes: payload.notes ?? [],
   };
 }

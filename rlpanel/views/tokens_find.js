@@ -66,11 +66,11 @@ class Finder {
     this.after = button("rl-tool", "›", "next outlier (shift →)", () => this.walk(1));
     this.outliers = element("span", "rl-group");
     this.outliers.append(this.before, this.count, this.after);
-    this.input = element("input", "rl-search");
+    this.input = element("input", "rl-token-search");
     Object.assign(this.input, {type: "text", placeholder: "search tokens  /", spellcheck: false});
     this.input.title = "text, or /regular expression/; Enter and Shift+Enter walk the hits";
     this.found = element("span", "rl-found quiet");
-    this.zoomed = button("rl-tool rl-zoomed", "", "show all tokens (double click)", unzoom);
+    this.zoomed = button("rl-tool rl-zoomed", "", "show all tokens (Esc)", unzoom);
     this.crowd = element("span", "rl-crowd quiet");
     this.list = element("div", "rl-extremes");
     this.list.hidden = true;

@@ -1,6 +1,6 @@
 // The lines below the strip: chosen metrics over the same tokens, those of one unit on one scale.
 
-const LINES = 56; // CSS pixels
+const LINES = 58; // CSS pixels, from below the strip
 const KEY = 18; // of the names below them
 const FIRST_LINES = ["value", "token_return"]; // what the critic saw beside what came
 
@@ -59,7 +59,7 @@ function sharedScale(rows, row) {
 
 function drawLine(pen, row, [low, high], width, [from, to], palette) {
   const x = (i) => ((i + 0.5 - from) / (to - from)) * width;
-  const y = (value) => 4 + (1 - (Math.min(high, Math.max(low, value)) - low) / (high - low)) * (LINES - 6);
+  const y = (value) => 8 + (1 - (Math.min(high, Math.max(low, value)) - low) / (high - low)) * (LINES - 10);
   pen.strokeStyle = palette.name(row.color);
   pen.lineWidth = 1.5;
   pen.lineJoin = "round";
@@ -94,7 +94,7 @@ function envelope(values, from, to, columns) {
 }
 
 function drawKey(pen, rows, width, palette) {
-  pen.font = "11px system-ui, sans-serif";
+  pen.font = `11px ${palette.font}`;
   pen.textBaseline = "middle";
   let left = 0;
   for (const row of rows) {

@@ -1,5 +1,5 @@
 // The strip: one canvas, a row a metric, each on its own scale; label left, range right. Below it, on the
-// same axis, the lines. Dragging shows a part of the tokens, a double click all of them again.
+// same axis, the lines. Dragging over it zooms in.
 
 const ROW = 15; // CSS pixels from row to row
 const BAR = 12; // of which the cells take
@@ -48,8 +48,6 @@ class Strip {
     root.append(this.labels, this.plot, this.ranges);
     Object.assign(this, {choose, hover, pin, zoom, at: {hover: -1, pin: -1}, seen: null, hits: []});
     this.#listen();
-    this.resizing = new ResizeObserver(() => this.draw());
-    this.resizing.observe(this.plot);
   }
 
   show(sample, palette) {
@@ -128,10 +126,6 @@ class Strip {
     return Math.max(1, (to - from) / Math.max(1, this.canvas.width));
   }
 
-  destroy() {
-    this.resizing.disconnect();
-  }
-
   #place(node, range) {
     const [from, to] = this.range ?? [0, 1];
     const percent = (i) => (100 * (Math.min(to, Math.max(from, i)) - from)) / (to - from);
@@ -152,8 +146,8 @@ class Strip {
       if (moved(event)) {
         this.plot.setPointerCapture(event.pointerId);
         this.#place(this.brush, [Math.min(start.i, i), Math.max(start.i, i) + 1]);
-      }
-      this.hover(i, event);
+        this.hover(-1);
+      } else this.hover(i, event);
     });
     this.plot.addEventListener("pointerup", (event) => {
       const i = this.indexAt(event);
@@ -163,7 +157,6 @@ class Strip {
       this.#place(this.brush, null);
     });
     this.plot.addEventListener("pointerleave", () => this.hover(-1));
-    this.plot.addEventListener("dblclick", () => this.zoom(0, this.sample.cells));
   }
 
   #drawRow(pen, row, top, ratio) {
@@ -205,7 +198,7 @@ class Strip {
   }
 
   #rangeOf(row) {
-    const text = row.short || formatRange(row.least, row.most).join(" ··· ") + (row.note ? " *" : "");
+    const text = row.short || formatRange(row.least, row.most).join(" … ") + (row.note ? " *" : "");
     const title = [row.note, row.unit, "click: draw as a line"].filter(Boolean).join("\n");
     return button("rl-row-range", text, title, () => {
       this.lines.toggle(row.name);

@@ -5,6 +5,7 @@
 // long text cheap to lay out; where the text has no breaks, chunks follow each other in the line.
 
 const CHUNK = 256;
+const BLOCK = 8;
 const AHEAD = "400px"; // how far outside the view a chunk is drawn
 
 function makeSpan(sample, i) {
@@ -89,7 +90,7 @@ class RunningText {
     for (const chunk of this.chunks) {
       if (!block) blocks.push((block = document.createElement("div")));
       block.append(chunk.node);
-      if (chunk.broken) block = null;
+      if (chunk.broken || block.children.length === BLOCK) block = null;
     }
     this.element.replaceChildren(...blocks);
     this.element.scrollTop = 0;

@@ -1,14 +1,15 @@
 """rlpanel's own line, which is also the predecessor's: one sample an object, one file a rank.
 
 Its keys are the names of `rlpanel.schema` with their aliases. Any further scalar becomes a sample
-column of its own; ``rewards`` (an object) becomes one column an entry, ``rewards/<name>``.
+column of its own; ``rewards`` (an object) becomes one column an entry, ``rewards/<name>``. A field of
+the wrong kind is left out with a note; the sample is kept.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from rlpanel import schema
@@ -16,9 +17,8 @@ from rlpanel.errors import LineError
 from rlpanel.sources.base import Record, rank_of
 from rlpanel.sources.parse import floats, plain
 
-#: Columns that the store fills itself; a logged key of the same name is kept beside them.
+#: Columns that the store fills itself; a logged key of the same name becomes ``logged_<name>``.
 RESERVED = frozenset({"uid", "file", "line", "offset", "prompt_chars", "response_chars"})
-
 
 _TEXT_KEYS = frozenset({"prompt", "response", "messages"})
 
@@ -30,20 +30,24 @@ class Native:
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Whether the line has a step and a prompt or a response."""
-        keys = set(document.keys())
-        return "step" in keys and not _TEXT_KEYS.isdisjoint(keys)
+        return "step" in document and not _TEXT_KEYS.isdisjoint(document)
 
-    def read(self, document: Any, path: str, *, full: bool) -> list[Record]:
+    def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
         """The line's one sample; see `rlpanel.sources.base.Adapter.read`."""
-        keys = list(document.keys())
-        if "step" not in keys:
+        if "step" not in document:
             raise LineError("no 'step'")
-        if _TEXT_KEYS.isdisjoint(keys):
+        if _TEXT_KEYS.isdisjoint(document):
             raise LineError("neither 'prompt' nor 'response'")
         record = Record(step=_step(document["step"]))
-        for key in keys:
-            if key != "step":
-                _take(record, key, document[key], full)
+        takers = _FULL if full else _LEAN
+        for key, value in document.items():
+            taker = takers.get(key, _unknown)
+            try:
+                taker(record, key, value)
+            except ValueError as error:
+                record.notes.append(f"{key!r} {error}; the sample is kept without it")
+            if taker is _unknown and full:
+                _keep(record, key, value)
         if record.rank < 0:
             record.rank = rank_of(path)
         _count_tokens(record)
@@ -52,99 +56,147 @@ class Native:
 
 def _count_tokens(record: Record) -> None:
     """Where no tokens were logged, their logprobs tell how many there were; unequal counts are noted."""
-    counts = {name: len(array) for name, array in record.arrays.items() if name != "response_token_ids"}
-    if "response_tokens" not in record.numbers:
-        if "logprobs" in counts:
-            record.numbers["response_tokens"] = float(counts["logprobs"])
+    tokens = record.numbers.get("response_tokens")
+    if tokens is None:
+        if "logprobs" in record.arrays:
+            record.numbers["response_tokens"] = float(len(record.arrays["logprobs"]))
         return
-    tokens = int(record.numbers["response_tokens"])
-    record.notes += [
-        f"'{name}' has {count} values for {tokens} tokens" for name, count in counts.items() if count != tokens
-    ]
+    for name, array in record.arrays.items():
+        if len(array) != tokens:
+            record.notes.append(f"'{name}' has {len(array)} values for {tokens:.0f} tokens")
 
 
-def _take(record: Record, key: str, value: Any, full: bool) -> None:
-    """Put one key's value where it belongs."""
-    if value is None:
-        if schema.CANONICAL.get(key) in schema.NUMBERS:
-            record.numbers[schema.CANONICAL[key]] = math.nan
-        return
-    name = schema.CANONICAL.get(key, key)
-    if key in ("advantage", "advantages"):
-        name = "advantage" if isinstance(value, (int, float)) else "advantages"
-    kind = schema.BY_NAME[name].kind if name in schema.BY_NAME else "unknown"
-    try:
-        _TAKERS[kind](record, name, value, full)
-    except ValueError as error:
-        record.notes.append(f"{key!r} {error}; the sample is kept without it")
+# -- takers: put one key's value where it belongs; ValueError says what is wrong with it -----------
 
 
-def _text(record: Record, name: str, value: Any, full: bool) -> None:
-    if full or name in ("prompt", "response"):
-        text = _as_text(value)
-        record.texts[name] = text
-        if not full:
-            record.numbers[f"{name}_chars"] = float(len(text))
+def _skip(record: Record, key: str, value: Any) -> None:
+    """Read elsewhere, or not wanted now."""
 
 
-def _tokens(record: Record, name: str, value: Any, full: bool) -> None:
-    if isinstance(value, (str, bool, int, float)) or hasattr(value, "keys"):
-        raise ValueError("is no array")
-    record.numbers["response_tokens"] = float(len(value))
-    if full:
-        record.tokens = [_clean(str(token)) for token in plain(value)]
+def _text(record: Record, key: str, value: Any, *, name: str) -> None:
+    if value is not None:
+        record.texts[name] = _as_text(value)
 
 
-def _array(record: Record, name: str, value: Any, full: bool) -> None:
-    if name == "response_token_ids" and not full:
-        record.numbers.setdefault("response_tokens", float(len(value)))
-        return
-    record.arrays[name] = floats(value)
+def _counted_text(record: Record, key: str, value: Any, *, name: str, column: str) -> None:
+    if value is not None:
+        text = record.texts[name] = _as_text(value)
+        record.numbers[column] = float(len(text))
 
 
-def _number(record: Record, name: str, value: Any, full: bool) -> None:
+def _messages(record: Record, key: str, value: Any) -> None:
+    if value is not None and "prompt" not in record.texts:
+        _counted_text(record, key, value, name="prompt", column="prompt_chars")
+
+
+def _count(record: Record, key: str, value: Any) -> None:
+    if value is not None:
+        record.numbers["response_tokens"] = float(_size(value))
+
+
+def _count_ids(record: Record, key: str, value: Any) -> None:
+    if value is not None:
+        record.numbers.setdefault("response_tokens", float(_size(value)))
+
+
+def _tokens(record: Record, key: str, value: Any) -> None:
+    _count(record, key, value)
+    if value is not None:
+        record.tokens = ["" if token is None else str(token) for token in plain(value)]
+
+
+def _ids(record: Record, key: str, value: Any) -> None:
+    _count_ids(record, key, value)
+    _array(record, key, value, name="response_token_ids")
+
+
+def _array(record: Record, key: str, value: Any, *, name: str) -> None:
+    if value is not None:
+        record.arrays[name] = floats(value)
+
+
+def _number(record: Record, key: str, value: Any, *, name: str) -> None:
+    """A null makes a column too: "logged, but never with a value" is worth seeing."""
     record.numbers[name] = _as_number(value)
 
 
-def _label(record: Record, name: str, value: Any, full: bool) -> None:
+def _advantage(record: Record, key: str, value: Any) -> None:
+    """One number for all tokens, or one for each; trainers use either name for both."""
+    if hasattr(value, "__len__") and not isinstance(value, str):
+        _array(record, key, value, name="advantages")
+    elif value is not None or key == "advantage":
+        _number(record, key, value, name="advantage")
+
+
+def _label(record: Record, key: str, value: Any, *, name: str) -> None:
+    if value is None:
+        return
     if not isinstance(value, (str, int, float)):
         raise ValueError("is no text")
-    record.labels[name] = _clean(str(value))
+    record.labels[name] = str(value)
 
 
-def _key(record: Record, name: str, value: Any, full: bool) -> None:
+def _rank(record: Record, key: str, value: Any) -> None:
     number = _as_number(value)
-    if number.is_integer():
+    if number.is_integer() and 0 <= number < 2**31:
         record.rank = int(number)
 
 
-def _unknown(record: Record, name: str, value: Any, full: bool) -> None:
-    """A scalar becomes a column; ``rewards`` one column an entry; the rest stays in the file."""
-    if name == "messages":
-        record.texts.setdefault("prompt", _as_text(value))
+def _rewards(record: Record, key: str, value: Any) -> None:
+    if value is None:
         return
-    column = f"logged_{name}" if name in RESERVED else name
-    if isinstance(value, (bool, int, float)):
-        record.numbers[column] = float(value)
-    elif isinstance(value, str) and len(value) <= schema.LABEL_MAX:
-        record.labels[column] = _clean(value)
-    elif name == "rewards" and hasattr(value, "items"):
-        for part, score in value.items():
-            record.numbers[f"rewards/{part}"] = _as_number(score)
-    if full:
-        record.extra[name] = plain(value)
+    if not hasattr(value, "items"):
+        raise ValueError("is no object")
+    for part, score in value.items():
+        try:
+            _number(record, key, score, name=f"rewards/{part}")
+        except ValueError as error:
+            record.notes.append(f"'rewards/{part}' {error}; the sample is kept without it")
 
 
-_TAKERS: dict[str, Callable[[Record, str, Any, bool], None]] = {
-    "text": _text,
-    "tokens": _tokens,
-    "array": _array,
-    "number": _number,
-    "label": _label,
-    "key": _key,
-    "unknown": _unknown,
-}
+def _unknown(record: Record, key: str, value: Any) -> None:
+    """A scalar becomes a column; the rest stays in the file."""
+    name = f"logged_{key}" if key in RESERVED else key
+    if isinstance(value, str):
+        if len(value) <= schema.LABEL_MAX:
+            record.labels[name] = value
+    elif isinstance(value, (int, float)):
+        record.numbers[name] = _as_number(value)
 
+
+def _keep(record: Record, key: str, value: Any) -> None:
+    """What rlpanel has no name for goes along when the sample is read in full."""
+    record.extra[key] = plain(value)
+
+
+Taker = Callable[[Record, str, Any], None]
+
+_MAKERS: dict[str, Callable[..., None]] = {"array": _array, "number": _number, "label": _label, "text": _text}
+
+
+def _takers(*, full: bool) -> dict[str, Taker]:
+    """What to do with each key; without ``full`` only what columns and metrics need."""
+    found: dict[str, Taker] = {}
+    for field in schema.FIELDS:
+        if field.kind in _MAKERS:
+            for key in (field.name, *field.aliases):
+                found[key] = partial(_MAKERS[field.kind], name=field.name)
+    found |= {"step": _skip, "rank": _rank, "rewards": _rewards, "messages": _messages}
+    found |= {"advantage": _advantage, "advantages": _advantage}
+    for name in ("prompt", "response"):
+        found[name] = partial(_counted_text, name=name, column=f"{name}_chars")
+    found["response_tokens"] = _tokens if full else _count
+    found["response_token_ids"] = _ids if full else _count_ids
+    if not full:
+        found |= {"ref_response": _skip, "ground_truth": _skip}
+    return found
+
+
+_LEAN = _takers(full=False)
+_FULL = _takers(full=True)
+
+
+# -- values ------------------------------------------------------------------------------------------
 
 #: Beyond 2^53 a float no longer tells neighbouring integers apart.
 _STEP_LIMIT = 2**53
@@ -153,12 +205,12 @@ _STEP_LIMIT = 2**53
 def _step(value: Any) -> int:
     """12, 12.0 and "12" are the same step."""
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if number.is_integer() and abs(number) < _STEP_LIMIT:
         return int(number)
-    raise LineError(f"'step' is no whole number: {str(value)[:40]!r}")
+    raise LineError(f"'step' is no whole number: {_shown(value)}")
 
 
 def _as_number(value: Any) -> float:
@@ -167,30 +219,33 @@ def _as_number(value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"is no number: {str(value)[:40]!r}") from None
+        raise ValueError(f"is no number: {_shown(value)}") from None
+
+
+def _shown(value: Any) -> str:
+    """A value in a message, cut short; text in quotes."""
+    text = repr(plain(value))
+    return text if len(text) <= 42 else f"{text[:40]}…"
+
+
+def _size(value: Any) -> int:
+    """How many items an array has."""
+    if isinstance(value, list) or hasattr(value, "as_list"):
+        return len(value)
+    raise ValueError("is no array")
 
 
 def _as_text(value: Any) -> str:
     """A text, or the messages of a chat as text."""
-    value = plain(value)
     if isinstance(value, str):
-        return _clean(value)
+        return value
+    value = plain(value)
     if isinstance(value, list):
         return "\n".join(_message(item) for item in value)
-    if isinstance(value, dict):
-        return _message(value)
-    return str(value)
+    return _message(value)
 
 
 def _message(item: Any) -> str:
     if isinstance(item, dict) and "content" in item:
-        return _clean(f"[{item.get('role', '?')}] {item['content']}")
-    return _clean(str(item))
-
-
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def _clean(text: str) -> str:
-    """Lone surrogates (an escaped half emoji in a log) cannot be sent to a browser: they become U+FFFD."""
-    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
+        return f"[{item.get('role', '?')}] {item['content']}"
+    return str(item)

@@ -1,0 +1,77 @@
+# make demo   the board on a recorded run that grows          make test   all checks, as CI runs them
+# Both set up what they need on a bare machine: Python 3.11 or newer with pip, and apt for a browser.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
+APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
+
+.PHONY: demo test lint format unit ui bench lowest docs browser clean
+
+demo: .venv/run.stamp
+	$(BIN)/rlpanel demo
+
+test: lint unit ui
+
+lint: .venv/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/dev.stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+unit: .venv/dev.stamp
+	$(BIN)/python -m pytest tests/unit tests/property
+
+ui: .venv/dev.stamp browser
+	$(BIN)/python -m pytest tests/ui
+
+bench: .venv/dev.stamp browser
+	$(BIN)/python -m pytest -m bench tests/bench
+
+# The unit and property tests against the lower bound of every dependency.
+lowest: .venv-lowest/stamp
+	.venv-lowest/bin/python -m pytest tests/unit tests/property
+
+# Pages that are generated from what the code declares.
+docs: .venv/dev.stamp
+	$(BIN)/python -m docs.generate
+
+clean:
+	rm -rf .venv .venv-lowest
+
+.venv/python.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "rlpanel needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ..."; exit 1; }
+	@$(PYTHON) -m venv .venv || \
+	    { echo "python3 cannot make a virtual environment; on Debian: apt-get install python3-venv"; exit 1; }
+	@touch $@
+
+.venv/run.stamp: pyproject.toml .venv/python.stamp
+	@echo "installing rlpanel into .venv ..."
+	@$(PIP) -e .
+	@touch $@
+
+.venv/dev.stamp: pyproject.toml .venv/python.stamp
+	@echo "installing rlpanel and its tools into .venv ..."
+	@$(PIP) -e ".[test,dev,parquet]"
+	@touch $@ .venv/run.stamp
+
+.venv-lowest/stamp: pyproject.toml .venv/dev.stamp
+	@$(PYTHON) -m venv .venv-lowest
+	@$(BIN)/python -m tests.lowest > .venv-lowest/constraints.txt
+	@.venv-lowest/bin/python -m pip install -qq --disable-pip-version-check \
+	    -c .venv-lowest/constraints.txt -e ".[test,parquet]"
+	@touch $@
+
+# A Chromium found under any of these names is used; else Debian's is installed, with fonts for CJK and emoji.
+browser:
+	@for name in "$$CHROMIUM" chromium chromium-browser google-chrome; do \
+	    command -v "$$name" > /dev/null 2>&1 && exit 0; \
+	done; \
+	echo "installing Chromium ..."; \
+	$(APT) update -qq > /dev/null && DEBIAN_FRONTEND=noninteractive $(APT) install -y -qq \
+	    --no-install-recommends chromium fonts-noto-cjk fonts-noto-color-emoji > /dev/null || \
+	    { echo "no browser: install Chromium or Chrome, or name one in CHROMIUM"; exit 1; }

@@ -1,0 +1,35 @@
+// Keys for the whole page; left alone while somebody types or the token view has the focus.
+const KEYS = new Set(["ArrowLeft", "ArrowRight", "j", "k", "[", "]", "/", "?"])
+const BUSY = "input, textarea, select, [contenteditable], [role=slider], .rl-tokens"
+
+// composedPath sees through shadow roots, where event.target stops at the host
+const typing = (event) => event.composedPath().some((el) => el.matches && el.matches(BUSY))
+
+// The first element that matches, shadow roots included.
+function find(root, selector) {
+  const here = root.querySelector(selector)
+  if (here) { return here }
+  for (const el of root.querySelectorAll("*")) {
+    const found = el.shadowRoot && find(el.shadowRoot, selector)
+    if (found) { return found }
+  }
+  return null
+}
+
+export function render({ model }) {
+  const listen = (event) => {
+    const chord = event.ctrlKey || event.metaKey || event.altKey
+    if (chord || !KEYS.has(event.key) || typing(event)) { return }
+    event.preventDefault()
+    if (event.key === "/") {
+      find(document, "input[placeholder^='search prompts']")?.focus()
+    } else if (event.key === "?") {
+      find(document, "details.rl-help")?.toggleAttribute("open")
+    } else {
+      model.send_msg(event.key)
+    }
+  }
+  document.addEventListener("keydown", listen)
+  model.on("remove", () => document.removeEventListener("keydown", listen))
+  return document.createElement("span")
+}

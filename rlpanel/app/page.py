@@ -1,0 +1,184 @@
+"""The page: where each view stands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import panel as pn
+from panel_material_ui.template.base import Page
+
+from rlpanel.app.board import Board
+from rlpanel.app.keyboard import KEYS, Keyboard
+from rlpanel.views import theme
+from rlpanel.views.controls import Controls, caption
+from rlpanel.views.curves import Curves
+from rlpanel.views.distributions import Distribution, Gap
+from rlpanel.views.numbers import Numbers
+from rlpanel.views.runs import Badge, RunList
+from rlpanel.views.sample import SampleDetail
+from rlpanel.views.samples import Samples
+from rlpanel.views.stage import Stage
+from rlpanel.views.stepbar import StepBar
+from rlpanel.views.theme import safe_text
+
+DEFAULT_ROOT = "rollout_samples"
+
+
+class Layout:
+    """Every view of a board in its place; the stage stands in for them while there is nothing to see."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        context = board.context
+        self.samples = Samples(context)
+        self.detail = SampleDetail(context)
+        stage = Stage(context, board.open_demo)
+        self._stage = pn.Column(stage, sizing_mode="stretch_width")
+        self._views = pn.Column(
+            Curves(context),
+            StepBar(context),
+            self._lower(),
+            sizing_mode="stretch_both",
+            margin=0,
+            styles={"gap": "10px", "padding": "12px", "box-sizing": "border-box"},
+            css_classes=["rl-board"],
+        )
+        self.parts = [self._stage, self._views]
+        context.param.watch(self._switch, "snapshot")
+        self._switch()
+
+    def _lower(self) -> pn.FlexBox:
+        context = self.board.context
+        over = pn.FlexBox(
+            Distribution(context), Gap(context), gap="10px", margin=0, sizing_mode="stretch_width"
+        )
+        left = pn.Column(
+            over,
+            Numbers(context),
+            self.samples,
+            styles={"gap": "10px", "flex": "1 1 440px", "min-width": "420px", "max-width": "100%"},
+            sizing_mode="stretch_both",
+            margin=0,
+        )
+        right = pn.Column(
+            self.detail,
+            styles={"flex": "1.3 1 520px", "min-width": "420px"},
+            sizing_mode="stretch_both",
+            margin=0,
+        )
+        return pn.FlexBox(
+            left,
+            right,
+            gap="10px",
+            flex_wrap="wrap",
+            align_items="stretch",
+            sizing_mode="stretch_both",
+            margin=0,
+            styles={"flex": "1 1 auto", "min-height": "560px"},
+            css_classes=["rl-lower"],
+        )
+
+    def _switch(self, *_: Any) -> None:
+        empty = not self.board.context.snapshot.samples
+        self._stage.visible = empty
+        self._views.visible = not empty
+
+    def on_key(self, key: str) -> None:
+        """What the page's keys do; see `rlpanel.app.keyboard.KEYS`."""
+        context = self.board.context
+        moves = {
+            "ArrowLeft": lambda: context.move_step(-1),
+            "ArrowRight": lambda: context.move_step(1),
+            "j": lambda: self.samples.move(1),
+            "k": lambda: self.samples.move(-1),
+            "[": lambda: self.detail.next_metric(-1),
+            "]": lambda: self.detail.next_metric(1),
+        }
+        if key in moves:
+            moves[key]()
+
+
+def page_of(board: Board) -> Page:
+    """A board as a browser's page, dark or light in place."""
+    layout, selection = Layout(board), board.context.selection
+    page = Page(
+        title="",
+        meta_title="rlpanel",
+        dark_theme=selection.dark,
+        theme_config=theme.theme_config(),
+        busy_indicator=None,
+        sidebar_width=228,
+        stylesheets=[theme.VARIABLES, theme.style("page")],
+        sx=_PAGE_SX,
+        header=[_logo(), Badge(board.context), _help()],
+        sidebar=[
+            caption("Runs"),
+            RunList(board.context),
+            Controls(board.context),
+            Keyboard(on_key=layout.on_key),
+        ],
+        main=layout.parts,
+    )
+    page.param.watch(lambda event: setattr(selection, "dark", event.new), "dark_theme")
+    selection.param.watch(lambda event: setattr(page, "dark_theme", event.new), "dark")
+    return page
+
+
+def resolve_root(argument: str | os.PathLike[str] | None = None) -> Path | None:
+    """The folder to show: the argument, then ``$RLPANEL_ROOT``, then ``./rollout_samples`` if it is there."""
+    if argument is not None:
+        return Path(argument)
+    if os.environ.get("RLPANEL_ROOT"):
+        return Path(os.environ["RLPANEL_ROOT"])
+    return Path(DEFAULT_ROOT) if Path(DEFAULT_ROOT).is_dir() else None
+
+
+def session_page(root: str | os.PathLike[str] | None = None) -> Page:
+    """A page for the session being served now: built, bound to its URL, and told of changes."""
+    pn.extension("tabulator", notifications=True)
+    board = Board(resolve_root(root))
+    if pn.state.location is not None:
+        board.bind_location(pn.state.location)
+    document = pn.state.curdoc
+    if document is not None:
+        document.theme = theme.PLOTS
+        board.connect(document)
+        pn.state.add_periodic_callback(board.tick, period=1000)
+    return page_of(board)
+
+
+def servable() -> None:
+    """Serve the board from a script: ``panel serve dashboards/board.py [--args ROOT]``."""
+    session_page(sys.argv[1] if len(sys.argv) > 1 else None).servable(title="rlpanel")
+
+
+def _logo() -> pn.pane.HTML:
+    return pn.pane.HTML(
+        '<span class="logo">rl<span class="policy">panel</span></span>',
+        stylesheets=[theme.CSS],
+        margin=(0, 14, 0, 2),
+        width=64,
+        align="center",
+    )
+
+
+def _help() -> pn.pane.HTML:
+    rows = "".join(f"<tr><td>{safe_text(key)}</td><td>{text}</td></tr>" for key, text in KEYS.items())
+    return pn.pane.HTML(
+        '<details class="rl-help"><summary class="pill" title="keys">?</summary>'
+        f"<table>{rows}</table></details>",
+        stylesheets=[theme.CSS, theme.style("badge"), theme.style("help")],
+        margin=0,
+        align="center",
+        styles={"margin-left": "auto"},
+    )
+
+
+_PAGE_SX = {
+    "& .MuiToolbar-root": {"minHeight": "46px !important", "padding": "0 10px 0 16px !important"},
+    "& .MuiAppBar-root": {"backgroundImage": "none"},
+    "& .MuiPaper-root": {"backgroundImage": "none"},
+}

@@ -1,0 +1,92 @@
+"""A small bar chart in layers of colour, whose bars are replaced together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import panel as pn
+from bokeh.models import ColumnDataSource, HoverTool, Range1d
+
+from rlpanel.views import theme
+
+HEIGHT = 112
+
+
+class Bars:
+    """Layers of bars by colour name; the first is drawn first.
+
+    Parameters
+    ----------
+    alphas : dict of str to float
+        Colour of the theme → opacity of its layer.
+    x_labels : bool
+        Whether the x axis means something.
+    """
+
+    def __init__(self, alphas: dict[str, float], *, x_labels: bool = True) -> None:
+        self.plot = theme.quiet_figure(
+            height=HEIGHT,
+            sizing_mode="stretch_width",
+            tools=[],
+            min_border=2,
+            min_border_left=34,
+            min_border_right=8,
+            x_range=Range1d(start=0, end=1),
+            y_range=Range1d(start=0, end=1),
+        )
+        self.plot.xaxis.visible = x_labels
+        self._sources = {color: ColumnDataSource(_bars()) for color in alphas}
+        self._glyphs: dict[str, Any] = {
+            color: self.plot.quad(
+                "left",
+                "right",
+                "top",
+                "bottom",
+                source=self._sources[color],
+                fill_alpha=alpha,
+                line_width=0.7,
+            )
+            for color, alpha in alphas.items()
+        }
+        tips = [("from", "@left{0.000}"), ("to", "@right{0.000}"), ("value", "@value{0.[000]}")]
+        self.plot.add_tools(HoverTool(tooltips=tips, renderers=list(self._glyphs.values())))
+        self.pane = pn.pane.Bokeh(self.plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 6))
+
+    def draw(self, layers: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
+        """Replace all bars.
+
+        Parameters
+        ----------
+        layers : dict of str to (left, right, height), each an ndarray of shape (B,)
+            A layer that is left out is empty.
+        """
+        filled = {color: _bars(*layers.get(color, ())) for color in self._sources}
+        for color, bars in filled.items():
+            self._sources[color].data = bars
+        self._fit([bars for bars in filled.values() if len(bars["left"])])
+
+    def restyle(self, dark: bool) -> None:
+        """Colours for dark or light."""
+        colors = theme.palette(dark)
+        theme.restyle(self.plot, dark)
+        for name, renderer in self._glyphs.items():
+            renderer.glyph.update(fill_color=colors[name], line_color=colors["surface"])
+
+    def _fit(self, bars: list[dict[str, np.ndarray]]) -> None:
+        """Ranges from the bars; a data range would complain while there are none."""
+        if bars:
+            left, right = min(b["left"].min() for b in bars), max(b["right"].max() for b in bars)
+            low, high = min(b["bottom"].min() for b in bars), max(b["top"].max() for b in bars)
+            side, room = 0.03 * (right - left), 0.06 * ((high - low) or 1)
+            self.plot.x_range.update(start=left - side, end=right + side)
+            self.plot.y_range.update(start=low - (room if low < 0 else 0), end=high + room)
+
+
+def _bars(
+    left: np.ndarray | None = None, right: np.ndarray | None = None, height: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    if left is None or right is None or height is None:
+        return {name: np.empty(0) for name in ("left", "right", "top", "bottom", "value")}
+    top, bottom = np.maximum(height, 0), np.minimum(height, 0)
+    return {"left": left, "right": right, "top": top, "bottom": bottom, "value": height}

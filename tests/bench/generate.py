@@ -1,0 +1,126 @@
+"""Rollout logs of any size, the same for the same arguments: what the benches read.
+
+A policy learns to answer: reward rises towards its ceiling, the response grows, surprisal falls, the
+policy drifts from its reference. Tokens are sub-words of Chinese, English and emoji, some of them split
+in the middle of a character as tokenizers do; prompts are padded to the batch's longest.
+
+Run as a script to write a log: ``python -m tests.bench.generate FOLDER --steps 20 --tokens 256``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+PAD = "<|pad|>"
+END = "<|im_end|>"
+
+_ENGLISH = "the of reward model think answer because there fore two x = + 12 . , ing ed ly un re"
+_CHINESE = [*"渔歌绕清塘碧波送微寒月照山河万里风春江花夜", "因此", "答案", "我们"]
+#: Byte-level pieces of one character each: alone they decode to the replacement character.
+_BROKEN = ["\ufffd", "\ufffd\ufffd"]
+_EMOJI = ["🙂", "🚀", "👩‍🔬", "🇨🇳"]
+_WORDS = np.array(_CHINESE + [f" {word}" for word in _ENGLISH.split()] + _BROKEN + _EMOJI, dtype=object)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How big a log is; ``tokens`` is the longest response, 0 writes no token fields at all."""
+
+    steps: int = 20
+    samples: int = 64
+    ranks: int = 4
+    tokens: int = 256
+    seed: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Samples in the whole log."""
+        return self.steps * self.samples
+
+
+def write_log(folder: Path, shape: Shape) -> list[Path]:
+    """One file a rank below ``folder``; the lines of a step are dealt out to the ranks in turn."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"rollout_data_rank_{rank}.jsonl" for rank in range(shape.ranks)]
+    files = [path.open("wb") for path in paths]
+    try:
+        for row, line in enumerate(lines(shape)):
+            files[row % shape.ranks].write(line)
+    finally:
+        for file in files:
+            file.close()
+    return paths
+
+
+def lines(shape: Shape) -> Iterator[bytes]:
+    """Every line of the log, in the order of training."""
+    draw = np.random.default_rng(shape.seed)
+    for step in range(shape.steps):
+        learnt = step / max(1, shape.steps - 1)
+        for sample in range(shape.samples):
+            row = _scores(draw, step, sample, learnt)
+            if shape.tokens:
+                row |= _tokens(draw, shape.tokens, learnt, row["reward"])
+            else:
+                row["response"] = "".join(_WORDS[draw.integers(len(_WORDS), size=4)])
+            yield json.dumps(row, ensure_ascii=False).encode() + b"\n"
+
+
+def _scores(draw: np.random.Generator, step: int, sample: int, learnt: float) -> dict[str, object]:
+    question = f"<|user|>{sample // 8} + {step} = ?{END}<|assistant|>"
+    return {
+        "prompt": PAD * int(draw.integers(0, 8)) + question,
+        "ground_truth": str(sample // 8 + step),
+        "ref_response": f"{sample} 🙂",
+        "step": step,
+        "group": f"{step}-{sample // 8}",
+        "reward": float(np.tanh(draw.normal(2 * learnt - 0.5, 0.6))),
+        "ref_reward": float(np.tanh(draw.normal(-0.5, 0.6))),
+        "truncated": bool(draw.random() < 0.05),
+    }
+
+
+def _tokens(draw: np.random.Generator, longest: int, learnt: float, reward: float) -> dict[str, object]:
+    # Most of a batch is near the limit, so that a line's size says what was asked for.
+    size = max(1, longest - int(draw.exponential(longest * 0.02)))
+    logprobs = -draw.exponential(1.2 - 0.8 * learnt, size)
+    ref_logprobs = logprobs - draw.normal(0.05 * learnt, 0.02 + 0.2 * learnt, size)
+    values = np.linspace(0.0, reward, size) + draw.normal(0, 0.05, size)
+    token_rewards = -0.05 * (logprobs - ref_logprobs)
+    token_rewards[-1] += reward
+    tokens = _WORDS[draw.integers(len(_WORDS), size=size)].tolist()
+    return {
+        "response": "".join(tokens),
+        "response_tokens": tokens,
+        "logprobs": _floats(logprobs),
+        "ref_logprobs": _floats(ref_logprobs),
+        "values": _floats(values),
+        "token_rewards": _floats(token_rewards),
+    }
+
+
+def _floats(array: np.ndarray) -> list[float]:
+    """As trainers log them: float32 widened to double, so 17 digits each."""
+    return array.astype(np.float32).tolist()
+
+
+def main() -> None:
+    """Write a log from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    for name, value in vars(Shape()).items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    given = vars(parser.parse_args())
+    write_log(given.pop("folder"), Shape(**given))
+
+
+if __name__ == "__main__":
+    main()

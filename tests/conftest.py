@@ -1,0 +1,95 @@
+"""What all tests share: hypothesis profiles, the recorded runs, a browser that notices trouble."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import settings
+
+from rlpanel.app.demo import write_recording
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+settings.register_profile("ci", max_examples=500, deadline=None)
+settings.register_profile("dev", max_examples=50, deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+VIEWPORT = {"width": 1440, "height": 900}
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+INSIDE = {"data", "blob", "about"}
+
+
+@pytest.fixture(scope="session")
+def grpo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorded GRPO run: groups, entropies, reference logprobs; read it, do not write to it."""
+    return write_recording("grpo_couplets", tmp_path_factory.mktemp("recorded") / "couplets-grpo")
+
+
+@pytest.fixture(scope="session")
+def ppo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recorded PPO run: values and token rewards; read it, do not write to it."""
+    return write_recording("ppo_couplets", tmp_path_factory.mktemp("recorded") / "couplets-ppo")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium, headless, once for all tests."""
+    from playwright.sync_api import sync_playwright
+
+    names = (os.environ.get("CHROMIUM"), *BROWSERS)
+    path = next((found for name in names if name and (found := shutil.which(name))), None)
+    if path is None:
+        pytest.fail(f"no browser: none of {', '.join(BROWSERS)} on PATH, and CHROMIUM names none")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=list(QUIET))
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """A fresh browser profile; `page` is one page of it, a test may open more."""
+    made = browser.new_context(viewport=VIEWPORT, color_scheme="dark", locale="en-US")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    """A page of 1440 × 900; the test fails on errors in the console and on requests that leave this host."""
+    trouble = watch_for_trouble(context)
+    yield context.new_page()
+    assert trouble == []
+
+
+def watch_for_trouble(context: BrowserContext) -> list[str]:
+    """A list that fills with the errors and the outgoing requests of all pages of ``context``."""
+    trouble: list[str] = []
+
+    def note_request(url: str) -> None:
+        parts = urlsplit(url)
+        if parts.hostname not in LOOPBACK and parts.scheme not in INSIDE:
+            trouble.append(f"left the host: {url[:200]}")
+
+    context.on("request", lambda request: note_request(request.url))
+    context.on("page", lambda page: page.on("websocket", lambda socket: note_request(socket.url)))
+    context.on("console", lambda said: trouble.append(said.text) if said.type == "error" else None)
+    context.on("weberror", lambda error: trouble.append(str(error.error)))
+    return trouble

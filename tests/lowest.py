@@ -1,0 +1,29 @@
+"""Pip constraints that pin each dependency to its lower bound; `make lowest` tests against them."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
+
+
+def lowest(requirement: Requirement) -> str:
+    """``name==bound``, with the marker that the requirement has."""
+    bound = next(part.version for part in requirement.specifier if part.operator == ">=")
+    marker = f"; {requirement.marker}" if requirement.marker else ""
+    return f"{requirement.name}=={bound}{marker}"
+
+
+def main() -> None:
+    """Write the constraints for the dependencies and the parquet extra."""
+    project = tomllib.loads(PYPROJECT.read_text())["project"]
+    names = project["dependencies"] + project["optional-dependencies"]["parquet"]
+    sys.stdout.writelines(f"{lowest(Requirement(name))}\n" for name in names)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,234 @@
+"""The laws of the store, each against an independent slow reader."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlpanel.settings import Reading
+from rlpanel.store.index import RunIndex
+from rlpanel.store.run import fetch
+from rlpanel.store.snapshot import Snapshot
+from tests.factories import append
+from tests.property import oracle, strategies
+
+budgets = st.sampled_from([1 << 10, 1 << 12, 1 << 20])
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A new folder for each example."""
+    made = Path(tempfile.mkdtemp(prefix="rlpanel-"))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made)
+
+
+def follow(index: RunIndex) -> Snapshot:
+    """Look once at everything, and read all that is there."""
+    index.rescan()
+    while index.read():
+        pass
+    return index.snapshot
+
+
+def write(run: Path, logs: Mapping[str, bytes]) -> None:
+    for name, data in logs.items():
+        (run / name).write_bytes(data)
+
+
+def samples(snapshot: Snapshot) -> pd.DataFrame:
+    """The living rows in an order that does not depend on how they came."""
+    frame = snapshot.frame(snapshot.living).set_index("uid").sort_index()
+    return frame[sorted(frame.columns)]
+
+
+def assert_same(one: Snapshot, other: Snapshot) -> None:
+    """Equal rows to the last bit, equal statistics to rounding, equal bad lines."""
+    pd.testing.assert_frame_equal(samples(one), samples(other), check_exact=True)
+    steps, others = one.step_frame(), other.step_frame()
+    pd.testing.assert_frame_equal(steps, others[steps.columns], rtol=1e-9, atol=1e-9)
+    assert set(one.bad_lines) == set(other.bad_lines)
+    assert one.blank_count == other.blank_count
+
+
+def assert_true(snapshot: Snapshot, logs: Mapping[str, bytes]) -> None:
+    """Rows, statistics and counts are what the slow reader finds."""
+    truth = oracle.read(logs)
+    found = samples(snapshot)
+    assert (len(found), snapshot.bad_count, snapshot.blank_count) == (len(truth.rows), truth.bad, truth.blank)
+    assert informative(found) == informative(truth.frame)
+    for column in truth.frame.columns:
+        expected, actual = truth.frame[column], found[column]
+        if column == "group":
+            assert expected.fillna("-").tolist() == actual.fillna("-").tolist()
+        else:
+            np.testing.assert_allclose(actual.astype(float), expected.astype(float), rtol=1e-9, atol=1e-9)
+            assert_statistics(snapshot, truth.frame, column)
+
+
+def informative(frame: pd.DataFrame) -> set[str]:
+    """Columns that hold something; where a sample stands and second names left out."""
+    return {name for name in frame.columns if frame[name].notna().any()} - {"line", "kl_k1_mean", "kl_k1_sum"}
+
+
+def assert_statistics(snapshot: Snapshot, frame: pd.DataFrame, column: str) -> None:
+    expected = oracle.statistics(frame, column)
+    steps = snapshot.steps
+    assert steps.values.tolist() == expected.index.tolist()
+    if column in ("step", "rank"):
+        return
+    actual = [
+        steps.stat(column, 0),
+        steps.mean(column),
+        steps.std(column),
+        steps.stat(column, 3),
+        steps.stat(column, 4),
+    ]
+    np.testing.assert_allclose(np.stack(actual, axis=1), expected, rtol=1e-7, atol=1e-7)
+    quartiles = frame[column].astype(float).replace([np.inf, -np.inf], np.nan).groupby(frame["step"])
+    for row, q in zip(snapshot.quantiles(column, (0.25, 0.5, 1.0)), (0.25, 0.5, 1.0), strict=True):
+        np.testing.assert_allclose(row, quartiles.quantile(q), rtol=1e-9, atol=1e-9)
+
+
+@given(strategies.histories(), budgets)
+def test_rows_do_not_depend_on_when_they_were_read(
+    history: tuple[dict[str, bytes], list[tuple[str, bytes]]], budget: int
+) -> None:
+    logs, appends = history
+    with folder() as run, folder() as whole:
+        live = RunIndex(run, "run", Reading(turn_bytes=budget))
+        for name, data in appends:
+            append(run / name, data)
+            follow(live)
+        write(whole, logs)
+        assert_same(follow(live), follow(RunIndex(whole, "run")))
+
+
+@given(strategies.histories())
+def test_rows_statistics_and_counts_are_what_a_slow_reader_finds(
+    history: tuple[dict[str, bytes], list[tuple[str, bytes]]],
+) -> None:
+    logs, _ = history
+    with folder() as run:
+        write(run, logs)
+        assert_true(follow(RunIndex(run, "run")), logs)
+
+
+@given(strategies.histories())
+def test_every_line_is_good_bad_or_blank(history: tuple[dict[str, bytes], list[tuple[str, bytes]]]) -> None:
+    logs, _ = history
+    with folder() as run:
+        write(run, logs)
+        found = follow(RunIndex(run, "run"))
+        newlines = sum(data.count(b"\n") for data in logs.values())
+        assert found.samples + found.bad_count + found.blank_count == newlines
+
+
+@given(strategies.log)
+def test_a_bad_line_is_kept_with_its_place(log: bytes) -> None:
+    with folder() as run:
+        write(run, {"rollout_data_rank_0.jsonl": log})
+        lines = log.split(b"\n")
+        for bad in follow(RunIndex(run, "run")).bad_lines:
+            assert log[bad.offset :].split(b"\n")[0] == lines[bad.line - 1]
+            assert bad.reason
+
+
+@given(st.lists(strategies.log, min_size=2, max_size=4), budgets)
+def test_a_rewritten_log_replaces_its_rows_and_no_others(logs: list[bytes], budget: int) -> None:
+    """Whatever comes next in the place of a log: longer, shorter, empty, or another with the same head."""
+    other = b'{"step": 2, "prompt": "other", "reward": 1.0}\n'
+    with folder() as run:
+        index = RunIndex(run, "run", Reading(turn_bytes=budget))
+        append(run / "rollout_data_rank_1.jsonl", other)
+        for log in logs:
+            (run / "rollout_data_rank_0.jsonl").write_bytes(log)
+            found = follow(index)
+        assert_true(found, {"rollout_data_rank_0.jsonl": logs[-1], "rollout_data_rank_1.jsonl": other})
+
+
+@given(strategies.histories(), st.data())
+def test_deleting_a_log_takes_its_rows_along(
+    history: tuple[dict[str, bytes], list[tuple[str, bytes]]], data: st.DataObject
+) -> None:
+    logs, _ = history
+    with folder() as run:
+        index = RunIndex(run, "run")
+        write(run, logs)
+        follow(index)
+        gone = data.draw(st.sampled_from(sorted(logs)))
+        (run / gone).unlink()
+        assert_true(follow(index), {name: log for name, log in logs.items() if name != gone})
+
+
+@given(strategies.histories())
+def test_a_sample_read_again_by_its_place_gives_the_numbers_of_its_row(
+    history: tuple[dict[str, bytes], list[tuple[str, bytes]]],
+) -> None:
+    logs, _ = history
+    with folder() as run:
+        write(run, logs)
+        index = RunIndex(run, "run")
+        snapshot = follow(index)
+        for row in snapshot.living.tolist():
+            sample = fetch(index, snapshot, row)
+            assert sample.step == snapshot.place("step")[row]
+            for name in ("reward", "ref_reward", "valid_reward"):
+                if name in snapshot.numbers:
+                    np.testing.assert_equal(getattr(sample, name), snapshot.number(name)[row])
+            if sample.response_tokens is not None:
+                assert len(sample.response_tokens) == snapshot.number("response_tokens")[row]
+
+
+@given(strategies.histories(), st.randoms(use_true_random=False))
+def test_the_names_of_the_ranks_change_nothing_but_names(
+    history: tuple[dict[str, bytes], list[tuple[str, bytes]]], chance: object
+) -> None:
+    logs, _ = history
+    names = list(logs)
+    chance.shuffle(names)  # type: ignore[attr-defined]
+    with folder() as one, folder() as other:
+        write(one, logs)
+        write(other, dict(zip(names, logs.values(), strict=True)))
+        first, second = (follow(RunIndex(run, "run")).step_frame() for run in (one, other))
+        pd.testing.assert_frame_equal(first, second[first.columns], rtol=1e-9, atol=1e-9)
+
+
+@given(strategies.histories(), st.integers(1, 5))
+def test_a_drawn_sample_of_a_step_is_the_same_in_any_order(
+    history: tuple[dict[str, bytes], list[tuple[str, bytes]]], most: int
+) -> None:
+    logs, appends = history
+    with folder() as run, folder() as whole:
+        live = RunIndex(run, "run")
+        for name, data in appends:
+            append(run / name, data)
+            follow(live)
+        write(whole, logs)
+        drawn = [
+            {
+                step: set(snapshot.uids(snapshot.sampled_rows(step, most)))
+                for step in snapshot.steps.values.tolist()
+            }
+            for snapshot in (follow(live), follow(RunIndex(whole, "run")))
+        ]
+        assert drawn[0] == drawn[1]
+        assert all(len(uids) <= most for uids in drawn[0].values())
+
+
+@pytest.mark.parametrize("steps", [[0], [100, 0, 2300], [-5, 7]])
+def test_steps_of_any_spacing_stand_in_order(steps: list[int]) -> None:
+    with folder() as run:
+        append(run / "x.jsonl", *(b'{"step": %d, "prompt": "p"}\n' % step for step in steps))
+        assert follow(RunIndex(run, "run")).steps.values.tolist() == sorted(steps)

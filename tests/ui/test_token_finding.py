@@ -1,0 +1,176 @@
+"""Finding tokens: keys, outliers, search and zoom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.ui.token_page import TokenPage, generated, make_sample, metrics, raw_line, serve_tokens
+from tests.waiting import wait_until
+
+Open = Callable[..., TokenPage]
+WORDS = [" let", " us", " think", " step", " by", " st", "ep", ".", "\n"]
+
+
+@pytest.fixture
+def open_tokens(page: Page) -> Iterator[Open]:
+    yield from serve_tokens(page)
+
+
+def press(board: TokenPage, *keys: str) -> None:
+    for key in keys:
+        board.page.locator(".rl-tokens").press(key)
+
+
+def token_becomes(board: TokenPage, i: int) -> None:
+    wait_until(lambda: board.view.token == i, message=f"token {i}", page=board.page)
+
+
+def test_arrows_walk_the_tokens(open_tokens: Open) -> None:
+    board = open_tokens(sample=make_sample(raw_line(0)), token=5)
+    press(board, "ArrowRight", "ArrowRight", "ArrowLeft")
+    token_becomes(board, 6)
+    press(board, "Escape")
+    token_becomes(board, -1)
+
+
+def test_arrows_stop_at_both_ends(open_tokens: Open) -> None:
+    board = open_tokens(sample=make_sample(raw_line(0)))
+    press(board, "ArrowRight", "ArrowLeft")
+    token_becomes(board, 0)
+    press(board, "Escape", "ArrowLeft", "ArrowRight")
+    token_becomes(board, 22)
+
+
+def test_shift_and_arrows_walk_the_outliers_of_the_metric(open_tokens: Open) -> None:
+    sample = generated(WORDS * 100)
+    assert sample.logprobs is not None
+    assert sample.ref_logprobs is not None
+    sizes = np.abs(sample.logprobs - sample.ref_logprobs)
+    beyond = np.flatnonzero(sizes > np.percentile(sizes, 99, method="lower"))
+    board = open_tokens(sample=sample, metric="log_ratio")
+    expect(board.page.locator(".rl-outliers")).to_have_text(f"{len(beyond)} outliers")
+    for i in [*beyond, beyond[0]]:
+        press(board, "Shift+ArrowRight")
+        token_becomes(board, int(i))
+    press(board, "Shift+ArrowLeft")
+    token_becomes(board, int(beyond[-1]))
+
+
+def test_the_ten_most_extreme_tokens_are_listed(open_tokens: Open) -> None:
+    line = raw_line(0)
+    board = open_tokens(sample=make_sample(line), metric="log_ratio")
+    board.page.locator(".rl-outliers").click()
+    shown = board.page.locator(".rl-extremes button").all_text_contents()
+    ratios = metrics(line)["log_ratio"]
+    order = np.argsort(-np.abs(ratios), kind="stable")[:10]
+    assert [text.split()[0] for text in shown] == [f"#{i}" for i in order]
+    board.page.locator(".rl-extremes button").first.click()
+    token_becomes(board, 13)
+
+
+def test_brackets_change_the_metric_and_go_round(open_tokens: Open) -> None:
+    board = open_tokens(sample=make_sample(raw_line(0)), metric="token_reward")
+    press(board, "]")
+    wait_until(lambda: board.view.metric == "log_ratio", page=board.page)
+    press(board, "[", "[")
+    wait_until(lambda: board.view.metric == "surprisal", page=board.page)
+
+
+def test_keys_of_the_view_do_not_reach_the_page(open_tokens: Open, page: Page) -> None:
+    board = open_tokens(sample=make_sample(raw_line(0)))
+    page.evaluate(
+        "window.keys = []; document.addEventListener('keydown', event => window.keys.push(event.key))"
+    )
+    press(board, "ArrowLeft", "]", "j")
+    press(board, "/")
+    page.keyboard.type("tj")
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("window.keys") == ["j"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "pattern"),
+    [("step", "step"), ("THINK step", "think step"), (r"/s\w+p\./", r"s\w+p\."), ("(", r"\(")],
+)
+def test_a_search_counts_hits_over_token_borders(open_tokens: Open, typed: str, pattern: str) -> None:
+    text = "".join(WORDS * 100)
+    board = open_tokens(sample=generated(WORDS * 100))
+    press(board, "/")
+    board.page.keyboard.type(typed)
+    count = len(re.findall(pattern, text))
+    expect(board.page.locator(".rl-found")).to_have_text(f"{count} hits")
+
+
+def test_the_tokens_of_a_hit_are_marked_whole(open_tokens: Open) -> None:
+    board = open_tokens(sample=generated(WORDS))
+    press(board, "/")
+    board.page.keyboard.type("y st")
+    expect(board.page.locator(".rl-found")).to_have_text("1 hit")
+    assert board.page.locator(".hit").all_text_contents() == [" by", " st"]
+
+
+def test_enter_walks_the_hits_even_where_nothing_was_drawn(open_tokens: Open) -> None:
+    tokens = WORDS * 1000
+    tokens[8000] = " needle"
+    board = open_tokens(sample=generated(tokens))
+    press(board, "/")
+    board.page.keyboard.type("needle")
+    board.page.keyboard.press("Enter")
+    token_becomes(board, 8000)
+    expect(board.token(8000)).to_be_in_viewport()
+    expect(board.token(8000)).to_have_class(re.compile("hit"))
+    expect(board.page.locator(".rl-found")).to_have_text("1 of 1 hit")
+
+
+def test_a_broken_pattern_is_said(open_tokens: Open) -> None:
+    board = open_tokens(sample=generated(WORDS))
+    press(board, "/")
+    board.page.keyboard.type("/(/")
+    expect(board.page.locator(".rl-found")).to_have_text("not a pattern")
+
+
+def test_dragging_zooms_and_escape_shows_all(open_tokens: Open, page: Page) -> None:
+    board = open_tokens(sample=generated(WORDS * 10))
+    box = board.strip.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 20.5 / 90, box["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 40.5 / 90, box["y"] + 5, steps=3)
+    page.mouse.up()
+    expect(page.locator(".rl-zoomed")).to_have_text("tokens 20–40 ✕")
+    page.mouse.move(box["x"] + 2, box["y"] + 5)
+    expect(board.tip.locator("b").first).to_have_text("#20")
+    press(board, "Escape")
+    expect(page.locator(".rl-zoomed")).to_be_hidden()
+    assert board.view.token == -1
+
+
+def test_where_tokens_share_a_pixel_the_extreme_one_is_found(open_tokens: Open, page: Page) -> None:
+    sample = generated([" a"] * 32768)
+    assert sample.logprobs is not None
+    assert sample.ref_logprobs is not None
+    ratios = sample.logprobs - sample.ref_logprobs
+    board = open_tokens(sample=sample)
+    box = board.strip.bounding_box()
+    assert box is not None
+    columns = board.strip.evaluate("canvas => canvas.width")
+    column = columns // 2
+    of_column = np.flatnonzero(np.floor(np.arange(32768) / 32768 * columns) == column)
+    page.mouse.move(box["x"] + (column + 0.5) / columns * box["width"], box["y"] + 5)
+    farthest = of_column[np.argmax(np.abs(ratios[of_column]))]
+    expect(board.tip.locator("b").first).to_have_text(f"#{farthest}")
+
+
+def test_a_row_becomes_a_line_by_a_click_on_its_range(open_tokens: Open, page: Page) -> None:
+    board = open_tokens(sample=make_sample(raw_line(0)))
+    lines = page.locator("canvas.rl-lines")
+    before = lines.evaluate("canvas => canvas.toDataURL()")
+    page.locator(".rl-row-range").nth(0).click()
+    wait_until(lambda: lines.evaluate("canvas => canvas.toDataURL()") != before, page=page)
+    board.page.locator(".rl-row-range").nth(0).click()
+    wait_until(lambda: lines.evaluate("canvas => canvas.toDataURL()") == before, page=page)

@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from rlpanel.metrics import registry
+from rlpanel.schema import Sample
+from rlpanel.views import theme
+from tests.ui.token_page import (
+    TokenPage,
+    contrast,
+    expected_colors,
+    generated,
+    hex_rgb,
+    make_sample,
+    metrics,
+    raw_line,
+    serve_tokens,
+)
+from tests.waiting import wait_until
+
+Open = Callable[..., TokenPage]
+
+ENGLISH, CHINESE = 0, 1
+#: Half a step of a ramp of 256 steps, in the strongest channel, and rounding.
+CLOSE = 2.5
+PAYLOAD = "<img src=x onerror=\"window.ran = 'token'\">"
+
+
+@pytest.fixture
+def open_tokens(page: Page) -> Iterator[Open]:
+    yield from serve_tokens(page)
+
+
+@pytest.mark.parametrize("number", [ENGLISH, CHINESE])
+def test_the_running_text_is_the_response(open_tokens: Open, number: int) -> None:
+    line = raw_line(number)
+    board = open_tokens(sample=make_sample(line))
+    assert board.text.text_content() == line["response"] + "<|eos|>"
+
+
+@pytest.mark.parametrize("dark", [True, False], ids=["dark", "light"])
+@pytest.mark.parametrize("name", ["log_ratio", "value", "kl_k3", "logprob", "prob", "token_advantage"])
+def test_the_text_has_the_colours_of_the_raw_line(open_tokens: Open, name: str, dark: bool) -> None:
+    line, m = raw_line(ENGLISH), registry.get(name)
+    board = open_tokens(sample=make_sample(line), metric=name, dark=dark)
+    shown = np.array([background for background, _ in board.cells()], dtype=float)
+    wanted = expected_colors(metrics(line)[name], diverging=m.scale == "diverging", color=m.color, dark=dark)
+    assert np.abs(shown - wanted).max() <= CLOSE
+
+
+def test_every_row_of_the_strip_has_a_scale_of_its_own(open_tokens: Open) -> None:
+    line = raw_line(ENGLISH)
+    board = open_tokens(sample=make_sample(line))
+    names = board.page.locator(".rl-row-label").evaluate_all("labels => labels.map(l => l.dataset.row)")
+    assert set(names) == set(metrics(line)) - {"kl_k2", "kl_rllb"}
+    for row, name in enumerate(names):
+        m = registry.get(name)
+        wanted = expected_colors(
+            metrics(line)[name], diverging=m.scale == "diverging", color=m.color, dark=True
+        )
+        if name != "token_reward":  # its scale is tested beside the numbers; the last token is far outside
+            assert np.abs(np.array(board.strip_colors(row, 23), dtype=float) - wanted).max() <= CLOSE, name
+
+
+@pytest.mark.parametrize("dark", [True, False], ids=["dark", "light"])
+def test_text_is_legible_on_every_colour(open_tokens: Open, dark: bool) -> None:
+    board = open_tokens(sample=make_sample(raw_line(ENGLISH)), dark=dark)
+    surface = tuple(hex_rgb(theme.palette(dark)["surface"]))
+    worst = 21.0
+    for chip in board.page.locator(".rl-chip").all():
+        chip.click()
+        expect(chip).to_have_class("rl-chip chosen")
+        worst = min(worst, *(contrast(background or surface, ink) for background, ink in board.cells()))
+    assert worst >= 4.5
+
+
+@pytest.mark.parametrize("number", [ENGLISH, CHINESE])
+def test_the_card_has_the_values_of_the_raw_line(open_tokens: Open, number: int) -> None:
+    line = raw_line(number)
+    board = open_tokens(sample=make_sample(line))
+    wanted = metrics(line)
+    for i in range(len(line["response_tokens"])):
+        board.token(i).hover()
+        expect(board.tip.locator("b").first).to_have_text(f"#{i}")
+        shown = board.tip_values()
+        assert shown == {name: printed(name, wanted[name][i]) for name in shown}
+
+
+def printed(name: str, value: float) -> str:
+    """Four digits of the raw float64, a plus where the metric runs both ways, no sign for zero."""
+    text = f"{value:.4f}"
+    if float(text) == 0:
+        return text.replace("-", "")
+    return f"+{text}" if registry.get(name).scale == "diverging" and value > 0 else text
+
+
+def test_the_card_names_token_raw_piece_unit_and_id(open_tokens: Open) -> None:
+    sample = Sample(
+        uid="a:0", step=1, response_tokens=["The", "Ġcat"], response_token_ids=np.array([464.0, 3797.0]),
+        logprobs=np.array([-0.5, -0.25]),
+    )  # fmt: skip
+    board = open_tokens(sample=sample)
+    board.token(1).hover()
+    expect(board.tip.locator(".rl-tip-head")).to_have_text("#1 “ cat”raw Ġcatid 3797")
+    expect(board.tip.locator('[data-row="logprob"]')).to_have_text("logprob-0.2500nats")
+
+
+def test_the_strip_shows_the_same_card(open_tokens: Open) -> None:
+    board = open_tokens(sample=make_sample(raw_line(ENGLISH)))
+    board.token(13).hover()
+    expect(board.tip.locator(".rl-tip-head")).to_have_text("#13 “d”")
+    from_text = board.tip_values()
+    board.page.mouse.move(1, 1)
+    expect(board.tip).to_be_hidden()
+    box = board.strip.bounding_box()
+    assert box is not None
+    board.page.mouse.move(box["x"] + box["width"] * 13.5 / 23, box["y"] + 20)
+    expect(board.tip.locator(".rl-tip-head")).to_have_text("#13 “d”")
+    assert board.tip_values() == from_text
+
+
+def test_a_click_pins_and_a_second_one_unpins(open_tokens: Open) -> None:
+    board = open_tokens(sample=make_sample(raw_line(ENGLISH)))
+    board.token(13).click()
+    wait_until(lambda: board.view.token == 13, page=board.page)
+    expect(board.token(13)).to_have_css("outline-color", "rgb(255, 157, 92)")
+    expect(board.page.locator(".rl-pin .rl-tip-head")).to_have_text("#13 “d”")
+    box, cursor = board.strip.bounding_box(), board.page.locator(".rl-cursor.pin").bounding_box()
+    assert box is not None
+    assert cursor is not None
+    assert cursor["x"] - box["x"] == pytest.approx(box["width"] * 13 / 23, abs=1)
+    board.token(13).click()
+    wait_until(lambda: board.view.token == -1, page=board.page)
+    expect(board.page.locator(".rl-cursor.pin")).to_be_hidden()
+
+
+def test_a_token_set_in_python_is_shown_wherever_it_stands(open_tokens: Open) -> None:
+    board = open_tokens(sample=generated([" word"] * 4096))
+    board.view.token = 3000
+    expect(board.token(3000)).to_be_in_viewport()
+    expect(board.token(3000)).to_have_class("token pinned")
+
+
+def frames_of(page: Page, event: Literal["framereceived", "framesent"]) -> list[str | bytes]:
+    """A list that fills with what the page's websockets receive or send."""
+    frames: list[str | bytes] = []
+    page.on("websocket", lambda socket: socket.on(event, lambda frame: frames.append(frame)))
+    return frames
+
+
+@pytest.mark.parametrize("place", ["chip", "label"])
+def test_choosing_a_metric_sends_its_name_and_nothing_else(open_tokens: Open, page: Page, place: str) -> None:
+    received, sent = frames_of(page, "framereceived"), frames_of(page, "framesent")
+    board = open_tokens(sample=generated([" word"] * 4096))
+    received.clear()
+    sent.clear()
+    chooser = board.chip("prob") if place == "chip" else page.locator('.rl-row-label[data-row="prob"]')
+    chooser.click()
+    wait_until(lambda: board.view.metric == "prob", page=page)
+    assert sum(map(len, received)) < 500
+    assert sum(map(len, sent)) < 1000
+
+
+def test_a_new_sample_is_one_message(open_tokens: Open, page: Page) -> None:
+    received = frames_of(page, "framereceived")
+    board = open_tokens(sample=make_sample(raw_line(ENGLISH)))
+    received.clear()
+    board.view.sample = make_sample(raw_line(CHINESE))
+    expect(board.text).to_contain_text("霜")
+    assert sum("PATCH-DOC" in str(frame) for frame in received) == 1
+
+
+def test_a_metric_that_is_not_logged_falls_back_in_sight(open_tokens: Open) -> None:
+    board = open_tokens(sample=make_sample(raw_line(ENGLISH)), metric="log_ratio")
+    board.view.sample = Sample(uid="a:1", step=1, response_tokens=["a", "b"], values=np.array([0.5, 1.0]))
+    expect(board.page.locator(".rl-fallback")).to_have_text(
+        "log-ratio is not logged here; the colour is value"
+    )
+    expect(board.chip("value")).to_have_class("rl-chip chosen")
+    board.view.sample = make_sample(raw_line(CHINESE))
+    expect(board.chip("log_ratio")).to_have_class("rl-chip chosen")
+    assert board.view.metric == "log_ratio"
+
+
+def test_markup_in_tokens_stays_text(open_tokens: Open, page: Page) -> None:
+    tokens = [PAYLOAD, "<b>bold</b>", "<script>window.ran = 'script'</script>", "Ġ" + PAYLOAD]
+    sample = Sample(uid="a:0", step=1, response_tokens=tokens, values=np.array([0.1, 0.2, 0.3, 0.4]))
+    board = open_tokens(sample=sample, token=0)
+    for i in range(4):
+        board.token(i).hover()
+    page.locator(".rl-outliers").click()
+    expect(board.text).to_contain_text(PAYLOAD)
+    expect(board.tip).to_contain_text(PAYLOAD)
+    assert page.locator(".rl-tokens img, .rl-tokens script, .rl-tokens-text b").count() == 0
+    assert page.evaluate("window.ran") is None
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text"),
+    [
+        (["åĽ", "½", "Ġthe", "Ċ", "end"], "国 the\nend"),
+        (["▁Hi", "<0xE4>", "<0xBD>", "<0xA0>", "<0x0A>", "</s>"], " Hi你\n</s>"),
+        (["", "", "碧", "", "a", "\x12", "\ufffd"], "碧a\\x12�"),
+    ],
+    ids=["byte-level", "sentencepiece", "plain"],
+)
+def test_each_token_keeps_a_cell_while_the_text_reads_as_written(
+    open_tokens: Open, tokens: list[str], text: str
+) -> None:
+    board = open_tokens(sample=generated(tokens))
+    assert board.text.text_content() == text
+    widths = board.page.locator("[data-i]").evaluate_all(
+        "spans => spans.map(s => s.getBoundingClientRect().width)"
+    )
+    assert len(widths) == len(tokens)
+    assert min(widths) >= 4
+
+
+def test_replacement_characters_are_counted(open_tokens: Open) -> None:
+    board = open_tokens(sample=generated(["�光", " ", "��"]))
+    expect(board.page.locator(".rl-notes")).to_contain_text("3 × �")
+
+
+@pytest.mark.parametrize(
+    ("sample", "text", "note"),
+    [
+        (Sample(uid="a:0", step=1, response_tokens=["a", " b"]), "a b", "No token values are logged"),
+        (Sample(uid="a:0", step=1, values=np.array([1.0, 2.0])), "#0#1", "Token texts are not logged"),
+        (
+            Sample(uid="a:0", step=1, response_token_ids=np.array([7.0, 8.0])),
+            "78",
+            "Token texts are not logged",
+        ),
+        (Sample(uid="a:0", step=1, response="a <b>"), "a <b>", "Neither tokens nor token values"),
+        (None, "Choose a sample to read its tokens.", ""),
+    ],
+    ids=["tokens", "values", "ids", "text", "none"],
+)
+def test_what_is_not_logged_is_said_quietly(
+    open_tokens: Open, sample: Sample | None, text: str, note: str
+) -> None:
+    board = open_tokens(sample=sample)
+    expect(board.text).to_have_text(text)
+    expect(board.page.locator(".rl-notes")).to_contain_text(note)
+
+
+def test_odd_rows_are_drawn_as_what_they_are(open_tokens: Open) -> None:
+    sample = Sample(
+        uid="a:0", step=1, response_tokens=["a", "b", "c", "d"], values=np.zeros(4),
+        token_rewards=np.array([0.5, 0.25]), advantages=np.array([1.0, np.nan, -np.inf, 0.1]),
+    )  # fmt: skip
+    board = open_tokens(sample=sample, metric="token_advantage")
+    said = board.page.locator(".rl-notes > div").all_text_contents()
+    assert said == [
+        "token reward: 2 values for 4 tokens",
+        "value: all zero: not informative",
+        "token advantage: 1 NaN; 1 -inf",
+    ]
+    expect(board.token(1)).to_have_class("token unknown")
+    board.token(2).hover()
+    assert board.tip_values() == {"token_reward": "—", "value": "0.0000", "token_advantage": "-inf"}
+
+
+def test_pads_are_grey_and_take_no_colour(open_tokens: Open) -> None:
+    board = open_tokens(sample=generated(["a", "b", "<|pad|>"]), pad_token="<|pad|>")
+    expect(board.token(2)).to_have_class("token pad")
+    expect(board.token(2)).to_have_css("background-color", "rgba(0, 0, 0, 0)")
+
+
+def test_a_long_response_draws_only_what_is_in_view(open_tokens: Open, page: Page) -> None:
+    board = open_tokens(sample=generated([" word", " and", " another", "\n"] * 8192))
+    assert page.locator("[data-i]").count() < 4096
+    board.text.evaluate("text => { text.scrollTop = text.scrollHeight; }")
+    expect(board.token(32767)).to_be_attached()
+    assert page.locator("[data-i]").count() < 8192
+
+
+@pytest.mark.parametrize("dark", [True, False], ids=["dark", "light"])
+def test_nothing_reaches_over_the_edge_of_a_narrow_card(open_tokens: Open, page: Page, dark: bool) -> None:
+    page.set_viewport_size({"width": 660, "height": 560})
+    line = raw_line(ENGLISH) | {
+        "response_tokens": ["verylongword" * 12, *raw_line(ENGLISH)["response_tokens"][1:]]
+    }
+    board = open_tokens(sample=make_sample(line), dark=dark, token=3)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 660
+    for part in (page.locator(".rl-tokens"), board.text):
+        assert part.evaluate("element => element.scrollWidth <= element.clientWidth")
+    assert board.strip.evaluate("canvas => canvas.clientWidth") > 300
+
+
+def test_the_theme_changes_text_and_strip_in_place(open_tokens: Open) -> None:
+    line = raw_line(ENGLISH)
+    board = open_tokens(sample=make_sample(line), metric="value")
+    board.view.dark = False
+    wanted = expected_colors(metrics(line)["value"], diverging=True, color="length", dark=False)
+    expect(board.page.locator(".rl-tokens.dark")).to_have_count(0)
+    assert np.abs(np.array([cell[0] for cell in board.cells()], dtype=float) - wanted).max() <= CLOSE
+    assert np.abs(np.array(board.strip_colors(3, 23), dtype=float) - wanted).max() <= CLOSE

@@ -1,0 +1,188 @@
+"""The token view on a page of its own, and what the browser then shows, read back."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import panel as pn
+
+from rlpanel.metrics.compute import token_values
+from rlpanel.schema import ARRAYS, Sample
+from rlpanel.views import theme
+from rlpanel.views.tokens import TokenView
+from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+LINES = Path(__file__).parents[1] / "data" / "tokens" / "ppo_lines.jsonl"
+
+RGB = tuple[int, int, int]
+
+
+def raw_line(number: int) -> dict[str, Any]:
+    """A line of a recorded PPO run: 0 is English, 1 Chinese."""
+    return json.loads(LINES.read_text("utf-8").splitlines()[number])
+
+
+def make_sample(line: dict[str, Any]) -> Sample:
+    arrays = {name: np.array(line[name], float) for name in ARRAYS if isinstance(line.get(name), list)}
+    return Sample(
+        uid="rank_0.jsonl:0", step=int(line.get("step", 1)), response=line.get("response"),
+        response_tokens=line.get("response_tokens"), **arrays,
+    )  # fmt: skip
+
+
+def generated(tokens: list[str], seed: int = 0) -> Sample:
+    """A sample of these tokens with made-up log-probabilities."""
+    chance = np.random.default_rng(seed)
+    logprobs = -chance.exponential(1.0, len(tokens))
+    ref = logprobs - chance.standard_t(3, len(tokens)) * 0.3
+    return Sample(uid="rank_0.jsonl:0", step=1, response_tokens=tokens, logprobs=logprobs, ref_logprobs=ref)
+
+
+def metrics(line: dict[str, Any]) -> dict[str, np.ndarray]:
+    return token_values(
+        {name: np.array(line[name], float) for name in ARRAYS if isinstance(line.get(name), list)}
+    )
+
+
+class TokenPage:
+    """One `TokenView`, served, and open in a browser."""
+
+    def __init__(self, page: Page, view: TokenView) -> None:
+        self.page, self.view = page, view
+        self.text = page.locator(".rl-tokens-text")
+        self.tip = page.locator(".rl-tip")
+        self.strip = page.locator("canvas.rl-strip")
+
+    def token(self, i: int) -> Locator:
+        return self.page.locator(f'[data-i="{i}"]')
+
+    def chip(self, name: str) -> Locator:
+        return self.page.locator(f'[data-metric="{name}"]')
+
+    def cells(self) -> list[tuple[RGB | None, RGB]]:
+        """Background (None where none) and text colour of every token drawn."""
+        found = self.page.locator("[data-i]").evaluate_all(
+            "spans => spans.map(getComputedStyle).map(s => [s.backgroundColor, s.color])"
+        )
+        return [(_rgb(background), _rgb(ink) or (0, 0, 0)) for background, ink in found]
+
+    def strip_colors(self, row: int, cells: int) -> list[RGB]:
+        """The colour in the middle of each cell of a row of the strip."""
+        pixels = self.strip.evaluate(
+            """(canvas, [row, cells]) => Array.from({length: cells}, (_, i) => {
+                const ratio = canvas.width / canvas.clientWidth;
+                const x = ((i + 0.4) / cells) * canvas.width, y = (row * 15 + 6) * ratio;
+                return Array.from(canvas.getContext("2d").getImageData(x, y, 1, 1).data).slice(0, 3);
+            })""",
+            [row, cells],
+        )
+        return [tuple(pixel) for pixel in pixels]
+
+    def tip_values(self) -> dict[str, str]:
+        """What the open card says, by metric name, units left out."""
+        return self.tip.locator("[data-row]").evaluate_all(
+            "ps => Object.fromEntries(ps.map(p => [p.dataset.row, p.querySelector('dd').firstChild.data]))"
+        )
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _rgb(css: str) -> RGB | None:
+    parts = [float(part) for part in re.findall(r"[\d.]+", css)]
+    return None if len(parts) == 4 and parts[3] == 0 else (int(parts[0]), int(parts[1]), int(parts[2]))
+
+
+def serve_tokens(page: Page) -> Iterator[Callable[..., TokenPage]]:
+    """Open a page for a view of these parameters; the server stops with the test."""
+    threads = []
+
+    def open_page(**params: Any) -> TokenPage:
+        views: list[TokenView] = []
+
+        def app() -> pn.viewable.Viewable:
+            views.append(TokenView(**params))
+            return pn.Column(views[-1], sizing_mode="stretch_width")
+
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        threads.append(pn.serve(app, port=port, threaded=True, show=False, verbose=False))
+        wait_until(lambda: _listens(port), message="the server listens")
+        page.goto(f"http://127.0.0.1:{port}/")
+        page.locator(".rl-tokens[data-state]").wait_for()
+        return TokenPage(page, views[-1])
+
+    yield open_page
+    for thread in threads:
+        thread.stop()
+
+
+# --- what the colours should be, computed here from the theme, the raw line and the papers -----------
+
+_LMS = np.array(
+    [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+)
+_LAB = np.array(
+    [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+)
+
+
+def hex_rgb(text: str) -> np.ndarray:
+    return np.array([int(text[at : at + 2], 16) for at in (1, 3, 5)])
+
+
+def linear(rgb: np.ndarray) -> np.ndarray:
+    c = np.asarray(rgb) / 255
+    return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+
+
+def contrast(one: RGB, other: RGB) -> float:
+    """WCAG contrast of two colours."""
+    low, high = sorted(float(linear(np.array(c)) @ [0.2126, 0.7152, 0.0722]) for c in (one, other))
+    return (high + 0.05) / (low + 0.05)
+
+
+def expected_colors(values: np.ndarray, *, diverging: bool, color: str, dark: bool) -> np.ndarray:
+    """Colours of a row of fewer than 100 tokens by its own robust scale, shape (T, 3)."""
+    colors = theme.palette(dark)
+    ordered = np.sort(values)
+    lo, hi = ordered[min(1, len(ordered) - 1)], ordered[max(0, len(ordered) - 2)]
+    if diverging:
+        bound = max(abs(lo), abs(hi))
+        share = np.clip(values / bound, -1, 1)
+        ends = np.where(share[:, None] < 0, _to_lab(colors["reference"]), _to_lab(colors["bad"]))
+    else:
+        share = np.clip((values - lo) / (hi - lo), 0, 1)
+        share = 1 - share if abs(lo) > abs(hi) else share
+        ends = np.broadcast_to(_to_lab(colors[color]), (len(values), 3))
+    middle = _to_lab(colors["surface"])
+    return _from_lab(middle + (ends - middle) * np.abs(share)[:, None] * 0.86)
+
+
+def _to_lab(text: str) -> np.ndarray:
+    return _LAB @ np.cbrt(_LMS @ linear(hex_rgb(text)))
+
+
+def _from_lab(lab: np.ndarray) -> np.ndarray:
+    c = np.clip((np.linalg.inv(_LMS) @ (np.linalg.inv(_LAB) @ lab.T) ** 3).T, 0, 1)
+    return 255 * np.where(c <= 0.0031308, 12.92 * c, 1.055 * c ** (1 / 2.4) - 0.055)

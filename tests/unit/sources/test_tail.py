@@ -1,0 +1,183 @@
+"""A tail hands out whole lines, each once, whatever the writer does to the file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rlpanel.sources.tail import Tail
+from tests.factories import append
+
+BUDGET = 1 << 20
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "rank.jsonl"
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Put a new file in the place of the old one, as writers do that want to be atomic."""
+    path.with_suffix(".new").write_bytes(data)
+    path.with_suffix(".new").replace(path)
+
+
+def test_whole_lines_come_without_their_newlines(path: Path) -> None:
+    append(path, b"one\n", b"two\n")
+    assert Tail(str(path)).read(BUDGET).lines == [b"one", b"two"]
+
+
+def test_the_half_line_at_the_end_waits_for_its_newline(path: Path) -> None:
+    tail = Tail(str(path))
+    append(path, b"one\ntw")
+    first = tail.read(BUDGET).lines
+    append(path, b"o\n")
+    assert (first, tail.read(BUDGET).lines) == ([b"one"], [b"two"])
+
+
+def test_a_block_tells_where_it_starts(path: Path) -> None:
+    tail = Tail(str(path))
+    append(path, b"one\n")
+    tail.read(BUDGET)
+    append(path, b"two\nthree\n")
+    block = tail.read(BUDGET)
+    assert (block.offset, block.line, block.bytes) == (4, 2, 10)
+
+
+def test_line_separators_inside_a_text_end_no_line(path: Path) -> None:
+    line = "a\u2028b\u0085c\x0bd\x0ce".encode()
+    append(path, line + b"\n")
+    assert Tail(str(path)).read(BUDGET).lines == [line]
+
+
+def test_one_look_takes_about_a_budget_and_says_that_more_waits(path: Path) -> None:
+    append(path, b"0123\n" * 10)
+    block = Tail(str(path)).read(12)
+    assert (block.lines, block.more) == ([b"0123", b"0123"], True)
+
+
+def test_a_line_longer_than_the_budget_comes_whole_after_some_looks(path: Path) -> None:
+    append(path, b"x" * 100 + b"\nend\n")
+    tail = Tail(str(path))
+    lines = [line for _ in range(20) for line in tail.read(16).lines]
+    assert lines == [b"x" * 100, b"end"]
+
+
+@pytest.mark.parametrize("budget", [8, 1 << 20])
+def test_a_line_too_long_to_hold_is_stepped_over_with_its_length(path: Path, budget: int) -> None:
+    append(path, b"a\n" + b"x" * 100 + b"\nend\n")
+    tail = Tail(str(path), line_bytes=20)
+    blocks = [tail.read(budget) for _ in range(30)]
+    lines = [
+        len(line)
+        for block in blocks
+        for line in [*block.lines, *([b"x" * block.skipped] * (block.skipped > 0))]
+    ]
+    assert lines == [1, 100, 3]
+
+
+def test_nothing_new_means_nothing_to_read(path: Path) -> None:
+    append(path, b"one\n")
+    tail = Tail(str(path))
+    tail.read(BUDGET)
+    assert (tail.changed(), tail.read(BUDGET).lines) == (False, [])
+
+
+def test_a_file_that_shrank_is_read_from_its_start_in_a_new_generation(path: Path) -> None:
+    append(path, b"one\ntwo\n")
+    tail = Tail(str(path))
+    tail.read(BUDGET)
+    path.write_bytes(b"new\n")
+    block = tail.read(BUDGET)
+    assert (block.generation, block.offset, block.line, block.lines) == (1, 0, 1, [b"new"])
+
+
+def test_a_file_replaced_by_rename_is_read_from_its_start_even_if_it_is_longer(path: Path) -> None:
+    append(path, b"one\n")
+    tail = Tail(str(path))
+    tail.read(BUDGET)
+    replace(path, b"one\ntwo\nthree\n")
+    block = tail.read(BUDGET)
+    assert (block.generation, block.lines) == (1, [b"one", b"two", b"three"])
+
+
+def test_a_file_rewritten_in_place_and_grown_shows_by_its_head(path: Path) -> None:
+    append(path, b"one\n")
+    tail = Tail(str(path))
+    tail.read(BUDGET)
+    path.write_bytes(b"eins\nzwei\ndrei\n")
+    assert tail.read(BUDGET).lines == [b"eins", b"zwei", b"drei"]
+
+
+def test_a_file_rewritten_behind_its_head_shows_just_before_the_offset(path: Path) -> None:
+    head = b"h" * 2000 + b"\n"
+    append(path, head, b"old\n")
+    tail = Tail(str(path))
+    tail.read(BUDGET)
+    path.write_bytes(head + b"new\nmore\n")
+    assert tail.read(BUDGET).generation == 1
+
+
+def test_a_rewrite_of_the_same_size_and_mtime_is_noticed(path: Path) -> None:
+    append(path, b"one\n")
+    tail = Tail(str(path))
+    tail.read(BUDGET)
+    status = path.stat()
+    path.write_bytes(b"two\n")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert (tail.changed(), tail.read(BUDGET).lines) == (True, [b"two"])
+
+
+def test_a_half_line_that_the_writer_takes_back_costs_no_new_generation(path: Path) -> None:
+    append(path, b"one\nhalf a li")
+    tail = Tail(str(path))
+    tail.read(BUDGET)
+    path.write_bytes(b"one\n2\nthree")
+    block = tail.read(BUDGET)
+    assert (block.generation, block.lines) == (0, [b"2"])
+
+
+def test_a_line_that_ends_where_only_half_a_line_was_is_found(path: Path) -> None:
+    append(path, b"aaaa")
+    tail = Tail(str(path))
+    tail.read(BUDGET)
+    path.write_bytes(b"b\ncccccc")
+    assert tail.read(BUDGET).lines == [b"b"]
+
+
+def test_the_signatures_hold_over_many_small_looks(path: Path) -> None:
+    tail = Tail(str(path))
+    for number in range(400):
+        append(path, b"%d\n" % number)
+        tail.read(BUDGET)
+    os.utime(path)
+    assert (tail.changed(), tail.read(BUDGET).generation) == (True, 0)
+
+
+def test_a_file_that_is_not_there_is_an_error_and_a_change(path: Path) -> None:
+    append(path, b"one\n")
+    tail = Tail(str(path))
+    tail.read(BUDGET)
+    path.unlink()
+    assert tail.changed()
+    with pytest.raises(FileNotFoundError):
+        tail.read(BUDGET)
+
+
+def test_after_a_reset_the_same_bytes_come_again(path: Path) -> None:
+    append(path, b"one\n")
+    tail = Tail(str(path))
+    tail.read(BUDGET)
+    tail.reset()
+    block = tail.read(BUDGET)
+    assert (block.generation, block.lines) == (1, [b"one"])
+
+
+def test_it_knows_when_the_file_was_written(path: Path) -> None:
+    append(path, b"one\n")
+    os.utime(path, (1000.0, 2000.0))
+    tail = Tail(str(path))
+    tail.read(BUDGET)
+    assert tail.modified == 2000.0

@@ -1,0 +1,169 @@
+"""The command line as a person meets it: what it says, where, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import rlpanel
+from tests.factories import append, write_run
+from tests.waiting import wait_until
+
+COMMAND = [sys.executable, "-c", "from rlpanel.cli import main; main()"]
+
+
+#: No colours, wide lines: what is said does not depend on who runs the tests.
+PLAIN = os.environ | {"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"}
+
+
+def say(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, env=PLAIN, timeout=60
+    )
+
+
+def test_it_says_its_version() -> None:
+    assert say("--version").stdout == f"rlpanel {rlpanel.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["demo", "serve", "index"])
+def test_help_names_every_command(command: str) -> None:
+    assert re.search(rf"\b{command}\b", say("--help").stdout)
+
+
+def test_index_counts_what_a_run_holds(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", steps=3, ranks=2, samples=4)
+    append(run / "rollout_data_rank_0.jsonl", b"{broken\n")
+    found = json.loads(say("index", run, "--json").stdout)
+    written = sum(path.stat().st_size for path in run.iterdir())
+    assert {key: found[key] for key in ("rows", "bad_lines", "steps", "files", "bytes")} == {
+        "rows": 24,
+        "bad_lines": 1,
+        "steps": 3,
+        "files": 2,
+        "bytes": written,
+    }
+
+
+def test_index_says_what_reading_cost(grpo_run: Path) -> None:
+    found = json.loads(say("index", grpo_run, "--json").stdout)
+    assert 0 < found["cpu_seconds"] < 30
+    assert 10e6 < found["peak_memory_bytes"] < 1e9
+
+
+def test_index_writes_a_table_for_a_person(tmp_path: Path) -> None:
+    shown = say("index", write_run(tmp_path / "run", steps=300, samples=8)).stdout
+    assert re.search(r"^rows +2,400$", shown, re.MULTILINE)
+
+
+def test_a_program_reads_stdout_and_nothing_else_is_on_it(tmp_path: Path) -> None:
+    done = say("index", write_run(tmp_path / "run"), "--json")
+    assert (done.stdout.count("\n"), done.stderr) == (1, "")
+
+
+def test_a_mistake_is_one_line_and_no_traceback(tmp_path: Path) -> None:
+    done = say("index", tmp_path / "nowhere")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "nowhere" in done.stderr
+
+
+def test_a_name_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+    said = say("index", tmp_path / "red\x1b[31m\r\a\nalert").stderr
+    assert said.removesuffix("\n").isprintable()
+
+
+def test_serving_a_file_says_what_to_give_instead(tmp_path: Path) -> None:
+    path = write_run(tmp_path / "run") / "rollout_data_rank_0.jsonl"
+    done = say("serve", path)
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"rlpanel: {path} is a file; give the folder that holds it\n",
+    )
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port that somebody else listens on, at every address."""
+    with socket.socket() as listener:
+        listener.bind(("0.0.0.0", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=20) as response:
+            return response.status == 200
+    except urllib.error.URLError:
+        return False
+
+
+def test_a_port_that_is_taken_is_one_line_with_a_remedy(tmp_path: Path, taken_port: int) -> None:
+    done = say("serve", tmp_path, "--port", taken_port)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"cannot listen on 127.0.0.1:{taken_port}" in done.stderr
+    assert "--port" in done.stderr
+
+
+def test_listening_beyond_this_machine_is_warned_of(tmp_path: Path, taken_port: int) -> None:
+    done = say("serve", tmp_path, "--host", "0.0.0.0", "--port", taken_port)
+    assert "WARNING: 0.0.0.0 is not a loopback address" in done.stderr.splitlines()[0]
+
+
+def test_a_root_that_is_not_there_yet_is_said(tmp_path: Path, taken_port: int) -> None:
+    done = say("serve", tmp_path / "later", "--port", taken_port)
+    assert "later does not exist yet" in done.stderr.splitlines()[0]
+
+
+@contextmanager
+def demo(scratch: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A demo in a process of its own, whose temporary files come into ``scratch``."""
+    command = [*COMMAND, "demo", "--port", str(port), "--no-show"]
+    environment = PLAIN | {"TMPDIR": str(scratch)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_the_demo_serves_until_it_is_told_to_end_and_leaves_nothing(
+    tmp_path: Path, free_port: int, ending: signal.Signals
+) -> None:
+    with demo(tmp_path, free_port) as process:
+        wait_until(lambda: answers(free_port), timeout=60, message="the board's page")
+        assert len(list(tmp_path.glob("rlpanel-demo-*/couplets-*/scalars.jsonl"))) == 2
+        process.send_signal(ending)
+        assert process.wait(timeout=30) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_demo_that_is_ended_before_it_serves_leaves_nothing(tmp_path: Path, free_port: int) -> None:
+    with demo(tmp_path, free_port) as process:
+        begun = "rlpanel-demo-*/couplets-grpo/scalars.jsonl"
+        wait_until(lambda: list(tmp_path.glob(begun)), timeout=60, message="the growing run")
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,83 @@
+"""What is declared is what is used: pyproject.toml, environment.yml, the code's imports, the changelog."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from importlib.metadata import packages_distributions, version
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import rlpanel
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+#: What conda-forge calls a package that PyPI calls otherwise.
+CONDA_NAMES = {"python-xxhash": "xxhash", "playwright-python": "playwright"}
+Requirements = dict[str, str]
+
+
+def read(lines: list[str]) -> Requirements:
+    """Version bounds by package."""
+    requirements = [Requirement(line) for line in lines]
+    return {canonicalize_name(found.name): str(found.specifier) for found in requirements}
+
+
+def conda() -> Requirements:
+    """The bounds in environment.yml, under PyPI's names."""
+    lines = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    found = read([line.replace(" ", "", 1) for line in lines])
+    return {CONDA_NAMES.get(name, name): bounds for name, bounds in found.items()}
+
+
+def imported() -> set[str]:
+    """Top-level modules from elsewhere that some file of the package imports."""
+    names: set[str] = set()
+    for path in Path(rlpanel.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module.split(".")[0])
+    return names - set(sys.stdlib_module_names) - {"rlpanel"}
+
+
+def test_conda_gets_what_pip_gets() -> None:
+    wanted = read([*PROJECT["dependencies"], *EXTRAS["parquet"], *EXTRAS["test"], *EXTRAS["dev"]])
+    assert conda() == wanted | {"python": PROJECT["requires-python"], "pip": ""}
+
+
+def test_every_import_is_a_declared_dependency() -> None:
+    declared = read([*PROJECT["dependencies"], *(line for lines in EXTRAS.values() for line in lines)])
+    homes = packages_distributions()
+    undeclared = {
+        name
+        for name in imported()
+        if not {canonicalize_name(home) for home in homes.get(name, [name])} & declared.keys()
+    }
+    assert undeclared == set()
+
+
+@pytest.mark.parametrize(
+    "line", [*PROJECT["dependencies"], *(line for lines in EXTRAS.values() for line in lines)]
+)
+def test_every_dependency_has_a_lower_bound(line: str) -> None:
+    assert [part.operator for part in Requirement(line).specifier].count(">=") == 1
+
+
+@pytest.mark.parametrize("line", [*PROJECT["dependencies"], *EXTRAS["test"]])
+def test_what_is_installed_is_within_the_bounds(line: str) -> None:
+    requirement = Requirement(line)
+    wanted = requirement.marker is None or requirement.marker.evaluate()
+    assert not wanted or version(requirement.name) in requirement.specifier
+
+
+def test_the_changelog_tells_of_this_version() -> None:
+    assert f"\n## {rlpanel.__version__} " in (ROOT / "CHANGELOG.md").read_text()
