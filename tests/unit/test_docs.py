@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+import pytest
+
 from docs import generate
+from rlpanel import schema
+from rlpanel.metrics import registry
+
+PAGES = generate.pages()
 
 
-def test_the_settings_page_tells_what_the_settings_are() -> None:
-    page = (generate.FOLDER / "settings.md").read_text(encoding="utf-8")
-    assert page == generate.settings_page(), "run `make docs`"
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_a_generated_page_tells_what_the_code_declares(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == PAGES[path], "run `make docs`"
+
+
+def test_the_readme_names_every_key_of_a_line() -> None:
+    text = generate.readme()
+    assert [f.name for f in schema.FIELDS if f"`{f.name}`" not in text] == []
+
+
+def test_every_metric_has_a_row_and_a_sentence() -> None:
+    page = generate.metrics_page()
+    missing = [m.name for m in registry.METRICS.values() if f"`{m.name}`" not in page or not m.help]
+    assert missing == []
+
+
+def test_every_picture_of_the_readme_is_carried() -> None:
+    root = generate.FOLDER.parent
+    pictures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", (root / "README.md").read_text("utf-8"))
+    assert [picture for picture in pictures if not (root / picture).is_file()] == []
+    assert pictures
