@@ -1,6 +1,6 @@
-// Keys for the whole page; left alone while somebody types or the token view has the focus.
+// Keys for the whole page; left alone while somebody types.
 const KEYS = new Set(["ArrowLeft", "ArrowRight", "j", "k", "[", "]", "/", "?"])
-const BUSY = "input, textarea, select, [contenteditable], [role=slider], .rl-tokens"
+const BUSY = "input, textarea, select, [contenteditable], [role=slider]"
 
 // composedPath sees through shadow roots, where event.target stops at the host
 const typing = (event) => event.composedPath().some((el) => el.matches && el.matches(BUSY))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import panel as pn
+from panel.util import edit_readonly
 from panel_material_ui.template.base import Page
 
 from rlpanel.app.board import Board
@@ -122,6 +123,10 @@ def page_of(board: Board) -> Page:
         ],
         main=layout.parts,
     )
+    # The page follows the process's busy flag, which every callback of every session turns on and off; each
+    # turn would be sent to all pages by a callback of their own, and with a few sessions that never ends.
+    with edit_readonly(page):
+        page.busy = False
     page.param.watch(lambda event: setattr(selection, "dark", event.new), "dark_theme")
     selection.param.watch(lambda event: setattr(page, "dark_theme", event.new), "dark")
     return page

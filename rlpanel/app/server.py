@@ -55,6 +55,7 @@ def start(root: Path | None, *, host: str, port: int, show: bool = False) -> Any
         show=show,
         start=False,
         websocket_origin=origins,
+        liveness=True,
         threaded=False,
         verbose=True,
     )

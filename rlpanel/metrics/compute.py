@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -47,59 +48,65 @@ class _Laid:
     flat: np.ndarray
 
     def only(self, rows: np.ndarray) -> np.ndarray:
-        """The values of the samples in the mask ``rows``."""
+        """The values of the samples in the mask ``rows``, which all have some."""
         present = self.counts > 0
-        if np.array_equal(present, rows):
-            return self.flat
         return self.flat[np.repeat(rows[present], self.counts[present])]
 
 
 def _lay(samples: Sequence[Arrays]) -> dict[str, _Laid]:
     """Every logged field of a batch."""
     laid = {}
-    for name in dict.fromkeys(name for arrays in samples for name in arrays):
+    for name in dict.fromkeys(chain.from_iterable(samples)):
         found = [arrays.get(name) for arrays in samples]
-        counts = np.fromiter((-1 if a is None else len(a) for a in found), np.int64, len(found))
-        laid[name] = _Laid(counts, np.concatenate([a for a in found if a is not None]))
+        counts = np.array([-1 if array is None else len(array) for array in found])
+        laid[name] = _Laid(counts, np.concatenate([array for array in found if array is not None]))
     return laid
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """Equally long inputs of the samples ``rows``; sample ``rows[i]`` has ``counts[i]`` tokens."""
+    """Equally long inputs of the samples in the mask ``rows``, with ``counts`` tokens each."""
 
     rows: np.ndarray
     counts: np.ndarray
     inputs: list[np.ndarray]
 
-    @property
-    def starts(self) -> np.ndarray:
-        """Where each sample's tokens begin."""
-        return np.cumsum(self.counts) - self.counts
+    def sums(self, metric: registry.Metric) -> np.ndarray:
+        """Sum of a metric over each sample's tokens."""
+        return np.add.reduceat(metric.function(*self.inputs), np.cumsum(self.counts) - self.counts)
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """A column over the whole batch, NaN where a sample has no value."""
+        if len(values) == len(self.rows):
+            return values
+        column = np.full(len(self.rows), np.nan)
+        column[self.rows] = values
+        return column
 
 
 def _batch(laid: Mapping[str, _Laid], needs: tuple[str, ...]) -> _Batch | None:
     """The samples that have all of ``needs``, equally long and not empty."""
     counts = laid[needs[0]].counts
-    usable = counts > 0
+    rows = counts > 0
     for need in needs[1:]:
-        usable &= laid[need].counts == counts
-    inputs = [laid[need].only(usable) for need in needs]
-    rows, counts = np.flatnonzero(usable), counts[usable]
+        rows &= laid[need].counts == counts
+    inputs = [laid[need].flat if rows.all() else laid[need].only(rows) for need in needs]
+    counts = counts[rows]
     if "loss_mask" in laid:
-        keep = _kept(laid["loss_mask"], usable, rows, counts)
+        keep = _kept(laid["loss_mask"], rows, counts)
         inputs = [values[keep] for values in inputs]
-        counts = np.bincount(np.repeat(np.arange(len(rows)), counts)[keep], minlength=len(rows))
-        rows, counts = rows[counts > 0], counts[counts > 0]
-    return _Batch(rows, counts, inputs) if len(rows) else None
+        counts = np.bincount(np.repeat(np.arange(len(counts)), counts)[keep], minlength=len(counts))
+        rows[rows] = counts > 0
+        counts = counts[counts > 0]
+    return _Batch(rows, counts, inputs) if len(counts) else None
 
 
-def _kept(mask: _Laid, usable: np.ndarray, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _kept(mask: _Laid, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Which tokens take part; all of a sample's, where its mask is absent or of another length."""
-    keep = np.ones(int(counts.sum()), bool)
     masked = mask.counts[rows] == counts
-    which = usable.copy()
-    which[rows[~masked]] = False
+    which = rows.copy()
+    which[rows] = masked
+    keep = np.ones(int(counts.sum()), bool)
     keep[np.repeat(masked, counts)] = mask.only(which) != 0
     return keep
 
@@ -123,20 +130,18 @@ def reduce_tokens(samples: Sequence[Arrays]) -> dict[str, np.ndarray]:
     laid = _lay(samples)
     batches: dict[tuple[str, ...], _Batch | None] = {}
     columns = {}
-    for m in registry.of_level("token"):
-        if not m.reductions or not m.available(laid):
-            continue
-        if m.needs not in batches:
-            batches[m.needs] = _batch(laid, m.needs)
-        batch = batches[m.needs]
-        if batch is None:
-            continue
-        with np.errstate(all="ignore"):
-            sums = np.add.reduceat(m.function(*batch.inputs), batch.starts)
-        for reduction in m.reductions:
-            column = np.full(len(samples), np.nan)
-            column[batch.rows] = sums / batch.counts if reduction == "mean" else sums
-            columns[f"{m.name}_{reduction}"] = column
+    with np.errstate(all="ignore"):
+        for m in registry.of_level("token"):
+            if not m.reductions or not m.available(laid):
+                continue
+            if m.needs not in batches:
+                batches[m.needs] = _batch(laid, m.needs)
+            batch = batches[m.needs]
+            if batch is not None:
+                sums = batch.sums(m)
+                for reduction in m.reductions:
+                    values = sums / batch.counts if reduction == "mean" else sums
+                    columns[f"{m.name}_{reduction}"] = batch.spread(values)
     return columns
 
 

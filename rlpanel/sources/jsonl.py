@@ -33,15 +33,14 @@ class JsonlFile:
         self.name = name
         self.adapter = adapter
         self.tail = Tail(path, line_bytes)
+        self._generation = 0
+        self._lines = 0  # handed out in this generation
 
     def poll(self, budget: int) -> Chunk:
         """New records, reading about ``budget`` bytes; OSError if the file cannot be read."""
         block = self.tail.read(budget)
-        chunk = Chunk(block.generation, bytes=block.bytes, more=block.more)
-        if block.skipped:
-            chunk.bad.append(BadLine(block.line, block.offset, self._too_long(block.skipped)))
-        else:
-            self._read(block, chunk)
+        chunk = Chunk(block.generation, bytes=block.length, more=block.more)
+        self._read(block, chunk)
         return chunk
 
     def fetch(self, locator: Locator) -> Record:
@@ -68,12 +67,18 @@ class JsonlFile:
 
     def _read(self, block: Block, chunk: Chunk) -> None:
         """Each line of the block to the chunk: records, a bad line, or a blank one."""
+        if block.generation != self._generation:
+            self._generation, self._lines = block.generation, 0
+        if block.skipped:
+            self._lines += 1
+            chunk.bad.append(BadLine(self._lines, block.offset, self._too_long(block.skipped)))
         offset = block.offset
-        for number, line in enumerate(block.lines, block.line):
+        for line in block.lines():
+            self._lines += 1
             if not line or line.isspace():
                 chunk.blank_lines += 1
             else:
-                self._line(line, offset, number, chunk)
+                self._line(line, offset, self._lines, chunk)
             offset += len(line) + 1
 
     def _line(self, line: bytes, offset: int, number: int, chunk: Chunk) -> None:

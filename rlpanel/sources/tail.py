@@ -14,7 +14,8 @@ Writers append, truncate, rewrite or replace the file at any moment and never as
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import xxhash
 
@@ -25,20 +26,28 @@ BEFORE = 128
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines, without their newlines; the first is number ``line`` (from 1) and starts at ``offset``.
+    """Whole lines: the first ``length`` bytes of ``data``, which stand at ``offset``.
 
-    ``bytes`` counts them with their newlines. ``skipped`` is the length of one line, longer than may be
-    held, that stands at ``offset`` in place of ``lines``. ``more`` says that bytes are left which were
-    on disk at the last look.
+    ``skipped`` is the length of one line, longer than may be held, that stands there instead; its
+    newline counts in ``length`` alone. ``more`` says that bytes are left which were on disk at the
+    last look.
     """
 
     generation: int
     offset: int
-    line: int
-    lines: list[bytes] = field(default_factory=list)
-    bytes: int = 0
+    data: bytes = b""
+    length: int = 0
     skipped: int = 0
     more: bool = False
+
+    def lines(self) -> Iterator[bytes]:
+        """The lines without their newlines, cut off one at a time: so each is still in the cache."""
+        start = 0 if not self.skipped else self.length
+        while start < self.length:
+            # The newline alone ends a line: str.splitlines also breaks at U+2028, which responses hold.
+            end = self.data.index(b"\n", start)
+            yield self.data[start:end]
+            start = end + 1
 
 
 class Tail:
@@ -67,7 +76,6 @@ class Tail:
         self.offset = 0
         self.size = 0
         self.modified = 0.0
-        self._lines = 0
         self._scanned = 0  # bytes behind offset that were seen to hold no newline
         self._stamp: tuple[int, ...] = ()
         self._head = b""
@@ -88,18 +96,18 @@ class Tail:
             position = self.offset + self._scanned
             # Never past the size at the check: bytes beyond it are for the next look.
             fresh = os.pread(descriptor, min(budget, self.size - position), position)
-            whole = b"\n" in fresh
+            end = fresh.rfind(b"\n")
             held = b""
-            if whole and 0 < self._scanned <= self.line_bytes:
+            if end >= 0 and 0 < self._scanned <= self.line_bytes:
                 held = os.pread(descriptor, self._scanned, self.offset)
             # What was just read may be a successor's bytes, written since the check.
             if self._check(descriptor):
                 return self._block(more=True)
-            if not whole:
+            if end < 0:
                 return self._wait(fresh)
             if self._scanned > self.line_bytes:
                 return self._skip(descriptor, fresh)
-            return self._cut(held + fresh)
+            return self._cut(held + fresh, len(held) + end + 1)
         finally:
             os.close(descriptor)
 
@@ -114,7 +122,7 @@ class Tail:
     def reset(self) -> None:
         """Start a new generation: what was handed out is void."""
         self.generation += 1
-        self.offset = self.size = self._scanned = self._lines = 0
+        self.offset = self.size = self._scanned = 0
         self._head = self._before = self._half = b""
         self._stamp = ()
 
@@ -150,35 +158,31 @@ class Tail:
         self._half = (self._half + fresh[-BEFORE:])[-BEFORE:]
         return self._block(more=self._unread())
 
-    def _cut(self, data: bytes) -> Block:
-        """The whole lines in ``data``, which starts at ``offset``."""
-        # Split on the newline alone: str.splitlines also breaks at U+2028, which responses hold.
-        lines = data.split(b"\n")
-        length = len(data) - len(lines.pop())
-        offset, line = self.offset, self._lines + 1
+    def _cut(self, data: bytes, length: int) -> Block:
+        """The whole lines in ``data``, which starts at ``offset``: ``length`` bytes."""
+        offset = self.offset
         if len(self._head) < HEAD:
             self._head += data[: min(length, HEAD - len(self._head))]
         self._before = (self._before + data[max(0, length - BEFORE) : length])[-BEFORE:]
-        self._advance(length, len(lines))
-        return Block(self.generation, offset, line, lines, length, more=self._unread())
+        self._advance(length)
+        return Block(self.generation, offset, data, length, more=self._unread())
 
     def _skip(self, descriptor: int, fresh: bytes) -> Block:
         """Step over one line that is too long to be held; ``fresh`` has its end."""
-        offset, line = self.offset, self._lines + 1
-        length = self._scanned + fresh.index(b"\n")
-        self._advance(length + 1, 1)
+        offset = self.offset
+        skipped = self._scanned + fresh.index(b"\n")
+        self._advance(skipped + 1)
         self._head = os.pread(descriptor, min(HEAD, self.offset), 0)
         self._before = os.pread(descriptor, min(BEFORE, self.offset), max(0, self.offset - BEFORE))
-        return Block(self.generation, offset, line, bytes=length + 1, skipped=length, more=self._unread())
+        return Block(self.generation, offset, length=skipped + 1, skipped=skipped, more=self._unread())
 
-    def _advance(self, length: int, lines: int) -> None:
+    def _advance(self, length: int) -> None:
         self.offset += length
-        self._lines += lines
         self._scanned, self._half = 0, b""
 
     def _block(self, *, more: bool) -> Block:
         """Nothing to hand out."""
-        return Block(self.generation, self.offset, self._lines + 1, more=more)
+        return Block(self.generation, self.offset, more=more)
 
     def _unread(self) -> bool:
         return self.size > self.offset + self._scanned

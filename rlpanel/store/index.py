@@ -19,6 +19,8 @@ from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
 from rlpanel.store.table import MOST_COLUMNS, Table
 
+#: Bytes read at a time: they should still be in the processor's cache when they are parsed.
+BLOCK = 1 << 20
 #: Bad lines kept with their reason for each file; all are counted.
 BAD_KEPT = 1000
 
@@ -132,6 +134,7 @@ class RunIndex:
 
     def commit(self) -> None:
         """Publish what was read."""
+        self._table.add_staged(self._next)
         self.version += 1
         self._changed = False
         self.snapshot = self._freeze()
@@ -157,18 +160,17 @@ class RunIndex:
             file.gone, file.more = False, True
 
     def _turn(self, file: _File) -> None:
+        """Read one file until its budget is used or nothing whole waits."""
+        budget = self.reading.turn_bytes
+        file.problem = ""
         try:
-            chunk = file.reader.poll(self.reading.turn_bytes)
+            for _ in range(max(1, budget // BLOCK)):
+                self._take(file, file.reader.poll(min(budget, BLOCK)))
+                if not file.more:
+                    break
         except OSError as error:
             file.problem = f"{file.reader.name}: {error.strerror or error}; it is read when that is over"
             file.more = False
-            return
-        file.problem = ""
-        file.more = chunk.more
-        if chunk.generation != file.generation:
-            file.generation = chunk.generation
-            self._void([file])
-        self._take(file, chunk)
 
     def _void(self, files: list[_File]) -> None:
         """These files were replaced or deleted: what was read of them no longer counts."""
@@ -181,10 +183,14 @@ class RunIndex:
         self._table.bury([file.number for file in files], self._next)
 
     def _take(self, file: _File, chunk: Chunk) -> None:
+        if chunk.generation != file.generation:
+            file.generation = chunk.generation
+            self._void([file])
+        file.more = chunk.more
         self.bytes_read += chunk.bytes
         file.blank_count += chunk.blank_lines
         if chunk.records:
-            self._table.append(file.number, chunk, self._next)
+            self._table.stage(file.number, chunk)
         if chunk.bad:
             file.bad_count += len(chunk.bad)
             room = BAD_KEPT - len(file.bad)

@@ -36,7 +36,7 @@ class Bars:
             y_range=Range1d(start=0, end=1),
         )
         self.plot.xaxis.visible = x_labels
-        self._sources = {color: ColumnDataSource(_bars()) for color in alphas}
+        self._sources = {color: ColumnDataSource(_bars(), name=color) for color in alphas}
         self._glyphs: dict[str, Any] = {
             color: self.plot.quad(
                 "left",

@@ -132,7 +132,7 @@ class CurveCard:
     def __init__(self, context: Context, curve: Curve) -> None:
         self.context = context
         self.curve = curve
-        self._sources = {column: ColumnDataSource(_no_points()) for column in curve.columns}
+        self._sources = {column: ColumnDataSource(_no_points(), name=column) for column in curve.columns}
         self._sent: dict[str, series.Points | None] = dict.fromkeys(curve.columns)
         self._dot = ColumnDataSource({"x": [], "y": []})
         self._glyphs: list[tuple[str, Any]] = []

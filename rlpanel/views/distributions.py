@@ -23,17 +23,17 @@ DISTINCT = 12
 
 @dataclass(frozen=True)
 class Bins:
-    """How values are counted: B bins, and whether each stands for one value only.
+    """How values are counted, shape (B,) bins.
 
     Attributes
     ----------
     edges : ndarray, shape (B + 1,)
-    distinct : bool
-        A few distinct values (rule-based rewards): each bin is centred on a value and drawn narrow.
+    values : ndarray, shape (B,), or None
+        Where few values are distinct (rule-based rewards): the value that each bin stands for.
     """
 
     edges: np.ndarray
-    distinct: bool = False
+    values: np.ndarray | None = None
 
     def count(self, values: np.ndarray) -> np.ndarray:
         """Finite values a bin, shape (B,)."""
@@ -41,28 +41,30 @@ class Bins:
 
     def bars(self, place: int, layers: int) -> tuple[np.ndarray, np.ndarray]:
         """Left and right of the bars of one of ``layers`` layers: side by side where values are distinct."""
-        left, right = self.edges[:-1], self.edges[1:]
-        if not self.distinct:
-            return left, right
-        width = (right - left) * 0.28
-        start = (left + right) / 2 - width * layers / 2 + width * place
+        if self.values is None:
+            return self.edges[:-1], self.edges[1:]
+        width = 0.28 * _narrowest(self.values)
+        start = self.values - width * layers / 2 + width * place
         return start, start + width
 
 
 def bins_of(*values: np.ndarray) -> Bins:
     """Bins that suit the values together: one a value where few are distinct, else equal ones."""
     together = np.concatenate(values)
-    together = together[np.isfinite(together)]
-    distinct = np.unique(together)
+    distinct = np.unique(together[np.isfinite(together)])
     if not len(distinct):
         return Bins(np.array([0.0, 1.0]))
-    if len(distinct) == 1:
-        return Bins(np.array([distinct[0] - 0.5, distinct[0] + 0.5]), distinct=True)
-    gap = np.diff(distinct).min()
-    span = distinct[-1] - distinct[0]
-    if len(distinct) <= DISTINCT and span / gap <= 4 * DISTINCT:
-        return Bins(np.arange(distinct[0] - gap / 2, distinct[-1] + gap, gap), distinct=True)
+    room = _narrowest(distinct) / 2
+    few = len(distinct) <= DISTINCT and np.ptp(distinct) <= 8 * DISTINCT * room
+    if few:
+        between = (distinct[1:] + distinct[:-1]) / 2
+        return Bins(np.array([distinct[0] - room, *between, distinct[-1] + room]), distinct)
     return Bins(np.linspace(distinct[0], distinct[-1], BINS + 1))
+
+
+def _narrowest(distinct: np.ndarray) -> float:
+    """The smallest distance of two neighbours; 1 where there is one value only."""
+    return float(np.diff(distinct).min()) if len(distinct) > 1 else 1.0
 
 
 class Distribution(Viewer):

@@ -289,8 +289,19 @@ def _texts_of(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
         return {"prompt": f"({error})"}
 
 
-def _table() -> pn.widgets.Tabulator:
-    return pn.widgets.Tabulator(
+class _Table(pn.widgets.Tabulator):
+    """A table that nobody edits.
+
+    Panel takes some of its own updates for edits made in the browser, and would write a page of rows that
+    may be old by then over those it has now.
+    """
+
+    def _process_data(self, data: dict[str, Any]) -> None:
+        pass
+
+
+def _table() -> _Table:
+    return _Table(
         pd.DataFrame({"uid": pd.Series(dtype=str)}),
         pagination="remote",
         page_size=None,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from rlpanel import schema
@@ -41,13 +40,13 @@ class Native:
         record = Record(step=_step(document["step"]))
         takers = _FULL if full else _LEAN
         for key, value in document.items():
-            taker = takers.get(key, _unknown)
             try:
-                taker(record, key, value)
+                if key in takers:
+                    takers[key](record, value)
+                else:
+                    _unknown(record, key, value, full=full)
             except ValueError as error:
                 record.notes.append(f"{key!r} {error}; the sample is kept without it")
-            if taker is _unknown and full:
-                _keep(record, key, value)
         if record.rank < 0:
             record.rank = rank_of(path)
         _count_tokens(record)
@@ -68,110 +67,129 @@ def _count_tokens(record: Record) -> None:
 
 # -- takers: put one key's value where it belongs; ValueError says what is wrong with it -----------
 
+Taker = Callable[[Record, Any], None]
 
-def _skip(record: Record, key: str, value: Any) -> None:
+
+def _skip(record: Record, value: Any) -> None:
     """Read elsewhere, or not wanted now."""
 
 
-def _text(record: Record, key: str, value: Any, *, name: str) -> None:
-    if value is not None:
-        record.texts[name] = _as_text(value)
+def _text(name: str) -> Taker:
+    def take(record: Record, value: Any) -> None:
+        if value is not None:
+            record.texts[name] = _as_text(value)
+
+    return take
 
 
-def _counted_text(record: Record, key: str, value: Any, *, name: str, column: str) -> None:
-    if value is not None:
-        text = record.texts[name] = _as_text(value)
-        record.numbers[column] = float(len(text))
+def _counted_text(name: str) -> Taker:
+    column = f"{name}_chars"
+
+    def take(record: Record, value: Any) -> None:
+        if value is not None:
+            text = record.texts[name] = value if isinstance(value, str) else _as_text(value)
+            record.numbers[column] = float(len(text))
+
+    return take
 
 
-def _messages(record: Record, key: str, value: Any) -> None:
-    if value is not None and "prompt" not in record.texts:
-        _counted_text(record, key, value, name="prompt", column="prompt_chars")
+def _array(name: str) -> Taker:
+    def take(record: Record, value: Any) -> None:
+        if value is not None:
+            record.arrays[name] = floats(value)
+
+    return take
 
 
-def _count(record: Record, key: str, value: Any) -> None:
+def _number(name: str) -> Taker:
+    """A null makes a column too: "logged, but never with a value" is worth seeing."""
+
+    def take(record: Record, value: Any) -> None:
+        record.numbers[name] = value if type(value) is float else _as_number(value)
+
+    return take
+
+
+def _label(name: str) -> Taker:
+    def take(record: Record, value: Any) -> None:
+        if isinstance(value, (str, int, float)):
+            record.labels[name] = str(value)
+        elif value is not None:
+            raise ValueError("is no text")
+
+    return take
+
+
+_take_prompt = _counted_text("prompt")
+_take_ids = _array("response_token_ids")
+_take_advantage, _take_advantages = _number("advantage"), _array("advantages")
+
+
+def _messages(record: Record, value: Any) -> None:
+    if "prompt" not in record.texts:
+        _take_prompt(record, value)
+
+
+def _count(record: Record, value: Any) -> None:
     if value is not None:
         record.numbers["response_tokens"] = float(_size(value))
 
 
-def _count_ids(record: Record, key: str, value: Any) -> None:
+def _count_ids(record: Record, value: Any) -> None:
     if value is not None:
         record.numbers.setdefault("response_tokens", float(_size(value)))
 
 
-def _tokens(record: Record, key: str, value: Any) -> None:
-    _count(record, key, value)
+def _tokens(record: Record, value: Any) -> None:
+    _count(record, value)
     if value is not None:
         record.tokens = ["" if token is None else str(token) for token in plain(value)]
 
 
-def _ids(record: Record, key: str, value: Any) -> None:
-    _count_ids(record, key, value)
-    _array(record, key, value, name="response_token_ids")
+def _ids(record: Record, value: Any) -> None:
+    _count_ids(record, value)
+    _take_ids(record, value)
 
 
-def _array(record: Record, key: str, value: Any, *, name: str) -> None:
-    if value is not None:
-        record.arrays[name] = floats(value)
-
-
-def _number(record: Record, key: str, value: Any, *, name: str) -> None:
-    """A null makes a column too: "logged, but never with a value" is worth seeing."""
-    record.numbers[name] = _as_number(value)
-
-
-def _advantage(record: Record, key: str, value: Any) -> None:
+def _advantage(record: Record, value: Any) -> None:
     """One number for all tokens, or one for each; trainers use either name for both."""
     if hasattr(value, "__len__") and not isinstance(value, str):
-        _array(record, key, value, name="advantages")
-    elif value is not None or key == "advantage":
-        _number(record, key, value, name="advantage")
+        _take_advantages(record, value)
+    else:
+        _take_advantage(record, value)
 
 
-def _label(record: Record, key: str, value: Any, *, name: str) -> None:
-    if value is None:
-        return
-    if not isinstance(value, (str, int, float)):
-        raise ValueError("is no text")
-    record.labels[name] = str(value)
-
-
-def _rank(record: Record, key: str, value: Any) -> None:
+def _rank(record: Record, value: Any) -> None:
     number = _as_number(value)
     if number.is_integer() and 0 <= number < 2**31:
         record.rank = int(number)
 
 
-def _rewards(record: Record, key: str, value: Any) -> None:
+def _rewards(record: Record, value: Any) -> None:
     if value is None:
         return
     if not hasattr(value, "items"):
         raise ValueError("is no object")
     for part, score in value.items():
         try:
-            _number(record, key, score, name=f"rewards/{part}")
+            record.numbers[f"rewards/{part}"] = _as_number(score)
         except ValueError as error:
             record.notes.append(f"'rewards/{part}' {error}; the sample is kept without it")
 
 
-def _unknown(record: Record, key: str, value: Any) -> None:
-    """A scalar becomes a column; the rest stays in the file."""
+def _unknown(record: Record, key: str, value: Any, *, full: bool) -> None:
+    """A scalar becomes a column; the rest stays in the file, and goes along when read in full."""
     name = f"logged_{key}" if key in RESERVED else key
     if isinstance(value, str):
         if len(value) <= schema.LABEL_MAX:
             record.labels[name] = value
     elif isinstance(value, (int, float)):
         record.numbers[name] = _as_number(value)
+    if full:
+        record.extra[key] = plain(value)
 
 
-def _keep(record: Record, key: str, value: Any) -> None:
-    """What rlpanel has no name for goes along when the sample is read in full."""
-    record.extra[key] = plain(value)
-
-
-Taker = Callable[[Record, str, Any], None]
-
-_MAKERS: dict[str, Callable[..., None]] = {"array": _array, "number": _number, "label": _label, "text": _text}
+_MAKERS: dict[str, Callable[[str], Taker]] = {"array": _array, "number": _number, "label": _label, "text": _text}
 
 
 def _takers(*, full: bool) -> dict[str, Taker]:
@@ -179,12 +197,10 @@ def _takers(*, full: bool) -> dict[str, Taker]:
     found: dict[str, Taker] = {}
     for field in schema.FIELDS:
         if field.kind in _MAKERS:
-            for key in (field.name, *field.aliases):
-                found[key] = partial(_MAKERS[field.kind], name=field.name)
+            found |= dict.fromkeys((field.name, *field.aliases), _MAKERS[field.kind](field.name))
     found |= {"step": _skip, "rank": _rank, "rewards": _rewards, "messages": _messages}
     found |= {"advantage": _advantage, "advantages": _advantage}
-    for name in ("prompt", "response"):
-        found[name] = partial(_counted_text, name=name, column=f"{name}_chars")
+    found |= {"prompt": _take_prompt, "response": _counted_text("response")}
     found["response_tokens"] = _tokens if full else _count
     found["response_token_ids"] = _ids if full else _count_ids
     if not full:

@@ -1,0 +1,50 @@
+"""A run's files as pandas reads them: what the board should say, computed without rlpanel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+def raw_frame(folder: Path) -> pd.DataFrame:
+    """A row a line, with ``uid``, ``tokens`` (their number), ``kl_k3`` and ``surprisal`` (mean per token)."""
+    rows: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("*.jsonl")):
+        if path.name == "scalars.jsonl":
+            continue
+        offset = 0
+        for number, text in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+            rows.append(_row(json.loads(text)) | {"uid": f"{path.name}:{offset}", "line_number": number})
+            offset += len(text) + 1
+    return pd.DataFrame(rows)
+
+
+def _row(line: dict[str, Any]) -> dict[str, Any]:
+    if "logprobs" not in line:
+        return line
+    logprobs, ref_logprobs = np.array(line["logprobs"]), np.array(line["ref_logprobs"])
+    log_ratio = logprobs - ref_logprobs
+    return line | {
+        "tokens": len(line["response_tokens"]),
+        "log_ratio": log_ratio.mean(),
+        "kl_k3": (np.exp(-log_ratio) - 1 + log_ratio).mean(),
+        "kl_k3_sum": (np.exp(-log_ratio) - 1 + log_ratio).sum(),
+        "surprisal": -logprobs.mean(),
+    }
+
+
+def band(frame: pd.DataFrame, column: str) -> dict[str, np.ndarray]:
+    """What a curve's source should hold for a column."""
+    steps = frame.groupby("step")[column]
+    mean, deviation = steps.mean(), steps.std(ddof=1)
+    return {
+        "x": mean.index.to_numpy(float),
+        "y": mean.to_numpy(),
+        "lo": (mean - deviation).to_numpy(),
+        "hi": (mean + deviation).to_numpy(),
+        "n": steps.count().to_numpy(float),
+    }

@@ -1,0 +1,262 @@
+"""Every panel of the board draws what stands in the file, and every click leads to the thing behind it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from playwright.sync_api import expect
+
+from rlpanel.app.demo import write_recording
+from rlpanel.views.theme import number
+from tests.factories import write_run
+from tests.ui.board import BoardPage
+from tests.ui.conftest import OpenBoard
+from tests.ui.raw import band, raw_frame
+
+GRPO, PPO = "couplets-grpo", "couplets-ppo"
+CURVES = {"Reward": "reward", "KL k3": "kl_k3", "Response length": "tokens", "Surprisal": "surprisal"}
+SOURCES = {"reward": "reward", "kl_k3": "kl_k3_mean", "tokens": "response_tokens", "surprisal": "surprisal_mean"}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("root")
+    write_recording("grpo_couplets", root / GRPO)
+    write_recording("ppo_couplets", root / PPO)
+    write_run(root / "with-reference", steps=2, samples=16, valid_reward=0.25, ref_valid_reward=0.75)
+    write_run(root / "hundreds", steps=range(0, 2400, 100), tokens=False)
+    return root
+
+
+@pytest.fixture(scope="module")
+def raw(root: Path) -> dict[str, pd.DataFrame]:
+    return {folder.name: raw_frame(folder) for folder in root.iterdir()}
+
+
+def assert_curve(board: BoardPage, name: str, wanted: dict[str, np.ndarray]) -> None:
+    shown = board.source(name)
+    for key, values in wanted.items():
+        np.testing.assert_allclose(shown[key], values, rtol=1e-9, atol=1e-12, err_msg=f"{name} {key}")
+
+
+def means_of(frame: pd.DataFrame, column: str) -> tuple[float, float]:
+    """Mean of the last step, and of the one before."""
+    means = frame.groupby("step")[column].mean()
+    return means.iloc[-1], means.iloc[-2]
+
+
+def delta(value: float, before: float) -> str:
+    change = value - before
+    return f"{'▲' if change > 0 else '▼' if change < 0 else '＝'} {number(abs(change))}"
+
+
+@pytest.mark.parametrize("run", [GRPO, PPO])
+def test_every_panel_shows_the_numbers_of_the_file(
+    open_board: OpenBoard, raw: dict[str, pd.DataFrame], run: str
+) -> None:
+    frame = raw[run]
+    board = open_board(run=run).settled(60)
+    expect(board.page.locator(".rl-curve")).to_have_count(4)
+    for title, column in CURVES.items():
+        assert_curve(board, SOURCES[column], band(frame, column))
+        last, before = means_of(frame, column)
+        assert board.head(title) == (number(last), delta(last, before))
+    expect(board.step_label).to_have_text("Step 60 of 60, 64 samples")
+    expect(board.badge).to_contain_text(f"{run}")
+    expect(board.badge).to_contain_text("1 rank · 3,840 samples · step 60")
+    last_step = frame[frame.step == 60]
+    numbers = board.page.locator(".rl-numbers dl div").all_inner_texts()
+    shown = {text.split("\n")[0].strip(): text.split("\n")[1] for text in numbers}
+    for label, column in {"reward": "reward", "log-ratio": "log_ratio", "KL k3 Σ": "kl_k3_sum"}.items():
+        assert shown[label] == f"{number(last_step[column].mean())} {delta(*means_of(frame, column))}"
+    counts = last_step.reward.value_counts().sort_index()
+    bars = board.source("policy")
+    drawn = bars["top"] > 0
+    assert bars["top"][drawn].tolist() == counts.tolist()
+    centres = (bars["left"] + bars["right"])[drawn] / 2
+    np.testing.assert_allclose(centres, counts.index, atol=1e-9)
+    expect(board.page.locator(".rl-distribution")).to_contain_text("step 60, n = 64")
+    expect(board.page.locator(".rl-gap")).to_be_hidden()
+    expect(board.count).to_have_text("64 of step 60")
+    rows = board.rows.count()
+    assert board.column("reward") == [f"{value:.3f}" for value in last_step.reward[:rows]]
+    assert board.column("kl_k3_mean") == [f"{value:.3f}" for value in last_step.kl_k3[:rows]]
+    assert board.uid() == last_step.uid.iloc[0]
+
+
+def test_a_run_with_a_reference_shows_both_and_the_gap(
+    open_board: OpenBoard, raw: dict[str, pd.DataFrame]
+) -> None:
+    frame = raw["with-reference"]
+    board = open_board(run="with-reference").settled(2)
+    for column in ("reward", "ref_reward", "valid_reward", "ref_valid_reward"):
+        assert_curve(board, column, band(frame, column))
+    last = frame[frame.step == 2]
+    gap = np.sort(last.reward - last.ref_reward)
+    np.testing.assert_allclose(board.source("good")["value"], np.maximum(gap, 0))
+    np.testing.assert_allclose(board.source("bad")["value"], np.minimum(gap, 0))
+    won, lost = f"{np.mean(gap > 0):.0%}", f"{np.mean(gap < 0):.0%}"
+    expect(board.page.locator(".rl-gap")).to_contain_text(f"sorted, {won} win, {lost} lose")
+    bars = board.source("policy")
+    assert bars["top"].sum() == board.source("reference")["top"].sum() == len(last)
+    counts, _ = np.histogram(last.reward, bins=np.append(bars["left"], bars["right"][-1]))
+    assert bars["top"].tolist() == counts.tolist()
+
+
+def test_the_pair_has_response_reference_truth_and_gap(
+    open_board: OpenBoard, raw: dict[str, pd.DataFrame]
+) -> None:
+    line = raw["with-reference"].query("step == 2").iloc[0]
+    board = open_board(run="with-reference").settled(2)
+    board.tab("Pair")
+    texts = board.pair.locator("section").all_inner_texts()
+    assert [text.split("\n")[0].strip() for text in texts] == ["Response", "Reference response", "Ground truth"]
+    assert [text.split("\n")[-1] for text in texts] == [line.response, line.ref_response, line.ground_truth]
+    expect(board.pair).to_contain_text(line.prompt)
+    gaps = (line.reward - line.ref_reward, 0.25 - 0.75)
+    shown = board.pair.locator(".gaps b").all_inner_texts()
+    assert shown == [number(gap, sign=True) for gap in gaps]
+
+
+def test_a_sort_is_of_the_whole_step_and_a_click_finds_its_sample(
+    open_board: OpenBoard, raw: dict[str, pd.DataFrame]
+) -> None:
+    last = raw[GRPO].query("step == 60")
+    board = open_board(run=GRPO).settled(60)
+    rows = board.rows.count()
+    for ascending in (True, False):
+        board.header("kl_k3_mean").locator(".tabulator-col-title").click()
+        wanted = last.sort_values("kl_k3", ascending=ascending)
+        shown = [f"{value:.3f}" for value in wanted.kl_k3[:rows]]
+        board.until(lambda shown=shown: board.column("kl_k3_mean") == shown, "the sorted page")
+    board.rows.nth(3).click()
+    board.shows(wanted.uid.iloc[3])
+    expect(board.rows.nth(3)).to_have_class(re.compile("tabulator-selected"))
+    assert board.column("response")[3] == wanted.response.iloc[3]
+
+
+def test_a_filter_leaves_what_fits(open_board: OpenBoard, raw: dict[str, pd.DataFrame]) -> None:
+    last = raw[GRPO].query("step == 60")
+    board = open_board(run=GRPO).settled(60)
+    rows = board.rows.count()
+    field = board.header("reward").locator("input")
+    field.fill("1.5")
+    field.press("Enter")
+    wanted = last[last.reward >= 1.5]
+    shown = [f"{value:.3f}" for value in wanted.reward[:rows]]
+    board.until(lambda: board.column("reward") == shown, "the filtered page")
+    board.grid.get_by_role("button", name="Last").click()
+    rest = wanted.response[rows * ((len(wanted) - 1) // rows) :].tolist()
+    board.until(lambda: board.column("response") == rest, "the filtered grid's last page")
+    board.rows.last.click()
+    board.shows(wanted.uid.iloc[-1])
+
+
+def test_the_search_looks_into_prompts_and_responses(
+    open_board: OpenBoard, raw: dict[str, pd.DataFrame]
+) -> None:
+    last = raw[GRPO].query("step == 60")
+    word = last.response.iloc[5].split()[1]
+    board = open_board(run=GRPO).settled(60)
+    board.press("/")
+    expect(board.search).to_be_focused()
+    board.page.keyboard.type(word.upper())
+    board.page.keyboard.press("Enter")
+    hits = [
+        word.lower() in f"{line.prompt}\n{line.response}\n{line.ground_truth}".lower()
+        for line in last.itertuples()
+    ]
+    expect(board.count).to_have_text(f"{sum(hits)} of 64 hit")
+    wanted = last[hits].response[: board.rows.count()].tolist()
+    assert board.column("response") == wanted
+
+
+def test_keys_walk_samples_and_steps(open_board: OpenBoard, raw: dict[str, pd.DataFrame]) -> None:
+    frame = raw[PPO]
+    board = open_board(run=PPO, step=30).settled(30)
+    uids = frame[frame.step == 30].uid.tolist()
+    for key, at in (("j", 1), ("j", 2), ("k", 1)):
+        board.press(key)
+        board.shows(uids[at])
+    for key, step in (("ArrowRight", 31), ("ArrowLeft", 30), ("ArrowLeft", 29)):
+        board.press(key)
+        board.at_step(step)
+    board.shows(frame[frame.step == 29].uid.iloc[0])
+    expect(board.page.locator(".rl-follow input")).not_to_be_checked()
+
+
+def test_j_goes_on_to_the_next_page_of_the_grid(open_board: OpenBoard, raw: dict[str, pd.DataFrame]) -> None:
+    uids = raw[PPO].query("step == 30").uid.tolist()
+    board = open_board(run=PPO, step=30).settled(30)
+    rows = board.rows.count()
+    for at in range(1, rows + 1):
+        board.press("j")
+        board.shows(uids[at])
+    expect(board.grid.locator(".tabulator-page.active")).to_have_text("2")
+    expect(board.grid.locator(".tabulator-row.tabulator-selected")).to_have_count(1)
+
+
+def test_the_slider_and_the_buttons_walk_steps_of_any_spacing(open_board: OpenBoard) -> None:
+    board = open_board(run="hundreds", step=1100).settled(1100)
+    expect(board.step_label).to_have_text("Step 1100 of 2300, 8 samples")
+    board.page.locator(".rl-step-on button").click()
+    board.at_step(1200)
+    board.page.locator(".rl-step-back button").click()
+    board.page.locator(".rl-step-back button").click()
+    board.at_step(1000)
+    slider = board.page.locator(".rl-stepbar").get_by_role("slider")
+    slider.focus()
+    slider.press("End")
+    board.at_step(2300)
+    slider.press("Home")
+    board.at_step(0)
+
+
+def test_a_click_on_a_curve_chooses_its_step(open_board: OpenBoard, raw: dict[str, pd.DataFrame]) -> None:
+    frame = raw[GRPO]
+    board = open_board(run=GRPO).settled(60)
+    canvas = board.curve("KL k3").locator("canvas").first
+    box = canvas.bounding_box()
+    assert box is not None
+    board.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(board.step_label.locator("b")).not_to_have_text("Step 60")
+    step = int(board.step_label.locator("b").inner_text().split()[1])
+    board.at_step(step)
+    assert 25 <= step <= 35
+    mean = frame.groupby("step").kl_k3.mean()
+    expect(board.curve("KL k3").locator(".number")).to_have_text(number(mean[step]))
+    expect(board.curve("Reward").locator(".number")).to_have_text(
+        number(frame.groupby("step").reward.mean()[step])
+    )
+
+
+def test_following_again_goes_to_the_newest_step(open_board: OpenBoard) -> None:
+    board = open_board(run=GRPO, step=7).settled(7)
+    board.page.locator(".rl-follow input").check()
+    board.at_step(60)
+
+
+def test_another_run_is_one_click_away(open_board: OpenBoard, raw: dict[str, pd.DataFrame]) -> None:
+    board = open_board(run=GRPO).settled(60)
+    board.page.locator(".rl-runs").get_by_role("button", name="hundreds").click()
+    board.at_step(2300)
+    expect(board.badge).to_contain_text("hundreds")
+    assert_curve(board, "reward", band(raw["hundreds"], "reward"))
+    assert not any(name.startswith("kl") for name in board.sources())
+
+
+def test_the_estimator_changes_curve_grid_and_tokens(
+    open_board: OpenBoard, raw: dict[str, pd.DataFrame]
+) -> None:
+    board = open_board(run=PPO).settled(60)
+    board.page.locator(".rl-controls").get_by_role("combobox", name="KL estimator").click()
+    board.page.get_by_role("option", name="k1 (log-ratio)").click()
+    expect(board.curve("Log-ratio")).to_be_visible()
+    assert_curve(board, "log_ratio_mean", band(raw[PPO], "log_ratio"))
+    expect(board.header("kl_k3_mean")).to_have_count(0)
+    expect(board.header("log_ratio_mean")).to_be_visible()
+    expect(board.sample_head).to_contain_text("log-ratio Σ")
