@@ -13,6 +13,7 @@ from bokeh.document import Document
 from rlpanel.app.demo import Demo
 from rlpanel.app.hub import Session, hub
 from rlpanel.app.state import read_query, write_query
+from rlpanel.app.window import Window
 from rlpanel.errors import RLPanelError
 from rlpanel.store.index import RunIndex
 from rlpanel.store.snapshot import Snapshot
@@ -145,23 +146,24 @@ class Board:
 
     # -- URL -------------------------------------------------------------------------------------
 
-    def bind_location(self, location: Any) -> None:
-        """Take the selection from the URL, and keep the URL at the selection."""
-        self._apply(location.search or "", {})
+    def read_address(self, query: str) -> None:
+        """Take the selection from the address that the page was asked for."""
+        self._apply(query, {})
+
+    def bind_window(self, window: Window) -> None:
+        """Keep the address at the selection, and the selection at the address."""
+
+        def write(*_: Any) -> None:
+            window.query = write_query(self.context.selection)
+
+        def read(event: Any) -> None:
+            if event.new != write_query(self.context.selection):
+                self._apply(event.new, _UNSAID)  # Back or Forward
+
+        write()
         names = [name for name in self.context.selection.param if name != "name"]
-        self.context.selection.param.watch(lambda *_: self._write_location(location), names)
-        location.param.watch(self._read_location, "search")
-        self._write_location(location)
-
-    def _write_location(self, location: Any) -> None:
-        query = write_query(self.context.selection)
-        if query != (location.search or ""):
-            location.search = query
-
-    def _read_location(self, event: Any) -> None:
-        """Back and Forward change the URL under us."""
-        if event.new != write_query(self.context.selection):
-            self._apply(event.new or "", _UNSAID)
+        self.context.selection.param.watch(write, names)
+        window.param.watch(read, "query")
 
     def _apply(self, query: str, unsaid: dict[str, Any]) -> None:
         values, problems = read_query(query)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import panel as pn
-from panel.util import edit_readonly
+from panel.util.parameters import edit_readonly
 from panel_material_ui.template.base import Page
 
 from rlpanel.app.board import Board
-from rlpanel.app.keyboard import KEYS, Keyboard
+from rlpanel.app.window import KEYS, Window
 from rlpanel.views import theme
 from rlpanel.views.controls import Controls, caption
 from rlpanel.views.curves import Curves
@@ -45,6 +45,7 @@ class Layout:
             sizing_mode="stretch_both",
             margin=0,
             styles={"gap": "10px", "padding": "12px", "box-sizing": "border-box"},
+            stylesheets=[_NO_SCROLL_BUTTON],
             css_classes=["rl-board"],
         )
         self.parts = [self._stage, self._views]
@@ -61,6 +62,7 @@ class Layout:
             Numbers(context),
             self.samples,
             styles={"gap": "10px", "flex": "1 1 440px", "min-width": "420px", "max-width": "100%"},
+            stylesheets=[_NO_SCROLL_BUTTON],
             sizing_mode="stretch_both",
             margin=0,
         )
@@ -88,7 +90,7 @@ class Layout:
         self._views.visible = not empty
 
     def on_key(self, key: str) -> None:
-        """What the page's keys do; see `rlpanel.app.keyboard.KEYS`."""
+        """What the page's keys do; see `rlpanel.app.window.KEYS`."""
         context = self.board.context
         moves = {
             "ArrowLeft": lambda: context.move_step(-1),
@@ -105,6 +107,8 @@ class Layout:
 def page_of(board: Board) -> Page:
     """A board as a browser's page, dark or light in place."""
     layout, selection = Layout(board), board.context.selection
+    window = Window(on_key=layout.on_key)
+    board.bind_window(window)
     page = Page(
         title="",
         meta_title="rlpanel",
@@ -119,7 +123,7 @@ def page_of(board: Board) -> Page:
             caption("Runs"),
             RunList(board.context),
             Controls(board.context),
-            Keyboard(on_key=layout.on_key),
+            window,
         ],
         main=layout.parts,
     )
@@ -146,7 +150,7 @@ def session_page(root: str | os.PathLike[str] | None = None) -> Page:
     pn.extension("tabulator", notifications=True)
     board = Board(resolve_root(root))
     if pn.state.location is not None:
-        board.bind_location(pn.state.location)
+        board.read_address(pn.state.location.search or "")
     document = pn.state.curdoc
     if document is not None:
         document.theme = theme.PLOTS
@@ -182,6 +186,8 @@ def _help() -> pn.pane.HTML:
     )
 
 
+#: A column's hidden scroll button is a child of its own and takes a gap.
+_NO_SCROLL_BUTTON = ".scroll-button { display: none; }"
 _PAGE_SX = {
     "& .MuiToolbar-root": {"minHeight": "46px !important", "padding": "0 10px 0 16px !important"},
     "& .MuiAppBar-root": {"backgroundImage": "none"},

@@ -22,8 +22,13 @@ CLAMP = 20.0
 
 
 @metric(
-    "log-ratio", level="token", unit="nats", source=_SCHULMAN,
-    reductions=("mean", "sum"), scale="diverging", color="kl",
+    "log-ratio",
+    level="token",
+    unit="nats",
+    source=_SCHULMAN,
+    reductions=("mean", "sum"),
+    scale="diverging",
+    color="kl",
 )
 def log_ratio(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     """Log of the policy's probability over the reference's; as an estimate of KL this is k1.
@@ -79,8 +84,12 @@ def kl_k2(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
 
 
 @metric(
-    "KL rllb", level="token", unit="nats", source="RLLoggingBoard (estimates chi-square minus KL)",
-    reductions=("mean", "sum"), color="kl",
+    "KL rllb",
+    level="token",
+    unit="nats",
+    source="RLLoggingBoard (estimates chi-square minus KL)",
+    reductions=("mean", "sum"),
+    color="kl",
 )
 def kl_rllb(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     """What RLLoggingBoard calls KL: k3 with its sign turned; kept to compare with old screenshots.
@@ -101,8 +110,12 @@ def kl_rllb(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
 
 
 @metric(
-    "surprisal", level="token", unit="nats", source="TRL objective/entropy is its sum",
-    reductions=("mean", "sum"), color="entropy",
+    "surprisal",
+    level="token",
+    unit="nats",
+    source="TRL objective/entropy is its sum",
+    reductions=("mean", "sum"),
+    color="entropy",
 )
 def surprisal(logprobs: np.ndarray) -> np.ndarray:
     """−logprob of the sampled token: an estimate of the policy's entropy from one draw.

@@ -38,7 +38,11 @@ def valid_reward_gap(valid_reward: np.ndarray, ref_valid_reward: np.ndarray) -> 
 
 
 @metric(
-    "token reward", level="token", unit="reward", reductions=("sum",), scale="diverging",
+    "token reward",
+    level="token",
+    unit="reward",
+    reductions=("sum",),
+    scale="diverging",
     color="policy",
 )
 def token_reward(token_rewards: np.ndarray) -> np.ndarray:

@@ -26,6 +26,9 @@ except ImportError:  # pragma: no cover - platforms without a wheel
 #: A parser keeps several times its longest line; a longer one than this gets a parser of its own.
 _KEPT_BYTES = 16 << 20
 
+#: A line shorter than this is made into Python objects at once, which costs less than being lazy.
+_SHORT_BYTES = 1024
+
 _local = threading.local()
 
 
@@ -47,6 +50,9 @@ def parse(line: bytes) -> dict[str, Any]:
 def _fast(line: bytes) -> dict[str, Any] | None:
     """What simdjson sees, or None where another parser must look."""
     try:
+        if len(line) < _SHORT_BYTES:
+            document = _parser(len(line)).parse(line, True)
+            return document if type(document) is dict else None
         document = _parser(len(line)).parse(line)
         if type(document) is not simdjson.Object:
             return None

@@ -19,8 +19,6 @@ from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
 from rlpanel.store.table import MOST_COLUMNS, Table
 
-#: Bytes read at a time: they should still be in the processor's cache when they are parsed.
-BLOCK = 1 << 20
 #: Bad lines kept with their reason for each file; all are counted.
 BAD_KEPT = 1000
 
@@ -160,17 +158,15 @@ class RunIndex:
             file.gone, file.more = False, True
 
     def _turn(self, file: _File) -> None:
-        """Read one file until its budget is used or nothing whole waits."""
-        budget = self.reading.turn_bytes
-        file.problem = ""
+        """Read a budget's worth of one file."""
         try:
-            for _ in range(max(1, budget // BLOCK)):
-                self._take(file, file.reader.poll(min(budget, BLOCK)))
-                if not file.more:
-                    break
+            chunk = file.reader.poll(self.reading.turn_bytes)
         except OSError as error:
             file.problem = f"{file.reader.name}: {error.strerror or error}; it is read when that is over"
             file.more = False
+            return
+        file.problem = ""
+        self._take(file, chunk)
 
     def _void(self, files: list[_File]) -> None:
         """These files were replaced or deleted: what was read of them no longer counts."""

@@ -1,6 +1,6 @@
 """The rows of a run with their statistics, and which of the rows live.
 
-Chunks are staged as they are read, while their token arrays are still in the processor's cache, and
+Chunks are staged as columns when they are read, so that neither records nor token arrays pile up, and
 become rows together. A row is never changed. When a file is replaced, its rows die: they are masked,
 and the statistics of their steps are made anew from the rows that are left.
 """

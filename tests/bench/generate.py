@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -116,7 +116,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
-    for name, value in vars(Shape()).items():
+    for name, value in asdict(Shape()).items():
         parser.add_argument(f"--{name}", type=int, default=value)
     given = vars(parser.parse_args())
     write_log(given.pop("folder"), Shape(**given))

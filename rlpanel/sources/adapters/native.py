@@ -189,7 +189,7 @@ def _unknown(record: Record, key: str, value: Any, *, full: bool) -> None:
         record.extra[key] = plain(value)
 
 
-_MAKERS: dict[str, Callable[[str], Taker]] = {"array": _array, "number": _number, "label": _label, "text": _text}
+_MAKERS = {"array": _array, "number": _number, "label": _label, "text": _text}
 
 
 def _takers(*, full: bool) -> dict[str, Taker]:

@@ -1,4 +1,4 @@
-"""Keys for the whole page; left alone while somebody types."""
+"""The browser's window as the board needs it: keys, and the address with Back and Forward."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ KEYS = {
 }
 
 
-class Keyboard(JSComponent):
-    """Sends the page's keys to ``on_key``."""
+class Window(JSComponent):
+    """Sends the page's keys to ``on_key`` and keeps the address at ``query``, both ways.
 
+    Panel's own location takes no notice of Back and Forward, and writes a new entry for each change.
+    """
+
+    query = param.String(default="", doc="What follows the path in the address, with its question mark.")
     on_key = param.Callable(doc="Called with the key's name.", precedence=-1)
 
-    _esm = Path(__file__).with_name("keyboard.js")
+    _esm = Path(__file__).with_name("window.js")
     _rename = {"on_key": None}
 
     def __init__(self, on_key: Callable[[str], None], **params: Any) -> None:

@@ -1,4 +1,4 @@
-// Keys for the whole page; left alone while somebody types.
+// Keys for the whole page, left alone while somebody types; the address, with Back and Forward.
 const KEYS = new Set(["ArrowLeft", "ArrowRight", "j", "k", "[", "]", "/", "?"])
 const BUSY = "input, textarea, select, [contenteditable], [role=slider]"
 
@@ -30,6 +30,17 @@ export function render({ model }) {
     }
   }
   document.addEventListener("keydown", listen)
-  model.on("remove", () => document.removeEventListener("keydown", listen))
+
+  const address = () => `${location.pathname}${model.query}${location.hash}`
+  const differs = () => location.search !== model.query
+  if (differs()) { history.replaceState({}, "", address()) }
+  model.on("query", () => { if (differs()) { history.pushState({}, "", address()) } })
+  const moved = () => { model.query = location.search }
+  window.addEventListener("popstate", moved)
+
+  model.on("remove", () => {
+    document.removeEventListener("keydown", listen)
+    window.removeEventListener("popstate", moved)
+  })
   return document.createElement("span")
 }

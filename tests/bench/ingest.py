@@ -1,0 +1,174 @@
+"""How fast a log is read, and what it costs: ours, the predecessor's way, and the bare parser, in one run.
+
+    python -m tests.bench.ingest [--full] [--record]
+
+Each contender reads the same generated log in a process of its own, three times in turn with the others;
+medians of CPU seconds count, because the machine's other work must not. ``--full`` uses the sizes of a
+real run (660 MB, 2.6 GB, a million tiny samples) instead of some 200 MB; ``--record`` writes RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from tests.bench.generate import Shape, write_log
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+REPEATS = 3
+
+MODEST = {
+    "25 KB lines": Shape(steps=125, samples=64, tokens=256),
+    "100 KB lines": Shape(steps=32, samples=64, tokens=1024),
+    "tiny lines": Shape(steps=100, samples=1000, tokens=0),
+}
+FULL = {
+    "25 KB lines": Shape(steps=100, samples=256, ranks=8, tokens=256),
+    "100 KB lines": Shape(steps=100, samples=256, ranks=8, tokens=1024),
+    "tiny lines": Shape(steps=1000, samples=1000, ranks=8, tokens=0),
+}
+
+
+def ours(folder: Path) -> object:
+    """Our whole path: rows, metrics, statistics, snapshot."""
+    from rlpanel.store.index import RunIndex
+
+    index = RunIndex(folder, "run")
+    index.rescan()
+    while index.read():
+        pass
+    return index
+
+
+def orjson_into_lists(folder: Path) -> object:
+    """The predecessor's way with the fastest parser that makes Python objects."""
+    import orjson
+
+    from tests.bench.incumbent import load
+
+    return load(folder, orjson.loads)
+
+
+def ujson_into_lists(folder: Path) -> object:
+    """The predecessor's way with its own parser."""
+    import ujson
+
+    from tests.bench.incumbent import load
+
+    return load(folder, ujson.loads)
+
+
+def bare_parser(folder: Path) -> object:
+    """No more than pysimdjson and two arrays as numpy: nothing built on it is faster."""
+    import numpy as np
+    import simdjson
+
+    parser, kept = simdjson.Parser(), []
+    for path in sorted(folder.glob("*.jsonl")):
+        with path.open("rb") as file:
+            for line in file:
+                document = parser.parse(line)
+                kept.append(document["reward"])
+                if "logprobs" in document:
+                    for name in ("logprobs", "ref_logprobs"):
+                        np.frombuffer(document[name].as_buffer(of_type="d"))
+                del document
+    return kept
+
+
+CONTENDERS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "rlpanel, whole path": (ours, "rlpanel"),
+    "bare pysimdjson": (bare_parser, "simdjson"),
+    "orjson into lists": (orjson_into_lists, "orjson"),
+    "ujson into lists (the predecessor)": (ujson_into_lists, "ujson"),
+}
+
+
+def measure(name: str, folder: Path) -> dict[str, float]:
+    """CPU seconds and memory added, in this process."""
+    contender, module = CONTENDERS[name]
+    __import__(module)
+    if module == "rlpanel":
+        __import__("rlpanel.store.index")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.process_time()
+    kept = contender(folder)
+    seconds = time.process_time() - started
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    del kept
+    return {"seconds": seconds, "memory": (after - before) * 1024}
+
+
+def compare(folder: Path, names: list[str]) -> dict[str, dict[str, float]]:
+    """Medians for each contender."""
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    for _ in range(REPEATS):
+        for name in names:
+            command = [sys.executable, "-m", "tests.bench.ingest", "--measure", name, str(folder)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            runs[name].append(json.loads(done.stdout))
+    return {
+        name: {key: statistics.median(run[key] for run in found) for key in found[0]}
+        for name, found in runs.items()
+    }
+
+
+def table(title: str, size: int, rows: int, found: dict[str, dict[str, float]]) -> str:
+    """One size's figures as markdown."""
+    lines = [
+        f"### {title}: {size / 1e6:,.0f} MB, {rows:,} samples",
+        "",
+        "| | MB per CPU-second | µs per sample | memory added |",
+        "|---|---|---|---|",
+    ]
+    for name, run in found.items():
+        speed, each = size / 1e6 / run["seconds"], run["seconds"] / rows * 1e6
+        lines.append(f"| {name} | {speed:,.0f} | {each:,.1f} | {run['memory'] / 1e6:,.0f} MB |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Generate, measure, print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--full", action="store_true", help="the sizes of a real run")
+    parser.add_argument("--record", action="store_true", help="write RESULTS.md")
+    parser.add_argument("--measure", nargs=2, metavar=("CONTENDER", "FOLDER"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.measure:
+        name, folder = given.measure
+        sys.stdout.write(json.dumps(measure(name, Path(folder))))
+        return
+    names = [name for name, (_, module) in CONTENDERS.items() if find_spec(module)]
+    parts = []
+    for title, shape in (FULL if given.full else MODEST).items():
+        with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as folder:
+            size = sum(path.stat().st_size for path in write_log(Path(folder), shape))
+            parts.append(table(title, size, shape.rows, compare(Path(folder), names)))
+        sys.stdout.write(parts[-1] + "\n\n")
+    if given.record:
+        _record("\n\n".join(parts), full=given.full)
+
+
+def _record(text: str, *, full: bool) -> None:
+    command = f"python -m tests.bench.ingest{' --full' if full else ''} --record"
+    head = (
+        "# What the benches measured\n\n## Ingest\n\n"
+        f"`{command}`, Python {platform.python_version()}, files in the page cache, medians of {REPEATS}.\n\n"
+    )
+    RESULTS.write_text(head + text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
