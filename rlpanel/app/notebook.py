@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 
 import panel as pn
+from panel_material_ui.template.base import Page
 
 from rlpanel.app.board import Board
-from rlpanel.app.page import Layout, resolve_root
+from rlpanel.app.page import page_of, resolve_root
 from rlpanel.views import theme
-from rlpanel.views.runs import Badge, RunList
 
 #: Pixels; a cell has no height of its own to fill.
 HEIGHT = 900
 
 
-def board(root: str | os.PathLike[str] | None = None) -> pn.Column:
-    """The board over the runs below ``root``.
+def board(root: str | os.PathLike[str] | None = None) -> Page:
+    """The board over the runs below ``root``, to be placed among other things.
+
+    It leaves the window's keys and address alone, which belong to the notebook or page around it.
 
     Parameters
     ----------
@@ -25,21 +27,16 @@ def board(root: str | os.PathLike[str] | None = None) -> pn.Column:
 
     Returns
     -------
-    Column
+    Page
         Live where a server stands behind it.
     """
     pn.extension("tabulator")
     made = Board(resolve_root(root))
-    if pn.state.curdoc is not None:
-        made.connect(pn.state.curdoc)
+    document = pn.state.curdoc
+    if document is not None and document.session_context is not None:
+        document.theme = theme.PLOTS
+        made.connect(document)
         pn.state.add_periodic_callback(made.tick, period=1000)
-    layout = Layout(made)
-    top = pn.Row(RunList(made.context), Badge(made.context), sizing_mode="stretch_width", margin=(8, 4))
-    return pn.Column(
-        top,
-        *layout.parts,
-        sizing_mode="stretch_width",
-        height=HEIGHT,
-        stylesheets=[theme.VARIABLES, ":host { background: var(--rl-bg); color: var(--rl-text); }"],
-        css_classes=["rl-dark" if made.context.selection.dark else "rl-light"],
-    )
+    page = page_of(made, owns_window=False)
+    page.height = HEIGHT
+    return page

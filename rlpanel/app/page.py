@@ -104,11 +104,21 @@ class Layout:
             moves[key]()
 
 
-def page_of(board: Board) -> Page:
-    """A board as a browser's page, dark or light in place."""
+def page_of(board: Board, *, owns_window: bool) -> Page:
+    """A board as a page, dark or light in place.
+
+    Parameters
+    ----------
+    board : Board
+    owns_window : bool
+        Whether the browser's keys and address are the board's.
+    """
     layout, selection = Layout(board), board.context.selection
-    window = Window(on_key=layout.on_key)
-    board.bind_window(window)
+    sidebar = [caption("Runs"), RunList(board.context), Controls(board.context)]
+    if owns_window:
+        window = Window(on_key=layout.on_key)
+        board.bind_window(window)
+        sidebar.append(window)
     page = Page(
         title="",
         meta_title="rlpanel",
@@ -119,12 +129,7 @@ def page_of(board: Board) -> Page:
         stylesheets=[theme.VARIABLES, theme.style("page")],
         sx=_PAGE_SX,
         header=[_logo(), Badge(board.context), _help()],
-        sidebar=[
-            caption("Runs"),
-            RunList(board.context),
-            Controls(board.context),
-            window,
-        ],
+        sidebar=sidebar,
         main=layout.parts,
     )
     # The page follows the process's busy flag, which every callback of every session turns on and off; each
@@ -156,7 +161,7 @@ def session_page(root: str | os.PathLike[str] | None = None) -> Page:
         document.theme = theme.PLOTS
         board.connect(document)
         pn.state.add_periodic_callback(board.tick, period=1000)
-    return page_of(board)
+    return page_of(board, owns_window=True)
 
 
 def servable() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -117,8 +117,8 @@ class RolloutFile(Protocol):
 
     path: str
 
-    def poll(self, budget: int) -> Chunk:
-        """New records, reading about ``budget`` bytes at most."""
+    def poll(self, budget: int) -> Iterator[Chunk]:
+        """New records, reading about ``budget`` bytes at most; at least one chunk, all to be taken."""
 
     def fetch(self, locator: Locator) -> Record:
         """The sample at a locator, in full.

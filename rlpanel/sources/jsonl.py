@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
 
 from rlpanel.errors import LineError, SourceChanged
 from rlpanel.sources.base import Adapter, BadLine, Chunk, Locator, Record
 from rlpanel.sources.parse import parse
 from rlpanel.sources.tail import Block, Tail, line_hash
+
+#: Bytes read at a time: they should still be in the processor's cache when they are parsed.
+BLOCK_BYTES = 512 << 10
+#: A chunk with as many records is handed out before more is read.
+CHUNK_RECORDS = 1024
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +42,31 @@ class JsonlFile:
         self._generation = 0
         self._lines = 0  # handed out in this generation
 
-    def poll(self, budget: int) -> Chunk:
-        """New records, reading about ``budget`` bytes; OSError if the file cannot be read."""
-        block = self.tail.read(budget)
-        chunk = Chunk(block.generation, bytes=block.length, more=block.more)
-        self._read(block, chunk)
-        return chunk
+    def poll(self, budget: int) -> Iterator[Chunk]:
+        """New records, reading about ``budget`` bytes; OSError if the file cannot be read.
+
+        At least one chunk comes, and all must be taken. There are several where lines are short, so that
+        their records do not pile up.
+        """
+        chunk = Chunk(self._generation)
+        size = min(budget, BLOCK_BYTES)
+        for _ in range(budget // size):
+            try:
+                block = self.tail.read(size)
+            except OSError:
+                if not chunk.bytes:
+                    raise
+                break  # it comes again at the next look, after what was read before it
+            if block.generation != self._generation:
+                self._generation, self._lines = block.generation, 0
+                chunk = Chunk(block.generation)  # what came before is void
+            self._read(block, chunk)
+            if not chunk.more:
+                break
+            if len(chunk.records) >= CHUNK_RECORDS:
+                yield chunk
+                chunk = Chunk(block.generation, more=True)
+        yield chunk
 
     def fetch(self, locator: Locator) -> Record:
         """One sample again, in full; SourceChanged if other bytes stand there now."""
@@ -66,22 +91,24 @@ class JsonlFile:
         return line
 
     def _read(self, block: Block, chunk: Chunk) -> None:
-        """Each line of the block to the chunk: records, a bad line, or a blank one."""
-        if block.generation != self._generation:
-            self._generation, self._lines = block.generation, 0
+        """The lines of a block to the chunk."""
         if block.skipped:
             self._lines += 1
             chunk.bad.append(BadLine(self._lines, block.offset, self._too_long(block.skipped)))
         offset = block.offset
         for line in block.lines():
-            self._lines += 1
-            if not line or line.isspace():
-                chunk.blank_lines += 1
-            else:
-                self._line(line, offset, self._lines, chunk)
+            self._line(line, offset, chunk)
             offset += len(line) + 1
+        chunk.bytes += block.length
+        chunk.more = block.more
 
-    def _line(self, line: bytes, offset: int, number: int, chunk: Chunk) -> None:
+    def _line(self, line: bytes, offset: int, chunk: Chunk) -> None:
+        """One line to the chunk: records, a bad line, or a blank one."""
+        self._lines += 1
+        number = self._lines
+        if not line or line.isspace():
+            chunk.blank_lines += 1
+            return
         try:
             if len(line) > self.tail.line_bytes:
                 raise LineError(self._too_long(len(line)))

@@ -160,13 +160,15 @@ class RunIndex:
     def _turn(self, file: _File) -> None:
         """Read a budget's worth of one file."""
         try:
-            chunk = file.reader.poll(self.reading.turn_bytes)
+            for chunk in file.reader.poll(self.reading.turn_bytes):
+                self._take(file, chunk)
+            file.problem = ""
         except OSError as error:
             file.problem = f"{file.reader.name}: {error.strerror or error}; it is read when that is over"
             file.more = False
-            return
-        file.problem = ""
-        self._take(file, chunk)
+        except BaseException:
+            file.reader.tail.reset()  # what was read and not taken must come again
+            raise
 
     def _void(self, files: list[_File]) -> None:
         """These files were replaced or deleted: what was read of them no longer counts."""

@@ -26,10 +26,9 @@ class Controls(Viewer):
         super().__init__()
         self.context = context
         self._curves = pmui.MultiChoice(
-            label="",
+            label="Shown: the usual four",
             options={},
             value=[],
-            placeholder="Curves: the usual four",
             margin=(4, 12),
             sizing_mode="stretch_width",
             searchable=True,
@@ -59,6 +58,7 @@ class Controls(Viewer):
         value = [name for name in self.context.selection.curves if name in options.values()]
         if value != self._curves.value:
             self._curves.value = value
+        self._curves.label = "Shown" if value else "Shown: the usual four"
 
     def _chosen(self, event: Any) -> None:
         known = set(self._curves.options.values())

@@ -11,11 +11,15 @@ from panel.viewable import Viewer
 
 from rlpanel.schema import Sample
 from rlpanel.views import theme
+from rlpanel.views.compare import Compare
 from rlpanel.views.context import Context
 from rlpanel.views.text import clean, prompt_html
 from rlpanel.views.theme import number, safe_text
 from rlpanel.views.token_rows import build_rows
 from rlpanel.views.tokens import TokenView
+
+
+_TOKENS, _PAIR, _COMPARE = range(3)
 
 
 class SampleDetail(Viewer):
@@ -34,6 +38,7 @@ class SampleDetail(Viewer):
         self._prompt = _text_pane("rl-prompt")
         self._pair = _text_pane("rl-pair")
         self.tokens = TokenView(dark=context.selection.dark, metric=context.selection.metric)
+        self.compare = Compare(context)
         self._tabs = pmui.Tabs(
             (
                 "Tokens",
@@ -42,6 +47,7 @@ class SampleDetail(Viewer):
                 ),
             ),
             ("Pair", pn.Column(self._pair, sizing_mode="stretch_both", scroll="y-auto", margin=0)),
+            ("Compare", self.compare),
             sizing_mode="stretch_both",
             margin=0,
             dynamic=False,
@@ -60,6 +66,7 @@ class SampleDetail(Viewer):
             min_height=420,
             css_classes=["rl-card", "rl-sample"],
         )
+        self._tabs.param.watch(self._turned, "active")
         context.param.watch(self._draw, ["sample", "message"])
         context.display.param.watch(self._draw, ["pad_token", "system_end", "kl_estimator"])
         context.selection.param.watch(lambda event: setattr(self.tokens, "dark", event.new), "dark")
@@ -74,6 +81,10 @@ class SampleDetail(Viewer):
         for name in ("metric", "token"):
             context.selection.param.watch(lambda event: setattr(self.tokens, event.name, event.new), name)
             self.tokens.param.watch(lambda event: setattr(context.selection, event.name, event.new), name)
+
+    def _turned(self, *_: Any) -> None:
+        """Only the tab in sight does its work."""
+        self.compare.active = self._tabs.active == _COMPARE
 
     def next_metric(self, by: int) -> None:
         """Colour the tokens by another of the sample's metrics."""

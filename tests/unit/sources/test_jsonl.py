@@ -28,7 +28,18 @@ def open_file(path: Path, **options: Any) -> JsonlFile:
 
 
 def poll(path: Path, **options: Any) -> Chunk:
-    return open_file(path, **options).poll(BUDGET)
+    return taken(open_file(path, **options))
+
+
+def taken(file: JsonlFile) -> Chunk:
+    """All chunks of one look as one."""
+    whole = Chunk()
+    for chunk in file.poll(BUDGET):
+        for name in ("locators", "records", "bad"):
+            getattr(whole, name).extend(getattr(chunk, name))
+        whole.good_lines += chunk.good_lines
+        whole.blank_lines += chunk.blank_lines
+    return whole
 
 
 def test_every_line_is_good_bad_or_blank(path: Path) -> None:
@@ -48,7 +59,7 @@ def test_a_bad_line_is_kept_with_its_place_and_reason_and_costs_no_other(path: P
 def test_a_locator_leads_back_to_the_sample(path: Path) -> None:
     append(path, line(1), b"\n", line(2, index=5))
     file = open_file(path)
-    where = file.poll(BUDGET).locators[1]
+    where = taken(file).locators[1]
     record = file.fetch(where)
     assert (where.line, record.texts["response"]) == (3, sample(2, index=5)["response"])
 
@@ -56,7 +67,7 @@ def test_a_locator_leads_back_to_the_sample(path: Path) -> None:
 def test_lines_of_windows_with_a_byte_order_mark_are_read_and_found_again(path: Path) -> None:
     append(path, b"\xef\xbb\xbf", line(1).replace(b"\n", b"\r\n"), line(2).replace(b"\n", b"\r\n"))
     file = open_file(path)
-    chunk = file.poll(BUDGET)
+    chunk = taken(file)
     assert [file.fetch(where).step for where in chunk.locators] == [1, 2]
 
 
@@ -70,7 +81,7 @@ def test_a_line_over_the_limit_is_bad(path: Path) -> None:
 def test_a_rewritten_file_gives_no_wrong_sample(path: Path) -> None:
     append(path, line(1))
     file = open_file(path)
-    where = file.poll(BUDGET).locators[0]
+    where = taken(file).locators[0]
     path.write_bytes(path.read_bytes().replace(b"prompt 0", b"prompt 9"))
     with pytest.raises(SourceChanged, match=r"rollout_data_rank_0.jsonl:1: the file was rewritten"):
         file.fetch(where)
@@ -79,7 +90,7 @@ def test_a_rewritten_file_gives_no_wrong_sample(path: Path) -> None:
 def test_a_deleted_file_gives_no_sample(path: Path) -> None:
     append(path, line(1))
     file = open_file(path)
-    where = file.poll(BUDGET).locators[0]
+    where = taken(file).locators[0]
     path.unlink()
     with pytest.raises(SourceChanged, match="No such file"):
         file.fetch(where)
@@ -102,6 +113,21 @@ class Moody:
 def test_a_fault_in_a_dialect_costs_its_line_alone(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     append(path, line(1), line(2), line(3))
     with caplog.at_level(logging.CRITICAL):
-        chunk = JsonlFile(str(path), path.name, Moody()).poll(BUDGET)
+        chunk = taken(JsonlFile(str(path), path.name, Moody()))
     assert (len(chunk.records), chunk.bad[0].line) == (2, 2)
     assert chunk.bad[0].reason.startswith("could not be read: ZeroDivisionError")
+
+
+def test_many_short_lines_come_in_several_chunks(path: Path) -> None:
+    append(path, b'{"step": 1, "prompt": ""}\n' * 100_000)
+    sizes = [len(chunk.records) for chunk in open_file(path).poll(4 * BUDGET)]
+    assert (sum(sizes), max(sizes) < 25_000) == (100_000, True)
+
+
+def test_a_file_that_is_replaced_while_it_is_read_gives_the_new_lines_alone(path: Path) -> None:
+    file = open_file(path)
+    append(path, line(1) * 3)
+    taken(file)
+    path.write_bytes(line(7))
+    (chunk,) = file.poll(BUDGET)
+    assert (chunk.generation, [record.step for record in chunk.records]) == (1, [7])

@@ -1,0 +1,60 @@
+"""Work that is too long for the event loop: done on a thread, shown on the session's own loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+import panel as pn
+
+T = TypeVar("T")
+
+_pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-views")
+
+
+class Background(Generic[T]):
+    """One piece of work at a time; a newer one takes the place of the older, which then ends early.
+
+    Parameters
+    ----------
+    show : callable
+        Takes each result on the session's loop, and only while its work is the newest.
+    """
+
+    def __init__(self, show: Callable[[T], None]) -> None:
+        self._show = show
+        self._turn = 0
+
+    def start(self, results: Iterator[T]) -> None:
+        """Draw results from ``results`` on a thread; each is shown as it comes.
+
+        Without a session (in a script) they are drawn and shown at once.
+        """
+        self._turn += 1
+        turn, document = self._turn, pn.state.curdoc
+
+        def show(result: T) -> None:
+            if turn == self._turn:
+                with pn.io.hold():
+                    self._show(result)
+
+        def work() -> None:
+            for result in results:
+                if turn != self._turn:
+                    return
+                document.add_next_tick_callback(lambda result=result: show(result))
+
+        def ended(done: Future[None]) -> None:
+            if done.exception() is not None:  # said where the loop's other errors are said
+                document.add_next_tick_callback(lambda: done.result())
+
+        if document is None:
+            for result in results:
+                show(result)
+        else:
+            _pool.submit(work).add_done_callback(ended)
+
+    def stop(self) -> None:
+        """What is under way is no longer wanted."""
+        self._turn += 1
