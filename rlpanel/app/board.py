@@ -37,6 +37,7 @@ class Board:
         self._watched: Any = None
         self._session: Session | None = None
         self._demo: Demo | None = None
+        self._closed = False
         self.context.selection.param.watch(self._open_run, "run")
         if root is not None:
             self.open_root(root)
@@ -79,9 +80,10 @@ class Board:
         except RLPanelError as error:
             self._gone(str(error))
             return
+        index = service.open(path, context.selection.run) if path else None
         with pn.io.hold():
-            context.index = service.open(path, context.selection.run) if path else None
-            self._take(context.index.snapshot if context.index else Snapshot(""))
+            # At once, so that no view asks one run for a sample of the other; both may have one of its name.
+            self._take(index.snapshot if index else Snapshot(""), index=index, first="", sample=None)
         if before is not None:
             service.close(before)
 
@@ -107,12 +109,17 @@ class Board:
         pn.state.onload(self._begin)
 
     def close(self) -> None:
-        """Let go of the run and of the hub."""
+        """Let go of the run and of the hub; a second call does nothing.
+
+        The views are left as they are: the document's lock is not held any more when a session ends.
+        """
+        if self._closed:
+            return
+        self._closed = True
         if self._session is not None:
             hub().leave(self._session)
         if self.context.index is not None:
             hub().reader.close(self.context.index)
-            self.context.index = None
         if self._demo is not None:
             self._demo.close()
 
@@ -133,9 +140,9 @@ class Board:
             if index is not None and index in changed:
                 self._take(index.snapshot)
 
-    def _take(self, snapshot: Snapshot) -> None:
+    def _take(self, snapshot: Snapshot, **also: Any) -> None:
         context = self.context
-        context.snapshot = snapshot
+        context.param.update(snapshot=snapshot, **also)
         wanted, steps = context.selection.step, snapshot.steps
         if wanted is None or not len(steps.values) or not snapshot.progress.caught_up:
             return

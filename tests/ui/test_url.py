@@ -1,0 +1,78 @@
+"""The selection is the address: links, reloads, Back and Forward, and links that are wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from rlpanel.app.demo import write_recording
+from tests.factories import write_run
+from tests.ui.conftest import OpenBoard
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runs(root: Path) -> None:
+    write_recording("ppo_couplets", root / "ppo")
+    write_run(root / "123", steps=[0, 100, 200], samples=4)
+
+
+def test_a_link_opens_what_it_names(open_board: OpenBoard) -> None:
+    board = open_board(run="ppo", step=9, metric="kl_k3", theme="light").settled(9)
+    expect(board.page.locator('[data-metric="kl_k3"][aria-pressed="true"]')).to_be_visible()
+    expect(board.page.locator(".mui-light").first).to_be_visible()
+
+
+def test_what_is_chosen_survives_a_reload(open_board: OpenBoard) -> None:
+    board = open_board(run="ppo", step=9).settled(9)
+    board.rows.nth(2).click()
+    expect(board.page).to_have_url(re.compile("sample="))
+    chosen = board.uid()
+    board.page.reload()
+    board.settled(9).shows(chosen)
+
+
+def test_a_run_may_be_named_by_a_number(open_board: OpenBoard) -> None:
+    board = open_board(run="123", step=100).settled(100)
+    expect(board.badge).to_contain_text("123")
+
+
+def test_back_and_forward_walk_the_steps(open_board: OpenBoard) -> None:
+    board = open_board(run="ppo", step=9).settled(9)
+    board.press("ArrowRight")
+    board.at_step(10)
+    board.press("ArrowRight")
+    board.at_step(11)
+    board.page.go_back()
+    board.at_step(10)
+    board.page.go_forward()
+    board.at_step(11)
+
+
+def test_a_bad_value_is_ignored_alone_and_said(open_board: OpenBoard) -> None:
+    board = open_board(run="ppo", step=9, token="x").settled(9)
+    expect(board.page.get_by_text("token=x in the link is not understood").first).to_be_visible()
+
+
+def test_a_step_that_is_not_there_shows_the_nearest(open_board: OpenBoard) -> None:
+    board = open_board(run="123", step=140).settled(100)
+    expect(board.page.get_by_text("step 140 is not in this run; step 100 is the nearest").first).to_be_visible()
+
+
+@pytest.mark.parametrize("name", ["gone", "../..", "/etc", "ppo/../../x"])
+def test_a_run_that_is_not_there_says_so_and_shows_one_that_is(open_board: OpenBoard, name: str) -> None:
+    board = open_board(run=name).settled()
+    expect(board.page.get_by_text("no run").first).to_be_visible()
+    expect(board.page).to_have_url(re.compile(r"run=(ppo|123)"))
+
+
+def test_the_theme_turns_without_a_reload(open_board: OpenBoard) -> None:
+    board = open_board(run="ppo", step=9).settled(9)
+    board.page.evaluate("() => { window.marker = 1 }")
+    for theme in ("light", "dark"):
+        board.page.get_by_role("button", name="Toggle theme").click()
+        expect(board.page.locator(f".mui-{theme}").first).to_be_visible()
+    assert board.page.evaluate("() => window.marker") == 1
+    board.at_step(9)
