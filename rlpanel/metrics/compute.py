@@ -155,10 +155,12 @@ def derive_columns(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     Returns
     -------
     dict of str to ndarray, shape (N,)
+        A metric that no row has a number for is absent, whatever columns stand beside each other.
     """
     with np.errstate(all="ignore"):
-        return {
+        found = {
             m.name: m.function(*(columns[need] for need in m.needs))
             for m in registry.of_level("sample")
             if m.available(columns)
         }
+    return {name: values for name, values in found.items() if not np.isnan(values).all()}

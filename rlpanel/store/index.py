@@ -17,7 +17,8 @@ from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
-from rlpanel.store.table import MOST_COLUMNS, Table
+from rlpanel.store.stage import MOST_COLUMNS
+from rlpanel.store.table import Table
 
 #: Bad lines kept with their reason for each file; all are counted.
 BAD_KEPT = 1000
@@ -188,7 +189,7 @@ class RunIndex:
         self.bytes_read += chunk.bytes
         file.blank_count += chunk.blank_lines
         if chunk.records:
-            self._table.stage(file.number, chunk)
+            self._table.take(file.number, chunk, self._next)
         if chunk.bad:
             file.bad_count += len(chunk.bad)
             room = BAD_KEPT - len(file.bad)
@@ -208,10 +209,10 @@ class RunIndex:
         if self.folder_problem:
             return (self.folder_problem,)
         problems = [file.problem for file in self._files.values() if file.problem]
-        if self._table.left_out:
+        if self._table.stage.left_out:
             problems.append(
-                f"the log makes up columns: the first {MOST_COLUMNS} are shown, {self._table.left_out!r} "
-                "and later ones are left out"
+                f"the log makes up columns: the first {MOST_COLUMNS} are shown, "
+                f"{self._table.stage.left_out!r} and later ones are left out"
             )
         return tuple(problems)
 

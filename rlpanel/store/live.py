@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds of a backlog that are read before listeners hear of them.
 _CATCH_UP_NOTICE = 0.1
+#: How much sooner the next look is where the last one, by the clock, found something.
+_EAGERNESS = 5
 #: Seconds of rest after a fault, so that one that stays does not spin.
 _FAULT_PAUSE = 0.2
 
@@ -45,8 +47,9 @@ class Reader:
         self._fresh: set[Path] = set()
         self._listeners: list[Listener] = []
         self._thread: threading.Thread | None = None
-        self._watches = _Watches(self.reading, self._wake.set)
+        self._watches = Watches(self.reading, self._wake.set)
         self._runs_due, self._roots_due = _Clock(), _Clock()
+        self._news = False  # whether the last round brought any
 
     # -- for any thread --------------------------------------------------------------------------
 
@@ -156,12 +159,14 @@ class Reader:
             if (look_at_roots or root.runs is None) and root.refresh():
                 self._tell(None)
         waiting = False
+        versions = [index.version for index in runs.values()]
         for path, index in runs.items():
             if look_at_runs or path in fresh:
                 index.rescan()
                 waiting |= self._read(index, None)
             else:
                 waiting |= self._read(index, dirty)
+        self._news = versions != [index.version for index in runs.values()]
         return waiting
 
     def _read(self, index: RunIndex, dirty: set[str] | None) -> bool:
@@ -186,8 +191,10 @@ class Reader:
                 log.exception("a listener failed")
 
     def _interval(self) -> float:
-        """Seconds between two looks at the runs' folders."""
-        return self.reading.rescan_interval if self._watches.events else self.reading.poll_interval
+        """Seconds between two looks at the runs' folders: fewer while a polled run is being written."""
+        if self._watches.events:
+            return self.reading.rescan_interval
+        return self.reading.poll_interval / (_EAGERNESS if self._news else 1)
 
 
 class Root:
@@ -206,7 +213,7 @@ class Root:
         return changed
 
 
-class _Watches:
+class Watches:
     """One watch for each folder that no other watch covers."""
 
     def __init__(self, reading: Reading, wake: Callable[[], None]) -> None:

@@ -13,6 +13,7 @@ import pandas as pd
 from rlpanel.errors import SampleNotFound
 from rlpanel.metrics.registry import ALIASES, token_means
 from rlpanel.sources.base import Locator
+from rlpanel.sources.tail import line_hash
 from rlpanel.store.columns import Columns
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.steps import Steps
@@ -148,17 +149,20 @@ class Snapshot:
     def sampled_rows(self, step: int, most: int) -> np.ndarray:
         """At most ``most`` of a step's rows: always the same ones, whatever order they came in.
 
-        The draw goes by a hash of the sample's line and place, so a sample that is shown stays shown
-        until one with a smaller hash comes.
+        The draw goes by a hash of the sample's uid, so a sample that is shown stays shown until one with
+        a smaller hash comes.
         """
         rows = self.rows_of(step)
         if len(rows) <= most:
             return rows
-        line, offset, part = (
-            self._place[name][rows].astype(np.uint64) for name in ("hash", "offset", "part")
-        )
-        keys = _mix(line ^ offset ^ _mix(part))
+        file, offset, part = (self._place[name][rows] for name in ("file", "offset", "part"))
+        place = _mix(offset.astype(np.uint64)) ^ part.astype(np.uint64)
+        keys = _mix(place ^ self._file_hashes[file])
         return np.sort(rows[np.argpartition(keys, most)[:most]])
+
+    @cached_property
+    def _file_hashes(self) -> np.ndarray:
+        return np.array([line_hash(name.encode()) for name in self.files], np.uint64)
 
     # -- one sample ------------------------------------------------------------------------------
 

@@ -92,7 +92,8 @@ class StepTable:
         if not values:
             return
         stats = summarize(np.column_stack([column[order] for column in values.values()]), starts)
-        where = np.array([self._column(name) for name in values])
+        self._add_columns([name for name in values if name not in self._columns])
+        where = np.array([self._columns[name] for name in values])
         for index in np.unique(slots // CHUNK).tolist():
             here = slots // CHUNK == index
             cells = np.ix_(np.arange(5), slots[here] % CHUNK, where)
@@ -123,13 +124,12 @@ class StepTable:
             self._facts[0, slot] = step
         return slot
 
-    def _column(self, name: str) -> int:
-        if name not in self._columns:
-            self._columns[name] = len(self._columns)
-            new = np.repeat(_empty(1)[:, None], CHUNK, axis=1)
+    def _add_columns(self, names: list[str]) -> None:
+        if names:
+            self._columns |= {name: at for at, name in enumerate(names, len(self._columns))}
+            new = np.repeat(_empty(len(names))[:, None], CHUNK, axis=1)
             self._chunks = [np.concatenate([chunk, new], axis=2) for chunk in self._chunks]
             self._shared.clear()
-        return self._columns[name]
 
     def _writable(self, index: int) -> np.ndarray:
         if index in self._shared:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Generic, TypeVar
 
 import panel as pn
@@ -33,27 +34,26 @@ class Background(Generic[T]):
         """
         self._turn += 1
         turn, document = self._turn, pn.state.curdoc
-
-        def show(result: T) -> None:
-            if turn == self._turn:
-                with pn.io.hold():
-                    self._show(result)
-
-        def work() -> None:
-            for result in results:
-                if turn != self._turn:
-                    return
-                document.add_next_tick_callback(lambda result=result: show(result))
-
-        def ended(done: Future[None]) -> None:
-            if done.exception() is not None:  # said where the loop's other errors are said
-                document.add_next_tick_callback(lambda: done.result())
-
         if document is None:
             for result in results:
-                show(result)
+                self._show(result)
         else:
-            _pool.submit(work).add_done_callback(ended)
+            later = document.add_next_tick_callback
+            # An error is said where the loop's other errors are said.
+            _pool.submit(self._work, turn, results, later).add_done_callback(
+                lambda done: later(done.result) if done.exception() else None
+            )
+
+    def _work(self, turn: int, results: Iterator[T], later: Callable[[Callable[[], None]], object]) -> None:
+        for result in results:
+            if turn != self._turn:
+                return
+            later(partial(self._arrived, turn, result))
+
+    def _arrived(self, turn: int, result: T) -> None:
+        if turn == self._turn:
+            with pn.io.hold():
+                self._show(result)
 
     def stop(self) -> None:
         """What is under way is no longer wanted."""

@@ -29,6 +29,7 @@ from rlpanel.views.token_text import Kind, decode, reveal
 NOW_CHARS = 2000
 #: Samples or steps offered, the nearest ones.
 MOST_CHOICES = 200
+BREAK = "\n"
 
 _OWN = {"reference": "ref_response", "truth": "ground_truth"}
 _NAMES = {"reference": "Reference response", "truth": "Ground truth"}
@@ -56,13 +57,14 @@ class Compare(Viewer):
         self.context = context
         self._wish = ""
         self._quiet = False
-        self._drawn: tuple[object, ...] = ()
+        self._drawn: tuple[object, ...] | None = None
         self._work: Background[str] = Background(self._put)
         self._against = _select("against", 230)
         self._which = _select("which", 250)
         self._open = pmui.Button(
-            label="open", size="small", variant="text", visible=False, margin=(4, 0), on_click=self._go
-        )
+            label="open", size="small", variant="text", visible=False, margin=0, align="center",
+            on_click=self._go,
+        )  # fmt: skip
         self._pane = pn.pane.HTML(
             "",
             stylesheets=[theme.CSS, theme.style("compare")],
@@ -123,12 +125,13 @@ class Compare(Viewer):
             options = self._labels(np.array([by_step[step][0] for step in near]), "step")
             before = max((at for at, step in enumerate(near) if step < sample.step), default=0)
             chosen = list(options.values())[before]
-        self._set(self._which, options, self._which.value if self._which.value in options.values() else chosen)
+        wish = self._which.value
+        self._set(self._which, options, wish if wish in options.values() else chosen)
         self._which.visible = self._open.visible = bool(options)
         self._draw()
 
     def _labels(self, rows: np.ndarray, name: str) -> dict[str, str]:
-        """uid by what a person reads: step or line, and the reward."""
+        """What a person reads (step or line, and the reward) to uid."""
         snapshot = self.context.snapshot
         has = snapshot.has("reward")
         options: dict[str, str] = {}
@@ -179,17 +182,18 @@ class Compare(Viewer):
         if other is None:
             return _Side("", "", "muted", None)
         title = "Same group" if kind == "group" else f"Step {other.step}"
-        place = f"step {other.step} · line {other.line:,}" if kind == "group" else f"line {other.line:,}"
-        return _Side(title, place, "reference", other.response, other.reward, other.response_tokens)
+        place, tokens = f"line {other.line:,}", other.response_tokens
+        return _Side(title, place, "reference", other.response, other.reward, tokens)
 
     def _draw(self) -> None:
         sample, pad = self.context.sample, self.context.display.pad_token
+        wanted = (sample and sample.uid, self._against.value, self._which.value, pad)
+        if wanted == self._drawn:
+            return
+        self._drawn = wanted
         self._work.stop()
-        self._drawn, before = (sample, self._against.value, self._which.value, pad), self._drawn
         if sample is None or self._against.value is None:
             self._put(_nothing(sample))
-            return
-        if self._drawn == before:
             return
         try:
             side = self._side(sample)
@@ -239,9 +243,10 @@ def _row_html(left: Sequence[Piece], right: Sequence[Piece]) -> str:
 
 
 def _pieces_html(pieces: Sequence[Piece], tag: str) -> str:
+    """Escaped text; what differs is marked, its line breaks too."""
+    marked = ((safe_text(text), same) for text, same in pieces)
     return "".join(
-        safe_text(text) if same else f"<{tag}>{safe_text(text).replace(chr(10), '<i>↵</i>' + chr(10))}</{tag}>"
-        for text, same in pieces
+        text if same else f"<{tag}>{text.replace(BREAK, f'<i>↵</i>{BREAK}')}</{tag}>" for text, same in marked
     )
 
 
@@ -264,5 +269,3 @@ def _select(name: str, width: int) -> pmui.Select:
         css_classes=[f"rl-{name}"],
         sx=theme.FIELD_SX,
     )
-
-

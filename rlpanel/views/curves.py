@@ -132,6 +132,8 @@ class CurveCard:
     def __init__(self, context: Context, curve: Curve) -> None:
         self.context = context
         self.curve = curve
+        # A step may be chosen before the card is drawn from the snapshot that has it: it speaks of this one.
+        self._snapshot = context.snapshot
         self._sources = {column: ColumnDataSource(_no_points(), name=column) for column in curve.columns}
         self._sent: dict[str, series.Points | None] = dict.fromkeys(curve.columns)
         self._dot = ColumnDataSource({"x": [], "y": []})
@@ -158,8 +160,9 @@ class CurveCard:
 
     def draw(self) -> None:
         """Bring the chart to the newest snapshot."""
+        self._snapshot = self.context.snapshot
         for column, source in self._sources.items():
-            points = series.curve(self.context.snapshot, column, self.context.display)
+            points = series.curve(self._snapshot, column, self.context.display)
             series.send(source, points, self._sent[column])
             self._sent[column] = points
         few = len(self._points()["x"]) <= 40
@@ -203,7 +206,7 @@ class CurveCard:
 
     def _write_head(self, step: int) -> None:
         column = registry.describe(self.curve.columns[0])
-        steps = self.context.snapshot.steps
+        steps = self._snapshot.steps
         at = steps.position(step) if step >= 0 else -1
         means = steps.mean(registry.ALIASES.get(column.name, column.name)) if at >= 0 else np.empty(0)
         value = float(means[at]) if at >= 0 else float("nan")
@@ -227,7 +230,7 @@ class CurveCard:
             parts[0] += f", {_BAND_WORDS[display.band]}"
         if display.zero_shift:
             parts.append("from its first step")
-        size = series.bucket_size(len(self.context.snapshot.steps.values))
+        size = series.bucket_size(len(self._snapshot.steps.values))
         if size > 1:
             parts.append(f"{size} steps a point")
         return ", ".join(parts)

@@ -49,7 +49,7 @@ class Diff:
     rows : list of (list of Piece, list of Piece)
         Left and right; a row ends at each line break that both sides have.
     shared : float
-        Share of both sides' units that they have in common, between 0 and 1.
+        Share of both sides' units (those that show anything) that they have in common, between 0 and 1.
     whole : bool
         False where a stretch was too long to be aligned inside.
     """
@@ -86,9 +86,14 @@ def cells(tokens: Sequence[str], texts: Sequence[str]) -> list[Unit]:
 def diff(left: Sequence[Unit], right: Sequence[Unit]) -> Diff:
     """Align two sequences of units."""
     ops, whole = _align([unit.key for unit in left], [unit.key for unit in right])
-    common = sum(op.left.stop - op.left.start for op in ops if op.same)
-    units = len(left) + len(right)
+    common = sum(_seen(left[op.left]) for op in ops if op.same)
+    units = _seen(left) + _seen(right)
     return Diff(_rows(ops, left, right), 2 * common / units if units else 1.0, whole)
+
+
+def _seen(units: Sequence[Unit]) -> int:
+    """How many units show something: a byte that a later token completes to a character does not."""
+    return sum(unit.text != "" for unit in units)
 
 
 def _align(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[list[_Op], bool]:
@@ -107,9 +112,7 @@ def _align(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[list[_Op], boo
             continue
         budget -= pairs
         found = SequenceMatcher(None, a[here], b[there], autojunk=False).get_opcodes()
-        ops += [
-            _Op(tag == "equal", _shift(here, i, j), _shift(there, k, m)) for tag, i, j, k, m in found
-        ]
+        ops += [_Op(tag == "equal", _shift(here, i, j), _shift(there, k, m)) for tag, i, j, k, m in found]
     return ops, whole
 
 

@@ -15,11 +15,11 @@ from rlpanel.views.compare import Compare
 from rlpanel.views.context import Context
 from rlpanel.views.text import clean, prompt_html
 from rlpanel.views.theme import number, safe_text
+from rlpanel.views.token_ranking import TokenRanking
 from rlpanel.views.token_rows import build_rows
 from rlpanel.views.tokens import TokenView
 
-
-_TOKENS, _PAIR, _COMPARE = range(3)
+_TOKENS, _PAIR, _COMPARE, _RANKING = range(4)
 
 
 class SampleDetail(Viewer):
@@ -39,6 +39,7 @@ class SampleDetail(Viewer):
         self._pair = _text_pane("rl-pair")
         self.tokens = TokenView(dark=context.selection.dark, metric=context.selection.metric)
         self.compare = Compare(context)
+        self.ranking = TokenRanking(context)
         self._tabs = pmui.Tabs(
             (
                 "Tokens",
@@ -48,6 +49,7 @@ class SampleDetail(Viewer):
             ),
             ("Pair", pn.Column(self._pair, sizing_mode="stretch_both", scroll="y-auto", margin=0)),
             ("Compare", self.compare),
+            ("Step's tokens", self.ranking),
             sizing_mode="stretch_both",
             margin=0,
             dynamic=False,
@@ -67,6 +69,7 @@ class SampleDetail(Viewer):
             css_classes=["rl-card", "rl-sample"],
         )
         self._tabs.param.watch(self._turned, "active")
+        self.ranking.param.watch(lambda _: setattr(self._tabs, "active", _TOKENS), "picks")
         context.param.watch(self._draw, ["sample", "message"])
         context.display.param.watch(self._draw, ["pad_token", "system_end", "kl_estimator"])
         context.selection.param.watch(lambda event: setattr(self.tokens, "dark", event.new), "dark")
@@ -85,6 +88,7 @@ class SampleDetail(Viewer):
     def _turned(self, *_: Any) -> None:
         """Only the tab in sight does its work."""
         self.compare.active = self._tabs.active == _COMPARE
+        self.ranking.active = self._tabs.active == _RANKING
 
     def next_metric(self, by: int) -> None:
         """Colour the tokens by another of the sample's metrics."""

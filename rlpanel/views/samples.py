@@ -6,6 +6,7 @@ while a sort is on its way the two differ.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -64,8 +65,8 @@ class Samples(Viewer):
             on_click=lambda _: self.load(),
         )
         self._picked = pn.widgets.TextInput(visible=False)
-        self._table = _table()
-        self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
+        self._table = _Table(pd.DataFrame({"uid": pd.Series(dtype=str)}))
+        self._place = pn.Column(sizing_mode="stretch_both", margin=0)
         self._card = pn.Column(
             pn.Row(
                 self._head,
@@ -76,7 +77,7 @@ class Samples(Viewer):
                 height=42,
                 margin=0,
             ),
-            self._table,
+            self._place,
             styles=theme.CARD,
             sizing_mode="stretch_both",
             margin=0,
@@ -105,9 +106,9 @@ class Samples(Viewer):
             uid = self.context.selection.uid or self.context.first
             at = order.index(uid) + by if uid in order else 0
             at = min(max(at, 0), len(order) - 1)
-            self.context.choose_sample(order[at])
             size = self._table.page_size or self._table.initial_page_size
             self._table.page = at // size + 1
+            self.context.choose_sample(order[at])
 
     def load(self, *_: Any) -> None:
         """Read the step's rows and texts anew."""
@@ -177,22 +178,22 @@ class Samples(Viewer):
         if sought:
             hits = [any(sought in text.lower() for text in texts.values()) for texts in self._texts]
             frame = frame[np.array(hits, bool)].reset_index(drop=True)
-        self._dress(frame)
-        self._table.value = frame
+        self._fill(frame)
         self._write_head(len(frame), total, bool(sought))
 
-    def _dress(self, frame: pd.DataFrame) -> None:
-        """Titles, formats and filters, sent only when the columns differ."""
+    def _fill(self, frame: pd.DataFrame) -> None:
+        """Give the table these rows; other columns are another table.
+
+        A table that gets new columns while the browser is still building it throws there.
+        """
         if list(frame.columns) == list(self._table.value.columns):
-            return
-        self._table.param.update(
-            titles={name: _title(name) for name in frame.columns},
-            formatters={name: _format(frame[name]) for name in frame.columns},
-            text_align={name: "right" for name in frame.columns if _is_number(frame[name])},
-            header_filters={name: _filter(frame[name]) for name in frame.columns if name != "uid"},
-            widths={name: _width(name, frame[name]) for name in frame.columns},
-            hidden_columns=["uid"],
-        )
+            self._table.value = frame
+        elif len(frame):
+            self._table = _table(frame)
+            self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
+            self._place[:] = [self._table]
+        else:
+            self._table.value = self._table.value.iloc[:0]
 
     def _frame(self) -> pd.DataFrame:
         """The rows with the columns that the run has, in reading order."""
@@ -296,13 +297,21 @@ class _Table(pn.widgets.Tabulator):
     may be old by then over those it has now.
     """
 
-    def _process_data(self, data: dict[str, Any]) -> None:
+    def _process_data(self, data: Mapping[str, Any]) -> None:
         pass
 
 
-def _table() -> _Table:
+def _table(frame: pd.DataFrame) -> _Table:
+    """A table for these rows and for others with the same columns."""
+    columns = list(frame.columns)
     return _Table(
-        pd.DataFrame({"uid": pd.Series(dtype=str)}),
+        frame,
+        titles={name: _title(name) for name in columns},
+        formatters={name: _format(frame[name]) for name in columns},
+        text_align={name: "right" for name in columns if _is_number(frame[name])},
+        header_filters={name: _filter(frame[name]) for name in columns if name != "uid"},
+        widths={name: _width(name, frame[name]) for name in columns},
+        hidden_columns=["uid"],
         pagination="remote",
         page_size=None,
         show_index=False,
@@ -313,7 +322,6 @@ def _table() -> _Table:
         layout="fit_data",
         stylesheets=[theme.style("table")],
         css_classes=["rl-grid"],
-        hidden_columns=["uid"],
         row_height=27,
         configuration={"columnDefaults": {"headerSortTristate": True}, "placeholder": "no samples match"},
     )

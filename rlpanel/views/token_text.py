@@ -223,3 +223,14 @@ def _from_sentencepiece(token: str) -> bytes:
     if match:
         return bytes([int(match[1], 16)])
     return token.replace("▁", " ").encode("utf-8", "replace")
+
+
+def read_piece(token: str, encoding: Encoding) -> str:
+    """A single token as text; as logged where it is only part of a character."""
+    if encoding == "plain" or is_special(token):
+        return reveal(token)
+    try:
+        to_bytes = _from_byte_level if encoding == "byte-level" else _from_sentencepiece
+        return reveal(to_bytes(token).decode("utf-8"))
+    except UnicodeDecodeError:
+        return reveal(token)

@@ -24,6 +24,12 @@ class TokenBoard {
     this.finder = new Finder(this.root, {
       pin, mark: (hits) => this.markHits(hits), unzoom: () => zoom(0, this.sample.cells),
     });
+    this.choice = new RowChoice(this.finder.bar, this.root, {
+      changed: (shown) => {
+        this.strip.setRows(shown);
+        this.strip.select(this.row);
+      },
+    });
     const hover = (i, event) => this.hover(i, event && boxAt(event));
     this.strip = new Strip(strip, {choose, pin: toggle, zoom, hover});
     this.root.append(strip, this.pinned, this.notes);
@@ -42,7 +48,7 @@ class TokenBoard {
     this.root.dataset.state = state;
     this.tip.hide();
     this.bar.show(rows);
-    this.strip.show(this.sample, this.palette);
+    this.strip.show(this.sample, this.palette, this.choice.show(rows));
     if (this.sample.cells) this.text.show(this.sample);
     else this.text.showPlain(this.sample.plain);
     this.finder.show(this.sample);

@@ -50,11 +50,17 @@ class Strip {
     this.#listen();
   }
 
-  show(sample, palette) {
+  show(sample, palette, rows) {
     Object.assign(this, {sample, palette, range: [0, sample.cells], hits: []});
-    this.labels.replaceChildren(...sample.rows.map((row) => this.#label(row)));
-    this.ranges.replaceChildren(...sample.rows.map((row) => this.#rangeOf(row)));
-    this.lines.show(sample.rows);
+    this.setRows(rows);
+  }
+
+  /** The rows to draw, in order; the caller draws. */
+  setRows(rows) {
+    this.rows = rows;
+    this.labels.replaceChildren(...rows.map((row) => this.#label(row)));
+    this.ranges.replaceChildren(...rows.map((row) => this.#rangeOf(row)));
+    this.lines.show(rows);
   }
 
   restyle(palette) {
@@ -98,7 +104,7 @@ class Strip {
     const [from, to] = this.range;
     const share = Math.min(0.999999, Math.max(0, (event.clientX - box.left) / box.width));
     const columns = this.canvas.width;
-    const row = this.sample.rows[Math.floor((event.clientY - box.top) / ROW)];
+    const row = this.rows[Math.floor((event.clientY - box.top) / ROW)];
     if (to - from <= columns || !row) return from + Math.floor(share * (to - from));
     return extremes(row, from, to, columns)[Math.floor(share * columns)];
   }
@@ -107,13 +113,13 @@ class Strip {
     const width = this.plot.clientWidth;
     if (!this.sample || !width) return;
     const ratio = window.devicePixelRatio || 1;
-    const height = this.sample.rows.length * ROW;
+    const height = this.rows.length * ROW;
     this.canvas.style.height = `${height}px`;
     this.plot.style.height = `${height + this.lines.height}px`;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
     const pen = this.canvas.getContext("2d");
-    this.sample.rows.forEach((row, k) => this.#drawRow(pen, row, Math.round(k * ROW * ratio), ratio));
+    this.rows.forEach((row, k) => this.#drawRow(pen, row, Math.round(k * ROW * ratio), ratio));
     this.#drawHits(pen, ratio);
     this.lines.draw(width, ratio, this.range, this.palette);
     for (const which of ["hover", "pin"]) this.point(which, this.at[which]);

@@ -26,6 +26,8 @@ json_values = st.recursive(
     max_leaves=12,
 )
 KEYS = [*BY_NAME, "group_id", "entropies", "rewards", "messages", "uid", "anything"]
+#: Long lines are read lazily, short ones at once; spaces make a long line of a short one.
+ends = st.sampled_from([b"", b" " * 2000])
 odd_samples = st.dictionaries(st.sampled_from(KEYS), json_values, max_size=8)
 
 
@@ -48,9 +50,9 @@ def _comparable(record: Record) -> list[object]:
     return [*exact, repr(record.numbers), repr(record.extra), len(record.notes), *bits]
 
 
-@given(st.dictionaries(st.text(max_size=5), json_values, max_size=5), st.booleans())
-def test_both_parsers_see_the_same_object(document: dict[str, Any], ascii_only: bool) -> None:
-    line = json.dumps(document, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+@given(st.dictionaries(st.text(max_size=5), json_values, max_size=5), st.booleans(), ends)
+def test_both_parsers_see_the_same_object(document: dict[str, Any], ascii_only: bool, end: bytes) -> None:
+    line = json.dumps(document, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass") + end
     try:
         fast: Any = {key: plain(value) for key, value in parse(line).items()}
     except LineError as error:
@@ -62,17 +64,19 @@ def test_both_parsers_see_the_same_object(document: dict[str, Any], ascii_only: 
     assert repr(fast) == repr(slow)
 
 
-@given(st.one_of(strategies.samples(), odd_samples), st.booleans())
-def test_both_parsers_give_the_same_records(row: dict[str, Any], full: bool) -> None:
-    line = json.dumps(row).encode()
+@given(st.one_of(strategies.samples(), odd_samples), st.booleans(), ends)
+def test_both_parsers_give_the_same_records(row: dict[str, Any], full: bool, end: bytes) -> None:
+    line = json.dumps(row).encode() + end
     fast = comparable(outcome(parse(line), full=full))
     assert fast == comparable(outcome(parse_slow(line), full=full))
 
 
-@given(odd_samples, st.integers(0, 9))
-def test_no_object_makes_the_adapter_fail_otherwise_than_it_says(row: dict[str, Any], step: int) -> None:
+@given(odd_samples, st.integers(0, 9), ends)
+def test_no_object_makes_the_adapter_fail_otherwise_than_it_says(
+    row: dict[str, Any], step: int, end: bytes
+) -> None:
     (record,) = Native().read(
-        parse(json.dumps(row | {"step": step, "prompt": ""}).encode()), "x.jsonl", full=False
+        parse(json.dumps(row | {"step": step, "prompt": ""}).encode() + end), "x.jsonl", full=False
     )
     assert record.step == step
 

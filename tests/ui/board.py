@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 PATIENCE = 30
 expect.set_options(timeout=PATIENCE * 1000)
 
-#: Said by bokeh whenever a page closes while it is being written to.
-_EVERYDAY = ("Failed sending message as connection was closed",)
-
 
 class Served:
     """The board over a root, on a free port, with an event loop and a thread of its own.
@@ -42,11 +39,9 @@ class Served:
         self._thread = threading.Thread(target=self._run, name="served", daemon=True)
         self._ready = threading.Event()
         self._server: Any = None
-        self._log = _Complaints()
         self.url = ""
 
     def __enter__(self) -> Served:
-        logging.getLogger().addHandler(self._log)
         self._thread.start()
         assert self._ready.wait(PATIENCE), "the server did not start"
         return self
@@ -56,12 +51,6 @@ class Served:
     ) -> None:
         self._server.io_loop.add_callback(self._stop)
         self._thread.join(PATIENCE)
-        logging.getLogger().removeHandler(self._log)
-
-    def heard(self) -> list[str]:
-        """Warnings and errors that the process logged since this was last asked."""
-        said, self._log.said = self._log.said, []
-        return said
 
     def _run(self) -> None:
         asyncio.set_event_loop(asyncio.new_event_loop())
@@ -80,17 +69,25 @@ class Served:
         self._server.io_loop.stop()
 
 
-class _Complaints(logging.Handler):
-    """Keeps what was logged as a warning or worse."""
+class ServerLog(logging.Handler):
+    """Keeps what this process logs as a warning or worse."""
+
+    #: Said whenever a page closes while it is being written to.
+    EVERYDAY = "Failed sending message as connection was closed"
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.said: list[str] = []
+        self._said: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         text = self.format(record)
-        if not text.startswith(_EVERYDAY):
-            self.said.append(f"{record.name}: {text}")
+        if not text.startswith(self.EVERYDAY):
+            self._said.append(f"{record.name}: {text}")
+
+    def take(self) -> list[str]:
+        """What was said since this was last asked."""
+        said, self._said = self._said, []
+        return said
 
 
 def free_port() -> int:
@@ -115,11 +112,15 @@ class BoardPage:
         self.pill = page.locator(".rl-new")
         self.pair = page.locator(".rl-pair")
         self.notice = page.locator(".notyf__toast")
+        self.selected = self.grid.locator(".tabulator-row.tabulator-selected")
         self.search = page.get_by_placeholder("search prompts")
 
     def open(self, **query: object) -> BoardPage:
-        """Load the page; returns when its board, or what stands in for it, is drawn."""
-        self.page.goto(self.url + (f"?{urlencode(query)}" if query else ""))
+        """Load the page; returns when its board, or what stands in for it, is drawn and takes clicks."""
+        with self.page.expect_console_message(
+            lambda said: "document idle" in said.text, timeout=PATIENCE * 1000
+        ):
+            self.page.goto(self.url + (f"?{urlencode(query)}" if query else ""))
         expect(self.page.locator(".rl-stage:visible, .rl-board:visible")).to_have_count(1)
         return self
 
@@ -138,6 +139,17 @@ class BoardPage:
         expect(self.count).to_contain_text(f"step {step}")
         expect(self.sample_head).to_contain_text(f"step {step} ·")
 
+    def go(self, **query: object) -> BoardPage:
+        """To another selection without loading the page, as Back and Forward go."""
+        self.page.evaluate(
+            """(query) => {
+                history.pushState({}, "", location.pathname + query)
+                window.dispatchEvent(new PopStateEvent("popstate"))
+            }""",
+            f"?{urlencode(query)}",
+        )
+        return self
+
     # -- curves ----------------------------------------------------------------------------------
 
     def curve(self, title: str) -> Locator:
@@ -146,11 +158,12 @@ class BoardPage:
             has=self.page.locator(".head b").get_by_text(title, exact=True)
         )
 
-    def head(self, title: str) -> tuple[str, str]:
-        """Number and change in a curve's head."""
+    def head_says(self, title: str, value: str, change: str = "") -> None:
+        """Wait until a curve's head has this number, and this change."""
         head = self.curve(title).locator(".head")
-        delta = head.locator(".delta")
-        return head.locator(".number").inner_text(), delta.inner_text() if delta.count() else ""
+        expect(head.locator(".number")).to_have_text(value)
+        if change:
+            expect(head.locator(".delta")).to_have_text(change)
 
     def source(self, name: str) -> dict[str, np.ndarray]:
         """The columns that the browser holds under a source's name."""
@@ -166,9 +179,7 @@ class BoardPage:
 
     def column(self, field: str) -> list[str]:
         """The texts of a grid column, as shown on this page of it."""
-        return [
-            text.strip() for text in self.rows.locator(f'[tabulator-field="{field}"]').all_inner_texts()
-        ]
+        return self.rows.locator(f'[tabulator-field="{field}"]').all_text_contents()
 
     def header(self, field: str) -> Locator:
         """A grid column's header."""
@@ -189,6 +200,11 @@ class BoardPage:
     def press(self, key: str) -> None:
         """Press a key on the page, away from fields."""
         self.page.keyboard.press(key)
+
+    def choose(self, setting: str, option: str) -> None:
+        """Choose an option of a setting in the side panel."""
+        self.page.locator(".rl-controls").get_by_role("combobox", name=setting).click()
+        self.page.locator(".MuiPopover-root").get_by_text(option, exact=True).click()
 
     # -- waiting ---------------------------------------------------------------------------------
 

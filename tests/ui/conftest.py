@@ -1,9 +1,11 @@
-"""Servers and pages for the board's tests: a module shares them where its tests only look."""
+"""Servers and pages for the board's tests; what only looks shares a page with the module's other tests."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,16 +13,27 @@ from playwright.sync_api import Browser, BrowserContext
 
 from rlpanel.app.hub import hub
 from tests.conftest import VIEWPORT, watch_for_trouble
-from tests.ui.board import BoardPage, Served
+from tests.ui.board import BoardPage, Served, ServerLog
 
 OpenBoard = Callable[..., BoardPage]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def reader_ends() -> Iterator[None]:
-    """The process's reader stops with the tests."""
-    yield
+@dataclass
+class Profile:
+    """A browser profile, and the trouble that its pages had."""
+
+    context: BrowserContext
+    trouble: list[str]
+
+
+@pytest.fixture(scope="session")
+def server_log() -> Iterator[ServerLog]:
+    """What servers log; the process's reader stops with the last of them."""
+    log = ServerLog()
+    logging.getLogger().addHandler(log)
+    yield log
     hub().reader.stop()
+    logging.getLogger().removeHandler(log)
 
 
 @pytest.fixture(scope="module")
@@ -30,33 +43,50 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(root: Path) -> Iterator[Served]:
+def served(root: Path, server_log: ServerLog) -> Iterator[Served]:
     """The module's server."""
     with Served(root) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def profile(browser: Browser) -> Iterator[BrowserContext]:
+def profile(browser: Browser) -> Iterator[Profile]:
     """The module's browser profile: pages after the first find scripts and styles in its cache."""
-    made = browser.new_context(viewport=VIEWPORT, color_scheme="dark", locale="en-US")
-    yield made
-    made.close()
+    context = browser.new_context(viewport=VIEWPORT, color_scheme="dark", locale="en-US")
+    yield Profile(context, watch_for_trouble(context))
+    context.close()
 
 
 @pytest.fixture
-def open_board(request: pytest.FixtureRequest, profile: BrowserContext) -> Iterator[OpenBoard]:
-    """Open the module's board (or another server's); pages, console and server's log are clean after it."""
-    trouble = watch_for_trouble(profile)
+def clean(profile: Profile, server_log: ServerLog) -> Iterator[None]:
+    """No error in the console, no request that leaves the host, no word of trouble in the server's log."""
+    server_log.take()
+    yield
+    trouble, profile.trouble[:] = list(profile.trouble), []
+    assert trouble == []
+    assert server_log.take() == []
+
+
+@pytest.fixture
+def open_board(request: pytest.FixtureRequest, profile: Profile, clean: None) -> Iterator[OpenBoard]:
+    """Open a page of its own, from the module's server or another."""
     with ExitStack() as stack:
-        servers: set[Served] = set()
 
         def open_page(*, server: Served | None = None, **query: object) -> BoardPage:
             chosen = server or request.getfixturevalue("served")
-            servers.add(chosen)
-            page = stack.enter_context(profile.new_page())
+            page = stack.enter_context(profile.context.new_page())
             return BoardPage(page, chosen.url).open(**query)
 
         yield open_page
-    assert trouble == []
-    assert [said for server in servers for said in server.heard()] == []
+
+
+@pytest.fixture(scope="module")
+def shared_board(profile: Profile, served: Served) -> BoardPage:
+    """The page of `board`."""
+    return BoardPage(profile.context.new_page(), served.url).open()
+
+
+@pytest.fixture
+def board(shared_board: BoardPage, clean: None) -> BoardPage:
+    """A page that the module's tests share: each goes where it wants to begin, and leaves no settings."""
+    return shared_board

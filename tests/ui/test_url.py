@@ -58,7 +58,8 @@ def test_a_bad_value_is_ignored_alone_and_said(open_board: OpenBoard) -> None:
 
 def test_a_step_that_is_not_there_shows_the_nearest(open_board: OpenBoard) -> None:
     board = open_board(run="123", step=140).settled(100)
-    expect(board.page.get_by_text("step 140 is not in this run; step 100 is the nearest").first).to_be_visible()
+    said = board.page.get_by_text("step 140 is not in this run; step 100 is the nearest")
+    expect(said.first).to_be_visible()
 
 
 @pytest.mark.parametrize("name", ["gone", "../..", "/etc", "ppo/../../x"])

@@ -25,6 +25,7 @@ ARROWS = {
     "views": {"sources", "metrics", "store", "health"},
     "app": {"sources", "metrics", "store", "health", "views"},
     "cli": {"recording", "sources", "metrics", "store", "health", "views", "app"},
+    "__main__": {"cli"},
 }
 
 Edges = dict[str, set[str]]

@@ -80,6 +80,11 @@ def test_without_a_reference_there_is_no_gap() -> None:
     assert derive_columns({"reward": np.array([1.0])}) == {}
 
 
+def test_inputs_in_different_rows_make_no_gap() -> None:
+    apart = {"reward": np.array([1.0, np.nan]), "ref_reward": np.array([np.nan, 1.0])}
+    assert derive_columns(apart) == {}
+
+
 @pytest.mark.parametrize("batch", [1, 2, 3, 7])
 def test_a_samples_numbers_do_not_depend_on_its_batch(batch: int) -> None:
     draw = np.random.default_rng(0)

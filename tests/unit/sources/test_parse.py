@@ -10,15 +10,24 @@ import pytest
 from rlpanel.errors import LineError
 from rlpanel.sources.parse import floats, parse, parse_slow, plain
 
+#: Long lines are read lazily, short ones at once; spaces make a long line of a short one.
+LONG = b" " * 2000
+
 
 def as_plain(line: bytes) -> dict[str, object]:
     return {key: plain(value) for key, value in parse(line).items()}
 
 
-def test_an_object_is_a_mapping() -> None:
-    assert as_plain(b'{"a": 1, "b": [1.5, 2], "c": {"d": null}}') == {"a": 1, "b": [1.5, 2], "c": {"d": None}}
+@pytest.mark.parametrize("end", [b"", LONG], ids=["short", "long"])
+def test_an_object_is_a_mapping(end: bytes) -> None:
+    assert as_plain(b'{"a": 1, "b": [1.5, 2], "c": {"d": null}}' + end) == {
+        "a": 1,
+        "b": [1.5, 2],
+        "c": {"d": None},
+    }
 
 
+@pytest.mark.parametrize("end", [b"", LONG], ids=["short", "long"])
 @pytest.mark.parametrize(
     ("line", "value"),
     [
@@ -38,16 +47,18 @@ def test_an_object_is_a_mapping() -> None:
     ids=["NaN", "Infinity", "-Infinity", "1e400", "big int", "lone surrogate", "surrogate pair", "U+2028",
          "repeated key", "CRLF", "BOM", "BOM and NaN"],
 )  # fmt: skip
-def test_what_strict_parsers_refuse_is_read(line: bytes, value: object) -> None:
-    np.testing.assert_equal(as_plain(line), {"a": value})
+def test_what_strict_parsers_refuse_is_read(line: bytes, value: object, end: bytes) -> None:
+    np.testing.assert_equal(as_plain(line + end), {"a": value})
 
 
-def test_a_key_with_a_nul_is_not_taken_for_its_beginning() -> None:
-    assert as_plain(b'{"a\\u0000b": 1, "a": 2}') == {"a\0b": 1, "a": 2}
+@pytest.mark.parametrize("end", [b"", LONG], ids=["short", "long"])
+def test_a_key_with_a_nul_is_not_taken_for_its_beginning(end: bytes) -> None:
+    assert as_plain(b'{"a\\u0000b": 1, "a": 2}' + end) == {"a\0b": 1, "a": 2}
 
 
-def test_a_key_with_a_nul_that_is_no_other_keys_beginning_is_read_too() -> None:
-    assert as_plain(b'{"a\\u0000b": 1}') == {"a\0b": 1}
+@pytest.mark.parametrize("end", [b"", LONG], ids=["short", "long"])
+def test_a_key_with_a_nul_that_is_no_other_keys_beginning_is_read_too(end: bytes) -> None:
+    assert as_plain(b'{"a\\u0000b": 1}' + end) == {"a\0b": 1}
 
 
 def test_lone_surrogates_deep_inside_are_replaced_too() -> None:
@@ -83,7 +94,7 @@ def test_nesting_that_the_fast_parser_takes_is_read() -> None:
 
 def test_a_line_beyond_the_kept_parser_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlpanel.sources.parse._KEPT_BYTES", 8)
-    assert as_plain(b'{"a": [1, 2, 3]}') == {"a": [1, 2, 3]}
+    assert as_plain(b'{"a": [1, 2, 3]}' + LONG) == {"a": [1, 2, 3]}
 
 
 @pytest.mark.parametrize("read", [parse, parse_slow])
@@ -105,7 +116,7 @@ def test_a_line_beyond_the_kept_parser_is_read(monkeypatch: pytest.MonkeyPatch) 
     ],
 )  # fmt: skip
 def test_an_array_of_numbers_is_float64(read: object, text: bytes, array: list[float]) -> None:
-    found = floats(read(b'{"a": ' + text + b"}")["a"])  # type: ignore[operator]
+    found = floats(read(b'{"a": ' + text + b"}" + LONG)["a"])  # type: ignore[operator]
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found, np.array(array, dtype=np.float64))
 
@@ -125,4 +136,4 @@ def test_an_array_of_numbers_is_float64(read: object, text: bytes, array: list[f
 )  # fmt: skip
 def test_what_is_no_array_of_numbers_says_why(read: object, text: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        floats(read(b'{"a": ' + text + b"}")["a"])  # type: ignore[operator]
+        floats(read(b'{"a": ' + text + b"}" + LONG)["a"])  # type: ignore[operator]

@@ -52,7 +52,7 @@ def test_a_block_tells_where_it_starts(path: Path) -> None:
 
 
 def test_line_separators_inside_a_text_end_no_line(path: Path) -> None:
-    line = "a\u2028b\u0085c\x0bd\x0ce".encode()
+    line = "a\u2028b\u0085c\x0bd\x0ce\rf".encode()
     append(path, line + b"\n")
     assert lines(Tail(str(path)), BUDGET) == [line]
 
@@ -122,6 +122,24 @@ def test_a_file_rewritten_behind_its_head_shows_just_before_the_offset(path: Pat
     tail = Tail(str(path))
     tail.read(BUDGET)
     path.write_bytes(head + b"new\nmore\n")
+    assert tail.read(BUDGET).generation == 1
+
+
+def test_a_change_a_little_before_the_offset_shows_even_after_small_looks(path: Path) -> None:
+    head = b"h" * 2000 + b"\n"
+    tail = Tail(str(path))
+    for part in (head, b"old\n", b"end\n"):
+        append(path, part)
+        tail.read(BUDGET)
+    path.write_bytes(head + b"new\nend\nmore\n")
+    assert tail.read(BUDGET).generation == 1
+
+
+def test_a_change_in_the_head_alone_shows(path: Path) -> None:
+    append(path, b"old\n", b"x" * 2000 + b"\n")
+    tail = Tail(str(path))
+    tail.read(BUDGET)
+    path.write_bytes(b"new\n" + b"x" * 2000 + b"\nmore\n")
     assert tail.read(BUDGET).generation == 1
 
 

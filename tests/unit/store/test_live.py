@@ -12,7 +12,7 @@ import pytest
 
 from rlpanel.settings import Reading
 from rlpanel.store.index import RunIndex
-from rlpanel.store.live import Reader
+from rlpanel.store.live import Reader, Watches
 from rlpanel.store.snapshot import Snapshot
 from tests.factories import append, line, write_run
 
@@ -194,16 +194,18 @@ def test_a_backlog_is_shown_while_it_is_read(tmp_path: Path) -> None:
 
 
 def test_a_listener_that_fails_disturbs_nobody(
-    follower: Follower, run: Path, caplog: pytest.LogCaptureFixture
+    reader: Reader, run: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_: RunIndex | None) -> None:
         raise ValueError("a viewer's fault")
 
-    follower.reader.listen(fail)
+    reader.listen(fail)
+    follower = Follower(reader)
     with caplog.at_level(logging.CRITICAL):
         index = opened(follower, run)
         append(run / RANK0, line(3))
         follower.until_run(index, lambda s: s.samples == 9)
+    assert reader.failure == ""
 
 
 def test_who_asked_to_be_forgotten_hears_no_more(follower: Follower, run: Path) -> None:
@@ -233,3 +235,18 @@ def test_a_linked_file_counts_while_it_stays_below_the_root(
     (linked / RANK0).symlink_to(run / RANK0)
     follower.reader.watch_root(tmp_path / "root")
     assert follower.until_run(follower.reader.open(linked), caught_up).samples == 8
+
+
+def test_a_folder_in_another_ones_place_is_watched_anew(run: Path, tmp_path: Path) -> None:
+    woken = threading.Event()
+    watches = Watches(Reading(), woken.set)
+    watches.keep({run})
+    run.rename(tmp_path / "away")
+    run.mkdir()
+    moved = watches.take()[1]
+    watches.keep({run})
+    woken.clear()
+    append(run / RANK0, line(1))
+    heard = woken.wait(PATIENCE)
+    watches.stop()
+    assert (moved, heard) == (True, True)

@@ -58,6 +58,29 @@ def test_a_sample_that_was_drawn_stays_drawn_when_fewer_are_wanted(tmp_path: Pat
     assert set(snapshot.sampled_rows(1, 10)) <= set(snapshot.sampled_rows(1, 20))
 
 
+def test_the_draw_does_not_depend_on_which_of_two_equal_logs_came_first(tmp_path: Path) -> None:
+    drawn = []
+    for names in (["a.jsonl", "b.jsonl"], ["b.jsonl", "a.jsonl"]):
+        folder = tmp_path / names[0]
+        index = RunIndex(folder, "run")
+        for name in names:
+            write_run(folder, steps=1, samples=9, file_name=name)
+            index.rescan()
+            index.read()
+        drawn.append(set(index.snapshot.uids(index.snapshot.sampled_rows(1, 5))))
+    assert drawn[0] == drawn[1]
+
+
+def test_a_sample_of_a_deleted_file_is_not_found(tmp_path: Path) -> None:
+    index = RunIndex(write_run(tmp_path, ranks=2), "run")
+    for gone in ("none.jsonl", "rollout_data_rank_0.jsonl"):
+        (tmp_path / gone).unlink(missing_ok=True)
+        index.rescan()
+        index.read()
+    with pytest.raises(SampleNotFound):
+        index.snapshot.row("rollout_data_rank_0.jsonl:0")
+
+
 def test_a_column_that_was_only_ever_null_is_not_had(tmp_path: Path) -> None:
     append(tmp_path / "x.jsonl", line(1, ref_reward=None))
     snapshot = snapshot_of(tmp_path)

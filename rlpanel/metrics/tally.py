@@ -1,0 +1,127 @@
+"""Which tokens stand out over many samples: counts, means and extremes by the token's own text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Ranked(NamedTuple):
+    """One token of the vocabulary, as one measure saw it.
+
+    Attributes
+    ----------
+    token : str
+        As logged.
+    seen : int
+        Places with a finite value.
+    mean, most : float
+        Over those places; the largest one.
+    sample, at : int
+        Where the largest one stands: the number that `TokenTally.add` was given, and the token's index.
+    """
+
+    token: str
+    seen: int
+    mean: float
+    most: float
+    sample: int
+    at: int
+
+
+class _Measure:
+    """Running count, sum and largest value by token code."""
+
+    def __init__(self) -> None:
+        self.count = np.zeros(0, np.int64)
+        self.sum = np.zeros(0)
+        self.most = np.zeros(0)
+        self.place = np.zeros((0, 2), np.int64)
+
+    def add(self, codes: np.ndarray, values: np.ndarray, sample: int, size: int) -> None:
+        if size > len(self.count):
+            self._grow(max(size, 2 * len(self.count)))
+        finite = np.flatnonzero(np.isfinite(values))
+        codes, values = codes[finite], values[finite]
+        np.add.at(self.count, codes, 1)
+        np.add.at(self.sum, codes, values)
+        larger = np.flatnonzero(values > self.most[codes])
+        larger = larger[np.argsort(values[larger], kind="stable")]  # of one token's, the last one stays
+        self.most[codes[larger]] = values[larger]
+        self.place[codes[larger], 0] = sample
+        self.place[codes[larger], 1] = finite[larger]
+
+    def _grow(self, size: int) -> None:
+        more = size - len(self.count)
+        self.count = np.concatenate([self.count, np.zeros(more, np.int64)])
+        self.sum = np.concatenate([self.sum, np.zeros(more)])
+        self.most = np.concatenate([self.most, np.full(more, -np.inf)])
+        self.place = np.concatenate([self.place, np.zeros((more, 2), np.int64)])
+
+
+class TokenTally:
+    """Gathers samples one by one; its size goes with the vocabulary that was met, not with the samples."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, int] = {}
+        self._measures: dict[str, _Measure] = {}
+        self.tokens = 0
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names of the measures that any sample had."""
+        return tuple(self._measures)
+
+    def add(
+        self, sample: int, tokens: Sequence[str], values: Mapping[str, np.ndarray], keep: np.ndarray
+    ) -> None:
+        """Count a sample's tokens.
+
+        Parameters
+        ----------
+        sample : int
+            Given back in `Ranked.sample`.
+        tokens : sequence of str, length T
+        values : mapping of str to ndarray
+            By measure; one of another length than T is left out.
+        keep : ndarray of bool, shape (T,)
+            Which tokens count: not pads, not those outside the loss.
+        """
+        index = self._codes
+        codes = np.fromiter((index.setdefault(token, len(index)) for token in tokens), np.int64, len(tokens))
+        self.tokens += int(keep.sum())
+        for name, array in values.items():
+            if len(array) == len(codes):
+                measure = self._measures.setdefault(name, _Measure())
+                measure.add(codes, np.where(keep, array, np.nan), sample, len(index))
+
+    def ranking(self, name: str, *, least: int = 1, most: int = 50) -> list[Ranked]:
+        """The tokens with the highest mean of a measure.
+
+        Parameters
+        ----------
+        name : str
+            One of `measures`.
+        least : int
+            Tokens seen less often are left out: a mean of one is no mean.
+        most : int
+            How many at most.
+        """
+        found = self._measures[name]
+        codes = np.flatnonzero(found.count >= max(1, least))
+        means = found.sum[codes] / found.count[codes]
+        names = list(self._codes)
+        order = np.argsort(-means, kind="stable")[:most]
+        return [
+            Ranked(
+                names[code],
+                int(found.count[code]),
+                float(mean),
+                float(found.most[code]),
+                int(found.place[code, 0]),
+                int(found.place[code, 1]),
+            )
+            for code, mean in zip(codes[order].tolist(), means[order].tolist(), strict=True)
+        ]

@@ -1,0 +1,153 @@
+"""Records on their way to become rows: gathered over files, turned into columns, joined.
+
+Few numpy calls over many records cost less than many over few, so records wait for company; but not for
+long, because their token arrays should still be in the processor's cache when they are reduced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from rlpanel.metrics.compute import derive_columns, reduce_tokens
+from rlpanel.metrics.registry import computed_columns
+from rlpanel.sources.base import Chunk, Locator, Record
+from rlpanel.sources.tail import line_hash
+from rlpanel.store.columns import Columns
+
+#: Records, and bytes of their lines, that are turned into columns together.
+GATHERED_RECORDS = 1024
+GATHERED_BYTES = 4 << 20
+#: Most number columns and most label columns; a log that makes up keys must not fill the memory.
+MOST_COLUMNS = 512
+
+Values = TypeVar("Values")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Columns of new rows; names as in `rlpanel.store.columns.Columns`."""
+
+    place: Mapping[str, np.ndarray]
+    numbers: Mapping[str, np.ndarray]
+    labels: Mapping[str, Sequence[str | None]]
+
+    def __len__(self) -> int:
+        return len(self.place["step"])
+
+
+class Stage:
+    """Takes chunks, gives rows.
+
+    Attributes
+    ----------
+    left_out : str
+        The first logged column beyond `MOST_COLUMNS`; empty if there is none.
+    """
+
+    def __init__(self) -> None:
+        self.left_out = ""
+        self._number_names: set[str] = set()
+        self._label_names: set[str] = set()
+        self._parts: list[Rows] = []
+        self._clear()
+
+    def __len__(self) -> int:
+        return len(self._records) + sum(map(len, self._parts))
+
+    def take(self, file: int, chunk: Chunk) -> None:
+        """The records of a chunk read from file number ``file``."""
+        self._files += [file] * len(chunk.records)
+        self._locators += chunk.locators
+        self._records += chunk.records
+        self._bytes += chunk.bytes
+        if len(self._records) >= GATHERED_RECORDS or self._bytes >= GATHERED_BYTES:
+            self._digest()
+
+    def flush(self) -> Rows | None:
+        """All that was taken, as rows; None if that is nothing."""
+        self._digest()
+        parts, self._parts = self._parts, []
+        if not parts:
+            return None
+        numbers = _join_numbers(parts)
+        return Rows(
+            {name: np.concatenate([part.place[name] for part in parts]) for name in Columns.PLACE},
+            numbers | derive_columns(numbers),
+            _join_labels(parts),
+        )
+
+    def _clear(self) -> None:
+        self._files: list[int] = []
+        self._locators: list[Locator] = []
+        self._records: list[Record] = []
+        self._bytes = 0
+
+    def _digest(self) -> None:
+        """Records become columns and are let go."""
+        records = self._records
+        if records:
+            numbers = self._admit(_numbers(records), self._number_names)
+            numbers |= reduce_tokens([record.arrays for record in records])
+            labels = self._admit(_labels(records), self._label_names)
+            self._parts.append(Rows(_places(self._files, self._locators, records), numbers, labels))
+        self._clear()
+
+    def _admit(self, found: dict[str, Values], known: set[str]) -> dict[str, Values]:
+        """Logged columns under names that nothing else uses, as many as there is room for."""
+        admitted = {}
+        for name, values in found.items():
+            name = f"logged_{name}" if name in computed_columns() else name
+            if name in known or len(known) < MOST_COLUMNS:
+                known.add(name)
+                admitted[name] = values
+            else:
+                self.left_out = self.left_out or name
+        return admitted
+
+
+def _places(
+    files: Sequence[int], locators: Sequence[Locator], records: Sequence[Record]
+) -> dict[str, np.ndarray]:
+    found = zip(Locator._fields, zip(*locators, strict=True), strict=True)
+    place = {name: np.array(values, Columns.PLACE[name]) for name, values in found}
+    place["file"] = np.array(files, np.int32)
+    place["step"] = np.array([record.step for record in records], np.int64)
+    place["rank"] = np.array([record.rank for record in records], np.int32)
+    place["notes"] = np.array([min(len(record.notes), 255) for record in records], np.uint8)
+    place["prompt_hash"] = np.array([_prompt_hash(record) for record in records], np.uint64)
+    return place
+
+
+def _prompt_hash(record: Record) -> int:
+    return line_hash(record.texts.get("prompt", "").encode())
+
+
+def _numbers(records: Sequence[Record]) -> dict[str, np.ndarray]:
+    """The records' numbers as columns; NaN where a record lacks one."""
+    names = dict.fromkeys(name for record in records for name in record.numbers)
+    return {name: np.array([record.numbers.get(name, np.nan) for record in records]) for name in names}
+
+
+def _labels(records: Sequence[Record]) -> dict[str, list[str | None]]:
+    names = dict.fromkeys(name for record in records for name in record.labels)
+    return {name: [record.labels.get(name) for record in records] for name in names}
+
+
+def _join_numbers(parts: Sequence[Rows]) -> dict[str, np.ndarray]:
+    """Columns end to end; NaN where a part lacks one."""
+    gaps = [np.full(len(part), np.nan) for part in parts]
+    return {
+        name: np.concatenate([part.numbers.get(name, gap) for part, gap in zip(parts, gaps, strict=True)])
+        for name in dict.fromkeys(name for part in parts for name in part.numbers)
+    }
+
+
+def _join_labels(parts: Sequence[Rows]) -> dict[str, list[str | None]]:
+    return {
+        name: [text for part in parts for text in part.labels.get(name, [None] * len(part))]
+        for name in dict.fromkeys(name for part in parts for name in part.labels)
+    }

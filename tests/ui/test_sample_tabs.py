@@ -1,0 +1,173 @@
+"""The sample beside others, the tokens of its step, and the link to one token."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from playwright.sync_api import Page, expect
+
+from rlpanel.app.demo import write_recording
+from rlpanel.views.theme import number
+from tests.factories import append, line
+from tests.ui.conftest import OpenBoard
+
+PPO = "couplets-ppo"
+PAYLOAD = "<img src=x onerror=\"window.ran = 'compare'\">"
+LONG = [f"line {n} of a long answer" for n in range(400)]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("root")
+    write_recording("ppo_couplets", root / PPO)
+    for name, lines in {
+        "texts": [
+            line(1, prompt="p", group="a", tokens=False, response=f"the cat sat\n{PAYLOAD}",
+                 ref_response=f"the dog sat\n{PAYLOAD} too", reward=0.25),
+            line(1, prompt="p", group="a", tokens=False, index=1, response="the cat ran", reward=0.75),
+            line(2, prompt="p", group="a", tokens=False, response="a cat sat", reward=1.5),
+        ],
+        "long": [
+            line(1, tokens=False, response="\n".join(LONG),
+                 ref_response="\n".join(text.replace("line 7 ", "row 7 ") for text in LONG)),
+        ],
+        "plain": [line(1, tokens=False, drop=["ref_response", "ground_truth", "group"])],
+    }.items():  # fmt: skip
+        (root / name).mkdir()
+        append(root / name / "rollout_data_rank_0.jsonl", *lines)
+    return root
+
+
+def raw_tokens(root: Path, step: int) -> pd.DataFrame:
+    """A row a token of the step, from the file, without rlpanel."""
+    rows, offset = [], 0
+    for text in (root / PPO / "rollout_data_rank_0.jsonl").read_bytes().split(b"\n")[:-1]:
+        found = json.loads(text)
+        if found["step"] == step:
+            ratio = np.array(found["logprobs"]) - np.array(found["ref_logprobs"])
+            columns = {
+                "token": found["response_tokens"],
+                "kl": np.exp(-ratio) - 1 + ratio,
+                "error": np.abs(np.array(found["values"]) - np.array(found["returns"])),
+                "at": range(len(ratio)),
+            }
+            rows.append(pd.DataFrame(columns).assign(uid=f"rollout_data_rank_0.jsonl:{offset}"))
+        offset += len(text) + 1
+    return pd.concat(rows, ignore_index=True)
+
+
+def choose(page: Page, select: str, option: str) -> None:
+    page.locator(select).get_by_role("combobox").click()
+    page.locator("li").get_by_text(option).click()
+
+
+def test_what_differs_from_the_reference_is_marked_and_markup_stays_text(open_board: OpenBoard) -> None:
+    board = open_board(run="texts", step=1).settled(1)
+    board.tab("Compare")
+    view = board.page.locator(".rl-compare")
+    expect(view.locator(".sides ins")).to_have_text(["cat "])
+    expect(view.locator(".sides del")).to_have_text(["dog ", "too"])
+    expect(view.locator(".sides > div").nth(3)).to_have_text(f"{PAYLOAD} too")
+    for tag, drawn in (("ins", "underline"), ("del", "line-through")):
+        expect(view.locator(f".sides {tag}").first).to_have_css("text-decoration-line", drawn)
+    assert view.locator("img").count() == 0
+    assert board.page.evaluate("window.ran") is None
+
+
+def test_the_group_and_another_step_are_laid_beside_and_one_click_away(open_board: OpenBoard) -> None:
+    board = open_board(run="texts", step=1).settled(1)
+    board.tab("Compare")
+    head = board.page.locator(".rl-compare h5").nth(1)
+    expect(head).to_contain_text("Reference response")
+    choose(board.page, ".rl-against", "another of the group (1)")
+    expect(head).to_contain_text("Same group")
+    expect(board.page.locator(".rl-compare .sides > div").nth(1)).to_have_text("the cat ran")
+    choose(board.page, ".rl-against", "the prompt at another step (1)")
+    expect(head).to_contain_text("Step 2")
+    expect(board.page.locator(".rl-compare .sides > div").nth(1)).to_have_text("a cat sat")
+    board.page.get_by_role("button", name="open", exact=True).click()
+    board.at_step(2)
+    expect(head).to_contain_text("Step 1")
+
+
+def test_the_two_sides_of_a_long_text_scroll_together(open_board: OpenBoard) -> None:
+    board = open_board(run="long", step=1).settled(1)
+    board.tab("Compare")
+    sides = board.page.locator(".rl-compare .sides > div")
+    expect(sides).to_have_count(800)
+    for at in (100, 790):
+        left, right = sides.nth(2 * (at // 2)), sides.nth(2 * (at // 2) + 1)
+        left.scroll_into_view_if_needed()
+        here, there = left.bounding_box(), right.bounding_box()
+        assert here is not None
+        assert there is not None
+        assert (here["y"], here["height"]) == (there["y"], there["height"])
+    expect(board.page.locator(".rl-compare .sides del")).to_have_text(["row "])
+
+
+def test_a_sample_with_nothing_beside_it_says_so(open_board: OpenBoard) -> None:
+    board = open_board(run="plain", step=1).settled(1)
+    board.tab("Compare")
+    expect(board.page.locator(".rl-compare")).to_contain_text("Nothing to compare with")
+    board.tab("Step's tokens")
+    expect(board.page.locator(".rl-ranking-note")).to_contain_text("No tokens with logprobs or values")
+
+
+def test_the_steps_tokens_are_ranked_as_pandas_ranks_them(open_board: OpenBoard, root: Path) -> None:
+    frame = raw_tokens(root, 30)
+    board = open_board(run=PPO, step=30).settled(30)
+    board.tab("Step's tokens")
+    table = board.page.locator(".rl-ranking")
+    for column, option in (("kl", "highest mean KL k3"), ("error", "highest mean |value − return|")):
+        wanted = frame.groupby("token")[column].agg(["size", "mean", "max"]).query("size >= 3")
+        wanted = wanted.sort_values("mean", ascending=False)
+        choose(board.page, ".rl-measure", option)
+        expect(table.locator('[tabulator-field="mean"].tabulator-cell').first).to_have_text(
+            number(wanted["mean"].iloc[0])
+        )
+        rows = table.locator(".tabulator-row").all()[:8]
+        for row, (token, values) in zip(rows, wanted.iterrows(), strict=False):
+            cells = [text.strip() for text in row.locator(".tabulator-cell:visible").all_inner_texts()]
+            assert cells[0] == (f"“{token}”" if token else "∅ (empty piece)")
+            assert cells[1:4] == [f"{values['size']:,.0f}", number(values["mean"]), number(values["max"])]
+
+
+def test_a_ranked_token_leads_to_where_it_is_largest_and_the_link_leads_there_too(
+    open_board: OpenBoard, root: Path
+) -> None:
+    frame = raw_tokens(root, 30)
+    counted = frame[frame.groupby("token").token.transform("size") >= 3]
+    token = counted.groupby("token").kl.mean().idxmax()
+    place = counted[counted.token == token].sort_values("kl").iloc[-1]
+    board = open_board(run=PPO, step=30).settled(30)
+    board.tab("Step's tokens")
+    board.page.locator(".rl-ranking .tabulator-row").first.click()
+    board.shows(place.uid)
+    head = board.page.locator(".rl-pin .rl-tip-head")
+    expect(head).to_contain_text(f"#{place['at']} “{token}”")
+    board.until(lambda: f"token={place['at']}" in board.page.url, "the link names the token")
+    board = open_board(run=PPO, step=30, sample=place.uid, token=place["at"]).settled(30)
+    board.shows(place.uid)
+    head = board.page.locator(".rl-pin .rl-tip-head")
+    expect(head).to_contain_text(f"#{place['at']} “{token}”")
+    expect(board.page.locator(f'[data-i="{place["at"]}"]')).to_have_class("token pinned")
+    board.press("j")
+    board.until(lambda: "token=" not in board.page.url, "another sample lets go of the token")
+    expect(head).to_have_count(0)
+
+
+def test_a_rare_token_is_left_out_until_it_is_asked_for(open_board: OpenBoard, root: Path) -> None:
+    frame = raw_tokens(root, 30)
+    sizes = frame.groupby("token").size()
+    board = open_board(run=PPO, step=30).settled(30)
+    board.tab("Step's tokens")
+    rows = board.page.locator('.rl-ranking [tabulator-field="count"].tabulator-cell')
+    expect(rows.first).to_be_visible()
+    choose(board.page, ".rl-least", "seen 30 times or more")
+    expect(rows).to_have_count(int((sizes >= 30).sum()))
+    choose(board.page, ".rl-least", "seen 300 times or more")
+    expect(board.page.locator(".rl-ranking-note")).to_contain_text("none is seen that often")

@@ -1,0 +1,62 @@
+"""The README's pictures, and what a glance would notice: blank charts, sideways scrolling, cut text.
+
+``RLPANEL_SHOTS=1`` writes the pictures into ``docs/images``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from rlpanel.app.demo import write_recording
+from tests.factories import write_run
+from tests.ui.board import BoardPage
+from tests.ui.conftest import OpenBoard
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+#: Colours of each canvas that is in sight; a blank one has one.
+COLORS = """(canvases) => canvases.filter((canvas) => canvas.width > 100).map((canvas) => {
+  const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height)
+  return new Set(new Uint32Array(data.buffer)).size
+})"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runs(root: Path) -> None:
+    write_recording("ppo_couplets", root / "couplets-ppo")
+    write_recording("grpo_couplets", root / "couplets-grpo")
+    write_run(root / "no-tokens", steps=range(0, 2400, 100), samples=16, tokens=False)
+
+
+def picture(board: BoardPage, name: str, tmp_path: Path) -> bytes:
+    """Take the page's picture, for the docs where that was asked for."""
+    folder = IMAGES if os.environ.get("RLPANEL_SHOTS") else tmp_path
+    folder.mkdir(parents=True, exist_ok=True)
+    return board.page.screenshot(path=folder / name)
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_the_board_of_the_readme(open_board: OpenBoard, tmp_path: Path, theme: str) -> None:
+    board = open_board(run="couplets-ppo", step=9, theme=theme).settled(9)
+    board.search.fill("road lies")
+    board.search.press("Enter")
+    expect(board.count).to_contain_text("hit")
+    board.rows.first.click()
+    board.page.locator(".rl-tokens-text [data-i]").nth(3).click()
+    board.page.mouse.move(5, 500)
+    colors = board.page.locator(".rl-curve canvas, canvas.rl-strip").evaluate_all(COLORS)
+    # Four curves and the strip; bokeh lays an empty canvas over each of its plots.
+    assert sum(count > 3 for count in colors) == 5
+    assert len(picture(board, f"board-{theme}.png", tmp_path)) > 50_000
+
+
+@pytest.mark.parametrize("run", ["couplets-ppo", "couplets-grpo", "no-tokens"])
+def test_nothing_scrolls_sideways(open_board: OpenBoard, run: str) -> None:
+    board = open_board(run=run).settled()
+    for width in (1440, 1280):
+        board.page.set_viewport_size({"width": width, "height": 900})
+        wide = "() => document.scrollingElement.scrollWidth - window.innerWidth"
+        board.until(lambda wide=wide: board.page.evaluate(wide) <= 0, f"{width} pixels are enough")

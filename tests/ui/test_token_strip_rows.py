@@ -1,0 +1,90 @@
+"""The strip's rows are chosen and ordered by whoever looks, and the browser keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.ui.token_page import TokenPage, make_sample, raw_line, serve_tokens
+
+Open = Callable[..., TokenPage]
+
+
+@pytest.fixture
+def open_tokens(page: Page) -> Iterator[Open]:
+    yield from serve_tokens(page)
+
+
+def labels(page: Page) -> list[str]:
+    return page.locator(".rl-row-label").evaluate_all("labels => labels.map(l => l.dataset.row)")
+
+
+def choose(page: Page, row: str, what: str) -> None:
+    page.locator(f'[data-choice="{row}"]').get_by_title(what, exact=True).click()
+
+
+def test_a_hidden_row_leaves_the_strip_and_its_colours_stay_with_the_others(
+    open_tokens: Open, page: Page
+) -> None:
+    board = open_tokens(sample=make_sample(raw_line(0)))
+    before = labels(page)
+    colors = board.strip_colors(before.index("value"), 23)
+    page.locator(".rl-rows").click()
+    choose(page, "log_ratio", "show or hide")
+    expect(page.locator('.rl-row-label[data-row="log_ratio"]')).to_have_count(0)
+    assert labels(page) == [name for name in before if name != "log_ratio"]
+    assert board.strip_colors(labels(page).index("value"), 23) == colors
+    expect(board.chip("log_ratio")).to_be_visible()
+    expect(page.locator(".rl-rows")).to_have_text("rows, 1 hidden")
+
+
+def test_a_row_moves_up_and_its_colours_with_it(open_tokens: Open, page: Page) -> None:
+    board = open_tokens(sample=make_sample(raw_line(0)))
+    before = labels(page)
+    at = before.index("value")
+    colors = board.strip_colors(at, 23)
+    page.locator(".rl-rows").click()
+    choose(page, "value", "up")
+    wanted = before.copy()
+    wanted[at - 1], wanted[at] = wanted[at], wanted[at - 1]
+    assert labels(page) == wanted
+    assert board.strip_colors(at - 1, 23) == colors
+
+
+def test_the_choice_outlives_sample_and_page_until_it_is_reset(open_tokens: Open, page: Page) -> None:
+    board = open_tokens(sample=make_sample(raw_line(0)))
+    before = labels(page)
+    page.locator(".rl-rows").click()
+    choose(page, "prob", "show or hide")
+    choose(page, before[1], "up")
+    wanted = [name for name in [before[1], before[0], *before[2:]] if name != "prob"]
+    board.view.sample = make_sample(raw_line(1))
+    expect(board.text).to_contain_text("霜")
+    assert labels(page) == wanted
+    page.reload()
+    page.locator(".rl-row-label").first.wait_for()
+    assert labels(page) == wanted
+    page.locator(".rl-rows").click()
+    page.locator(".rl-rows-reset").click()
+    assert labels(page) == before
+
+
+@pytest.mark.parametrize("kept", ["not json", '{"order": 3, "hidden": {"a": 1}}', '["x"]', "null"])
+def test_a_broken_choice_is_no_choice(open_tokens: Open, page: Page, kept: str) -> None:
+    page.add_init_script(f"try {{ localStorage.setItem('rlpanel.token-rows', {kept!r}) }} catch {{}}")
+    open_tokens(sample=make_sample(raw_line(0)))
+    assert "log_ratio" in labels(page)
+
+
+def test_pointing_into_the_strip_reads_the_row_that_is_drawn_there(open_tokens: Open, page: Page) -> None:
+    board = open_tokens(sample=make_sample(raw_line(0)))
+    page.locator(".rl-rows").click()
+    for name in labels(page)[:3]:
+        choose(page, name, "show or hide")
+    box = board.strip.bounding_box()
+    assert box is not None
+    assert box["height"] == pytest.approx(15 * len(labels(page)), abs=1)
+    page.mouse.move(box["x"] + box["width"] * 13.5 / 23, box["y"] + 5)
+    expect(board.tip.locator(".rl-tip-head")).to_have_text("#13 “d”")
