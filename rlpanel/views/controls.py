@@ -26,7 +26,8 @@ class Controls(Viewer):
         super().__init__()
         self.context = context
         self._curves = pmui.MultiChoice(
-            label="Shown: the usual four",
+            label="",
+            description="Which numbers are drawn; none chosen shows the usual four.",
             options={},
             value=[],
             margin=(4, 12),
@@ -58,7 +59,6 @@ class Controls(Viewer):
         value = [name for name in self.context.selection.curves if name in options.values()]
         if value != self._curves.value:
             self._curves.value = value
-        self._curves.label = "Shown" if value else "Shown: the usual four"
 
     def _chosen(self, event: Any) -> None:
         known = set(self._curves.options.values())

@@ -45,7 +45,10 @@ def test_the_board_of_the_readme(open_board: OpenBoard, tmp_path: Path, theme: s
     board.search.press("Enter")
     expect(board.count).to_contain_text("hit")
     board.rows.first.click()
-    board.page.locator(".rl-tokens-text [data-i]").nth(3).click()
+    board.page.locator('.rl-tokens-text [data-i="13"]').click()
+    board.search.fill("")
+    board.search.press("Enter")
+    expect(board.count).to_contain_text("64 of step 9")
     board.page.mouse.move(5, 500)
     colors = board.page.locator(".rl-curve canvas, canvas.rl-strip").evaluate_all(COLORS)
     # Four curves and the strip; bokeh lays an empty canvas over each of its plots.
