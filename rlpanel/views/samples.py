@@ -32,6 +32,8 @@ from rlpanel.views.theme import safe_text
 TEXT_CHARS = 2000
 #: Bytes of log that are read on the event loop; more is read on a thread while the numbers stand.
 READ_NOW = 8 << 20
+#: Rows a page. A size taken from the height on screen comes out as none while the page is still being laid out.
+PAGE = 20
 
 _HIDDEN = frozenset({"prompt_chars", "response_chars", "time", "response_length", "logged_uid"})
 _pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-texts")
@@ -313,7 +315,7 @@ def _table(frame: pd.DataFrame) -> _Table:
         widths={name: _width(name, frame[name]) for name in columns},
         hidden_columns=["uid"],
         pagination="remote",
-        page_size=None,
+        page_size=PAGE,
         show_index=False,
         selectable=1,
         disabled=True,
