@@ -130,6 +130,7 @@ class Board:
     def _begin(self) -> None:
         if self._session is not None and not self._session.closed:
             hub().join(self._session)
+            pn.state.add_periodic_callback(self.tick, period=1000)
             self._changed({None, self.context.index})
 
     def _changed(self, changed: set[RunIndex | None]) -> None:

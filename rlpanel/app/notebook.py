@@ -36,7 +36,6 @@ def board(root: str | os.PathLike[str] | None = None) -> Page:
     if document is not None and document.session_context is not None:
         document.theme = theme.PLOTS
         made.connect(document)
-        pn.state.add_periodic_callback(made.tick, period=1000)
     page = page_of(made, owns_window=False)
     page.height = HEIGHT
     return page

@@ -160,7 +160,6 @@ def session_page(root: str | os.PathLike[str] | None = None) -> Page:
     if document is not None:
         document.theme = theme.PLOTS
         board.connect(document)
-        pn.state.add_periodic_callback(board.tick, period=1000)
     return page_of(board, owns_window=True)
 
 

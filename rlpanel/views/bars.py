@@ -62,16 +62,18 @@ class Bars:
             A layer that is left out is empty.
         """
         filled = {color: _bars(*layers.get(color, ())) for color in self._sources}
-        for color, bars in filled.items():
-            self._sources[color].data = bars
-        self._fit([bars for bars in filled.values() if len(bars["left"])])
+        with theme.drawing():
+            for color, bars in filled.items():
+                self._sources[color].data = bars
+            self._fit([bars for bars in filled.values() if len(bars["left"])])
 
     def restyle(self, dark: bool) -> None:
         """Colours for dark or light."""
         colors = theme.palette(dark)
-        theme.restyle(self.plot, dark)
-        for name, renderer in self._glyphs.items():
-            renderer.glyph.update(fill_color=colors[name], line_color=colors["surface"])
+        with theme.drawing():
+            theme.restyle(self.plot, dark)
+            for name, renderer in self._glyphs.items():
+                renderer.glyph.update(fill_color=colors[name], line_color=colors["surface"])
 
     def _fit(self, bars: list[dict[str, np.ndarray]]) -> None:
         """Ranges from the bars; a data range would complain while there are none."""

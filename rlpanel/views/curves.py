@@ -114,16 +114,19 @@ class Curves(Viewer):
         self._lay_out()
 
     def _redraw(self, *_: object) -> None:
-        for card in self._cards.values():
-            card.draw()
+        with theme.drawing():
+            for card in self._cards.values():
+                card.draw()
 
     def _cursor(self, *_: object) -> None:
-        for card in self._cards.values():
-            card.move_cursor()
+        with theme.drawing():
+            for card in self._cards.values():
+                card.move_cursor()
 
     def _restyle(self, *_: object) -> None:
-        for card in self._cards.values():
-            card.restyle()
+        with theme.drawing():
+            for card in self._cards.values():
+                card.restyle()
 
 
 class CurveCard:

@@ -32,7 +32,7 @@ from rlpanel.views.theme import safe_text
 TEXT_CHARS = 2000
 #: Bytes of log that are read on the event loop; more is read on a thread while the numbers stand.
 READ_NOW = 8 << 20
-#: Rows a page. A size taken from the height on screen comes out as none while the page is still being laid out.
+#: Rows a page. A size taken from the height on screen comes out as none while the page is being laid out.
 PAGE = 20
 
 _HIDDEN = frozenset({"prompt_chars", "response_chars", "time", "response_length", "logged_uid"})

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import html
 import math
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import panel as pn
 from bokeh.models import BasicTicker
 from bokeh.plotting import figure
 from bokeh.themes import Theme
@@ -151,6 +153,15 @@ def quiet_figure(**options: Any) -> figure:
     for part in (*plot.axis, *plot.grid):
         PLOTS.apply_to_model(part)
     return plot
+
+
+def drawing() -> AbstractContextManager[None]:
+    """Around changes of bokeh's own models, which may come from anywhere.
+
+    Panel runs what a component's message or button starts without the document's lock, and bokeh refuses
+    changes then; held changes are sent by Panel itself, together.
+    """
+    return pn.io.hold()
 
 
 def restyle(plot: figure, dark: bool) -> None:
