@@ -32,7 +32,7 @@ def run(root: Path, request: pytest.FixtureRequest) -> Path:
 
 
 def curve_equals_file(board: BoardPage, run: Path, column: str = "reward") -> None:
-    wanted = band(raw_frame(run), column)
+    wanted = band(raw_frame(run), column.removesuffix("_mean"))
 
     def equal() -> bool:
         shown = board.source(column)
