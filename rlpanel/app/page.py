@@ -11,6 +11,7 @@ import panel as pn
 from panel.util.parameters import edit_readonly
 from panel_material_ui.template.base import Page
 
+from rlpanel.app import farewell
 from rlpanel.app.board import Board
 from rlpanel.app.window import KEYS, Window
 from rlpanel.views import theme
@@ -29,7 +30,10 @@ DEFAULT_ROOT = "rollout_samples"
 
 
 class Layout:
-    """Every view of a board in its place; the stage stands in for them while there is nothing to see."""
+    """Every view of a board in its place; the stage lies over them while there is nothing to see.
+
+    Over, because a table or plot that is built while its place has no size may stay empty for good.
+    """
 
     def __init__(self, board: Board) -> None:
         self.board = board
@@ -37,18 +41,27 @@ class Layout:
         self.samples = Samples(context)
         self.detail = SampleDetail(context)
         stage = Stage(context, board.open_demo)
-        self._stage = pn.Column(stage, sizing_mode="stretch_width")
+        self._stage = pn.Column(stage, sizing_mode="stretch_width", styles=_OVER)
         self._views = pn.Column(
             Curves(context),
             StepBar(context),
             self._lower(),
             sizing_mode="stretch_both",
             margin=0,
-            styles={"gap": "10px", "padding": "12px", "box-sizing": "border-box"},
+            styles=_BOARD,
             stylesheets=[_NO_SCROLL_BUTTON],
             css_classes=["rl-board"],
         )
-        self.parts = [self._stage, self._views]
+        self.parts = [
+            pn.Column(
+                self._stage,
+                self._views,
+                sizing_mode="stretch_both",
+                margin=0,
+                styles={"position": "relative"},
+                stylesheets=[_NO_SCROLL_BUTTON],
+            )
+        ]
         context.param.watch(self._switch, "snapshot")
         self._switch()
 
@@ -87,7 +100,7 @@ class Layout:
     def _switch(self, *_: Any) -> None:
         empty = not self.board.context.snapshot.samples
         self._stage.visible = empty
-        self._views.visible = not empty
+        self._views.styles = {**_BOARD, "visibility": "hidden" if empty else "visible"}
 
     def on_key(self, key: str) -> None:
         """What the page's keys do; see `rlpanel.app.window.KEYS`."""
@@ -158,6 +171,7 @@ def session_page(root: str | os.PathLike[str] | None = None) -> Page:
         board.read_address(pn.state.location.search or "")
     document = pn.state.curdoc
     if document is not None:
+        farewell.expect()
         document.theme = theme.PLOTS
         board.connect(document)
     return page_of(board, owns_window=True)
@@ -192,6 +206,8 @@ def _help() -> pn.pane.HTML:
 
 #: A column's hidden scroll button is a child of its own and takes a gap.
 _NO_SCROLL_BUTTON = ".scroll-button { display: none; }"
+_BOARD = {"gap": "10px", "padding": "12px", "box-sizing": "border-box"}
+_OVER = {"position": "absolute", "inset": "0", "z-index": "1", "background": "var(--rl-bg)"}
 _PAGE_SX = {
     "& .MuiToolbar-root": {"minHeight": "46px !important", "padding": "0 10px 0 16px !important"},
     "& .MuiAppBar-root": {"backgroundImage": "none"},
