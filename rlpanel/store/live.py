@@ -125,13 +125,15 @@ class Reader:
         self._wake.set()
 
     def _loop(self) -> None:
-        waiting = False
+        waiting, looked = False, 0.0
         while not self._stopping:
             # A time bound besides the event: a clock is due, or a file system kept an event to itself.
             if not waiting and self._wake.wait(self._interval()):
-                time.sleep(self.reading.debounce)
+                # A line after a quiet while is read at once; only a stream of them is gathered.
+                time.sleep(max(0.0, looked + self.reading.debounce - time.monotonic()))
             self._wake.clear()
             waiting = self._safe_round()
+            looked = time.monotonic()
         self._watches.stop()
 
     def _safe_round(self) -> bool:
