@@ -14,6 +14,7 @@ from pathlib import Path
 from rlpanel.errors import LineError, RunNotFound
 from rlpanel.sources.adapters import ADAPTERS
 from rlpanel.sources.base import Adapter
+from rlpanel.sources.inflate import SUFFIXES, open_plain
 from rlpanel.sources.parse import parse
 
 #: How far into a file to look for a line that tells its dialect; the first line may be longer.
@@ -23,7 +24,7 @@ SNIFF_LINES = 20
 SNIFF_LINE_BYTES = 64 << 20
 #: Files of these names are rollouts even where no line of theirs can be read.
 _NAMED = ("rollout_data", "data_rank")
-_SUFFIX = ".jsonl"
+_SUFFIXES = (".jsonl", *(f".jsonl{suffix}" for suffix in SUFFIXES))
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 
 
@@ -62,6 +63,7 @@ class Found:
     path: str
     name: str
     adapter: Adapter
+    status: os.stat_result
 
 
 @dataclass(frozen=True)
@@ -99,11 +101,11 @@ class Directory:
         OSError
             If the folder cannot be listed.
         """
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        entries = sorted(_without_twins(list(os.scandir(folder))), key=lambda entry: entry.name)
         return [
-            Found(entry.path, shown_name(entry.name), adapter)
+            Found(entry.path, shown_name(entry.name), adapter, status)
             for entry in entries
-            if (adapter := self._adapter(entry)) is not None
+            if (adapter := self._adapter(entry)) is not None and (status := _stat(entry)) is not None
         ]
 
     def run_path(self, name: str) -> Path:
@@ -134,7 +136,8 @@ class Directory:
                 yield from self._walk(entry.path)
 
     def _info(self, folder: str, entries: list[os.DirEntry[str]]) -> RunInfo | None:
-        status = [_stat(entry) for entry in entries if self._adapter(entry) is not None]
+        rollouts = [entry for entry in _without_twins(entries) if self._adapter(entry) is not None]
+        status = [_stat(entry) for entry in rollouts]
         living = [s for s in status if s is not None]
         if not living:
             return None
@@ -180,6 +183,12 @@ def _is_open_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
+def _without_twins(entries: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
+    """Without compressed files whose plain one is still there: one is the copy of the other."""
+    names = {entry.name for entry in entries}
+    return [e for e in entries if not e.name.endswith(SUFFIXES) or e.name.rpartition(".")[0] not in names]
+
+
 def _stat(entry: os.DirEntry[str]) -> os.stat_result | None:
     try:
         return entry.stat()
@@ -193,7 +202,7 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int]:
 
 def is_rollout_name(name: str) -> bool:
     """Whether a file of this name may hold rollouts."""
-    return name.endswith(_SUFFIX) and not name.startswith(".")
+    return name.endswith(_SUFFIXES) and not name.startswith(".")
 
 
 def shown_name(name: str) -> str:
@@ -226,9 +235,11 @@ def sniff(path: str, name: str) -> tuple[Adapter | None, bool]:
 def _first_lines(path: str) -> tuple[list[bytes], bool]:
     """Whole lines that are not blank, and whether enough was seen to judge the file by."""
     lines: list[bytes] = []
-    with open(path, "rb") as file:
-        while file.tell() < SNIFF_BYTES and len(lines) < SNIFF_LINES:
+    seen = 0
+    with open_plain(path) as file:
+        while seen < SNIFF_BYTES and len(lines) < SNIFF_LINES:
             line = file.readline(SNIFF_LINE_BYTES)
+            seen += len(line)
             if not line.endswith(b"\n"):
                 return lines, len(line) == SNIFF_LINE_BYTES
             if not line.isspace():

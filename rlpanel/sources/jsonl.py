@@ -32,15 +32,27 @@ class JsonlFile:
         The dialect of its lines.
     line_bytes : int
         The longest line that is read; a longer one is counted as bad.
+    end : int, optional
+        Bytes from here on are not looked at; must stand just after a newline.
+
+    Attributes
+    ----------
+    lines : int
+        Lines handed out in this generation.
     """
 
-    def __init__(self, path: str, name: str, adapter: Adapter, line_bytes: int = 256 << 20) -> None:
+    def __init__(
+        self, path: str, name: str, adapter: Adapter, line_bytes: int = 256 << 20, end: int | None = None
+    ) -> None:
         self.path = path
         self.name = name
         self.adapter = adapter
-        self.tail = Tail(path, line_bytes)
+        self.lines = 0
+        self.tail = self._tail(line_bytes, end)
         self._generation = 0
-        self._lines = 0  # handed out in this generation
+
+    def _tail(self, line_bytes: int, end: int | None) -> Tail:
+        return Tail(self.path, line_bytes, end)
 
     def poll(self, budget: int) -> Iterator[Chunk]:
         """New records, reading about ``budget`` bytes; OSError if the file cannot be read.
@@ -58,7 +70,7 @@ class JsonlFile:
                     raise
                 break  # it comes again at the next look, after what was read before it
             if block.generation != self._generation:
-                self._generation, self._lines = block.generation, 0
+                self._generation, self.lines = block.generation, 0
                 chunk = Chunk(block.generation)  # what came before is void
             self._read(block, chunk)
             if not chunk.more:
@@ -76,13 +88,9 @@ class JsonlFile:
     def raw(self, locator: Locator) -> bytes:
         """The line itself; SourceChanged if other bytes stand there now."""
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-            try:
-                line = os.pread(descriptor, locator.length, locator.offset)
-            finally:
-                os.close(descriptor)
+            line = self._bytes(locator.offset, locator.length)
         except OSError as error:
-            raise SourceChanged(f"{self.name}:{locator.line}: {error.strerror}") from error
+            raise SourceChanged(f"{self.name}:{locator.line}: {error.strerror or error}") from error
         if line_hash(line) != locator.hash:
             raise SourceChanged(
                 f"{self.name}:{locator.line}: the file was rewritten since this sample was indexed; "
@@ -90,11 +98,19 @@ class JsonlFile:
             )
         return line
 
+    def _bytes(self, offset: int, length: int) -> bytes:
+        """What stands at ``offset``, fewer bytes at the file's end."""
+        descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            return os.pread(descriptor, length, offset)
+        finally:
+            os.close(descriptor)
+
     def _read(self, block: Block, chunk: Chunk) -> None:
         """The lines of a block to the chunk."""
         if block.skipped:
-            self._lines += 1
-            chunk.bad.append(BadLine(self._lines, block.offset, self._too_long(block.skipped)))
+            self.lines += 1
+            chunk.bad.append(BadLine(self.lines, block.offset, self._too_long(block.skipped)))
         offset = block.offset
         for line in block.lines():
             self._line(line, offset, chunk)
@@ -104,8 +120,8 @@ class JsonlFile:
 
     def _line(self, line: bytes, offset: int, chunk: Chunk) -> None:
         """One line to the chunk: records, a bad line, or a blank one."""
-        self._lines += 1
-        number = self._lines
+        self.lines += 1
+        number = self.lines
         if not line or line.isspace():
             chunk.blank_lines += 1
             return

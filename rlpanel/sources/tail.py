@@ -58,6 +58,8 @@ class Tail:
     path : str
     line_bytes : int
         The longest line that is held in memory; a longer one is skipped and reported.
+    end : int, optional
+        Bytes from here on are not looked at; must stand just after a newline.
 
     Attributes
     ----------
@@ -69,9 +71,10 @@ class Tail:
         When the file was last written, as of the last look; seconds since the epoch.
     """
 
-    def __init__(self, path: str, line_bytes: int = 256 << 20) -> None:
+    def __init__(self, path: str, line_bytes: int = 256 << 20, end: int | None = None) -> None:
         self.path = path
         self.line_bytes = line_bytes
+        self._end = end
         self.generation = 0
         self.offset = 0
         self.size = 0
@@ -111,6 +114,36 @@ class Tail:
         finally:
             os.close(descriptor)
 
+    @property
+    def done(self) -> int:
+        """How much of `size` was handed out."""
+        return self.offset
+
+    @property
+    def _mark(self) -> int:
+        """Up to where on disk the file is known."""
+        return self.offset
+
+    def begin(self, offset: int) -> bool:
+        """Go on at ``offset``, which stands just after a newline; others read what is before it.
+
+        False, and nothing done, if this is not the file that was read before.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+        """
+        descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            if self._check(descriptor):
+                return False
+            self._advance(offset - self.offset)
+            self._sign(descriptor)
+            return True
+        finally:
+            os.close(descriptor)
+
     def changed(self) -> bool:
         """Whether something of the file's stat differs from the last look."""
         try:
@@ -133,19 +166,27 @@ class Tail:
         if stamp == self._stamp:
             return False
         moved = bool(self._stamp) and self._stamp[:2] != stamp[:2]
-        void = moved or status.st_size < self.offset or not self._same(descriptor)
+        void = moved or status.st_size < self._mark or not self._same(descriptor)
         if void:
             self.reset()
         elif self._scanned and not self._same_half(descriptor, status.st_size):
             self._scanned, self._half, void = 0, b"", True
-        self._stamp, self.size, self.modified = stamp, status.st_size, status.st_mtime
+        self._stamp, self.size, self.modified = stamp, self._bound(status.st_size), status.st_mtime
         return void
 
+    def _bound(self, size: int) -> int:
+        return size if self._end is None else min(size, self._end)
+
+    def _sign(self, descriptor: int) -> None:
+        """Note by what bytes before ``offset`` this file is known again."""
+        self._head = os.pread(descriptor, min(HEAD, self.offset), 0)
+        self._before = os.pread(descriptor, min(BEFORE, self.offset), max(0, self.offset - BEFORE))
+
     def _same(self, descriptor: int) -> bool:
-        """Whether head and the bytes before ``offset`` are what they were."""
+        """Whether the bytes at the head and before `_mark` are what they were."""
         if os.pread(descriptor, len(self._head), 0) != self._head:
             return False
-        return os.pread(descriptor, len(self._before), self.offset - len(self._before)) == self._before
+        return os.pread(descriptor, len(self._before), self._mark - len(self._before)) == self._before
 
     def _same_half(self, descriptor: int, size: int) -> bool:
         """Whether the half line still ends as it did where scanning stopped."""
@@ -172,8 +213,7 @@ class Tail:
         offset = self.offset
         skipped = self._scanned + fresh.index(b"\n")
         self._advance(skipped + 1)
-        self._head = os.pread(descriptor, min(HEAD, self.offset), 0)
-        self._before = os.pread(descriptor, min(BEFORE, self.offset), max(0, self.offset - BEFORE))
+        self._sign(descriptor)
         return Block(self.generation, offset, length=skipped + 1, skipped=skipped, more=self._unread())
 
     def _advance(self, length: int) -> None:

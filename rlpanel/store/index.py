@@ -6,41 +6,27 @@ Rows are a function of the files' bytes, whenever and in whatever pieces they we
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
+from rlpanel.errors import SourceDamaged
 from rlpanel.settings import Reading
 from rlpanel.sources.base import Chunk
+from rlpanel.sources.compressed import rollout_file
 from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
+from rlpanel.store.backfill import Piece, Range
+from rlpanel.store.catchup import TOGETHER, Backlog, loosen
+from rlpanel.store.member import Member
+from rlpanel.store.pace import Pace
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
 from rlpanel.store.stage import MOST_COLUMNS
 from rlpanel.store.table import Table
-
-#: Bad lines kept with their reason for each file; all are counted.
-BAD_KEPT = 1000
-
-
-@dataclass
-class _File:
-    """What the index knows of one file."""
-
-    number: int
-    reader: JsonlFile
-    generation: int = 0
-    bad: list[BadLineAt] = field(default_factory=list)
-    bad_count: int = 0
-    blank_count: int = 0
-    more: bool = True
-    problem: str = ""
-    gone: bool = False
-
-    def forget(self) -> None:
-        """What was read of it is void."""
-        self.bad, self.bad_count, self.blank_count = [], 0, 0
+from rlpanel.store.workers import Workers
 
 
 class RunIndex:
@@ -56,6 +42,8 @@ class RunIndex:
         Budgets and bounds.
     root : path, optional
         Linked files count while they stay below it; the run's folder by default.
+    workers : Workers, optional
+        Who helps with a backlog; the calling thread reads it alone by default.
 
     Attributes
     ----------
@@ -75,6 +63,7 @@ class RunIndex:
         name: str,
         reading: Reading | None = None,
         root: str | os.PathLike[str] | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.path = Path(path)
         self.name = name
@@ -84,7 +73,10 @@ class RunIndex:
         self.bytes_read = 0
         self.folder_problem = ""
         self._directory = Directory(root or self.path)
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, Member] = {}
+        self._numbered: list[Member] = []
+        self._backlog = Backlog(workers)
+        self._pace = Pace()
         self._table = Table()
         self._quantiles = Quantiles()
         self._bad_lines: tuple[BadLineAt, ...] | None = ()
@@ -113,23 +105,43 @@ class RunIndex:
             file.gone, file.more, file.problem = True, False, ""
             file.reader.tail.reset()
         self._void(gone)
+        self._loosen(seen)
 
-    def read(self, only: set[str] | None = None) -> bool:
+    def read(self, only: set[str] | None = None, seconds: float = math.inf) -> bool:
         """One turn: at most one budget from each file; True while whole lines may be waiting.
 
         Parameters
         ----------
         only : set of str, optional
             Paths on disk that changed; files with lines waiting are read as well. All by default.
+        seconds : float
+            Files that only have lines waiting are begun within this time, the newest first.
         """
+        deadline = time.monotonic() + seconds
         if not self.folder_problem:
-            for file in self._files.values():
-                wanted = only is None or file.more or file.problem or file.reader.path in only
-                if wanted and not file.gone and (file.more or file.reader.tail.changed()):
-                    self._turn(file)
+            changed, waiting = self._wanted(only)
+            for file in changed:
+                self._turn(file)
+            for file in waiting:
+                self._turn(file)
+                if time.monotonic() > deadline:
+                    break
+            for where, piece in self._backlog.turn():
+                self._take_piece(where, piece)
         if self._changed or self._news():
             self.commit()
         return not self.snapshot.progress.caught_up
+
+    @property
+    def busy(self) -> bool:
+        """Whether another turn would bring something at once, rather than wait for a process."""
+        more = any(file.more and not file.gone for file in self._files.values())
+        return not self.folder_problem and (more or self._backlog.busy)
+
+    @property
+    def loose(self) -> bool:
+        """Whether lines come out of order just now, because a backlog is read from its end."""
+        return bool(self._backlog)
 
     def commit(self) -> None:
         """Publish what was read."""
@@ -152,19 +164,84 @@ class RunIndex:
     def _meet(self, name: str, found: Found) -> None:
         file = self._files.get(name)
         if file is None:
-            reader = JsonlFile(found.path, name, found.adapter, self.reading.line_bytes)
-            self._files[name] = _File(len(self._files), reader)
+            reader = rollout_file(found.path, name, found.adapter, self.reading.line_bytes)
+            file = self._files[name] = Member(len(self._files), reader)
+            self._numbered.append(file)
             self._table.files.append(name)
             self._changed = True
         elif file.gone:
             file.gone, file.more = False, True
+        file.modified = found.status.st_mtime
 
-    def _turn(self, file: _File) -> None:
+    def _wanted(self, only: set[str] | None) -> tuple[list[Member], list[Member]]:
+        """Files that changed, and files with lines waiting."""
+        changed, waiting = [], []
+        for file in self._numbered:
+            if file.gone:
+                continue
+            told = only is not None and file.reader.path in only
+            if file.more:
+                (changed if told else waiting).append(file)
+            elif (told or only is None or file.problem) and file.reader.tail.changed():
+                changed.append(file)
+        waiting.sort(key=lambda file: -(file.modified // TOGETHER))
+        return changed, waiting
+
+    def _loosen(self, seen: dict[str, Found]) -> None:
+        """Where much is unread, let ranges of the long files come newest first, and follow their ends."""
+        unread = [
+            (file, found.status)
+            for name, found in seen.items()
+            if (file := self._files[name]).number not in self._backlog
+            and found.status.st_size > file.reader.tail.done
+        ]
+        waiting = sum(status.st_size - file.reader.tail.done for file, status in unread)
+        if waiting < self.reading.backlog_bytes:
+            return
+        loosened = [loosen(file.number, file.reader, status) for file, status in unread]
+        files = [loose for loose in loosened if loose is not None]
+        self._table.loose |= {loose.file for loose in files}
+        self._backlog.add(files)
+
+    def _take_piece(self, where: Range, piece: Piece | OSError) -> None:
+        """Take in a range of a loose file."""
+        file = self._numbered[where.file]
+        if isinstance(piece, OSError) or piece.void:
+            self._backlog.drop(where.file)
+            file.reader.tail.reset()  # it is read from its beginning, and what is wrong shows there
+            file.more = True
+            return
+        self.bytes_read += piece.bytes
+        file.blank_count += piece.blank_count
+        self._changed = True
+        if piece.rows is not None:
+            self._table.join(piece.rows, self._next)
+            self._newest_line = max(self._newest_line, min(file.reader.tail.modified, time.time()))
+        if piece.bad:
+            file.keep_bad([replace(bad, line=0) for bad in piece.bad], piece.bad_count)
+            self._bad_lines = None
+        if self._backlog.take(where, piece):
+            self._settle(file)
+
+    def _settle(self, file: Member) -> None:
+        """All ranges of a file are in."""
+        settled = self._backlog.settle(file.number)
+        file.reader.lines += settled.lines_before_end
+        self._table.settle(file.number, settled.offsets, settled.lines, self._next)
+        counted, known = file.bad_count, [bad for bad in file.bad if bad.line]
+        file.bad, file.bad_count = known, 0
+        file.keep_bad(settled.bad, counted)
+        self._bad_lines = None
+
+    def _turn(self, file: Member) -> None:
         """Read a budget's worth of one file."""
         try:
             for chunk in file.reader.poll(self.reading.turn_bytes):
                 self._take(file, chunk)
             file.problem = ""
+        except SourceDamaged as error:
+            file.problem = f"{file.reader.name}: {error}; what comes before is kept"
+            file.more = False
         except OSError as error:
             file.problem = f"{file.reader.name}: {error.strerror or error}; it is read when that is over"
             file.more = False
@@ -172,31 +249,32 @@ class RunIndex:
             file.reader.tail.reset()  # what was read and not taken must come again
             raise
 
-    def _void(self, files: list[_File]) -> None:
+    def _void(self, files: list[Member]) -> None:
         """These files were replaced or deleted: what was read of them no longer counts."""
         if not files:
             return
         for file in files:
             file.forget()
+            self._backlog.drop(file.number)
         self._bad_lines = None
         self._changed = True
         self._table.bury([file.number for file in files], self._next)
 
-    def _take(self, file: _File, chunk: Chunk) -> None:
+    def _take(self, file: Member, chunk: Chunk) -> None:
         if chunk.generation != file.generation:
             file.generation = chunk.generation
             self._void([file])
         file.more = chunk.more
         self.bytes_read += chunk.bytes
         file.blank_count += chunk.blank_lines
+        bad = chunk.bad
+        if file.number in self._backlog:
+            self._backlog.live(file.number, chunk)
+            bad = [replace(line, line=0) for line in bad]
         if chunk.records:
             self._table.take(file.number, chunk, self._next)
-        if chunk.bad:
-            file.bad_count += len(chunk.bad)
-            room = BAD_KEPT - len(file.bad)
-            file.bad += [
-                BadLineAt(file.reader.name, bad.line, bad.offset, bad.reason) for bad in chunk.bad[:room]
-            ]
+        if bad:
+            file.keep_bad(bad, len(bad))
             self._bad_lines = None
         if chunk.records or chunk.bad:
             self._newest_line = max(self._newest_line, min(file.reader.tail.modified, time.time()))
@@ -219,10 +297,13 @@ class RunIndex:
 
     def _progress(self) -> Progress:
         files = [file for file in self._files.values() if not file.gone]
+        read = sum(file.reader.tail.done for file in files) - self._backlog.bytes
+        waits = self._backlog or any(file.more for file in files)
         return Progress(
-            bytes_read=sum(file.reader.tail.offset for file in files),
+            bytes_read=read,
             bytes_total=sum(file.reader.tail.size for file in files),
-            caught_up=bool(self.folder_problem) or not any(file.more for file in files),
+            caught_up=bool(self.folder_problem) or not waits,
+            rate=self._pace.rate(time.monotonic(), read),
         )
 
     def _freeze(self) -> Snapshot:

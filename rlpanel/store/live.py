@@ -14,6 +14,7 @@ from rlpanel.sources.directory import Directory, RunInfo
 from rlpanel.sources.watch import Watch
 from rlpanel.store.index import RunIndex
 from rlpanel.store.snapshot import Snapshot
+from rlpanel.store.workers import Workers
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class Reader:
         self._listeners: list[Listener] = []
         self._thread: threading.Thread | None = None
         self._watches = Watches(self.reading, self._wake.set)
+        self._workers = Workers(self.reading.jobs, self._wake.set)
         self._runs_due, self._roots_due = _Clock(), _Clock()
         self._news = False  # whether the last round brought any
 
@@ -65,7 +67,9 @@ class Reader:
             index = self._runs.get(folder)
             if index is None:
                 root = next((root for root in self._roots if folder.is_relative_to(root)), folder)
-                index = self._runs[folder] = RunIndex(folder, name or folder.name, self.reading, root)
+                index = self._runs[folder] = RunIndex(
+                    folder, name or folder.name, self.reading, root, self._workers
+                )
                 self._fresh.add(folder)
             self._users[folder] = self._users.get(folder, 0) + 1
         self._start()
@@ -152,6 +156,7 @@ class Reader:
             looked = self._looked = time.monotonic()
             self.rounds += 1
         self._watches.stop()
+        self._workers.rest()
 
     def _safe_round(self) -> bool:
         """One round; a fault is kept and logged, and the next round tries again: reading never ends."""
@@ -185,6 +190,8 @@ class Reader:
                 waiting |= self._read(index, None)
             else:
                 waiting |= self._read(index, dirty)
+        if not any(index.loose for index in runs.values()):
+            self._workers.rest()
         self._news = versions != [index.version for index in runs.values()]
         return waiting
 
@@ -192,15 +199,15 @@ class Reader:
         """Read a run's new lines for a moment; True while more wait."""
         before, read, version = index.snapshot, index.bytes_read, index.version
         deadline = time.monotonic() + _CATCH_UP_NOTICE
-        more = index.read(dirty)
-        while more and time.monotonic() < deadline and not self._stopping:
-            more = index.read(set())
+        index.read(dirty, _CATCH_UP_NOTICE)
+        while index.busy and time.monotonic() < deadline and not self._stopping:
+            index.read(set(), deadline - time.monotonic())
         if index.version == 0:
             index.commit()  # an empty run is a state too
         if index.version != version:
             self._count(before, index.snapshot, index.bytes_read - read)
             self._tell(index)
-        return more
+        return index.busy
 
     def _count(self, before: Snapshot, after: Snapshot, read: int) -> None:
         """Add to the counters; rows that died do not make them go back."""

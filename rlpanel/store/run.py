@@ -21,8 +21,13 @@ from rlpanel.sources.base import Record
 from rlpanel.sources.directory import Directory
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
+from rlpanel.store.pace import describe
 from rlpanel.store.snapshot import Progress, Snapshot
 from rlpanel.store.table import OLDER
+from rlpanel.store.workers import Workers
+
+#: Seconds between two words about the progress.
+_NOTICE = 0.1
 
 _reader: Reader | None = None
 _reader_lock = threading.Lock()
@@ -199,7 +204,9 @@ class Run:
         return fetch_record(self._index, snapshot, row).texts
 
 
-def open_run(path: str | os.PathLike[str], *, wait: bool = True, follow: bool = True) -> Run:
+def open_run(
+    path: str | os.PathLike[str], *, wait: bool = True, follow: bool = True, jobs: int | None = None
+) -> Run:
     """Open a run's folder: read what is there, follow what comes until `Run.close`.
 
     Parameters
@@ -211,6 +218,8 @@ def open_run(path: str | os.PathLike[str], *, wait: bool = True, follow: bool = 
         once and reads in the background.
     follow : bool
         Keep following what is appended. False reads once, in the calling thread.
+    jobs : int, optional
+        Processes that help where ``follow`` is False; as the settings say by default.
 
     Raises
     ------
@@ -219,7 +228,7 @@ def open_run(path: str | os.PathLike[str], *, wait: bool = True, follow: bool = 
     """
     folder = _run_folder(Path(path).resolve())
     if not follow:
-        return _read_once(folder)
+        return _read_once(folder, {} if jobs is None else {"jobs": jobs})
     service = reader()
     run = Run(service.open(folder), service)
     if wait:
@@ -227,13 +236,21 @@ def open_run(path: str | os.PathLike[str], *, wait: bool = True, follow: bool = 
     return run
 
 
-def _read_once(folder: Path) -> Run:
-    index = RunIndex(folder, folder.name, Reading.from_environment())
+def _read_once(folder: Path, settings: dict[str, Any]) -> Run:
+    reading, news = Reading.from_environment(**settings), threading.Event()
+    workers = Workers(reading.jobs, news.set)
+    index = RunIndex(folder, folder.name, reading, workers=workers)
     show = _Terminal(index.name)
-    index.rescan()
-    while index.read():
-        show(index.snapshot.progress)
-    show.end()
+    try:
+        index.rescan()
+        while index.read(seconds=_NOTICE):
+            show(index.snapshot.progress)
+            if not index.busy:
+                news.wait(_NOTICE)
+                news.clear()
+    finally:
+        workers.rest()
+        show.end()
     return Run(index)
 
 
@@ -242,14 +259,14 @@ class _Terminal:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._shown = False
+        self._shown = 0
 
     def __call__(self, progress: Progress) -> None:
         if sys.stderr.isatty():
-            line = f"\r{self._name}: {progress.fraction:6.1%} of {progress.bytes_total / 1e6:,.0f} MB"
-            sys.stderr.write(line)
+            line = f"{self._name}: {describe(progress.bytes_read, progress.bytes_total, progress.rate)}"
+            sys.stderr.write(f"\r{line:<{self._shown}}")  # spaces over what a longer line left
             sys.stderr.flush()
-            self._shown = True
+            self._shown = len(line)
 
     def end(self) -> None:
         """Leave the line."""
@@ -276,8 +293,8 @@ def _run_folder(path: Path) -> Path:
         names = ", ".join([info.name for info in runs[:5]] + ["…"] * (len(runs) > 5))
         raise RunNotFound(f"{path} holds {len(runs)} runs ({names}); open one of them")
     raise RunNotFound(
-        f"{path} holds no rollout files. Accepted: *.jsonl with 'step' and 'prompt' or 'response' in each "
-        f"line. Seen: {', '.join(seen[:5]) or 'nothing'}"
+        f"{path} holds no rollout files. Accepted: *.jsonl, also as .gz or .zst, with 'step' and 'prompt' or "
+        f"'response' in each line. Seen: {', '.join(seen[:5]) or 'nothing'}"
     )
 
 
