@@ -17,7 +17,8 @@ import numpy as np
 from rlpanel.sources.base import BadLine, Chunk
 from rlpanel.sources.inflate import SUFFIXES
 from rlpanel.sources.jsonl import JsonlFile
-from rlpanel.store.backfill import BAD_KEPT, RANGE_BYTES, Piece, Range, index_chunk, last_line_start, ranges
+from rlpanel.store import backfill
+from rlpanel.store.backfill import BAD_KEPT, Piece, Range, index_chunk, last_line_start, ranges
 from rlpanel.store.workers import WorkerDied, Workers
 
 #: Files last written within so many seconds of one another grew together.
@@ -68,11 +69,11 @@ class Loose:
 def loosen(file: int, reader: JsonlFile, status: os.stat_result) -> Loose | None:
     """Let a reader go on at the file's end; None if too little is unread, or the file is in motion."""
     start, lines = reader.tail.offset, reader.lines
-    if status.st_size - start < RANGE_BYTES or reader.path.endswith(SUFFIXES):
+    if status.st_size - start < backfill.RANGE_BYTES or reader.path.endswith(SUFFIXES):
         return None
     try:
         limit = last_line_start(reader.path, status.st_size, reader.tail.line_bytes)
-        if limit - start < RANGE_BYTES or not reader.tail.begin(limit):
+        if limit - start < backfill.RANGE_BYTES or not reader.tail.begin(limit):
             return None
     except OSError:
         return None  # reading it tells why
