@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 _CATCH_UP_NOTICE = 0.1
 #: How much sooner the next look is where the last one, by the clock, found something.
 _EAGERNESS = 5
+#: Looking at folders takes at most this share of the time by the clock, and this where files come and go.
+_LOOKING, _LOOKING_MOVED = 0.05, 0.3
 #: Seconds of rest after a fault, so that one that stays does not spin.
 _FAULT_PAUSE = 0.2
 
@@ -57,6 +59,8 @@ class Reader:
         self._workers = Workers(self.reading.jobs, self._wake.set)
         self._runs_due, self._roots_due = _Clock(), _Clock()
         self._news = False  # whether the last round brought any
+        self._moved = False  # whether files came or went since the last look at the folders
+        self._look_seconds = 0.0  # what that look took
 
     # -- for any thread --------------------------------------------------------------------------
 
@@ -177,19 +181,24 @@ class Reader:
             fresh, self._fresh = self._fresh, set()
         self._watches.keep({*runs, *(root.path for root in roots)})
         dirty, moved = self._watches.take()
-        look_at_roots = self._roots_due(self.reading.rescan_interval) or moved
-        look_at_runs = self._runs_due(self._interval()) or moved
+        self._moved |= moved
+        rest = self._look_seconds / _LOOKING
+        again = self._moved and self._runs_due(self._look_seconds / _LOOKING_MOVED)
+        look_at_roots = self._roots_due(max(self.reading.rescan_interval, rest)) or again
+        look_at_runs = self._runs_due(max(self._interval(), rest)) or again
+        began = time.monotonic()
         for root in roots:
             if (look_at_roots or root.runs is None) and root.refresh():
                 self._tell(None)
+        looked = [path for path in runs if look_at_runs or path in fresh]
+        for path in looked:
+            runs[path].rescan()
+        if look_at_runs:
+            self._moved, self._look_seconds = False, time.monotonic() - began
         waiting = False
         versions = [index.version for index in runs.values()]
         for path, index in runs.items():
-            if look_at_runs or path in fresh:
-                index.rescan()
-                waiting |= self._read(index, None)
-            else:
-                waiting |= self._read(index, dirty)
+            waiting |= self._read(index, None if path in looked else dirty)
         if not any(index.loose for index in runs.values()):
             self._workers.rest()
         self._news = versions != [index.version for index in runs.values()]
@@ -226,6 +235,8 @@ class Reader:
 
     def _interval(self) -> float:
         """Seconds between two looks at the runs' folders: fewer while a polled run is being written."""
+        if self._moved:
+            return self._look_seconds / _LOOKING_MOVED
         if self._watches.events:
             return self.reading.rescan_interval
         return self.reading.poll_interval / (_EAGERNESS if self._news else 1)

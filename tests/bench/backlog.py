@@ -34,7 +34,11 @@ def fill(folder: Path, size: int, files: int, prefix: str = "rollout_data_rank_"
         with (folder / f"{prefix}{at}.jsonl").open("wb") as log:
             step = 0
             while log.tell() < size // files:
-                log.write(b"".join(made).replace(b'"step": 1,', b'"step": %d,' % step))
+                log.write(
+                    b"".join(
+                        line.replace(b'"step": 0,', b'"step": %d, "file": %d,' % (step, at)) for line in made
+                    )
+                )
                 step += 1
 
 

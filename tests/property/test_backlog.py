@@ -46,7 +46,7 @@ def test_any_split_into_ranges_gives_the_store_of_a_plain_read(history: History,
 
 @given(strategies.histories(), sizes, st.data())
 def test_lines_that_come_meanwhile_change_nothing(history: History, size: int, data: st.DataObject) -> None:
-    logs, appends = history
+    _, appends = history
 
     def live(index: RunIndex, run: Path) -> None:
         for name, piece in appends:
