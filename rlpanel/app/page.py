@@ -19,6 +19,7 @@ from rlpanel.views.controls import Controls, caption
 from rlpanel.views.curves import Curves
 from rlpanel.views.distributions import Distribution, Gap
 from rlpanel.views.numbers import Numbers
+from rlpanel.views.progress import Backlog
 from rlpanel.views.runs import Badge, RunList
 from rlpanel.views.sample import SampleDetail
 from rlpanel.views.samples import Samples
@@ -43,6 +44,7 @@ class Layout:
         stage = Stage(context, board.open_demo)
         self._stage = pn.Column(stage, sizing_mode="stretch_width", styles=_OVER)
         self._views = pn.Column(
+            Backlog(context),
             Curves(context),
             StepBar(context),
             self._lower(),
