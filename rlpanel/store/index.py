@@ -154,6 +154,7 @@ class RunIndex:
         if file is None:
             reader = JsonlFile(found.path, name, found.adapter, self.reading.line_bytes)
             self._files[name] = _File(len(self._files), reader)
+            self._table.files.append(name)
             self._changed = True
         elif file.gone:
             file.gone, file.more = False, True
@@ -227,8 +228,8 @@ class RunIndex:
     def _freeze(self) -> Snapshot:
         table, columns = self._table, self._table.columns
         rows = columns.rows
-        alive = table.alive[:rows]
-        alive.flags.writeable = False
+        state = table.state[:rows]
+        state.flags.writeable = False
         files = list(self._files.values())
         if self._bad_lines is None:
             self._bad_lines = tuple(bad for file in files for bad in file.bad)
@@ -237,13 +238,14 @@ class RunIndex:
             version=self.version,
             rows=rows,
             steps=table.steps.freeze(),
-            alive=alive,
+            state=state,
             files=tuple(self._files),
             bad_lines=self._bad_lines,
             bad_count=sum(file.bad_count for file in files),
             blank_count=sum(file.blank_count for file in files),
             problems=self._problems(),
             ranks=len(table.ranks),
+            restarts=tuple(sorted({r.step for found in table.restarts.values() for r in found})),
             newest_line=self._newest_line,
             progress=self._progress(),
             _place={name: column.view(rows) for name, column in columns.place.items()},

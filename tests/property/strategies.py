@@ -78,10 +78,17 @@ bad_line = st.sampled_from(
 blank_line = st.sampled_from([b"", b" ", b"\t", b"\r"])
 line = st.one_of(good_line, good_line, good_line, bad_line, blank_line)
 
-#: The bytes of a log: lines of all kinds, perhaps half a line at its end.
-log = st.tuples(st.lists(line, max_size=12), st.sampled_from([b"", b"", b"{half"])).map(
-    lambda parts: b"".join(part + b"\n" for part in parts[0]) + parts[1]
-)
+
+@st.composite
+def logs(draw: st.DrawFn) -> bytes:
+    """Lines, some of them written again further on."""
+    lines = draw(st.lists(line, max_size=10))
+    if lines:
+        lines += draw(st.lists(st.sampled_from(lines), max_size=4))
+    return b"".join(part + b"\n" for part in lines) + draw(st.sampled_from([b"", b"", b"{half"]))
+
+
+log = logs()
 
 
 @st.composite

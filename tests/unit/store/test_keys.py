@@ -1,0 +1,27 @@
+"""Keys are remembered, however many."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlpanel.store import keys as module
+from rlpanel.store.keys import Seen
+
+
+def test_a_key_is_new_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RECENT", 10)
+    draw, seen, known = np.random.default_rng(0), Seen(), set[int]()
+    for _ in range(40):
+        keys = draw.integers(0, 200, 7).astype(np.uint64)
+        before = []
+        for key in keys.tolist():
+            before.append(key in known)
+            known.add(key)
+        assert seen.take(keys).tolist() == before
+
+
+def test_the_greatest_key_is_a_key_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_RECENT", 0)
+    seen, keys = Seen(), np.array([0, 2**64 - 1], np.uint64)
+    assert (seen.take(keys).tolist(), seen.take(keys).tolist()) == ([False, False], [True, True])
