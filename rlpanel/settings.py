@@ -91,6 +91,11 @@ class Reading(param.Parameterized):
         bounds=(1 << 10, 1 << 32),
         doc="Longest line that is parsed; a longer one is counted as bad.",
     )
+    cache = param.Boolean(
+        default=True,
+        doc="Keep a run's index on disk, so that it opens at once: in the folder .rlpanel beside the logs, "
+        "or in the user's cache folder where that cannot be written.",
+    )
 
     @classmethod
     def from_environment(cls, **values: Any) -> Reading:

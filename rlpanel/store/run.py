@@ -234,6 +234,7 @@ def _read_once(folder: Path) -> Run:
     while index.read():
         show(index.snapshot.progress)
     show.end()
+    index.save(last=True)
     return Run(index)
 
 
