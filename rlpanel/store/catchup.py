@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -131,6 +131,13 @@ class Backlog:
         if self._workers is None:
             return bool(self._queue)
         return any(future.done() for future in self._running)
+
+    def loosen(self, files: Iterable[tuple[int, JsonlFile, os.stat_result]]) -> set[int]:
+        """Follow the long ones of some files at their ends, and take in what is before; returns those."""
+        loosened = [loosen(file, reader, status) for file, reader, status in files]
+        found = [loose for loose in loosened if loose is not None]
+        self.add(found)
+        return {loose.file for loose in found}
 
     def add(self, files: list[Loose]) -> None:
         """Take in files; of those that grew together the ends come first, then what is before them."""

@@ -19,8 +19,10 @@ from rlpanel.sources.compressed import rollout_file
 from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.store.backfill import Piece, Range
-from rlpanel.store.catchup import TOGETHER, Backlog, loosen
-from rlpanel.store.member import Member
+from rlpanel.store.cache import WORTH_BYTES, Cache
+from rlpanel.store.catchup import Backlog
+from rlpanel.store.kept import kept_rows, state_of
+from rlpanel.store.member import Member, wanted
 from rlpanel.store.pace import Pace
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
@@ -82,6 +84,9 @@ class RunIndex:
         self._bad_lines: tuple[BadLineAt, ...] | None = ()
         self._newest_line = 0.0
         self._changed = False
+        self._cache = Cache(self.path, self.reading.line_bytes) if self.reading.cache else None
+        self._resumed = False
+        self._saved = 0  # version
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -98,6 +103,8 @@ class RunIndex:
             )
             return
         self.folder_problem = ""
+        if not self._resumed:
+            self._resume(seen)
         for name, found in seen.items():
             self._meet(name, found)
         gone = [file for name, file in self._files.items() if name not in seen and not file.gone]
@@ -119,7 +126,7 @@ class RunIndex:
         """
         deadline = time.monotonic() + seconds
         if not self.folder_problem:
-            changed, waiting = self._wanted(only)
+            changed, waiting = wanted(self._numbered, only)
             for file in changed:
                 self._turn(file)
             for file in waiting:
@@ -150,6 +157,23 @@ class RunIndex:
         self._changed = False
         self.snapshot = self._freeze()
 
+    def save(self, *, last: bool = False) -> None:
+        """Bring the index on disk up to date, at most every few seconds or for the ``last`` time.
+
+        Not before a backlog is whole: until then lines have no numbers, and rows stand for half a file.
+        """
+        cache = self._cache
+        if cache is None:
+            return
+        worth = self.snapshot.progress.bytes_read >= WORTH_BYTES and not self.loose
+        if worth and self._saved != self.version and (last or cache.due):
+            if self._changed:
+                self.commit()
+            if cache.save(state_of(self._table, self._numbered, self._newest_line)):
+                self._saved = self.version
+        if last:
+            cache.close()
+
     def reader(self, name: str) -> JsonlFile:
         """The reader of a file, for `fetch` from any thread."""
         return self._files[name].reader
@@ -173,20 +197,6 @@ class RunIndex:
             file.gone, file.more = False, True
         file.modified = found.status.st_mtime
 
-    def _wanted(self, only: set[str] | None) -> tuple[list[Member], list[Member]]:
-        """Files that changed, and files with lines waiting."""
-        changed, waiting = [], []
-        for file in self._numbered:
-            if file.gone:
-                continue
-            told = only is not None and file.reader.path in only
-            if file.more:
-                (changed if told else waiting).append(file)
-            elif (told or only is None or file.problem) and file.reader.tail.changed():
-                changed.append(file)
-        waiting.sort(key=lambda file: -(file.modified // TOGETHER))
-        return changed, waiting
-
     def _loosen(self, seen: dict[str, Found]) -> None:
         """Where much is unread, let ranges of the long files come newest first, and follow their ends."""
         unread = [
@@ -198,10 +208,9 @@ class RunIndex:
         waiting = sum(status.st_size - file.reader.tail.done for file, status in unread)
         if waiting < self.reading.backlog_bytes:
             return
-        loosened = [loosen(file.number, file.reader, status) for file, status in unread]
-        files = [loose for loose in loosened if loose is not None]
-        self._table.loose |= {loose.file for loose in files}
-        self._backlog.add(files)
+        self._table.loose |= self._backlog.loosen(
+            [(file.number, file.reader, status) for file, status in unread]
+        )
 
     def _take_piece(self, where: Range, piece: Piece | OSError) -> None:
         """Take in a range of a loose file."""
@@ -228,10 +237,27 @@ class RunIndex:
         settled = self._backlog.settle(file.number)
         file.reader.lines += settled.lines_before_end
         self._table.settle(file.number, settled.offsets, settled.lines, self._next)
-        counted, known = file.bad_count, [bad for bad in file.bad if bad.line]
-        file.bad, file.bad_count = known, 0
-        file.keep_bad(settled.bad, counted)
+        file.renumber(settled.bad)
         self._bad_lines = None
+
+    def _resume(self, seen: dict[str, Found]) -> None:
+        """Begin with the rows that are on disk, of files that are still what they were."""
+        self._resumed = True
+        saved = self._cache.load() if self._cache is not None else None
+        if saved is None:
+            return
+        kept: dict[int, tuple[int, int]] = {}
+        for state in saved.files:
+            found = seen.get(state.name)
+            if found is not None and found.adapter.name == state.adapter:
+                self._meet(state.name, found)
+                file = self._files[state.name]
+                if file.reader.resume(state.mark):
+                    file.restore(state)
+                    kept[state.number] = file.number, state.since
+        self._table.adopt(kept_rows(saved.columns, kept), self._next)
+        self._table.stage.left_out = saved.left_out
+        self._newest_line, self._bad_lines = saved.newest_line, None
 
     def _turn(self, file: Member) -> None:
         """Read a budget's worth of one file."""

@@ -24,6 +24,8 @@ class Seen:
 
     def take(self, keys: np.ndarray) -> np.ndarray:
         """Remember keys; returns which of them came before, also earlier among these themselves."""
+        if len(keys) > _RECENT:
+            return self._take_many(keys)
         before = self._in_sorted(keys)
         recent = self._recent
         for at, key in enumerate(keys.tolist()):
@@ -32,11 +34,23 @@ class Seen:
             else:
                 recent.add(key)
         if len(recent) > _RECENT:
-            added = np.fromiter(recent, np.uint64, len(recent))
-            # Sorting two sorted runs is a merge.
-            self._sorted = np.sort(np.concatenate([self._sorted, np.sort(added)]), kind="stable")
-            self._recent = set()
+            self._sort_in()
         return before
+
+    def _take_many(self, keys: np.ndarray) -> np.ndarray:
+        self._sort_in()
+        before = self._in_sorted(keys)
+        order = np.argsort(keys, kind="stable")
+        before[order[1:][keys[order[1:]] == keys[order[:-1]]]] = True
+        self._sorted = np.sort(np.concatenate([self._sorted, keys[order]]), kind="stable")
+        return before
+
+    def _sort_in(self) -> None:
+        """The recent keys to the others."""
+        added = np.fromiter(self._recent, np.uint64, len(self._recent))
+        # Sorting two sorted runs is a merge.
+        self._sorted = np.sort(np.concatenate([self._sorted, np.sort(added)]), kind="stable")
+        self._recent = set()
 
     def _in_sorted(self, keys: np.ndarray) -> np.ndarray:
         if not len(self._sorted):

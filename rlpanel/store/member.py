@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rlpanel.sources.base import BadLine
 from rlpanel.sources.jsonl import JsonlFile
+from rlpanel.sources.tail import Mark
 from rlpanel.store.backfill import BAD_KEPT
+from rlpanel.store.cache import FileState
+from rlpanel.store.catchup import TOGETHER
 from rlpanel.store.snapshot import BadLineAt
 
 
@@ -51,3 +55,36 @@ class Member:
         self.bad_count += count
         name, room = self.reader.name, BAD_KEPT - len(self.bad)
         self.bad += [BadLineAt(name, line.line, line.offset, line.reason) for line in bad[:room]]
+
+    def renumber(self, bad: list[BadLine]) -> None:
+        """All bad lines that came in any order, with their numbers."""
+        counted, self.bad_count = self.bad_count, 0
+        self.bad = [line for line in self.bad if line.line]
+        self.keep_bad(bad, counted)
+
+    def state(self, since: int, mark: Mark) -> FileState:
+        """As it is saved."""
+        bad = [(line.line, line.offset, line.reason) for line in self.bad]
+        adapter = self.reader.adapter.name
+        counts = self.bad_count, self.blank_count
+        return FileState(self.reader.name, self.number, adapter, since, mark, *counts, bad)
+
+    def restore(self, state: FileState) -> None:
+        """As it was saved."""
+        self.bad = [BadLineAt(self.reader.name, *bad) for bad in state.bad]
+        self.bad_count, self.blank_count = state.bad_count, state.blank_count
+
+
+def wanted(files: Iterable[Member], only: set[str] | None) -> tuple[list[Member], list[Member]]:
+    """Files that changed, of those in ``only`` (all for None), and files with lines waiting, newest first."""
+    changed, waiting = [], []
+    for file in files:
+        if file.gone:
+            continue
+        told = only is not None and file.reader.path in only
+        if file.more:
+            (changed if told else waiting).append(file)
+        elif (told or only is None or file.problem) and file.reader.tail.changed():
+            changed.append(file)
+    waiting.sort(key=lambda file: -(file.modified // TOGETHER))
+    return changed, waiting

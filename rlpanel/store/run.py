@@ -248,6 +248,7 @@ def _read_once(folder: Path, settings: dict[str, Any]) -> Run:
             if not index.busy:
                 news.wait(_NOTICE)
                 news.clear()
+        index.save(last=True)
     finally:
         workers.rest()
         show.end()

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from rlpanel.metrics.compute import derive_columns
 from rlpanel.sources.base import Chunk
 from rlpanel.store.attempts import Attempts, Restart
-from rlpanel.store.columns import Columns
+from rlpanel.store.columns import Column, Columns
 from rlpanel.store.keys import Seen, mix
 from rlpanel.store.stage import Rows, Stage
 from rlpanel.store.steps import StepTable
@@ -123,6 +124,28 @@ class Table:
         else:
             self.steps.add(new.place["step"], new.numbers, version)
 
+    def adopt(self, columns: Columns, version: int) -> None:
+        """Begin with rows that were saved; their files are in `files` already."""
+        rows = columns.rows
+        numbers = {name: column.view(rows) for name, column in columns.numbers.items()}
+        self.stage.know(numbers, columns.labels)
+        for name, values in derive_columns(numbers).items():
+            columns.numbers[name] = Column(np.float64, np.nan)
+            columns.numbers[name].write(0, values)
+        self.columns, self.state = columns, np.full(max(1024, rows), COUNTED, np.uint8)
+        if not rows:
+            return
+        ranks, times = np.unique(self._place("rank"), return_counts=True)
+        self.ranks = Counter(dict(zip(ranks.tolist(), times.tolist(), strict=True)))
+        saved = Rows({name: self._place(name) for name in Columns.PLACE}, {}, {})
+        self._set_aside(self._restarts(saved, 0))
+        self._tell_twins(saved)
+        counted = np.flatnonzero(counts(self._state()))
+        for start in range(0, len(counted), STAGED_ROWS):  # so that copies stay small
+            part = counted[start : start + STAGED_ROWS]
+            parts = {name: column.view(rows)[part] for name, column in columns.numbers.items()}
+            self.steps.add(self._place("step")[part], parts, version)
+
     def bury(self, files: Iterable[int], version: int) -> None:
         """The rows of these files are dead."""
         self.add_staged(version)
@@ -178,7 +201,7 @@ class Table:
     def _restarts(self, new: Rows, start: int) -> list[tuple[int, int, Restart]]:
         """Restarts among the new rows, with file and rank."""
         file, rank, step = (new.place[name] for name in ("file", "rank", "step"))
-        order = np.lexsort((np.arange(len(new)), rank, file))
+        order = np.lexsort((new.place["offset"], rank, file))
         borders = np.flatnonzero((np.diff(file[order]) != 0) | (np.diff(rank[order]) != 0)) + 1
         found = []
         for rows in np.split(order, borders):

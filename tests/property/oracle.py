@@ -166,7 +166,23 @@ _FORMULAS: dict[str, tuple[tuple[str, ...], Callable[..., float], tuple[str, ...
 }
 
 
-def by_step(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Mean, std, min and max of a column's finite values, a row a step."""
-    values = frame[column].astype(float).where(lambda x: ~x.isin([math.inf, -math.inf]))
-    return values.groupby(frame["step"]).agg(["count", "mean", "std", "min", "max"])
+def by_step(frame: pd.DataFrame, columns: list[str]) -> dict[str, pd.DataFrame]:
+    """Statistics of the columns' finite values, a row a step."""
+    groups = _finite(frame, columns).groupby(frame["step"])
+    return {
+        "count": groups.count(),
+        "mean": groups.mean(),
+        "std": groups.std(),
+        "min": groups.min(),
+        "max": groups.max(),
+    }
+
+
+def quantiles(frame: pd.DataFrame, columns: list[str], q: tuple[float, ...]) -> dict[float, pd.DataFrame]:
+    """Quantiles of the columns' finite values, a row a step."""
+    groups = _finite(frame, columns).groupby(frame["step"])
+    return {p: groups.quantile(p) for p in q}
+
+
+def _finite(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    return frame[columns].astype(float).replace([math.inf, -math.inf], math.nan)

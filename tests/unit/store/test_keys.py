@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlpanel.store import keys as module
-from rlpanel.store.keys import Seen
+from rlpanel.store.keys import Seen, mix
 
 
 def test_a_key_is_new_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,3 +25,12 @@ def test_the_greatest_key_is_a_key_like_others(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(module, "_RECENT", 0)
     seen, keys = Seen(), np.array([0, 2**64 - 1], np.uint64)
     assert (seen.take(keys).tolist(), seen.take(keys).tolist()) == ([False, False], [True, True])
+
+
+def test_many_keys_at_once_are_told_apart_as_few_are() -> None:
+    keys = mix(np.arange(100_000, dtype=np.uint64) % np.uint64(70_000))
+    few, many = Seen(), Seen()
+    slowly = np.concatenate([few.take(part) for part in np.array_split(keys, 1000)])
+    assert many.take(keys[:10]).tolist() == slowly[:10].tolist()
+    np.testing.assert_array_equal(many.take(keys[10:]), slowly[10:])
+    assert many.take(keys[:70_000]).all()
