@@ -57,8 +57,14 @@ class Display(param.Parameterized):
         default=2048,
         bounds=(8, 20_000),
         label="Max samples a step",
-        doc="How many samples of a step the grid and the distributions show, drawn reproducibly by "
-        "uid. Statistics always use all.",
+        doc="How many samples of a step the grid and the token ranking show, drawn reproducibly by "
+        "uid. Statistics and distributions always use all.",
+    )
+    older_attempts = param.Boolean(
+        default=False,
+        label="Older attempts",
+        doc="Show in the grid, too, the samples that a restart of the training job replaced. Statistics "
+        "use the newest attempt.",
     )
 
 

@@ -177,13 +177,15 @@ class Snapshot:
         """All rows that count."""
         return np.flatnonzero(self.alive)
 
-    def sampled_rows(self, step: int, most: int) -> np.ndarray:
+    def sampled_rows(self, step: int, most: int, *, older: bool = False) -> np.ndarray:
         """At most ``most`` of a step's rows: always the same ones, whatever order they came in.
+
+        With ``older`` those of older attempts too.
 
         The draw goes by a hash of the sample's uid, so a sample that is shown stays shown until one with
         a smaller hash comes.
         """
-        rows = self.rows_of(step)
+        rows = self.rows_of(step, older=older)
         if len(rows) <= most:
             return rows
         file, offset, part = (self._place[name][rows] for name in ("file", "offset", "part"))
