@@ -24,6 +24,8 @@ SNIFF_LINE_BYTES = 64 << 20
 #: Files of these names are rollouts even where no line of theirs can be read.
 _NAMED = ("rollout_data", "data_rank")
 _SUFFIX = ".jsonl"
+#: Where a run's index lies. Like every folder whose name begins with a dot it is not looked into.
+OWN_FOLDER = ".rlpanel"
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from rlpanel.errors import LineError, SourceChanged
 from rlpanel.sources.base import Adapter, BadLine, Chunk, Locator, Record
 from rlpanel.sources.parse import parse
-from rlpanel.sources.tail import Block, Tail, line_hash
+from rlpanel.sources.tail import Block, Mark, Tail, line_hash
 
 #: Bytes read at a time: they should still be in the processor's cache when they are parsed.
 BLOCK_BYTES = 512 << 10
@@ -67,6 +67,16 @@ class JsonlFile:
                 yield chunk
                 chunk = Chunk(block.generation, more=True)
         yield chunk
+
+    def mark(self, generation: int) -> Mark | None:
+        """Where the reading stands; None if that is not in ``generation``, or cannot be gone on with."""
+        return self.tail.mark(self._lines) if self.tail.generation == self._generation == generation else None
+
+    def resume(self, mark: Mark) -> bool:
+        """Go on at a mark; False, and begin at the beginning, if that is another file."""
+        known = self.tail.resume(mark)
+        self._lines = mark.lines if known else 0
+        return known
 
     def fetch(self, locator: Locator) -> Record:
         """One sample again, in full; SourceChanged if other bytes stand there now."""
