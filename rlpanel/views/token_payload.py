@@ -91,12 +91,12 @@ def lossless(values: np.ndarray) -> dict[str, Any]:
         ``type`` is ``micro`` (int32, millionths), ``f4`` or ``f8``; ``data`` the bytes, little-endian.
     """
     finite = np.isfinite(values)
-    whole = np.rint(np.where(finite, values, 0.0) * MICRO)
+    with np.errstate(over="ignore"):
+        single = values.astype("<f4")
+        whole = np.rint(np.where(finite, values, 0.0) * MICRO)
     if (np.abs(whole) < _HIGHEST).all() and (whole[finite] / MICRO == values[finite]).all():
         marks = np.select([finite, np.isnan(values), values < 0], [whole, _NAN, _LOWEST], _HIGHEST)
         return {"type": "micro", "data": marks.astype("<i4").tobytes()}
-    with np.errstate(over="ignore"):
-        single = values.astype("<f4")
     if (single[finite] == values[finite]).all():
         return {"type": "f4", "data": single.tobytes()}
     return {"type": "f8", "data": values.astype("<f8").tobytes()}

@@ -235,5 +235,6 @@ def _table() -> pn.widgets.Tabulator:
         header_align=dict.fromkeys(names[1:5], "right"),
         titles={"count": "seen", "largest": "largest", "at": "largest at"},
         row_height=27,
-        configuration={"columnDefaults": {"headerSort": False}, "placeholder": ""},
+        sortable=False,
+        configuration={"placeholder": ""},
     )

@@ -171,7 +171,7 @@ def _left_out(
 
 def _row(name: str, values: np.ndarray, tokens: int | None) -> Row:
     m = registry.get(name)
-    digits = _digits(values)
+    digits = DIGITS if name in DERIVED else _digits(values)
     values = np.asarray(values, np.float64) if name in DERIVED else printable(values, digits)
     finite = values[np.isfinite(values)].astype(np.float64)
     sizes = np.abs(finite)
@@ -222,7 +222,7 @@ def _diverging(finite: np.ndarray) -> tuple[float, float]:
 def _one_sided(finite: np.ndarray, low: float, high: float) -> bool:
     """Whether all but the tails stay on one side of zero and far from it."""
     near, far = sorted((abs(low), abs(high)))
-    return low * high > 0 and near > NEAR_ZERO * far and bool(np.mean(finite * low <= 0) < TAIL / 100)
+    return low * high > 0 and near > NEAR_ZERO * far and bool(np.mean((finite > 0) != (low > 0)) < TAIL / 100)
 
 
 def _sequential(finite: np.ndarray) -> tuple[float, float]:
