@@ -38,7 +38,7 @@ class Backlog(Generic[T]):
             return True
 
     def take(self, most: int, timeout: float | None = None) -> list[T] | None:
-        """Up to ``most`` items, waiting for the first; [] when the time ran out, None when closed and empty."""
+        """Up to ``most`` items, waiting for the first; [] when time ran out, None when closed and empty."""
         with self._changed:
             self._busy = False
             self._changed.notify_all()

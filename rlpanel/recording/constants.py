@@ -6,13 +6,39 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 _ARGUMENTS = (
-    "beta", "kl_coef", "kl_estimator", "epsilon", "epsilon_high", "gamma", "lam", "cliprange", "cliprange_value",
-    "vf_coef", "whiten_rewards", "missing_eos_penalty", "reward_weights", "reward_clip_range", "scale_rewards",
-    "normalize_advantages", "loss_type", "importance_sampling_level", "num_generations", "num_iterations",
-    "steps_per_generation", "gradient_accumulation_steps", "per_device_train_batch_size", "num_ppo_epochs",
-    "num_mini_batches", "learning_rate", "temperature", "max_completion_length", "response_length", "max_steps",
-    "seed", "use_vllm",
-)  # fmt: skip
+    "beta",
+    "kl_coef",
+    "kl_estimator",
+    "epsilon",
+    "epsilon_high",
+    "gamma",
+    "lam",
+    "cliprange",
+    "cliprange_value",
+    "vf_coef",
+    "whiten_rewards",
+    "missing_eos_penalty",
+    "reward_weights",
+    "reward_clip_range",
+    "scale_rewards",
+    "normalize_advantages",
+    "loss_type",
+    "importance_sampling_level",
+    "num_generations",
+    "num_iterations",
+    "steps_per_generation",
+    "gradient_accumulation_steps",
+    "per_device_train_batch_size",
+    "num_ppo_epochs",
+    "num_mini_batches",
+    "learning_rate",
+    "temperature",
+    "max_completion_length",
+    "response_length",
+    "max_steps",
+    "seed",
+    "use_vllm",
+)
 _PACKAGES = ("trl", "transformers", "torch", "accelerate", "vllm")
 #: The estimator behind what each trainer logs as kl, and how it is reduced.
 _KL = {"grpo": "k3, mean per token", "rloo": "k1, mean per token", "ppo": "sum per sequence"}

@@ -18,9 +18,18 @@ from rlpanel.recording.writer import RolloutWriter
 log = logging.getLogger("rlpanel.recording")
 
 _LOCALS = (
-    "queries", "responses", "logprobs", "ref_logprobs", "values", "rewards", "advantages", "returns", "scores",
-    "sequence_lengths", "contain_eos_token",
-)  # fmt: skip
+    "queries",
+    "responses",
+    "logprobs",
+    "ref_logprobs",
+    "values",
+    "rewards",
+    "advantages",
+    "returns",
+    "scores",
+    "sequence_lengths",
+    "contain_eos_token",
+)
 _TOKENWISE = ("logprobs", "ref_logprobs", "values", "token_rewards", "advantages", "returns")
 
 
