@@ -67,7 +67,9 @@ def policy_that_ends(tokens: PreTrainedTokenizerFast) -> LlamaForCausalLM:
 
 def few(tokens: PreTrainedTokenizerFast) -> list[int]:
     """Tokens that generation is kept from: with few left, the end token comes soon enough."""
-    return [token for token in range(len(tokens)) if token % 16 and token != tokens.eos_token_id]
+    return [token for token in range(len(tokens)) if token % 16 and token != tokens.eos_token_id] + [
+        tokens.pad_token_id
+    ]
 
 
 def scorer(tokens: PreTrainedTokenizerFast, seed: int) -> LlamaForSequenceClassification:
