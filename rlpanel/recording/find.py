@@ -49,8 +49,8 @@ def find_experiment(name: str, start: Path | None = None) -> tuple[Path, str]:
         )
     seen = f"there is {', '.join(known[:8])}" if known else f"no {FOLDER} folder near here"
     return wanted, (
-        f"no experiment {name!r} yet ({seen}); the board waits for {wanted}. If training runs, check that its "
-        f"environment has {SAVE}=true, {NAME}={name}, and {OUTPUT} or an output folder here"
+        f"no experiment {name!r} yet ({seen}); the board waits for {wanted}. If training runs, check that "
+        f"its environment has {SAVE}=true, {NAME}={name}, and {OUTPUT} or an output folder here"
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from rlpanel.recording.hooks import Guard
@@ -50,11 +50,6 @@ def recording(trainer: type, dir: str | os.PathLike[str] | None = None, **settin
     Notes
     -----
     verl logs rollouts only where ``trainer.rollout_data_dir`` is set. Its own dump is still written.
-    For V1, register the class and choose it by name::
-
-        @register_trainer("sync_recorded")
-        class Recorded(recording(PPOTrainerSync)): ...
-        # trainer.v1.trainer_mode=sync_recorded trainer.rollout_data_dir=...
     """
 
     class RecordingTrainer(trainer):
@@ -141,27 +136,25 @@ def _list(values: Any) -> list[Any]:
     return list(values.tolist() if hasattr(values, "tolist") else values)
 
 
-Register = Callable[[str], Callable[[type], type]]
+def install(registry: MutableMapping[str, type], **settings: Any) -> list[str]:
+    """Put a recording twin in the place of each registered V1 trainer.
 
-
-def register(register_trainer: Register, trainers: Iterable[type], **settings: Any) -> list[str]:
-    """Register a recording twin of each V1 trainer, under ``recorded_`` and the name of its class.
+    Under the same name, because V1 asks its trainer's name (``trainer.v1.trainer_mode``) how to sample: a
+    trainer called anything but ``sync`` is given the asynchronous replay buffer.
 
     Parameters
     ----------
-    register_trainer : callable
-        ``verl.trainer.ppo.v1.trainer_base.register_trainer``.
-    trainers : iterable of type
+    registry : mapping of str to type
+        ``verl.trainer.ppo.v1.trainer_base.TRAINER_REGISTRY``.
     **settings
         As `recording` takes them.
 
     Returns
     -------
     list of str
-        What ``trainer.v1.trainer_mode`` may be set to.
+        The modes that are recorded.
     """
-    names = []
-    for trainer in trainers:
-        names.append(f"recorded_{trainer.__name__}")
-        register_trainer(names[-1])(recording(trainer, **settings))
-    return names
+    for name, trainer in registry.items():
+        if not hasattr(trainer, "_rlpanel_tap"):
+            registry[name] = recording(trainer, **settings)
+    return sorted(registry)

@@ -14,7 +14,7 @@ import pytest
 
 import rlpanel
 from rlpanel.recording.openrlhf import record_experiences
-from rlpanel.recording.verl import FIELDS, recording, register
+from rlpanel.recording.verl import FIELDS, install, recording
 from tests.unit.recording import standins
 
 
@@ -41,8 +41,8 @@ def test_a_trainer_without_the_methods_is_heard_through_its_reward_functions(
     with caplog.at_level(logging.WARNING), rlpanel.record(trainer, tmp_path):
         trainer.train(steps=2)
     assert [message for message in caplog.messages if "no logprobs" in message] == [
-        "rlpanel: this TrainerOfAnotherVersion has no _generate_and_score_completions: rollouts come from its "
-        "reward functions; no logprobs, ref_logprobs, advantages or entropies"
+        "rlpanel: this TrainerOfAnotherVersion has no _generate_and_score_completions: rollouts come from "
+        "its reward functions; no logprobs, ref_logprobs, advantages or entropies"
     ]
     keys = ("step", "response", "reward", "rewards", "group", "ground_truth", "response_tokens")
     assert [tuple(row[key] for key in keys) for row in rows(tmp_path)[:2]] == [
@@ -107,21 +107,19 @@ def test_the_older_trainer_of_verl(tmp_path: Path) -> None:
 
 
 def test_v1_of_verl_by_its_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry: dict[str, type] = {}
-
-    def register_trainer(name: str) -> Any:
-        return lambda kind: registry.setdefault(name, kind)
+    registry: dict[str, type] = {"sync": standins.PPOTrainerSync}
 
     def kv_batch_get(*, keys: list[str], partition_id: str, select_fields: list[str]) -> dict[str, Any]:
         assert (keys, partition_id) == (["u1_0_0", "u2_0_0"], "train")
         return {name: standins.verl_batch()[name] for name in select_fields}  # KeyError where it keeps none
 
     monkeypatch.setitem(sys.modules, "transfer_queue", SimpleNamespace(kv_batch_get=kv_batch_get))
-    names = register(register_trainer, [standins.PPOTrainerSync], dir=tmp_path)
-    trainer = registry[names[0]]()
+    install(registry, dir=tmp_path)
+    modes = install(registry, dir=tmp_path)  # twice is once
+    trainer = registry["sync"]()
     trainer._log_rollout_data(SimpleNamespace(keys=["u1_0_0", "u2_0_0"], partition_id="train"), {}, "dump")
     trainer._rlpanel_tap.writer.close()
-    assert (names, trainer.dumped) == (["recorded_PPOTrainerSync"], 1)
+    assert (modes, trainer.dumped) == (["sync"], 1)
     check_verl(rows(tmp_path))
     assert "values" in FIELDS  # asked for, and not kept in this run
 
