@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 from collections import defaultdict
 from collections.abc import Callable
@@ -13,7 +15,7 @@ import pandas as pd
 import pytest
 
 from rlpanel import open_run
-from tests.train.conftest import finish, lines, logged, rollouts, start, train
+from tests.train.conftest import QUIET, ROOT, TRAIN, finish, lines, logged, rollouts, start, train
 from tests.waiting import wait_until
 
 Rows = list[dict[str, Any]]
@@ -193,6 +195,19 @@ def test_a_generation_of_several_passes_is_one_set_of_rows(tmp_path: Path) -> No
     assert sorted(by_step(again, len)) == [5]
     assert {row["session"] for row in again} != {row["session"] for row in rows}
     assert max(row["session"] for row in rows) < min(row["session"] for row in again)
+
+
+def test_a_script_is_recorded_without_an_edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAVE_ROLLOUT_DATA", "true")
+    monkeypatch.setenv("EXP_NAME", "exp1")
+    job = [TRAIN / "bin" / "python", "-m", "rlpanel.recording", ROOT / "tests" / "train" / "job.py"]
+    options = json.dumps({"record": False, "max_steps": 2})
+    environment = os.environ | QUIET | {"PYTHONPATH": str(ROOT)}
+    subprocess.run(
+        [*job, "grpo", str(tmp_path), options], env=environment, check=True, capture_output=True, timeout=100
+    )
+    rows = lines(tmp_path / "output" / "rollout_samples" / "exp1" / "rollout_data_rank_0.jsonl")
+    assert by_step(rows, len) == {1: 8, 2: 8}
 
 
 def test_evaluation_is_a_run_of_its_own(tmp_path: Path) -> None:
