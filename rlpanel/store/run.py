@@ -17,6 +17,7 @@ from rlpanel.errors import RLPanelError, RunNotFound, SourceChanged
 from rlpanel.metrics.registry import ALIASES
 from rlpanel.schema import Sample
 from rlpanel.settings import Reading
+from rlpanel.sources.adapters import accepted
 from rlpanel.sources.base import Record
 from rlpanel.sources.directory import Directory
 from rlpanel.store.index import RunIndex
@@ -277,8 +278,7 @@ def _run_folder(path: Path) -> Path:
         names = ", ".join([info.name for info in runs[:5]] + ["…"] * (len(runs) > 5))
         raise RunNotFound(f"{path} holds {len(runs)} runs ({names}); open one of them")
     raise RunNotFound(
-        f"{path} holds no rollout files. Accepted: *.jsonl with 'step' and 'prompt' or 'response' in each "
-        f"line. Seen: {', '.join(seen[:5]) or 'nothing'}"
+        f"{path} holds no rollout files. Accepted: {accepted()}. Seen: {', '.join(seen[:5]) or 'nothing'}"
     )
 
 
