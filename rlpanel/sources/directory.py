@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlpanel.errors import LineError, RunNotFound
-from rlpanel.sources.adapters import ADAPTERS
+from rlpanel.sources.adapters import ADAPTERS, NATIVE
 from rlpanel.sources.base import Adapter
 from rlpanel.sources.inflate import SUFFIXES, open_plain
 from rlpanel.sources.parse import parse
@@ -222,7 +222,7 @@ def sniff(path: str, name: str) -> tuple[Adapter | None, bool]:
         False while the file may still turn out otherwise: it is empty, unreadable or holds no whole
         line yet.
     """
-    named = ADAPTERS[0] if name.startswith(_NAMED) else None
+    named = NATIVE if name.startswith(_NAMED) else None
     try:
         lines, final = _first_lines(path)
     except OSError:

@@ -15,6 +15,8 @@ from rlpanel.sources.tail import Block, Mark, Tail, line_hash
 BLOCK_BYTES = 512 << 10
 #: A chunk with as many records is handed out before more is read.
 CHUNK_RECORDS = 1024
+#: A line of several samples is kept as records after one of them was fetched, if it is shorter than this.
+KEPT_BYTES = 8 << 20
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +52,7 @@ class JsonlFile:
         self.lines = 0
         self.tail = self._tail(line_bytes, end)
         self._generation = 0
+        self._kept: tuple[int, list[Record]] | None = None
 
     def _tail(self, line_bytes: int, end: int | None) -> Tail:
         return Tail(self.path, line_bytes, end)
@@ -92,7 +95,12 @@ class JsonlFile:
 
     def fetch(self, locator: Locator) -> Record:
         """One sample again, in full; SourceChanged if other bytes stand there now."""
-        records = self.adapter.read(parse(self.raw(locator)), self.name, full=True)
+        kept, line = self._kept, self.raw(locator)
+        if kept is not None and kept[0] == locator.hash:
+            return kept[1][locator.part]
+        records = self.adapter.read(parse(line), self.name, full=True)
+        # A page of the grid asks for the samples of one line one by one.
+        self._kept = (locator.hash, records) if len(records) > 1 and len(line) < KEPT_BYTES else None
         return records[locator.part]
 
     def raw(self, locator: Locator) -> bytes:

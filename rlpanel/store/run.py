@@ -17,6 +17,7 @@ from rlpanel.errors import RLPanelError, RunNotFound, SourceChanged
 from rlpanel.metrics.registry import ALIASES
 from rlpanel.schema import Sample
 from rlpanel.settings import Reading
+from rlpanel.sources.adapters import accepted
 from rlpanel.sources.base import Record
 from rlpanel.sources.directory import Directory
 from rlpanel.store.index import RunIndex
@@ -294,8 +295,8 @@ def _run_folder(path: Path) -> Path:
         names = ", ".join([info.name for info in runs[:5]] + ["…"] * (len(runs) > 5))
         raise RunNotFound(f"{path} holds {len(runs)} runs ({names}); open one of them")
     raise RunNotFound(
-        f"{path} holds no rollout files. Accepted: *.jsonl, also as .gz or .zst, with 'step' and 'prompt' or "
-        f"'response' in each line. Seen: {', '.join(seen[:5]) or 'nothing'}"
+        f"{path} holds no rollout files. Accepted: {accepted()}; each also compressed, as .gz or .zst. "
+        f"Seen: {', '.join(seen[:5]) or 'nothing'}"
     )
 
 

@@ -181,6 +181,7 @@ class Samples(Viewer):
             hits = [any(sought in text.lower() for text in texts.values()) for texts in self._texts]
             frame = frame[np.array(hits, bool)].reset_index(drop=True)
         self._fill(frame)
+        self._tell_passing()
         self._write_head(len(frame), total, bool(sought))
 
     def _fill(self, frame: pd.DataFrame) -> None:
@@ -193,9 +194,15 @@ class Samples(Viewer):
         elif len(frame):
             self._table = _table(frame)
             self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
+            self._table.param.watch(self._tell_passing, "filters")
             self._place[:] = [self._table]
         else:
             self._table.value = self._table.value.iloc[:0]
+
+    def _tell_passing(self, *_: Any) -> None:
+        """Which samples pass, for views of the same samples."""
+        asked = bool(self.context.selection.search.strip() or self._table.filters)
+        self.context.passing = frozenset(self._table.current_view["uid"]) if asked else None
 
     def _frame(self) -> pd.DataFrame:
         """The rows with the columns that the run has, in reading order."""

@@ -128,6 +128,10 @@ def _reductions(row: dict[str, Any]) -> dict[str, float]:
         for key in ("logprobs", "ref_logprobs", "values", "token_rewards", "entropy", "loss_mask")
         if key in row
     }
+    if arrays.get("values") and not any(arrays["values"]):  # filled by a trainer that has no critic
+        del arrays["values"]
+        if not any(arrays.get("token_rewards", [1.0])):
+            del arrays["token_rewards"]
     found = {}
     for name, (needs, formula, reductions) in _FORMULAS.items():
         inputs = [arrays.get(need) for need in needs]
