@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import io
 import os
+from dataclasses import replace
 
 from rlpanel.errors import SourceDamaged
 from rlpanel.sources.base import Adapter
 from rlpanel.sources.inflate import PIECE_BYTES, SUFFIXES, Inflated, Inflater
 from rlpanel.sources.jsonl import JsonlFile
-from rlpanel.sources.tail import BEFORE, HEAD, Block, Tail
+from rlpanel.sources.tail import BEFORE, HEAD, Block, Mark, Tail
 
-#: A line that is this many times longer than may be held is a bomb or no log; reading ends there.
+#: A line that is this many times longer than may be held is a bomb; reading ends there.
 _BOMB = 4
 
 
@@ -62,6 +63,20 @@ class CompressedTail(Tail):
         super().reset()
         self._clear()
 
+    def mark(self, lines: int) -> Mark | None:
+        """Where it stands, if that is between two frames and two lines; elsewhere more would be needed."""
+        inflater, mark = self.inflater, super().mark(lines)
+        halfway = self._half_bytes or self._ready or self._fault is not None or not inflater.between
+        if mark is None or halfway:
+            return None
+        return replace(mark, fed=inflater.fed, starts=tuple(inflater.starts))
+
+    def resume(self, mark: Mark) -> bool:
+        """As of any tail."""
+        self.inflater = Inflater(self.path, mark.fed, mark.offset)
+        self.inflater.starts = list(mark.starts)
+        return super().resume(mark)
+
     def _clear(self) -> None:
         self.inflater = Inflater(self.path)
         self._fault: SourceDamaged | None = None
@@ -106,6 +121,9 @@ class CompressedTail(Tail):
         end = fresh.find(b"\n") if too_long else fresh.rfind(b"\n")
         if end < 0:
             self._hold(fresh)
+            if self._half_bytes > _BOMB * self.line_bytes:
+                self._fault = SourceDamaged("a line that is too long by far when decompressed")
+                return Block(self.generation, self.offset, skipped=self._half_bytes, more=True)
             return self._block(more=more or self._fault is not None)
         half, offset = self._half_bytes, self.offset
         data = b"".join([*self._held, fresh[: end + 1]])
@@ -122,12 +140,8 @@ class CompressedTail(Tail):
         self._half_bytes += len(fresh)
         if self._half_bytes <= self.line_bytes:
             self._held.append(fresh)
-            return
-        self._held = []
-        if self._half_bytes > _BOMB * self.line_bytes:
-            self._fault = SourceDamaged(
-                f"a line of more than {_BOMB * self.line_bytes:,} bytes when decompressed"
-            )
+        else:
+            self._held = []
 
 
 class CompressedFile(JsonlFile):
@@ -137,6 +151,14 @@ class CompressedFile(JsonlFile):
 
     def _tail(self, line_bytes: int, end: int | None) -> Tail:
         return CompressedTail(self.path, line_bytes)
+
+    def _too_long(self, length: int) -> str:
+        if length <= _BOMB * self.tail.line_bytes:
+            return super()._too_long(length)
+        return (
+            f"the line has more than {length:,} bytes when decompressed, as no log's has; "
+            f"at most {self.tail.line_bytes:,} are read, and the file no further"
+        )
 
     def _bytes(self, offset: int, length: int) -> bytes:
         with Inflated(self.path, *self.tail.inflater.nearest(offset)) as plain:

@@ -89,6 +89,11 @@ class Inflater:
         self._frame: _Frame | None = None
         self._rest = b""  # taken in, and seen by no frame yet
 
+    @property
+    def between(self) -> bool:
+        """Whether all that was taken in are whole frames, and all they hold was handed out."""
+        return self._frame is None and not self._rest
+
     def feed(self, data: bytes) -> None:
         """Take in compressed bytes."""
         self._rest += data

@@ -69,7 +69,7 @@ class JsonlFile:
             try:
                 block = self.tail.read(size)
             except OSError:
-                if not chunk.bytes:
+                if not (chunk.bytes or chunk.bad):
                     raise
                 break  # it comes again at the next look, after what was read before it
             if block.generation != self._generation:

@@ -56,7 +56,8 @@ class Mark:
     """Where the reading of a file stands, and by what the file is known again.
 
     ``offset`` bytes and ``lines`` lines were handed out; ``stamp`` is of the file's stat, ``head`` and
-    ``before`` are its bytes there.
+    ``before`` are its bytes there. Of a compressed file, ``offset`` counts plain bytes, ``fed`` those on
+    disk, and ``starts`` are places to begin at (see `rlpanel.sources.inflate.Inflater`).
     """
 
     offset: int
@@ -64,17 +65,25 @@ class Mark:
     stamp: tuple[int, ...]
     head: bytes
     before: bytes
+    fed: int = 0
+    starts: tuple[tuple[int, int], ...] = ()
 
-    def plain(self) -> tuple[int, int, tuple[int, ...], str, str]:
+    def plain(self) -> tuple[int, int, tuple[int, ...], str, str, int, tuple[tuple[int, int], ...]]:
         """As JSON takes it."""
-        return self.offset, self.lines, self.stamp, self.head.hex(), self.before.hex()
+        return self.offset, self.lines, self.stamp, self.head.hex(), self.before.hex(), self.fed, self.starts
 
     @classmethod
     def of(cls, plain: Sequence[Any]) -> Mark:
         """What `plain` gave; ValueError or TypeError if it is something else."""
-        offset, lines, stamp, head, before = plain
+        offset, lines, stamp, head, before, fed, starts = plain
         return cls(
-            int(offset), int(lines), tuple(map(int, stamp)), bytes.fromhex(head), bytes.fromhex(before)
+            int(offset),
+            int(lines),
+            tuple(map(int, stamp)),
+            bytes.fromhex(head),
+            bytes.fromhex(before),
+            int(fed),
+            tuple((int(plain), int(packed)) for plain, packed in starts),
         )
 
 
@@ -189,7 +198,7 @@ class Tail:
 
     def mark(self, lines: int) -> Mark | None:
         """Where it stands after ``lines`` lines; None where more than a mark is needed to go on."""
-        if type(self) is not Tail or not self._stamp:
+        if not self._stamp:
             return None
         return Mark(self.offset, lines, self._stamp, self._head, self._before)
 

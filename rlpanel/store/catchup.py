@@ -159,6 +159,12 @@ class Backlog:
         self._queue = deque(where for where in self._queue if where.file != file)
         self._running = {future: where for future, where in self._running.items() if where.file != file}
 
+    def cancel(self) -> None:
+        """Forget all ranges that are not in: nobody looks at the run any more."""
+        for future in self._running:
+            future.cancel()
+        self._loose, self._queue, self._running = {}, deque(), {}
+
     def live(self, file: int, chunk: Chunk) -> None:
         """Note what came at the end of a loose file meanwhile."""
         loose = self._loose[file]

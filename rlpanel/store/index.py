@@ -174,6 +174,11 @@ class RunIndex:
         if last:
             cache.close()
 
+    def close(self) -> None:
+        """Save what is whole and read no further."""
+        self.save(last=True)
+        self._backlog.cancel()
+
     def reader(self, name: str) -> JsonlFile:
         """The reader of a file, for `fetch` from any thread."""
         return self._files[name].reader

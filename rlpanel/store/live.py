@@ -215,7 +215,7 @@ class Reader:
         with self._lock:
             dropped, self._dropped = self._dropped, []
         for index in dropped:
-            index.save(last=True)
+            index.close()
         for index in runs.values():
             index.save()
 

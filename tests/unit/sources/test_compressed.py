@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,9 @@ from rlpanel.settings import Reading
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.base import Chunk
 from rlpanel.sources.compressed import CompressedFile
+from rlpanel.sources.directory import Directory
 from rlpanel.sources.inflate import Inflated
+from rlpanel.store import index as index_module
 from rlpanel.store.index import RunIndex
 from rlpanel.store.run import fetch
 from tests.factories import append, line
@@ -163,14 +166,42 @@ def test_what_stands_before_the_damage_is_kept_and_the_damage_told(
     assert "damaged near byte" in snapshot.problems[0]
 
 
-def test_a_bomb_is_a_bad_line_or_a_problem_and_never_held(tmp_path: Path) -> None:
-    """64 MB of blanks in 64 KB: with lines of at most 1 MB, reading ends after four of them."""
-    path = tmp_path / "rollout_data_rank_0.jsonl.gz"
-    path.write_bytes(gz(LINES[0], b" " * (64 << 20) + b"\n"))
-    file = reader(path, 1 << 20)
-    with pytest.raises(SourceDamaged, match="more than 4,194,304 bytes when decompressed"):
-        drain(file)
-    assert file.tail.inflater.given < 6 << 20
+@pytest.mark.parametrize(("pack", "suffix"), PACKERS)
+def test_a_bomb_is_a_bad_line_and_never_held(tmp_path: Path, pack: Callable[..., bytes], suffix: str) -> None:
+    """64 MB of blanks in a few KB: with lines of at most 1 MB, reading ends after four of them."""
+    path = tmp_path / f"rollout_data_rank_0.jsonl{suffix}"
+    path.write_bytes(pack(LINES[0], b" " * (64 << 20) + b"\n", LINES[1]))
+    index = store(tmp_path, line_bytes=1 << 20)
+    snapshot, reader = index.snapshot, index.reader(path.name)
+    assert snapshot.samples == 1
+    assert [(bad.line, bad.offset) for bad in snapshot.bad_lines] == [(2, len(LINES[0]))]
+    assert "when decompressed, as no log's has; at most 1,048,576 are read" in snapshot.bad_lines[0].reason
+    assert snapshot.problems == (
+        f"{path.name}: a line that is too long by far when decompressed; what comes before is kept",
+    )
+    assert snapshot.progress.caught_up
+    assert isinstance(reader, CompressedFile)
+    assert reader.tail.inflater.given < 6 << 20
+
+
+def test_looking_at_a_bomb_to_tell_what_it_is_holds_little(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl.zst"
+    path.write_bytes(zst(b" " * (256 << 20)))
+    tracemalloc.start()
+    Directory(tmp_path).runs()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 160 << 20
+
+
+def test_a_frame_that_asks_for_much_memory_is_damage(tmp_path: Path) -> None:
+    """A window of 2 GB, as ``zstd --ultra --long=31`` writes it."""
+    path = tmp_path / "rollout_data_rank_0.jsonl.zst"
+    window = zstandard.ZstdCompressionParameters(window_log=31, compression_level=1, write_content_size=False)
+    packer = zstandard.ZstdCompressor(compression_params=window).compressobj()
+    path.write_bytes(packer.compress(b"".join(LINES)) + packer.flush())
+    with pytest.raises(SourceDamaged, match="too much memory"):
+        drain(reader(path))
 
 
 @pytest.mark.parametrize("budget", [1 << 10, BUDGET])
@@ -213,3 +244,42 @@ def test_a_wrong_checksum_is_damage(tmp_path: Path) -> None:
     path.write_bytes(packed)
     with pytest.raises(SourceDamaged, match="incorrect data check"):
         drain(reader(path))
+
+
+@pytest.mark.parametrize(("pack", "suffix"), PACKERS)
+def test_a_compressed_run_opens_again_from_its_index(
+    tmp_path: Path, pack: Callable[..., bytes], suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "WORTH_BYTES", 0)
+    path = tmp_path / f"x.jsonl{suffix}"
+    path.write_bytes(pack(b"".join(LINES[:20]), b"".join(LINES[20:])))
+    store(tmp_path).save(last=True)
+    again = store(tmp_path)
+    assert (again.bytes_read, again.snapshot.samples) == (0, len(LINES))
+    sample = fetch(again, again.snapshot, again.snapshot.row(f"{path.name}:{offsets(LINES)[25]}"))
+    assert (sample.step, sample.line) == (4, 26)
+
+
+def test_a_new_frame_is_read_after_opening_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "WORTH_BYTES", 0)
+    path = tmp_path / "x.jsonl.zst"
+    path.write_bytes(zst(*LINES[:4]))
+    store(tmp_path).save(last=True)
+    append(path, zst(LINES[4]))
+    again = store(tmp_path)
+    assert (again.bytes_read, again.snapshot.samples) == (len(LINES[4]), 5)
+    assert again.snapshot.place("line").tolist() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("cut", [5, 1])
+def test_a_log_in_the_middle_of_a_frame_or_a_line_is_read_from_its_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
+) -> None:
+    """What is known of it could not be gone on with."""
+    monkeypatch.setattr(index_module, "WORTH_BYTES", 0)
+    path, whole = tmp_path / "x.jsonl.gz", gz(*LINES)
+    path.write_bytes(whole[:-cut] if cut == 5 else gz(b"".join(LINES)[:-1]))
+    store(tmp_path).save(last=True)
+    append(path, whole[-cut:] if cut == 5 else gz(b"\n"))
+    again = store(tmp_path)
+    assert (again.bytes_read, again.snapshot.samples) == (len(b"".join(LINES)), len(LINES))
