@@ -57,7 +57,7 @@ class Reader:
         self._listeners: list[Listener] = []
         self._thread: threading.Thread | None = None
         self._watches = Watches(self.reading, self._wake.set)
-        self._workers = Workers(self.reading.jobs, self._wake.set)
+        self.workers = Workers(self.reading.jobs, self._wake.set)
         self._runs_due, self._roots_due = _Clock(), _Clock()
         self._news = False  # whether the last round brought any
         self._moved = False  # whether files came or went since the last look at the folders
@@ -73,7 +73,7 @@ class Reader:
             if index is None:
                 root = next((root for root in self._roots if folder.is_relative_to(root)), folder)
                 index = self._runs[folder] = RunIndex(
-                    folder, name or folder.name, self.reading, root, self._workers
+                    folder, name or folder.name, self.reading, root, self.workers
                 )
                 self._fresh.add(folder)
             self._users[folder] = self._users.get(folder, 0) + 1
@@ -165,7 +165,7 @@ class Reader:
             self._dropped += self._runs.values()
         self._save({})
         self._watches.stop()
-        self._workers.rest()
+        self.workers.rest()
 
     def _safe_round(self) -> bool:
         """One round; a fault is kept and logged, and the next round tries again: reading never ends."""
@@ -205,7 +205,7 @@ class Reader:
         for path, index in runs.items():
             waiting |= self._read(index, None if path in looked else dirty)
         if not any(index.loose for index in runs.values()):
-            self._workers.rest()
+            self.workers.rest()
         self._news = versions != [index.version for index in runs.values()]
         self._save(runs)
         return waiting

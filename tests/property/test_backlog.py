@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.store import backfill
+from rlpanel.store import index as index_module
 from rlpanel.store.backfill import index_chunk, ranges
 from rlpanel.store.index import RunIndex
 from tests.factories import append
@@ -20,6 +21,8 @@ from tests.property import strategies
 from tests.property.test_invariants import assert_same, assert_true, folder, follow, write
 
 History = tuple[dict[str, bytes], list[tuple[str, bytes]]]
+#: Each example opens several runs.
+fewer = settings(max_examples=max(50, settings().max_examples * 2 // 5))
 #: Bytes of a range: less than a line, a few lines, all.
 sizes = st.sampled_from([8, 64, 300, 1 << 20])
 
@@ -61,6 +64,35 @@ def test_lines_that_come_meanwhile_change_nothing(history: History, size: int, d
         with_ranges_of(size, lambda: live(index, run))
         found = follow(index)
         assert_same(found, follow(RunIndex(run, "run")))
+
+
+@fewer
+@given(strategies.histories(), sizes, st.data())
+def test_a_run_closed_at_any_time_and_opened_again_is_the_run(
+    history: History, size: int, data: st.DataObject
+) -> None:
+    """Whether its backlog was whole or not, and wherever the index on disk stood then."""
+    _, appends = history
+
+    def live(run: Path) -> None:
+        index = in_ranges(run)
+        for name, piece in appends:
+            append(run / name, piece)
+            index.rescan()
+            for _ in range(data.draw(st.integers(0, 6), label="turns")):
+                index.read()
+            if data.draw(st.booleans(), label="again"):
+                index.close()
+                index = in_ranges(run)
+        follow(index)
+        index.close()
+
+    with folder() as run, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index_module, "WORTH_BYTES", 0)
+        with_ranges_of(size, lambda: live(run))
+        again = RunIndex(run, "run")
+        assert_same(follow(again), follow(RunIndex(run, "run", Reading(cache=False))))
+        assert again.bytes_read == 0 or not again.snapshot.rows
 
 
 @given(strategies.log, strategies.log, sizes, st.integers(0, 4))

@@ -16,11 +16,14 @@ import pytest
 
 from rlpanel.settings import Reading
 from rlpanel.store import backfill
+from rlpanel.store import index as index_module
 from rlpanel.store.backfill import Range, index_chunk
 from rlpanel.store.index import RunIndex
+from rlpanel.store.live import Reader
 from rlpanel.store.workers import WorkerDied, Workers
 from tests.factories import append, line, write_run
 from tests.property.test_invariants import assert_same, follow
+from tests.waiting import wait_until
 
 PATIENCE = 60.0
 NAME = "rollout_data_rank_0.jsonl"
@@ -189,3 +192,57 @@ def test_bad_lines_get_their_numbers_when_the_file_is_whole(tmp_path: Path) -> N
     while index.read():
         pass
     assert [bad.line for bad in index.snapshot.bad_lines] == [11]
+
+
+@pytest.mark.usefixtures("small_ranges")
+def test_a_run_read_by_processes_opens_again_from_its_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "WORTH_BYTES", 0)
+    run = write_run(tmp_path, steps=6, ranks=3)
+    append(run / NAME, b"bad\n", line(2))
+    news = threading.Event()
+    workers = Workers(2, news.set)
+    index = RunIndex(run, "run", Reading(backlog_bytes=1), workers=workers)
+    read_all(index, news)
+    workers.rest()
+    index.close()
+    again = RunIndex(run, "run")
+    assert_same(follow(again), follow(RunIndex(run, "run", Reading(cache=False))))
+    assert again.bytes_read == 0
+
+
+@pytest.mark.usefixtures("small_ranges")
+def test_a_run_that_nobody_follows_any_more_is_read_no_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process, which would never be done, is ended."""
+    asleep = tmp_path / "asleep"
+    asleep.write_text("#!/bin/sh\nexec sleep 3600\n")
+    asleep.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(asleep))
+    reader = Reader(Reading(backlog_bytes=1, jobs=1))
+    index = reader.open(write_run(tmp_path / "run"))
+    (pid,) = wait_until(lambda: reader.workers.processes, PATIENCE)
+    reader.close(index)
+    wait_until(lambda: not alive(pid), PATIENCE)
+    reader.stop()
+    assert not index.loose
+
+
+def test_an_index_ends_with_ctrl_c_and_leaves_no_process_behind(tmp_path: Path) -> None:
+    """Nor one that would never be done."""
+    run, seen = write_run(tmp_path / "run"), tmp_path / "seen"
+    asleep = tmp_path / "asleep"
+    asleep.write_text(f'#!/bin/sh\necho $$ > "{seen}"\nexec sleep 3600\n')
+    asleep.chmod(0o755)
+    script = (
+        "import sys; import rlpanel; from rlpanel.store import backfill; from rlpanel.cli import app\n"
+        "backfill.RANGE_BYTES = 2000; sys.executable = sys.argv[1]; app(['index', sys.argv[2]])\n"
+    )
+    environment = {**os.environ, "RLPANEL_BACKLOG_BYTES": "1", "RLPANEL_JOBS": "1"}
+    parent = subprocess.Popen([sys.executable, "-c", script, str(asleep), str(run)], env=environment)
+    pid = int(wait_until(lambda: seen.exists() and seen.read_text().strip(), PATIENCE))
+    parent.send_signal(signal.SIGINT)
+    parent.wait(PATIENCE)
+    assert not alive(pid)
