@@ -39,6 +39,8 @@ class Reader:
         What went wrong in the last round; empty while all is well.
     lines, bytes, rounds : int
         Samples and bad lines taken in, bytes read, and looks at the files, since the process began.
+    workers : Workers
+        The processes that help with backlogs.
     """
 
     def __init__(self, reading: Reading | None = None) -> None:

@@ -43,11 +43,12 @@ def fill(folder: Path, size: int, files: int, prefix: str = "rollout_data_rank_"
 
 
 def whole(folder: Path) -> Iterator[str]:
-    """Reading one big file once, alone and with processes."""
+    """Reading one big file once, alone and with processes; opening it again from its index."""
     import rlpanel
 
     fill(folder, GIGABYTE, 1)
     for jobs in (0, 1, 2):
+        os.environ["RLPANEL_CACHE"] = "1" if jobs == 2 else "0"
         started, cpu = time.perf_counter(), sum(os.times()[:4])
         rlpanel.open_run(folder, follow=False, jobs=jobs).close()
         seconds, used = time.perf_counter() - started, sum(os.times()[:4]) - cpu
@@ -55,6 +56,9 @@ def whole(folder: Path) -> Iterator[str]:
             f"1 GB in one file, {jobs} processes | {seconds:.1f} s, {used:.1f} CPU s, "
             f"{GIGABYTE / 1e6 / seconds:,.0f} MB/s, peak {peak():,.0f} MB | "
         )
+    started = time.perf_counter()
+    rlpanel.open_run(folder, follow=False).close()
+    yield f"opened again from its index | {(time.perf_counter() - started) * 1e3:.0f} ms | < 1 s"
 
 
 def newest(folder: Path) -> Iterator[str]:
@@ -62,19 +66,24 @@ def newest(folder: Path) -> Iterator[str]:
     from rlpanel.settings import Reading
     from rlpanel.store.live import Reader
 
-    fill(folder, GIGABYTE, 8)
     last = 10**9
-    with (folder / "rollout_data_rank_3.jsonl").open("ab") as log:
-        log.write(b'{"step": %d, "prompt": "p", "response": "r"}\n' % last)
-    reader = Reader(Reading())
-    started = time.perf_counter()
-    index = reader.open(folder)
-    _until(lambda: last in index.snapshot.steps.values)
-    first = time.perf_counter() - started
-    _until(lambda: index.snapshot.progress.caught_up)
-    seconds = time.perf_counter() - started
-    reader.stop()
-    yield f"1 GB in 8 files: newest step shown / all read | {first:.2f} / {seconds:.1f} s | "
+    for megabytes in (256, 1024):
+        run = folder / str(megabytes)
+        fill(run, megabytes << 20, 8)
+        with (run / "rollout_data_rank_3.jsonl").open("ab") as log:
+            log.write(b'{"step": %d, "prompt": "p", "response": "r"}\n' % last)
+        reader = Reader(Reading())
+        started = time.perf_counter()
+        index = reader.open(run)
+        _until(lambda: last in index.snapshot.steps.values)
+        first = time.perf_counter() - started
+        _until(lambda: index.snapshot.progress.caught_up)
+        seconds = time.perf_counter() - started
+        reader.stop()
+        yield (
+            f"{megabytes:,} MB in 8 files: newest step shown / all read | {first:.2f} / {seconds:.1f} s, "
+            f"peak {peak():,.0f} MB | the first not longer for more"
+        )
 
 
 def many(folder: Path) -> Iterator[str]:

@@ -76,8 +76,9 @@ def assert_same_steps(one: pd.DataFrame, other: pd.DataFrame) -> None:
     """Statistics that differ by rounding alone, which goes with the largest value that was added up."""
     assert set(one.columns) == set(other.columns)
     for name in one.columns:
-        base = name.removesuffix("_std").removesuffix("_mean")
-        sizes = [other[size].abs() for size in (f"{base}_min", f"{base}_max", f"{name}_max") if size in other]
+        columns = {name, name.removesuffix("_std"), name.removesuffix("_mean")}
+        ends = [f"{column}_{end}" for column in columns for end in ("min", "max")]
+        sizes = [other[end].abs() for end in ends if end in other]
         largest = max([size.fillna(0.0).max() for size in sizes] + [1.0])
         assert_close(one[name], other[name], atol=1e-12 * largest)
 
