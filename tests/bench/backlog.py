@@ -72,18 +72,23 @@ def newest(folder: Path) -> Iterator[str]:
         fill(run, megabytes << 20, 8)
         with (run / "rollout_data_rank_3.jsonl").open("ab") as log:
             log.write(b'{"step": %d, "prompt": "p", "response": "r"}\n' % last)
-        reader = Reader(Reading())
-        started = time.perf_counter()
-        index = reader.open(run)
-        _until(lambda: last in index.snapshot.steps.values)
-        first = time.perf_counter() - started
-        _until(lambda: index.snapshot.progress.caught_up)
-        seconds = time.perf_counter() - started
-        reader.stop()
+        first, seconds = opened(Reader(Reading()), run, last)
         yield (
             f"{megabytes:,} MB in 8 files: newest step shown / all read | {first:.2f} / {seconds:.1f} s, "
             f"peak {peak():,.0f} MB | the first not longer for more"
         )
+
+
+def opened(reader: object, run: Path, last: int) -> tuple[float, float]:
+    """Seconds until a step shows, and until all is in."""
+    started = time.perf_counter()
+    index = reader.open(run)  # type: ignore[attr-defined]
+    _until(lambda: last in index.snapshot.steps.values)
+    first = time.perf_counter() - started
+    _until(lambda: index.snapshot.progress.caught_up)
+    seconds = time.perf_counter() - started
+    reader.stop()  # type: ignore[attr-defined]
+    return first, seconds
 
 
 def many(folder: Path) -> Iterator[str]:
