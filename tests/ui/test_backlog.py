@@ -52,6 +52,7 @@ def test_live_steps_show_while_a_backlog_is_read(
     append(run / FILE, line(41))
     board.settled(41)
     expect(bar).to_be_visible()
+    expect(board.page.locator(".rl-backlog")).to_contain_text("newest steps first")
     expect(bar).to_have_attribute("aria-valuenow", "0")
     gate.write_text("go\n")
     expect(bar).to_be_hidden()
