@@ -12,8 +12,7 @@ from typing import IO
 
 import numpy as np
 
-from rlpanel.sources.adapters import ADAPTERS
-from rlpanel.sources.base import BadLine
+from rlpanel.sources.base import Adapter, BadLine
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.store.stage import Rows, Stage
 
@@ -33,8 +32,10 @@ class Range:
     ----------
     file : int
         The file's number in its run.
-    path, name, adapter : str
-        Where it is, what messages call it, the name of its dialect.
+    path, name : str
+        Where it is, and what messages call it.
+    adapter : Adapter
+        Its dialect; it goes to the processes, so it must be one that pickle can send.
     start, end : int
         The range.
     limit : int
@@ -46,7 +47,7 @@ class Range:
     file: int
     path: str
     name: str
-    adapter: str
+    adapter: Adapter
     start: int
     end: int
     limit: int
@@ -96,8 +97,7 @@ def index_chunk(where: Range) -> Piece:
     piece = Piece(bytes=end - start)
     if start == end:
         return piece
-    adapter = next(adapter for adapter in ADAPTERS if adapter.name == where.adapter)
-    file = JsonlFile(where.path, where.name, adapter, where.line_bytes, end)
+    file = JsonlFile(where.path, where.name, where.adapter, where.line_bytes, end)
     file.tail.begin(start)
     stage, more = Stage(), True
     while more:
@@ -164,7 +164,7 @@ def ranges(file: int, reader: JsonlFile, start: int, limit: int) -> Iterator[Ran
             file,
             reader.path,
             reader.name,
-            reader.adapter.name,
+            reader.adapter,
             at,
             min(at + RANGE_BYTES, limit),
             limit,

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rlpanel.sources.base import BadLine, Chunk
-from rlpanel.sources.inflate import SUFFIXES
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.store import backfill
 from rlpanel.store.backfill import BAD_KEPT, Piece, Range, index_chunk, last_line_start, ranges
@@ -69,8 +68,8 @@ class Loose:
 def loosen(file: int, reader: JsonlFile, status: os.stat_result) -> Loose | None:
     """Let a reader go on at the file's end; None if too little is unread, or the file is in motion."""
     start, lines = reader.tail.offset, reader.lines
-    if status.st_size - start < backfill.RANGE_BYTES or reader.path.endswith(SUFFIXES):
-        return None
+    if status.st_size - start < backfill.RANGE_BYTES or type(reader) is not JsonlFile:
+        return None  # other files cannot be begun in their middle
     try:
         limit = last_line_start(reader.path, status.st_size, reader.tail.line_bytes)
         if limit - start < backfill.RANGE_BYTES or not reader.tail.begin(limit):

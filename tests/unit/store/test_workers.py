@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from rlpanel.settings import Reading
+from rlpanel.sources.adapters import NATIVE
 from rlpanel.store import backfill
 from rlpanel.store import index as index_module
 from rlpanel.store.backfill import Range, index_chunk
@@ -44,7 +45,7 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 def whole(path: Path) -> Range:
     """All of a file."""
     size = path.stat().st_size if path.is_file() else 1
-    return Range(0, str(path), path.name, "native", 0, size, size, 1 << 20)
+    return Range(0, str(path), path.name, NATIVE, 0, size, size, 1 << 20)
 
 
 def alive(pid: int) -> bool:
