@@ -12,6 +12,7 @@ import pytest
 import zstandard
 
 from rlpanel.errors import SourceChanged, SourceDamaged
+from rlpanel.recording.writer import RolloutWriter
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.base import Chunk
@@ -283,3 +284,18 @@ def test_a_log_in_the_middle_of_a_frame_or_a_line_is_read_from_its_beginning(
     append(path, whole[-cut:] if cut == 5 else gz(b"\n"))
     again = store(tmp_path)
     assert (again.bytes_read, again.snapshot.samples) == (len(b"".join(LINES)), len(LINES))
+
+
+def test_what_the_recorder_compresses_is_read_while_it_writes(tmp_path: Path) -> None:
+    seen = []
+    with RolloutWriter(tmp_path, compress=True) as writer:
+        index = RunIndex(tmp_path, "run")
+        for step in (1, 2, 3):
+            writer.write(step=step, prompt="p", response=f"r{step}", reward=step / 2)
+            assert writer.flush()
+            index.rescan()
+            while index.read():
+                pass
+            seen.append(index.snapshot.number("reward").tolist())
+    assert seen == [[0.5], [0.5, 1.0], [0.5, 1.0, 1.5]]
+    assert fetch(index, index.snapshot, 1).response == "r2"
