@@ -7,10 +7,12 @@ one is in, the file is settled: lines get their numbers, and it is as if it had 
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -22,8 +24,17 @@ from rlpanel.store.workers import WorkerDied, Workers
 
 #: Files last written within so many seconds of one another grew together.
 TOGETHER = 600.0
+#: The step that the name of a file with one step tells, as in ``12.jsonl`` and ``train_data_step12.jsonl``.
+_STEP = re.compile(r"(?:^|step_?)(\d{1,9})\.jsonl")
 #: Ranges handed out for each process: one in work, others so that it need not wait for the reader.
 _AHEAD = 4
+
+
+@lru_cache(maxsize=1 << 16)
+def age(name: str, modified: float) -> tuple[float, int]:
+    """By what files are read, small ones first: when they grew, and the steps that their names tell."""
+    step = _STEP.search(name)
+    return -(modified // TOGETHER), -int(step[1]) if step else 0
 
 
 @dataclass
@@ -140,14 +151,12 @@ class Backlog:
 
     def add(self, files: list[Loose]) -> None:
         """Take in files; of those that grew together the ends come first, then what is before them."""
-        found: list[tuple[float, int, Range]] = []
-        newest = max((loose.modified for loose in files), default=0.0)
+        found: list[tuple[tuple[float, int], int, Range]] = []
         for loose in files:
             parts = list(ranges(loose.file, loose.reader, loose.start, loose.limit))
             loose.waiting, loose.bytes = len(parts), loose.limit - loose.start
             self._loose[loose.file] = loose
-            age = (newest - loose.modified) // TOGETHER
-            found += [(age, at, part) for at, part in enumerate(parts)]
+            found += [(age(loose.reader.name, loose.modified), at, part) for at, part in enumerate(parts)]
         found.sort(key=lambda item: item[:2])
         self._queue.extend(part for *_, part in found)
 

@@ -10,7 +10,7 @@ from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.tail import Mark
 from rlpanel.store.backfill import BAD_KEPT
 from rlpanel.store.cache import FileState
-from rlpanel.store.catchup import TOGETHER
+from rlpanel.store.catchup import age
 from rlpanel.store.snapshot import BadLineAt
 
 
@@ -86,5 +86,6 @@ def wanted(files: Iterable[Member], only: set[str] | None) -> tuple[list[Member]
             (changed if told else waiting).append(file)
         elif (told or only is None or file.problem) and file.reader.tail.changed():
             changed.append(file)
-    waiting.sort(key=lambda file: -(file.modified // TOGETHER))
+    # Files that grew together take turns.
+    waiting.sort(key=lambda file: (*age(file.reader.name, file.modified), file.reader.tail.done))
     return changed, waiting

@@ -172,6 +172,33 @@ def test_the_newest_steps_come_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_ranges")
+@pytest.mark.parametrize("backlog_bytes", [1, 1 << 40], ids=["in ranges", "file by file"])
+@pytest.mark.parametrize("name", ["{}.jsonl", "train_data_step{}.jsonl"])
+def test_of_files_with_one_step_each_the_newest_come_first(
+    tmp_path: Path, name: str, backlog_bytes: int
+) -> None:
+    """Also where all were written at once, as a copy of a run is."""
+    for step in range(1, 13):
+        append(tmp_path / name.format(step), *(line(step, index=at) for at in range(8)))
+        os.utime(tmp_path / name.format(step), (1e9, 1e9))
+    index = RunIndex(tmp_path, "run", Reading(backlog_bytes=backlog_bytes, turn_bytes=1 << 10))
+    index.rescan()
+    while not index.snapshot.samples:
+        index.read(seconds=0.0)
+    assert index.snapshot.steps.values.tolist() == [12]
+
+
+def test_files_that_grew_together_take_turns(tmp_path: Path) -> None:
+    run = write_run(tmp_path, steps=20, ranks=3)
+    index = RunIndex(run, "run", Reading(turn_bytes=1 << 10))
+    index.rescan()
+    for _ in range(12):
+        index.read(seconds=0.0)
+    done = [index.reader(f"rollout_data_rank_{rank}.jsonl").tail.done for rank in range(3)]
+    assert max(done) - min(done) < 2 << 10
+
+
+@pytest.mark.usefixtures("small_ranges")
 def test_live_lines_come_between_the_ranges(tmp_path: Path) -> None:
     run = write_run(tmp_path, steps=40)
     index = RunIndex(run, "run", Reading(backlog_bytes=1))
