@@ -162,9 +162,9 @@ class Tail:
         return self.offset
 
     def begin(self, offset: int) -> bool:
-        """Go on at ``offset``, which stands just after a newline; others read what is before it.
+        """Go on at ``offset``, just after a newline; others read what is before it.
 
-        False, and nothing done, if this is not the file that was read before.
+        False if this is not the file that was read before, or there is no newline: it was replaced.
 
         Raises
         ------
@@ -177,6 +177,9 @@ class Tail:
                 return False
             self._advance(offset - self.offset)
             self._sign(descriptor)
+            if offset and (offset > self.size or self._before[-1:] != b"\n"):
+                self.reset()
+                return False
             return True
         finally:
             os.close(descriptor)

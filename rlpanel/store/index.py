@@ -213,9 +213,8 @@ class RunIndex:
         waiting = sum(status.st_size - file.reader.tail.done for file, status in unread)
         if waiting < self.reading.backlog_bytes:
             return
-        self._table.loose |= self._backlog.loosen(
-            [(file.number, file.reader, status) for file, status in unread]
-        )
+        found = self._backlog.loosen([(file.number, file.reader, status) for file, status in unread])
+        self._table.loosen(found, self._next)
 
     def _take_piece(self, where: Range, piece: Piece | OSError) -> None:
         """Take in a range of a loose file."""

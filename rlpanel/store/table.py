@@ -78,6 +78,11 @@ class Table:
         if len(self.stage) >= STAGED_ROWS:
             self.add_staged(version)
 
+    def loosen(self, files: set[int], version: int) -> None:
+        """From here on lines of these files come in any order, and nobody knows their numbers."""
+        self.add_staged(version)
+        self.loose |= files
+
     def settle(self, file: int, offsets: np.ndarray, lines: np.ndarray, version: int) -> None:
         """All lines of a loose file have come.
 
@@ -109,8 +114,9 @@ class Table:
             self.add(new, version)
 
     def add(self, new: Rows, version: int) -> None:
-        """Append rows; rows of one file in the order of their lines."""
-        where = self.columns.append(new.place, new.numbers, new.labels)
+        """Append rows; rows of one file in the order of their lines, unless it is loose."""
+        line = np.where(np.isin(new.place["file"], list(self.loose)), 0, new.place["line"])
+        where = self.columns.append({**new.place, "line": line}, new.numbers, new.labels)
         if where.stop > len(self.state):
             grown = np.zeros(max(where.stop, 2 * len(self.state)), np.uint8)
             grown[: where.start] = self.state[: where.start]

@@ -21,6 +21,7 @@ from rlpanel.store import index as index_module
 from rlpanel.store.backfill import Range, index_chunk
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
+from rlpanel.store.run import fetch
 from rlpanel.store.workers import WorkerDied, Workers
 from tests.factories import append, line, write_run
 from tests.property.test_invariants import assert_same, follow
@@ -208,6 +209,21 @@ def test_live_lines_come_between_the_ranges(tmp_path: Path) -> None:
     index.read({str(run / NAME)})
     assert 99 in index.snapshot.steps.values
     assert not index.snapshot.progress.caught_up
+
+
+@pytest.mark.usefixtures("small_ranges")
+def test_samples_get_their_line_numbers_when_the_file_is_whole(tmp_path: Path) -> None:
+    run = write_run(tmp_path, steps=10, samples=1)
+    index = RunIndex(run, "run", Reading(backlog_bytes=1))
+    index.rescan()
+    append(run / NAME, line(11))
+    index.read()
+    before = fetch(index, index.snapshot, 0)
+    while index.read():
+        pass
+    after = fetch(index, index.snapshot, index.snapshot.row(before.uid))
+    assert (before.place, after.place) == (f"byte {before.offset:,}", "line 11")
+    assert sorted(index.snapshot.place("line").tolist()) == list(range(1, 12))
 
 
 @pytest.mark.usefixtures("small_ranges")
