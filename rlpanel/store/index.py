@@ -11,10 +11,13 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlpanel.settings import Reading
+from rlpanel.metrics.constants import gather
+from rlpanel.settings import Reading, Training
 from rlpanel.sources.base import Chunk
 from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
+from rlpanel.sources.run_file import RunFile
+from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
 from rlpanel.store.stage import MOST_COLUMNS
@@ -87,6 +90,10 @@ class RunIndex:
         self._files: dict[str, _File] = {}
         self._table = Table()
         self._quantiles = Quantiles()
+        self._pooled = Pooled()
+        self._run_file = RunFile(self.path)
+        self._training = Training.from_environment().given()
+        self._learn()
         self._bad_lines: tuple[BadLineAt, ...] | None = ()
         self._newest_line = 0.0
         self._changed = False
@@ -106,6 +113,8 @@ class RunIndex:
             )
             return
         self.folder_problem = ""
+        if self._run_file.changed():
+            self._learn()
         for name, found in seen.items():
             self._meet(name, found)
         gone = [file for name, file in self._files.items() if name not in seen and not file.gone]
@@ -157,6 +166,18 @@ class RunIndex:
             self._changed = True
         elif file.gone:
             file.gone, file.more = False, True
+
+    def _learn(self) -> None:
+        """What is known of the training; where rows were made with other constants, they are made again."""
+        constants = gather(self._run_file.content, self._training)
+        before, self._table.stage.constants = self._table.stage.constants, constants
+        self._changed = True
+        if before.at_ingest != constants.at_ingest:
+            files = [file for file in self._files.values() if not file.gone]
+            for file in files:
+                file.reader.tail.reset()
+                file.more = True
+            self._void(files)
 
     def _turn(self, file: _File) -> None:
         """Read a budget's worth of one file."""
@@ -248,6 +269,8 @@ class RunIndex:
             progress=self._progress(),
             _place={name: column.view(rows) for name, column in columns.place.items()},
             _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
+            constants=table.stage.constants,
             _quantiles=self._quantiles,
+            _pooled=self._pooled,
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from rlpanel import schema
 from rlpanel.errors import RLPanelError, RunNotFound, SourceChanged
+from rlpanel.metrics.fill import follow
 from rlpanel.metrics.registry import ALIASES
 from rlpanel.schema import Sample
 from rlpanel.settings import Reading
@@ -292,6 +294,7 @@ def fetch(index: RunIndex, snapshot: Snapshot, row: int) -> Sample:
     values.update({name: record.labels[name] for name in schema.LABELS if name in record.labels})
     values.update(record.texts)
     values.update({name: array for name, array in record.arrays.items() if name in schema.ARRAYS})
+    numbers |= {name: float(snapshot.values(name, np.array([row]))[0]) for name in snapshot.derived}
     locator = snapshot.locator(row)
     return Sample(
         uid=snapshot.uid(row),
@@ -301,6 +304,7 @@ def fetch(index: RunIndex, snapshot: Snapshot, row: int) -> Sample:
         line=locator.line,
         offset=locator.offset,
         response_tokens=record.tokens,
+        derived=follow(record.arrays, record.numbers, snapshot.constants),
         columns=numbers,
         extra=record.extra,
         notes=tuple(record.notes),
