@@ -181,3 +181,9 @@ def derive_columns(
                 if not np.isnan(values).all():
                     found[m.name] = known[m.name] = values
     return found
+
+
+def text_columns(response_text: np.ndarray) -> dict[str, np.ndarray]:
+    """Sample metrics of responses' texts, shape (N,) each; too dear to work out for every line of a log."""
+    known = {"response_text": response_text}
+    return {m.name: m.call(known) for m in registry.of_level("sample") if m.needs == ("response_text",)}

@@ -62,6 +62,13 @@ class Column:
         return f"{text} ({self.unit})" if self.unit else text
 
     @property
+    def tip(self) -> str:
+        """What it is and how to read it, in one paragraph."""
+        parts = [f"{self.axis}: {self.help}", self.advice, f"Good: {self.good}." if self.good else ""]
+        parts.append(f"In TRL: {', '.join(self.aliases)}." if self.aliases else "")
+        return " ".join(part for part in parts if part)
+
+    @property
     def aliases(self) -> tuple[str, ...]:
         """The names that trainers log it under."""
         return tuple(alias for alias, name in aliases().items() if name == self.name)

@@ -15,6 +15,7 @@ import pandas as pd
 
 from rlpanel import schema
 from rlpanel.errors import RLPanelError, RunNotFound, SourceChanged
+from rlpanel.metrics.compute import text_columns
 from rlpanel.metrics.fill import follow
 from rlpanel.metrics.registry import ALIASES
 from rlpanel.schema import Sample
@@ -89,7 +90,8 @@ class Run:
         step : int, optional
             Only this step; all by default.
         text : bool
-            Add the texts (``prompt``, ``response``, ...), read back from the files.
+            Add the texts (``prompt``, ``response``, ...), read back from the files, and how repetitive the
+            responses are (``zlib_ratio``, ``distinct_4``).
         """
         snapshot = self.snapshot
         rows = snapshot.living if step is None else snapshot.rows_of(step)
@@ -99,6 +101,9 @@ class Run:
             for name in schema.TEXTS:
                 if any(name in found for found in texts):
                     frame[name] = [found.get(name) for found in texts]
+            if "response" in frame:
+                responses = np.array([found.get("response", "") for found in texts], object)
+                frame = frame.assign(**text_columns(responses))
         return frame
 
     def sample(self, uid: str) -> Sample:
