@@ -100,10 +100,13 @@ def _but_last(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     aliases=("objective/kl_coef",),
     color="kl",
 )
-def kl_coef_fit(by: Segments, _fit_xx_sum: np.ndarray, _fit_xy_sum: np.ndarray) -> np.ndarray:
+def kl_coef_fit(
+    by: Segments, _fit_xx_sum: np.ndarray, _fit_xy_sum: np.ndarray, _fit_yy_sum: np.ndarray
+) -> np.ndarray:
     """β as the token rewards show it: the slope of −reward over log-ratio, through 0."""
     spread = by.sum(_fit_xx_sum)
-    return np.where(spread > MEASURABLE, -by.sum(_fit_xy_sum) / spread, np.nan)
+    told = (spread > MEASURABLE) & (by.sum(_fit_yy_sum) > 0)  # no penalty at all is not logged, rather than 0
+    return np.where(told, -by.sum(_fit_xy_sum) / spread, np.nan)
 
 
 @metric(

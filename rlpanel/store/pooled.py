@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Rows that are looked at together: their columns should stay in the processor's cache.
 ROWS = 32_768
+#: Up to this many samples all steps are looked at to see which metrics have a value.
+EXACT = 131_072
 #: Share of a step's rows that must share their prompt before prompts count as groups: a prompt that is drawn
 #: twice by chance is none.
 GROUPED = 0.5
@@ -64,16 +66,18 @@ class Pooled:
         return found
 
     def offered(self, snapshot: Snapshot) -> frozenset[str]:
-        """The step metrics that the run has a value of; looked for anew when a step comes."""
+        """The step metrics that the run has a value of; of a run of many rows, a few steps tell."""
+        names = [m.name for m in of_level("step") if _available(snapshot, m)]
+        if snapshot.samples <= EXACT:
+            return _with_value(self.of(snapshot, names))
+        count = len(snapshot.steps.values)
         with self._lock:
-            steps, names = self._offered
-        if steps != len(snapshot.steps.values):
-            missing = [m for m in of_level("step") if m.name not in names and _available(snapshot, m)]
-            made = _compute(snapshot, [m.name for m in missing], _few(snapshot.steps.values))
-            names |= {name for name, values in made.items() if np.isfinite(values).any()}
+            known, offered = self._offered
+        if known != count:
+            offered = _with_value(_compute(snapshot, names, _few(snapshot.steps.values)))
             with self._lock:
-                self._offered = len(snapshot.steps.values), names
-        return names
+                self._offered = count, offered
+        return offered
 
     def _start(self, snapshot: Snapshot, name: str) -> tuple[np.ndarray, np.ndarray]:
         """What is known of a metric already, and which steps are not."""
@@ -97,6 +101,10 @@ class Pooled:
                 if known is None or known.version <= snapshot.version:
                     version, steps = snapshot.version, snapshot.steps.values
                     self._known[name] = _Known(version, snapshot.constants, steps, values)
+
+
+def _with_value(found: Mapping[str, np.ndarray]) -> frozenset[str]:
+    return frozenset(name for name, values in found.items() if np.isfinite(values).any())
 
 
 def sample_values(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:

@@ -124,7 +124,7 @@ class Snapshot:
         """Number columns that compare samples of a group: made when asked for, so not in `numbers`."""
         return pooled.lazy_columns(self)
 
-    @property
+    @cached_property
     def step_metrics(self) -> frozenset[str]:
         """The step metrics that the run has a value of."""
         return self._pooled.offered(self)

@@ -59,3 +59,37 @@ def test_an_ordinary_field_is_not_computed() -> None:
     assert registry.computed_columns().isdisjoint(
         {"reward", "response_tokens", "entropy", "value"} - {"value"}
     )
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("objective/kl", "log_ratio_sum"),
+        ("objective/scores", "reward"),
+        ("objective/non_score_reward", "non_score_reward"),
+        ("ppo/val/var_explained", "var_explained"),
+        ("ppo/policy/approxkl", "approxkl"),
+        ("tokens/responses_len_mean", "response_tokens"),
+        ("val/num_eos_tokens", "ended_count"),
+        ("env/reward_dist", "reward"),
+        ("my own", "my own"),
+    ],
+)
+def test_trainers_names_lead_to_ours(alias: str, name: str) -> None:
+    assert registry.canonical(alias) == name
+
+
+def test_every_alias_names_something_that_is_described() -> None:
+    lost = {alias: name for alias, name in registry.aliases().items() if not registry.describe(name).help}
+    assert lost == {}
+
+
+def test_what_a_function_takes_is_told_from_what_it_needs() -> None:
+    m = registry.get("non_score_reward")
+    assert (m.needs, m.takes) == (("reward",), ("token_reward_sum", "log_ratio_sum", "kl_coef"))
+
+
+def test_a_tip_says_what_it_is_how_to_read_it_and_what_trl_calls_it() -> None:
+    tip = registry.describe("var_explained").tip
+    assert "Share of the returns' variance" in tip
+    assert tip.endswith("Good: near 1. In TRL: ppo/val/var_explained.")
