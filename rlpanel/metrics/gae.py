@@ -60,10 +60,15 @@ def discounted(values: np.ndarray, factor: float, lengths: np.ndarray) -> np.nda
         Between 0 and 1.
     lengths : ndarray of int, shape (N,)
     """
-    left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(values)) - 1
-    total, reach = values.copy(), 1
-    while reach < lengths.max(initial=0) and factor > 1e-18:
-        ahead = np.where(left[:-reach] >= reach, total[reach:], 0.0)
-        total[:-reach] += factor * ahead
+    # Working arrays are made once and kept narrow: new ones a round cost more than the sums.
+    left = np.repeat(np.cumsum(lengths, dtype=np.int32), lengths)
+    left -= np.arange(1, len(values) + 1, dtype=np.int32)
+    total, ahead, reach = values.copy(), np.empty_like(values), 1
+    longest = int(lengths.max(initial=0))
+    while reach < longest and factor > 1e-18:
+        here = slice(None, -reach)
+        np.multiply(total[reach:], factor, out=ahead[here])
+        np.copyto(ahead[here], 0.0, where=left[here] < reach)
+        total[here] += ahead[here]
         reach, factor = 2 * reach, factor * factor
     return total

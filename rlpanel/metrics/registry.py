@@ -63,8 +63,9 @@ class Column:
 
     @property
     def tip(self) -> str:
-        """What it is and how to read it, in one paragraph."""
+        """What it is, how to read it and where its formula is from, in one paragraph."""
         parts = [f"{self.axis}: {self.help}", self.advice, f"Good: {self.good}." if self.good else ""]
+        parts.append(f"Formula: {self.source}." if self.source else "")
         parts.append(f"In TRL: {', '.join(self.aliases)}." if self.aliases else "")
         return " ".join(part for part in parts if part)
 

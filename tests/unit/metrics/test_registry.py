@@ -92,4 +92,4 @@ def test_what_a_function_takes_is_told_from_what_it_needs() -> None:
 def test_a_tip_says_what_it_is_how_to_read_it_and_what_trl_calls_it() -> None:
     tip = registry.describe("var_explained").tip
     assert "Share of the returns' variance" in tip
-    assert tip.endswith("Good: near 1. In TRL: ppo/val/var_explained.")
+    assert tip.endswith("Good: near 1. Formula: 1 − Var(G − V) / Var(G). In TRL: ppo/val/var_explained.")
