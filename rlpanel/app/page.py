@@ -18,6 +18,7 @@ from rlpanel.views import theme
 from rlpanel.views.controls import Controls, caption
 from rlpanel.views.curves import Curves
 from rlpanel.views.distributions import Distribution, Gap
+from rlpanel.views.known import Known
 from rlpanel.views.numbers import Numbers
 from rlpanel.views.runs import Badge, RunList
 from rlpanel.views.sample import SampleDetail
@@ -127,7 +128,7 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
         Whether the browser's keys and address are the board's.
     """
     layout, selection = Layout(board), board.context.selection
-    sidebar = [caption("Runs"), RunList(board.context), Controls(board.context)]
+    sidebar = [caption("Runs"), RunList(board.context), Controls(board.context), Known(board.context)]
     if owns_window:
         window = Window(on_key=layout.on_key)
         board.bind_window(window)
