@@ -49,7 +49,9 @@ class Declared:
 DECLARED: tuple[Declared, ...] = (
     Declared("algo", "algorithm", "Which trainer wrote the run.", ("algorithm", "trainer")),
     Declared("kl_coef", "KL coefficient β", "Weight of the KL penalty in the reward or the loss.", ("beta",)),
-    Declared("kl_estimator", "KL estimator", "Which estimate of KL the trainer used.", ("estimator",)),
+    Declared(
+        "kl_estimator", "KL estimator", "Which estimate of KL the trainer logs.", ("kl_logged", "estimator")
+    ),
     Declared("gamma", "discount γ", "Discount of later rewards.", (), 1.0),
     Declared("lam", "GAE λ", "How far advantages look ahead.", ("lambda", "lambda_", "gae_lambda"), 0.95),
     Declared(

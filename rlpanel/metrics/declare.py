@@ -19,8 +19,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, Literal
+from functools import cache, wraps
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -61,6 +61,9 @@ class Metric:
         Which reductions over a sample's tokens become sample columns.
     pooled : bool
         Whether step metrics pool its tokens: sum and count become columns too, shown only where asked for.
+    silent_at_zero : bool
+        Whether a run in which it is 0 throughout has not logged it: trainers without a critic fill its fields
+        with 0.0. Single rows do not tell, for a critic may start at 0.
     good : str
         Which way is good, where one is.
     advice : str
@@ -84,6 +87,7 @@ class Metric:
     function: Callable[..., np.ndarray]
     reductions: tuple[Reduction, ...] = ()
     pooled: bool = False
+    silent_at_zero: bool = False
     good: Good = ""
     advice: str = ""
     aliases: Mapping[str, str] = field(default_factory=dict)
@@ -120,6 +124,20 @@ class Metric:
 METRICS: dict[str, Metric] = {}
 
 Function = Callable[..., np.ndarray]
+_Answer = TypeVar("_Answer", bound=Callable[..., Any])
+_REMEMBERED: list[Callable[[], None]] = []
+
+
+def remembered(function: _Answer) -> _Answer:
+    """Remember the function's answers for as long as no metric comes or goes."""
+    known = cache(function)
+    _REMEMBERED.append(known.cache_clear)
+    return wraps(function)(known)  # type: ignore[return-value]
+
+
+def _forget() -> None:
+    for clear in _REMEMBERED:
+        clear()
 
 
 def metric(
@@ -130,6 +148,7 @@ def metric(
     source: str = "",
     reductions: tuple[Reduction, ...] = (),
     pooled: bool = False,
+    silent_at_zero: bool = False,
     good: Good = "",
     advice: str = "",
     aliases: tuple[str, ...] | Mapping[str, str] = (),
@@ -170,15 +189,23 @@ def metric(
             function=function,
             reductions=reductions,
             pooled=pooled,
+            silent_at_zero=silent_at_zero,
             good=good,
             advice=advice,
             aliases=_aliases(own, aliases),
             scale=scale,
             color=color,
         )
+        _forget()
         return function
 
     return register
+
+
+def withdraw(name: str) -> None:
+    """Take a declaration back, so that a metric of this name can be declared anew (KeyError if none)."""
+    del METRICS[name]
+    _forget()
 
 
 def _aliases(own: str, aliases: tuple[str, ...] | Mapping[str, str]) -> Mapping[str, str]:
@@ -197,26 +224,33 @@ def get(name: str) -> Metric:
     return METRICS[name]
 
 
-@cache
+@remembered
 def reduced() -> frozenset[str]:
     """Sample columns that token metrics are reduced to, those for pooling alone as well."""
     return frozenset(column for m in of_level("token") for column in m.columns.values())
 
 
-@cache
+@remembered
 def pooling() -> frozenset[str]:
     """Sample columns that are there for step metrics alone, and shown nowhere."""
     shown = {f"{m.name}_{r}" for m in of_level("token") if not m.hidden for r in m.reductions}
     return reduced() - shown
 
 
-@cache
+@remembered
+def silent_at_zero() -> frozenset[str]:
+    """Sample columns that were not logged where they are 0 in the whole run."""
+    mute = [m for m in METRICS.values() if m.silent_at_zero]
+    return frozenset(column for m in mute for column in (m.columns.values() or [m.name]))
+
+
+@remembered
 def token_means() -> frozenset[str]:
     """Sample columns that are a mean over tokens (``kl_k3_mean``); their step mean keeps the name."""
     return frozenset(f"{m.name}_mean" for m in of_level("token") if "mean" in m.reductions)
 
 
-@cache
+@remembered
 def step_names() -> tuple[str, ...]:
     """Names of the step metrics, in menu order."""
     return tuple(m.name for m in of_level("step"))

@@ -46,7 +46,12 @@ def fill(
 def follow(
     arrays: Arrays, numbers: Mapping[str, float], constants: Mapping[str, float]
 ) -> dict[str, np.ndarray]:
-    """Advantages and returns of one sample that were not logged and follow from what was."""
+    """Advantages and returns of one sample that were not logged and follow from what was.
+
+    None from zeros alone: of one sample nobody can tell whether a critic said them.
+    """
+    if not any(arrays[name].any() for name in ("values", "token_rewards") if name in arrays):
+        return {}
     columns = {name: np.array([number]) for name, number in numbers.items()}
     filled = fill([arrays], columns, constants)[0]
     return {name: filled[name] for name in ("advantages", "returns") if name in filled and name not in arrays}
@@ -93,11 +98,10 @@ def _add_returns(
 
 
 def _lacks_returns(arrays: Arrays) -> bool:
-    """Whether returns can be worked out and were not logged; writers without a critic log all zeros."""
+    """Whether returns can be worked out and were not logged."""
     if "values" not in arrays or "token_rewards" not in arrays or "returns" in arrays:
         return False
-    values, rewards = arrays["values"], arrays["token_rewards"]
-    return 0 < len(values) == len(rewards) and bool(rewards.any() or values.any())
+    return 0 < len(arrays["values"]) == len(arrays["token_rewards"])
 
 
 def _of(numbers: Mapping[str, np.ndarray], name: str, rows: list[int]) -> np.ndarray:

@@ -29,8 +29,8 @@ def truncated_share(by: Segments, ended: np.ndarray) -> np.ndarray:
     source="TRL PPO",
     good="up",
     color="length",
-    advice="Falling means that answers outgrow the limit. TRL counts the end tokens themselves, which may be one "
-    "or two apart.",
+    advice="Falling means that answers outgrow the limit. TRL counts the end tokens themselves, which may be "
+    "one or two apart.",
     aliases=("val/num_eos_tokens",),
 )
 def ended_count(by: Segments, ended: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ _TRL = "TRL PPO and RLOO; the documentation's signs contradict the code, which t
 @metric(
     "non-score reward",
     level="sample",
+    silent_at_zero=True,
     unit="reward",
     source=_TRL,
     good="near 0",
@@ -36,7 +37,7 @@ def non_score_reward(
     """Reward beside the score: Σ of the token rewards less the score, else −β Σ log-ratio where β is known.
 
     Token rewards that sum to exactly 0 beside another score are what writers without a critic log; they say
-    nothing.
+    nothing. Beside a score of 0 they may be honest.
     """
     unknown = np.full(len(reward), np.nan)
     given = unknown if kl_coef is None or log_ratio_sum is None else -kl_coef * log_ratio_sum
@@ -49,6 +50,7 @@ def non_score_reward(
 @metric(
     "RLHF reward",
     level="sample",
+    silent_at_zero=True,
     unit="reward",
     source=_TRL,
     good="up",

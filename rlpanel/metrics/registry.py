@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 from rlpanel import schema
 from rlpanel.metrics.declare import (
@@ -16,8 +15,11 @@ from rlpanel.metrics.declare import (
     of_level,
     pooling,
     reduced,
+    remembered,
+    silent_at_zero,
     step_names,
     token_means,
+    withdraw,
 )
 
 __all__ = [
@@ -35,8 +37,10 @@ __all__ = [
     "pooling",
     "reduced",
     "shown",
+    "silent_at_zero",
     "step_names",
     "token_means",
+    "withdraw",
 ]
 
 
@@ -152,7 +156,7 @@ _FIELD_ALIASES = {
 }
 
 
-@cache
+@remembered
 def aliases() -> dict[str, str]:
     """Every name that trainers log a number under → the column or step metric that it is."""
     declared = {alias: name for m in METRICS.values() for alias, name in m.aliases.items()}
@@ -164,14 +168,14 @@ def canonical(name: str) -> str:
     return aliases().get(name, name)
 
 
-@cache
+@remembered
 def computed_columns() -> frozenset[str]:
     """Names that a logged column may not take, because rlpanel computes columns of these names."""
     own = {m.name for m in METRICS.values()} | set(ALIASES) | {"ended"}
     return frozenset(own | reduced())
 
 
-@cache
+@remembered
 def describe(name: str) -> Column:
     """What the column ``name`` is; an unknown one is a custom column under its own name."""
     if name in ALIASES:

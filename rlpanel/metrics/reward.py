@@ -60,6 +60,7 @@ def valid_reward_gap(valid_reward: np.ndarray, ref_valid_reward: np.ndarray) -> 
     level="token",
     unit="reward",
     reductions=("sum",),
+    silent_at_zero=True,
     advice="All zeros beside another score is what trainers without a critic log; it says nothing.",
     scale="diverging",
     color="policy",

@@ -20,6 +20,7 @@ _GAE = "logged, else GAE(γ, λ): Schulman 2016"
     unit="reward",
     reductions=("mean",),
     pooled=True,
+    silent_at_zero=True,
     advice="It should come to the return it predicts; a critic that starts at 0 is at 0 in the first steps.",
     scale="diverging",
     color="length",
@@ -44,6 +45,7 @@ def value(values: np.ndarray) -> np.ndarray:
     source=_GAE,
     reductions=("mean",),
     pooled=True,
+    silent_at_zero=True,
     advice="Trainers that whiten log a mean of 0 by construction; what matters is which tokens are far "
     "from it.",
     scale="diverging",
@@ -70,6 +72,7 @@ def token_advantage(advantages: np.ndarray) -> np.ndarray:
     source=_GAE,
     reductions=("mean",),
     pooled=True,
+    silent_at_zero=True,
     advice="With γ = 1 it is the score less the KL penalty still to come.",
     scale="diverging",
     color="good",
@@ -88,25 +91,25 @@ def token_return(returns: np.ndarray) -> np.ndarray:
     return returns
 
 
-@metric("squared value", level="token", pooled=True)
+@metric("squared value", level="token", pooled=True, silent_at_zero=True)
 def _value_sq(values: np.ndarray) -> np.ndarray:
     """V²."""
     return np.square(values)
 
 
-@metric("squared return", level="token", pooled=True)
+@metric("squared return", level="token", pooled=True, silent_at_zero=True)
 def _return_sq(returns: np.ndarray) -> np.ndarray:
     """G²."""
     return np.square(returns)
 
 
-@metric("return less value", level="token", pooled=True)
+@metric("return less value", level="token", pooled=True, silent_at_zero=True)
 def _error(values: np.ndarray, returns: np.ndarray) -> np.ndarray:
     """G − V."""
     return returns - values
 
 
-@metric("squared value error", level="token", pooled=True)
+@metric("squared value error", level="token", pooled=True, silent_at_zero=True)
 def _error_sq(values: np.ndarray, returns: np.ndarray) -> np.ndarray:
     """(G − V)²."""
     return np.square(returns - values)

@@ -50,6 +50,10 @@ class Context(param.Parameterized):
     now = param.Number(default=0.0, doc="The clock, once a second, for ages.")
     #: uid of the grid's first row, shown while the viewer has chosen none
     first = param.String(default="", doc="Sample shown while none is chosen.")
+    #: set by the grid; other views may look at the same samples
+    passing = param.ClassSelector(
+        class_=frozenset, allow_None=True, doc="Uids that pass the grid's search and filters; None: no such."
+    )
     selection = param.ClassSelector(class_=Selection, default=Selection(), doc="What is selected.")
     display = param.ClassSelector(class_=Display, default=Display(), doc="How it is shown.")
 

@@ -25,6 +25,7 @@ from rlpanel.store.run import fetch_record
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.context import Context
+from rlpanel.views.shown import attempt_column, drawn_html, shown_rows
 from rlpanel.views.text import clean
 from rlpanel.views.theme import safe_text
 
@@ -93,7 +94,8 @@ class Samples(Viewer):
         selection.param.watch(self._on_step, "step")
         selection.param.watch(self._highlight, "uid")
         context.param.watch(self._highlight, "first")
-        display.param.watch(lambda _: self.load(), ["kl_estimator", "max_samples", "pad_token", "system_end"])
+        settings = ["kl_estimator", "max_samples", "older_attempts", "pad_token", "system_end"]
+        display.param.watch(lambda _: self.load(), settings)
         self.load()
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -118,9 +120,7 @@ class Samples(Viewer):
         snapshot, step = context.snapshot, context.selection.step
         self._shown = (snapshot.name, step)
         self._pill.visible = False
-        self._rows = (
-            snapshot.sampled_rows(step, context.display.max_samples) if step is not None else np.empty(0, int)
-        )
+        self._rows = shown_rows(snapshot, step, context.display) if step is not None else np.empty(0, int)
         self._texts = [{} for _ in self._rows]
         if context.index is None or not len(self._rows):
             self._show()
@@ -144,7 +144,7 @@ class Samples(Viewer):
             event.old.version
         ):
             return
-        count = len(event.new.sampled_rows(step, self.context.display.max_samples))
+        count = len(shown_rows(event.new, step, self.context.display))
         if self.context.selection.follow or not len(self._rows) or count < len(self._rows):
             self.load()
         elif count > len(self._rows):
@@ -181,6 +181,7 @@ class Samples(Viewer):
             hits = [any(sought in text.lower() for text in texts.values()) for texts in self._texts]
             frame = frame[np.array(hits, bool)].reset_index(drop=True)
         self._fill(frame)
+        self._tell_passing()
         self._write_head(len(frame), total, bool(sought))
 
     def _fill(self, frame: pd.DataFrame) -> None:
@@ -193,9 +194,15 @@ class Samples(Viewer):
         elif len(frame):
             self._table = _table(frame)
             self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
+            self._table.param.watch(self._tell_passing, "filters")
             self._place[:] = [self._table]
         else:
             self._table.value = self._table.value.iloc[:0]
+
+    def _tell_passing(self, *_: Any) -> None:
+        """Which samples pass, for views of the same samples."""
+        asked = bool(self.context.selection.search.strip() or self._table.filters)
+        self.context.passing = frozenset(self._table.current_view["uid"]) if asked else None
 
     def _frame(self) -> pd.DataFrame:
         """The rows with the columns that the run has, in reading order."""
@@ -207,7 +214,7 @@ class Samples(Viewer):
             for name in schema.TEXTS
             if any(name in found for found in self._texts) or name in ("prompt", "response")
         }
-        data = {"uid": frame["uid"]}
+        data: dict[str, Any] = {"uid": frame["uid"], **attempt_column(snapshot, self._rows)}
         for name in ["prompt", "response", *columns, "ground_truth", "ref_response", "rank", "line"]:
             if name in texts:
                 data[name] = texts[name]
@@ -223,16 +230,13 @@ class Samples(Viewer):
     def _write_head(self, shown: int, total: int, searched: bool) -> None:
         step = self.context.selection.step
         at = self.context.snapshot.steps.position(step) if step is not None else -1
-        all_of = int(self.context.snapshot.steps.samples[at]) if at >= 0 else 0
         count = (
             f"{shown:,} of {total:,} hit" if searched else f"{shown:,} of step {step}" if at >= 0 else "none"
         )
-        drawn = f" · drawn from {all_of:,}" if all_of > total else ""
-        tip = "A reproducible draw by uid; statistics use all samples." if drawn else ""
-        self._head.object = (
-            f'<div class="head" title="{tip}"><b>Samples</b>'
-            f'<span class="unit">{safe_text(count)}{drawn}</span></div>'
-        )
+        drawn = "" if step is None else drawn_html(self.context.snapshot, step, self.context.display)
+        self._head.width = 300 if drawn else 210
+        said = f"{safe_text(count)} · {drawn}" if drawn and searched else drawn or safe_text(count)
+        self._head.object = f'<div class="head"><b>Samples</b><span class="unit">{said}</span></div>'
 
     def _read_later(self, index: RunIndex, snapshot: Snapshot) -> None:
         """Read a big step's texts on a thread; show them if the step is still the one shown."""

@@ -74,9 +74,7 @@ def test_returns_and_advantages_follow_from_values_and_token_rewards(ppo_run: Pa
     told = open_run(ppo_run, follow=False)
     worked_out = open_run(rewritten(ppo_run, tmp_path / "run", drop={"returns", "advantages"}), follow=False)
     one, other = (run.samples().token_return_mean for run in (told, worked_out))
-    silent = other.isna()  # values and rewards that are all 0 may be those of a writer without a critic
-    assert (silent.sum(), np.abs(one[silent]).max()) == (6, 0)
-    np.testing.assert_allclose(other[~silent], one[~silent], atol=3e-6)
+    np.testing.assert_allclose(other, one, atol=3e-6)
     uid = told.samples(step=60).uid[5]
     found = worked_out.sample(worked_out.samples(step=60).uid[5]).arrays()["returns"]
     np.testing.assert_allclose(found, told.sample(uid).returns, atol=3e-6)

@@ -76,6 +76,29 @@ def test_nothing_is_offered_that_has_no_value_anywhere(tmp_path: Path) -> None:
     assert quiet.step_metrics.isdisjoint({"var_explained", "kl_coef_fit", "reward_rank_spread", "clipfrac"})
 
 
+CRITIC = {"value", "token_reward", "token_return", "token_advantage", "non_score_reward", "rlhf_reward"}
+
+
+@pytest.mark.parametrize("step_2", [[0.0] * 3, [0.0, 0.5, 0.0]], ids=["never", "from step 2 on"])
+def test_zeros_tell_something_only_where_the_run_has_other_values(
+    tmp_path: Path, step_2: list[float]
+) -> None:
+    tokens = {"response_tokens": list("abc"), "logprobs": [-1] * 3, "ref_logprobs": [-1] * 3}
+    for step, filled in ((1, [0.0] * 3), (2, step_2)):
+        lines = [
+            line(step, index=i, reward=i % 2, **tokens, values=filled, token_rewards=filled) for i in range(4)
+        ]
+        append(tmp_path / "rank_0.jsonl", *lines)
+    shot = scratch(tmp_path)
+    names = {*shot.numbers, *shot.step_frame().columns, *shot.frame(shot.living).columns, *shot.step_metrics}
+    critic = {name for name in names if name.startswith(("value", *CRITIC)) or "return" in name}
+    if any(step_2):
+        assert {"value_mean", "token_reward_sum", "return_pooled", "value_error"} <= critic
+        assert shot.step_values("value_mean").tolist() == pytest.approx([0, 0.5 / 3])
+    else:
+        assert critic == set()
+
+
 def test_sums_that_are_there_to_be_pooled_are_shown_nowhere(tmp_path: Path) -> None:
     run = open_run(write_run(tmp_path / "run"), follow=False)
     names = {*run.snapshot.numbers, *run.samples().columns, *run.steps.columns}
