@@ -11,9 +11,11 @@ from pathlib import Path
 import param
 
 from rlpanel import schema
+from rlpanel.health import check  # noqa: F401  (the rules register)
+from rlpanel.health.declare import RULES, Rule
 from rlpanel.metrics import registry
 from rlpanel.metrics.constants import DECLARED
-from rlpanel.settings import Display, Reading, Training
+from rlpanel.settings import Display, Health, Reading, Training
 
 FOLDER = Path(__file__).parent
 
@@ -43,6 +45,12 @@ def settings_page() -> str:
             "Environment variables, for runs without a `run.json` that says it.",
             "",
             *_table(Training, by="variable"),
+            "",
+            "## From where on a rule makes a finding",
+            "",
+            "Environment variables; what the rules are: [findings.md](findings.md).",
+            "",
+            *_table(Health, by="variable"),
             "",
         ]
     )
@@ -97,6 +105,22 @@ def fields_table() -> str:
     return "\n".join([*head, *rows])
 
 
+def findings_page() -> str:
+    """Every rule that is declared, with its thresholds."""
+    head = ["| rule | fires where | threshold |", "|---|---|---|"]
+    rows = [f"| {r.label} | {_cell(r.help)} | {_thresholds(r)} |" for r in RULES.values()]
+    return "\n".join(["# Findings", "", _FINDINGS, "", *head, *rows, ""])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _thresholds(rule: Rule) -> str:
+    names = rule.thresholds
+    return ", ".join(f"`RLPANEL_{name.upper()}` {Health.param[name].default:g}" for name in names) or "–"
+
+
 _LEVELS = {
     "token": (
         "By token",
@@ -132,6 +156,17 @@ def _metric(m: registry.Metric) -> list[str]:
         f"also known as {_code(tuple(m.aliases))}" if m.aliases else "",
     ]
     return [f"- **{m.label}** `{m.name}`: {m.help} {m.advice}", f"  ({'; '.join(f for f in facts if f)})"]
+
+
+_FINDINGS = """<!-- Generated from rlpanel/health by `make docs`; edit the rules instead. -->
+
+A rule looks at the complete steps of a run and says what it saw, with the numbers: no more. The badge at the
+top right counts the findings; a click on one shows its step, its curve and the samples behind it. A run that
+nothing is wrong with has none. An alarm (▲) says that training can hardly go on like this, a warning (●) that
+it is worth a look. Where a rule needs a field that nobody logs, it is silent.
+
+Rewards are compared within groups, and shares by category (any short text logged with the samples, such as a
+language), because pooled over different prompts such contrasts mislead."""
 
 
 def _constants() -> list[str]:
@@ -201,6 +236,7 @@ def pages() -> dict[Path, str]:
     return {
         FOLDER / "settings.md": settings_page(),
         FOLDER / "metrics.md": metrics_page(),
+        FOLDER / "findings.md": findings_page(),
         FOLDER.parent / "README.md": readme(),
     }
 

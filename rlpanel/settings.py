@@ -140,6 +140,35 @@ class Training(_FromEnvironment):
         }
 
 
+def _share(default: float, doc: str) -> param.Number:
+    return param.Number(default=default, bounds=(0.0, 1.0), doc=doc)
+
+
+class Health(_FromEnvironment):
+    """From where on a rule makes a finding. ``RLPANEL_<NAME>`` in the environment sets one."""
+
+    truncated_share = _share(0.95, "Share of cut responses in a step.")
+    zero_variance_share = _share(0.8, "Share of groups with one and the same reward.")
+    duplicate_share = _share(0.5, "Share of a step's responses that repeat another.")
+    surprisal_share = _share(0.25, "Surprisal as a share of that of the first five steps.")
+    rise = _share(0.1, "By how much a share rises above that of the first five steps.")
+    length_correlation = _share(0.5, "Correlation of length and reward.")
+    kl_factor = param.Number(
+        default=10.0, bounds=(1.0, 1e6), doc="KL k3 as a multiple of the median of the steps before."
+    )
+    ratio_low = param.Number(default=0.5, bounds=(0.0, 1.0), doc="Lowest mean importance ratio of a step.")
+    ratio_high = param.Number(default=2.0, bounds=(1.0, 1e6), doc="Highest mean importance ratio of a step.")
+    engine_mismatch = param.Number(
+        default=1.05, bounds=(1.0, 1e6), doc="Mean of exp|trainer's logprob − engine's|."
+    )
+    outlier_z = param.Number(
+        default=6.0, bounds=(1.0, 1e6), doc="Robust deviations of a step's number from the steps before."
+    )
+    quiet_factor = param.Number(
+        default=3.0, bounds=(1.0, 1e6), doc="Time without a line as a multiple of the median time of a step."
+    )
+
+
 class Reading(_FromEnvironment):
     """How the reader behaves; one for the process. ``RLPANEL_<NAME>`` in the environment sets one."""
 

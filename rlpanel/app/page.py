@@ -18,6 +18,7 @@ from rlpanel.views import theme
 from rlpanel.views.controls import Controls, caption
 from rlpanel.views.curves import Curves
 from rlpanel.views.distributions import Distribution, Gap
+from rlpanel.views.findings import Findings
 from rlpanel.views.known import Known
 from rlpanel.views.numbers import Numbers
 from rlpanel.views.runs import Badge, RunList
@@ -142,7 +143,7 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
         sidebar_width=228,
         stylesheets=[theme.VARIABLES, theme.style("page")],
         sx=_PAGE_SX,
-        header=[_logo(), Badge(board.context), _help()],
+        header=[_logo(), Badge(board.context), Findings(board.context), _help()],
         sidebar=sidebar,
         main=layout.parts,
     )
@@ -201,7 +202,6 @@ def _help() -> pn.pane.HTML:
         stylesheets=[theme.CSS, theme.style("badge"), theme.style("help")],
         margin=0,
         align="center",
-        styles={"margin-left": "auto"},
     )
 
 

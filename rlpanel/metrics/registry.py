@@ -105,6 +105,15 @@ _FIELDS: dict[str, Column] = {
             color="length",
         ),
         Column(
+            "invalid_chars",
+            "invalid characters",
+            "characters",
+            help="Characters U+FFFD of the response: bytes that are no UTF-8.",
+            good="down",
+            color="bad",
+            advice="A byte-level tokenizer's policy can say half a character; trainers log it as U+FFFD.",
+        ),
+        Column(
             "ended",
             "ended by itself",
             help="1 where the response ended with an end token, 0 where it was cut.",

@@ -100,7 +100,7 @@ class Stage:
         records = self._records
         if records:
             numbers = self._admit(_numbers(records), self._number_names)
-            numbers |= _ended(records)
+            numbers |= _ended(records) | _invalid(records)
             numbers |= reduce_tokens([record.arrays for record in records], numbers, self.constants)
             labels = self._admit(_labels(records), self._label_names)
             self._parts.append(Rows(_places(self._files, self._locators, records), numbers, labels))
@@ -152,6 +152,14 @@ def _ended(records: Sequence[Record]) -> dict[str, np.ndarray]:
     ]
     column = np.array(ended)
     return {} if np.isnan(column).all() else {"ended": column}
+
+
+def _invalid(records: Sequence[Record]) -> dict[str, np.ndarray]:
+    """How many characters of each response stand for bytes that are none; NaN where there is no response."""
+    texts = [record.texts.get("response") for record in records]
+    if not any(texts):
+        return {}
+    return {"invalid_chars": np.array([np.nan if t is None else float(t.count("\ufffd")) for t in texts])}
 
 
 def _numbers(records: Sequence[Record]) -> dict[str, np.ndarray]:
