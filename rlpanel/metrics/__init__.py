@@ -3,4 +3,4 @@
 Importing a subject declares its metrics; the order here is the order of menus.
 """
 
-from rlpanel.metrics import reward, divergence, value  # noqa: F401, I001
+from rlpanel.metrics import reward, divergence, update, value  # noqa: F401, I001
