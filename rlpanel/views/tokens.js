@@ -188,7 +188,7 @@ class TokenBoard {
     this.zoomed.textContent = all ? "" : `tokens ${from}–${to - 1} ✕`;
     this.zoomed.hidden = all;
     const crowd = this.strip.crowd;
-    this.crowd.textContent = crowd < 1.5 ? "" : `${crowd.toFixed(crowd < 10 ? 1 : 0)} tokens a pixel; drag to zoom`;
+    this.crowd.textContent = crowd < 1.5 ? "" : `${crowd.toFixed(crowd < 10 ? 1 : 0)} a pixel; drag to zoom`;
   }
 }
 
