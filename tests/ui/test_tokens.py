@@ -159,7 +159,7 @@ def test_colours_are_even_and_told_apart_by_every_eye(open_tokens: Open, dark: b
             seen = [seen_by(stop, eye) for stop in stops]
             ends = (seen[0], seen[8], seen[16]) if name == "log_ratio" else (seen[0], seen[16])
             apart = [np.linalg.norm(a - b) for k, a in enumerate(ends) for b in ends[k + 1 :]]
-            assert min(apart) > 0.2, name
+            assert min(apart) > 0.15, name
 
 
 @pytest.mark.parametrize("dark", [True, False], ids=["dark", "light"])

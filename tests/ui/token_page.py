@@ -7,6 +7,7 @@ import re
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -149,8 +150,10 @@ def serve_tokens(page: Page) -> Iterator[Callable[..., TokenPage]]:
 
     def open_page(**params: Any) -> TokenPage:
         views: list[TokenView] = []
+        loaded = Event()  # what is sent before may be taken for part of the page that the browser has
 
         def app() -> pn.viewable.Viewable:
+            pn.state.onload(loaded.set)
             views.append(TokenView(**params))
             return pn.Column(views[-1], sizing_mode="stretch_width")
 
@@ -161,6 +164,7 @@ def serve_tokens(page: Page) -> Iterator[Callable[..., TokenPage]]:
         wait_until(lambda: _listens(port), message="the server listens")
         page.goto(f"http://127.0.0.1:{port}/")
         page.locator(".rl-tokens[data-state]").wait_for()
+        wait_until(loaded.is_set, message="the page is loaded", page=page)
         return TokenPage(page, views[-1])
 
     yield open_page
