@@ -39,8 +39,8 @@ class JsonlFile:
 
     Attributes
     ----------
-    lines : int
-        Lines handed out in this generation.
+    generation, lines : int
+        The generation of what was handed out last, and its lines.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class JsonlFile:
         self.adapter = adapter
         self.lines = 0
         self.tail = self._tail(line_bytes, end)
-        self._generation = 0
+        self.generation = 0
         self._kept: tuple[int, list[Record]] | None = None
 
     def _tail(self, line_bytes: int, end: int | None) -> Tail:
@@ -63,7 +63,7 @@ class JsonlFile:
         At least one chunk comes, and all must be taken. There are several where lines are short, so that
         their records do not pile up.
         """
-        chunk = Chunk(self._generation)
+        chunk = Chunk(self.generation)
         size = min(budget, BLOCK_BYTES)
         for _ in range(budget // size):
             try:
@@ -72,8 +72,8 @@ class JsonlFile:
                 if not (chunk.bytes or chunk.bad):
                     raise
                 break  # it comes again at the next look, after what was read before it
-            if block.generation != self._generation:
-                self._generation, self.lines = block.generation, 0
+            if block.generation != self.generation:
+                self.generation, self.lines = block.generation, 0
                 chunk = Chunk(block.generation)  # what came before is void
             self._read(block, chunk)
             if not chunk.more:
@@ -85,7 +85,14 @@ class JsonlFile:
 
     def mark(self, generation: int) -> Mark | None:
         """Where the reading stands; None if that is not in ``generation``, or cannot be gone on with."""
-        return self.tail.mark(self.lines) if self.tail.generation == self._generation == generation else None
+        return self.tail.mark(self.lines) if self.tail.generation == self.generation == generation else None
+
+    def begin(self, offset: int) -> bool:
+        """Go on at ``offset``, lines counted from there; see `rlpanel.sources.tail.Tail.begin`."""
+        if not self.tail.begin(offset):
+            return False
+        self.generation, self.lines = self.tail.generation, 0
+        return True
 
     def resume(self, mark: Mark) -> bool:
         """Go on at a mark; False, and begin at the beginning, if that is another file."""

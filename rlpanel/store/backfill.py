@@ -12,6 +12,7 @@ from typing import IO
 
 import numpy as np
 
+from rlpanel.metrics.constants import USUAL, Constants
 from rlpanel.sources.base import Adapter, BadLine
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.store.stage import Rows, Stage
@@ -42,6 +43,8 @@ class Range:
         Up to where the file is indexed in ranges; stands just after a newline.
     line_bytes : int
         Longest line that is read.
+    constants : Constants
+        What is known of the training.
     """
 
     file: int
@@ -52,6 +55,7 @@ class Range:
     end: int
     limit: int
     line_bytes: int
+    constants: Constants = USUAL
 
 
 @dataclass
@@ -100,6 +104,7 @@ def index_chunk(where: Range) -> Piece:
     file = JsonlFile(where.path, where.name, where.adapter, where.line_bytes, end)
     file.tail.begin(start)
     stage, more = Stage(), True
+    stage.constants = where.constants
     while more:
         for chunk in file.poll(end - start):
             if chunk.generation:
@@ -157,7 +162,9 @@ def last_line_start(path: str, size: int, farthest: int) -> int:
     return 0
 
 
-def ranges(file: int, reader: JsonlFile, start: int, limit: int) -> Iterator[Range]:
+def ranges(
+    file: int, reader: JsonlFile, start: int, limit: int, constants: Constants = USUAL
+) -> Iterator[Range]:
     """The ranges from ``start`` to ``limit``, both just after a newline, the last bytes first."""
     for at in reversed(range(start, limit, RANGE_BYTES)):
         yield Range(
@@ -169,4 +176,5 @@ def ranges(file: int, reader: JsonlFile, start: int, limit: int) -> Iterator[Ran
             min(at + RANGE_BYTES, limit),
             limit,
             reader.tail.line_bytes,
+            constants,
         )

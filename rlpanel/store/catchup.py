@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
+from rlpanel.metrics.constants import USUAL, Constants
 from rlpanel.sources.base import BadLine, Chunk
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.store import backfill
@@ -78,16 +79,16 @@ class Loose:
 
 def loosen(file: int, reader: JsonlFile, status: os.stat_result) -> Loose | None:
     """Let a reader go on at the file's end; None if too little is unread, or the file is in motion."""
-    start, lines = reader.tail.offset, reader.lines
+    start = reader.tail.offset
+    lines = reader.lines if start else 0
     if status.st_size - start < backfill.RANGE_BYTES or type(reader) is not JsonlFile:
         return None  # other files cannot be begun in their middle
     try:
         limit = last_line_start(reader.path, status.st_size, reader.tail.line_bytes)
-        if limit - start < backfill.RANGE_BYTES or not reader.tail.begin(limit):
+        if limit - start < backfill.RANGE_BYTES or not reader.begin(limit):
             return None
     except OSError:
         return None  # reading it tells why
-    reader.lines = 0
     return Loose(file, reader, start, limit, lines, status.st_mtime)
 
 
@@ -116,10 +117,16 @@ class Backlog:
     Parameters
     ----------
     workers : Workers, optional
+
+    Attributes
+    ----------
+    constants : Constants
+        What is known of the training.
     """
 
     def __init__(self, workers: Workers | None) -> None:
         self._workers = workers if workers is not None and workers.jobs else None
+        self.constants: Constants = USUAL
         self._loose: dict[int, Loose] = {}
         self._queue: deque[Range] = deque()
         self._running: dict[Future[Piece], Range] = {}
@@ -142,18 +149,11 @@ class Backlog:
             return bool(self._queue)
         return any(future.done() for future in self._running)
 
-    def loosen(self, files: Iterable[tuple[int, JsonlFile, os.stat_result]]) -> set[int]:
-        """Follow the long ones of some files at their ends, and take in what is before; returns those."""
-        loosened = [loosen(file, reader, status) for file, reader, status in files]
-        found = [loose for loose in loosened if loose is not None]
-        self.add(found)
-        return {loose.file for loose in found}
-
     def add(self, files: list[Loose]) -> None:
         """Take in files; of those that grew together the ends come first, then what is before them."""
         found: list[tuple[tuple[float, int], int, Range]] = []
         for loose in files:
-            parts = list(ranges(loose.file, loose.reader, loose.start, loose.limit))
+            parts = list(ranges(loose.file, loose.reader, loose.start, loose.limit, self.constants))
             loose.waiting, loose.bytes = len(parts), loose.limit - loose.start
             self._loose[loose.file] = loose
             found += [(age(loose.reader.name, loose.modified), at, part) for at, part in enumerate(parts)]

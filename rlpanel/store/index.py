@@ -13,17 +13,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlpanel.errors import SourceDamaged
-from rlpanel.settings import Reading
+from rlpanel.metrics.constants import gather
+from rlpanel.settings import Reading, Training
 from rlpanel.sources.base import Chunk
 from rlpanel.sources.compressed import rollout_file
 from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
+from rlpanel.sources.run_file import RunFile
 from rlpanel.store.backfill import Piece, Range
 from rlpanel.store.cache import WORTH_BYTES, Cache
-from rlpanel.store.catchup import Backlog
+from rlpanel.store.catchup import Backlog, loosen
 from rlpanel.store.kept import kept_rows, state_of
 from rlpanel.store.member import Member, wanted
 from rlpanel.store.pace import Pace
+from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
 from rlpanel.store.stage import MOST_COLUMNS
@@ -81,6 +84,10 @@ class RunIndex:
         self._pace = Pace()
         self._table = Table()
         self._quantiles = Quantiles()
+        self._pooled = Pooled()
+        self._run_file = RunFile(self.path)
+        self._training = Training.from_environment().given()
+        self._learn()
         self._bad_lines: tuple[BadLineAt, ...] | None = ()
         self._newest_line = 0.0
         self._changed = False
@@ -103,6 +110,8 @@ class RunIndex:
             )
             return
         self.folder_problem = ""
+        if self._run_file.changed():
+            self._learn()
         if not self._resumed:
             self._resume(seen)
         for name, found in seen.items():
@@ -213,8 +222,13 @@ class RunIndex:
         waiting = sum(status.st_size - file.reader.tail.done for file, status in unread)
         if waiting < self.reading.backlog_bytes:
             return
-        found = self._backlog.loosen([(file.number, file.reader, status) for file, status in unread])
-        self._table.loosen(found, self._next)
+        loosened = [loosen(file.number, file.reader, status) for file, status in unread]
+        for file, _ in unread:
+            file.more = True  # what this look at it saw, a later one no longer calls a change
+        self._void([file for file, _ in unread if file.renewed()])  # replaced since it was read
+        files = [loose for loose in loosened if loose is not None]
+        self._table.loosen({loose.file for loose in files}, self._next)
+        self._backlog.add(files)
 
     def _take_piece(self, where: Range, piece: Piece | OSError) -> None:
         """Take in a range of a loose file."""
@@ -244,11 +258,25 @@ class RunIndex:
         file.renumber(settled.bad)
         self._bad_lines = None
 
+    def _learn(self) -> None:
+        """What is known of the training; where rows were made with other constants, they are made again."""
+        constants = gather(self._run_file.content, self._training)
+        before, self._table.stage.constants = self._table.stage.constants, constants
+        self._backlog.constants = constants
+        self._changed = True
+        if before.at_ingest != constants.at_ingest:
+            files = [file for file in self._files.values() if not file.gone]
+            for file in files:
+                file.reader.tail.reset()
+                file.more = True
+            self._void(files)
+
     def _resume(self, seen: dict[str, Found]) -> None:
         """Begin with the rows that are on disk, of files that are still what they were."""
         self._resumed = True
         saved = self._cache.load() if self._cache is not None else None
-        if saved is None:
+        constants = list(self._table.stage.constants.at_ingest)
+        if saved is None or saved.constants != constants:
             return
         kept: dict[int, tuple[int, int]] = {}
         for state in saved.files:
@@ -291,8 +319,7 @@ class RunIndex:
         self._table.bury([file.number for file in files], self._next)
 
     def _take(self, file: Member, chunk: Chunk) -> None:
-        if chunk.generation != file.generation:
-            file.generation = chunk.generation
+        if file.renewed():
             self._void([file])
         file.more = chunk.more
         self.bytes_read += chunk.bytes
@@ -361,6 +388,8 @@ class RunIndex:
             progress=self._progress(),
             _place={name: column.view(rows) for name, column in columns.place.items()},
             _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
+            constants=table.stage.constants,
             _quantiles=self._quantiles,
+            _pooled=self._pooled,
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )

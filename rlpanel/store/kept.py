@@ -20,7 +20,8 @@ def state_of(table: Table, files: Sequence[Member], newest_line: float) -> Saved
         mark = None if file.gone else file.reader.mark(file.generation)
         if mark is not None:
             kept.append(file.state(since[file.number], mark))
-    return Saved(table.columns, kept, newest_line, table.stage.left_out)
+    constants = list(table.stage.constants.at_ingest)
+    return Saved(table.columns, kept, newest_line, table.stage.left_out, constants)
 
 
 def first_living(columns: Columns, state: np.ndarray, files: int) -> list[int]:

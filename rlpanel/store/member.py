@@ -46,6 +46,11 @@ class Member:
     problem: str = ""
     gone: bool = False
 
+    def renewed(self) -> bool:
+        """Whether what was read of it last is of another generation than what was read before."""
+        before, self.generation = self.generation, self.reader.generation
+        return before != self.generation
+
     def forget(self) -> None:
         """What was read of it is void."""
         self.bad, self.bad_count, self.blank_count = [], 0, 0

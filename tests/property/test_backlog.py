@@ -95,9 +95,9 @@ def test_a_run_closed_at_any_time_and_opened_again_is_the_run(
         assert again.bytes_read == 0 or not again.snapshot.rows
 
 
-@given(strategies.log, strategies.log, sizes, st.integers(0, 4))
+@given(strategies.log, strategies.log, sizes, st.integers(0, 4), st.booleans(), st.booleans())
 def test_a_log_replaced_meanwhile_leaves_nothing_behind(
-    before: bytes, after: bytes, size: int, turns: int
+    before: bytes, after: bytes, size: int, turns: int, missed: bool, seen: bool
 ) -> None:
     name = "rollout_data_rank_0.jsonl"
 
@@ -107,12 +107,17 @@ def test_a_log_replaced_meanwhile_leaves_nothing_behind(
         for _ in range(turns):
             index.read()
         (run / name).unlink()
+        if missed:
+            index.rescan()
         write(run, {name: after})
+        if seen:
+            index.read()
+        follow(index)
 
     with folder() as run:
         index = in_ranges(run)
         with_ranges_of(size, lambda: look(index, run))
-        assert_true(follow(index), {name: after})
+        assert_true(index.snapshot, {name: after})
 
 
 @given(strategies.log, st.integers(1, 400))
