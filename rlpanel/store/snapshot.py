@@ -17,6 +17,7 @@ from rlpanel.sources.tail import line_hash
 from rlpanel.store.columns import Columns
 from rlpanel.store.keys import mix
 from rlpanel.store.quantiles import Quantiles
+from rlpanel.store.scalars import Scalars
 from rlpanel.store.steps import Steps
 from rlpanel.store.table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 
@@ -82,6 +83,8 @@ class Snapshot:
         What cannot be read just now, in words.
     newest_line : float
         When the file that brought the newest line was written, seconds since the epoch; 0 if never.
+    scalars : Scalars
+        The trainer's own log, with a version of its own.
     """
 
     name: str
@@ -102,6 +105,7 @@ class Snapshot:
     restarts: tuple[int, ...] = ()
     newest_line: float = 0.0
     progress: Progress = field(default_factory=Progress)
+    scalars: Scalars = field(default_factory=Scalars)
     _place: dict[str, np.ndarray] = field(default_factory=_no_rows)
     _numbers: dict[str, np.ndarray] = field(default_factory=dict)
     _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
