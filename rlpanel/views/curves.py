@@ -13,8 +13,8 @@ from bokeh.models.annotations import Legend, LegendItem, Span
 from bokeh.models.ranges import DataRange1d
 from panel.viewable import Viewer
 
-from rlpanel.metrics import registry
-from rlpanel.views import series, theme
+from rlpanel.metrics.registry import Column
+from rlpanel.views import series, theme, trainer_log
 from rlpanel.views.context import Context
 from rlpanel.views.theme import delta, number, safe_text
 
@@ -23,6 +23,8 @@ _BAND_WORDS = {"iqr": "IQR", "range": "min–max"}
 _REWARDS = ("reward", "ref_reward", "valid_reward", "ref_valid_reward")
 _LEGEND = {"ref_reward": "ref", "valid_reward": "valid", "ref_valid_reward": "ref valid"}
 _DASH = {"ref_reward": "dashed", "valid_reward": "dotted", "ref_valid_reward": "dotted"}
+#: Size of the points' marks, and up to how many points have them.
+_MARK, _MARKED = 4, 40
 #: More curves are drawn only when asked for by name.
 _SHOWN = 4
 
@@ -45,7 +47,7 @@ def kl_column(context: Context) -> str:
 def curves_of(context: Context) -> list[Curve]:
     """The cards to show: the chosen columns, else what the run has of the usual four."""
     snapshot = context.snapshot
-    chosen = [name for name in context.selection.curves if snapshot.has(name)]
+    chosen = [name for name in context.selection.curves if trainer_log.has(snapshot, name)]
     if chosen:
         return [_curve(name, context) for name in chosen]
     length = "response_tokens" if snapshot.has("response_tokens") else "response_chars"
@@ -62,11 +64,12 @@ def curves_of(context: Context) -> list[Curve]:
 
 
 def _curve(name: str, context: Context) -> Curve:
-    if name == "reward":
-        columns = tuple(column for column in _REWARDS if context.snapshot.has(column))
-        return Curve("reward", "Reward", columns)
-    label = registry.describe(name).label
-    return Curve(name, label[:1].upper() + label[1:], (name,))
+    snapshot = context.snapshot
+    columns = tuple(c for c in _REWARDS if snapshot.has(c)) if name == "reward" else (name,)
+    label = trainer_log.describe(name).label
+    if trainer_log.scalar_of(name) is None:
+        label = label[:1].upper() + label[1:]
+    return Curve(name, label, (*columns, *trainer_log.twins(snapshot, columns)))
 
 
 class Curves(Viewer):
@@ -165,13 +168,15 @@ class CurveCard:
         """Bring the chart to the newest snapshot."""
         self._snapshot = self.context.snapshot
         for column, source in self._sources.items():
-            points = series.curve(self._snapshot, column, self.context.display)
+            points = trainer_log.points(self._snapshot, column, self.context.display)
             series.send(source, points, self._sent[column])
             self._sent[column] = points
-        few = len(self._points()["x"]) <= 40
-        for kind, renderer in self._glyphs:
-            if kind == "mark" and renderer.visible != few:
-                renderer.visible = few
+        self._plot.y_range.default_span = _span(self._points()["y"])
+        # By size: a legend shows a line with an invisible mark as one that was switched off.
+        size = _MARK if len(self._points()["x"]) <= _MARKED else 0
+        for (kind, renderer), column in zip(self._glyphs, self._glyph_columns, strict=True):
+            if kind == "mark" and column == self.curve.columns[0] and renderer.glyph.size != size:
+                renderer.glyph.size = size
         self.move_cursor()
 
     def move_cursor(self) -> None:
@@ -194,7 +199,7 @@ class CurveCard:
         theme.restyle(self._plot, self.context.selection.dark)
         self._span.line_color = colors["muted"]
         for (kind, renderer), column in zip(self._glyphs, self._glyph_columns, strict=True):
-            color = colors[_color(column)]
+            color = colors[_color(column, column == self.curve.columns[0])]
             if kind == "band":
                 renderer.glyph.fill_color = color
             elif kind == "line":
@@ -208,32 +213,32 @@ class CurveCard:
         return self._sent[self.curve.columns[0]] or _no_points()
 
     def _write_head(self, step: int) -> None:
-        column = registry.describe(self.curve.columns[0])
-        steps = self._snapshot.steps
-        at = steps.position(step) if step >= 0 else -1
-        means = steps.mean(registry.ALIASES.get(column.name, column.name)) if at >= 0 else np.empty(0)
-        value = float(means[at]) if at >= 0 else float("nan")
-        change = delta(value, float(means[at - 1])) if at > 0 else ""
+        column = trainer_log.describe(self.curve.columns[0])
+        value, before = trainer_log.values(self._snapshot, column.name, step)
+        change = delta(value, before)
+        apart = trainer_log.difference(self._snapshot, self.curve.columns[1:])
         self._head.object = (
             f'<div class="head" title="{safe_text(column.axis)}: {safe_text(column.help)}">'
             f"<b>{safe_text(self.curve.title)}</b>"
-            f'<span class="unit">{safe_text(self._words(column))}</span>'
+            f'<span class="unit">{safe_text(self._words(column))}</span>{apart.html if apart else ""}'
             f'<span class="number {column.color}">{number(value)}</span>{change}</div>'
         )
 
-    def _words(self, column: registry.Column) -> str:
+    def _words(self, column: Column) -> str:
         display = self.context.display
         parts = [column.detail.removeprefix("mean ") or "mean"]
+        scalar = trainer_log.scalar_of(column.name)
         if column.unit and column.unit != "reward":
             parts.append(column.unit)
-        if display.band == "std":
+        if scalar is None and display.band == "std":
             scale = display.variance_scale
             parts[0] += " ± 1σ" if scale == 1 else f" ± {scale:g}σ"
-        elif display.band in _BAND_WORDS:
+        elif scalar is None and display.band in _BAND_WORDS:
             parts[0] += f", {_BAND_WORDS[display.band]}"
         if display.zero_shift:
             parts.append("from its first step")
-        size = series.bucket_size(len(self._snapshot.steps.values))
+        steps = self._snapshot.steps.values if scalar is None else self._snapshot.scalars.series(scalar).steps
+        size = series.bucket_size(len(steps))
         if size > 1:
             parts.append(f"{size} steps a point")
         return ", ".join(parts)
@@ -262,12 +267,14 @@ class CurveCard:
                 "y",
                 source=source,
                 line_width=1.7 if first else 1.2,
-                line_dash=_DASH.get(column, "solid"),
+                line_dash=_DASH.get(column, "dotted" if column != self.curve.columns[0] else "solid"),
             )
-            mark = plot.scatter("x", "y", source=source, size=4 if first else 0, line_alpha=0)
+            mark = plot.scatter("x", "y", source=source, size=_MARK if first else 0, line_alpha=0)
             self._add(column, ("band", band), ("line", line), ("mark", mark))
             shown: list[Any] = [line, band, mark]
-            items.append(LegendItem(label=_LEGEND.get(column, column), renderers=shown))
+            label = "log" if trainer_log.scalar_of(column) else trainer_log.describe(column).label
+            label = _LEGEND.get(column, label)
+            items.append(LegendItem(label=label, renderers=shown))
         self._span = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
         plot.add_layout(self._span)
         dot = plot.scatter("x", "y", source=self._dot, size=8, line_width=1.5)
@@ -285,12 +292,11 @@ class CurveCard:
     def _tools(self, plot: Any) -> None:
         lines = [renderer for kind, renderer in self._glyphs if kind == "line"]
         # A fixed word for the value: column names come from logs and stay out of tooltips' markup.
-        tips = [
-            ("step", "@x{0}"),
-            ("mean", "@y{0.0000}"),
-            ("band", "@lo{0.000} … @hi{0.000}"),
-            ("samples", "@n{0,0}"),
-        ]
+        tips = [("step", "@x{0}"), ("mean", "@y{0.0000}")]
+        if trainer_log.scalar_of(self.curve.columns[0]):
+            tips = [("step", "@x{0}"), ("logged", "@y{0.0000000}")]
+        else:
+            tips += [("band", "@lo{0.000} … @hi{0.000}"), ("samples", "@n{0,0}")]
         hover = HoverTool(tooltips=tips, mode="vline", renderers=lines[:1], line_policy="nearest")
         zoom = BoxZoomTool(dimensions="width")
         plot.add_tools(hover, zoom, ResetTool())
@@ -321,8 +327,15 @@ def _reset(plot: Any) -> Any:
     return CustomJS(args={"plot": plot}, code="plot.reset.emit()")
 
 
-def _color(column: str) -> str:
-    return registry.describe(column).color
+def _color(column: str, first: bool) -> str:
+    """A column's colour; a scalar that lies over the column it equals must be told from it."""
+    return trainer_log.describe(column).color if first or trainer_log.scalar_of(column) is None else "text"
+
+
+def _span(values: np.ndarray) -> float:
+    """Height of the axis where all values are one, so that a small constant is not drawn at zero."""
+    finite = np.abs(values[np.isfinite(values)])
+    return float(finite.max()) or 2.0 if len(finite) else 2.0
 
 
 def _no_points() -> series.Points:

@@ -52,6 +52,19 @@ def curve(snapshot: Snapshot, column: str, display: Display) -> Points:
     return {"x": x, "y": y - shift, "lo": lo - shift, "hi": hi - shift, "n": n}
 
 
+def bare(steps: np.ndarray, values: np.ndarray, display: Display) -> Points:
+    """Points of numbers that come one a step, so that there is no band; as `curve`."""
+    size = bucket_size(len(steps))
+    starts = np.arange(0, len(steps), size)
+    finite = np.isfinite(values)
+    n = _sum(finite.astype(float), starts)
+    with np.errstate(all="ignore"):
+        y = _sum(np.where(finite, values, 0.0), starts) / n
+    none = np.full(len(y), np.nan)
+    shift = _first(y) if display.zero_shift else 0.0
+    return {"x": steps[starts].astype(float), "y": y - shift, "lo": none, "hi": none, "n": n}
+
+
 def _band(
     snapshot: Snapshot, column: str, display: Display, starts: np.ndarray, y: np.ndarray, std: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
