@@ -185,11 +185,15 @@ class Snapshot:
         """At most ``most`` of a step's rows: always the same ones, whatever order they came in.
 
         With ``older`` those of older attempts too.
+        """
+        return self.draw(self.rows_of(step, older=older), most)
+
+    def draw(self, rows: np.ndarray, most: int) -> np.ndarray:
+        """At most ``most`` of these rows.
 
         The draw goes by a hash of the sample's uid, so a sample that is shown stays shown until one with
         a smaller hash comes.
         """
-        rows = self.rows_of(step, older=older)
         if len(rows) <= most:
             return rows
         file, offset, part = (self._place[name][rows] for name in ("file", "offset", "part"))

@@ -14,7 +14,7 @@ from rlpanel.views import theme, trainer_log
 from rlpanel.views.context import Context
 
 _GROUPS = {
-    "Curves": ("band", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
+    "Curves": ("band", "log_values", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
     "Samples": ("max_samples", "older_attempts"),
     "Text": ("pad_token", "system_end"),
 }

@@ -16,10 +16,11 @@ from panel.viewable import Viewer
 from rlpanel.metrics.registry import Column
 from rlpanel.views import series, theme, trainer_log
 from rlpanel.views.context import Context
+from rlpanel.views.spread import Spread
 from rlpanel.views.theme import delta, number, safe_text
 
 HEIGHT = 120
-_BAND_WORDS = {"iqr": "IQR", "range": "min–max"}
+_BAND_WORDS = {"iqr": "IQR", "range": "min–max", "density": "density", "ridge": "ridges"}
 _REWARDS = ("reward", "ref_reward", "valid_reward", "ref_valid_reward")
 _LEGEND = {"ref_reward": "ref", "valid_reward": "valid", "ref_valid_reward": "ref valid"}
 _DASH = {"ref_reward": "dashed", "valid_reward": "dotted", "ref_valid_reward": "dotted"}
@@ -93,7 +94,7 @@ class Curves(Viewer):
         selection.param.watch(self._cursor, ["step"])
         selection.param.watch(self._restyle, ["dark"])
         display.param.watch(self._lay_out, ["kl_estimator", "per_sequence"])
-        display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift"])
+        display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift", "log_values"])
         self._lay_out()
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -152,9 +153,13 @@ class CurveCard:
             css_classes=["rl-curve-head"],
         )
         self._plot = self._figure()
+        self._pane = pn.pane.Bokeh(
+            self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 4, 0, 4)
+        )
+        self._spread = Spread(context, curve.columns[0], self._sources[curve.columns[0]], HEIGHT)
         self.card = pn.Column(
             self._head,
-            pn.pane.Bokeh(self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 4, 0, 4)),
+            self._pane,
             styles={**theme.CARD, "flex": "1 1 250px", "min-width": "250px"},
             css_classes=["rl-card", "rl-curve"],
             margin=0,
@@ -177,11 +182,15 @@ class CurveCard:
         for (kind, renderer), column in zip(self._glyphs, self._glyph_columns, strict=True):
             if kind == "mark" and column == self.curve.columns[0] and renderer.glyph.size != size:
                 renderer.glyph.size = size
+        self._spread.draw(self._snapshot)
+        if self.card[1] is not (self._spread.pane or self._pane):
+            self.card[1] = self._spread.pane or self._pane
         self.move_cursor()
 
     def move_cursor(self) -> None:
         """The selected step: a line, a dot, and its number in the head."""
         step = self.context.selection.step
+        self._spread.move_cursor(step)
         points = self._points()
         if step is None or not len(points["x"]):
             self._span.visible = False
@@ -206,6 +215,7 @@ class CurveCard:
                 renderer.glyph.line_color = color
             else:
                 renderer.glyph.update(fill_color=color, line_color=colors["surface"])
+        self._spread.restyle(self.context.selection.dark)
         for legend in self._plot.legend:
             legend.label_text_color = colors["muted"]
 
@@ -235,6 +245,8 @@ class CurveCard:
             parts[0] += " ± 1σ" if scale == 1 else f" ± {scale:g}σ"
         elif scalar is None and display.band in _BAND_WORDS:
             parts[0] += f", {_BAND_WORDS[display.band]}"
+        if self._spread.words:
+            parts.append(self._spread.words)
         if display.zero_shift:
             parts.append("from its first step")
         steps = self._snapshot.steps.values if scalar is None else self._snapshot.scalars.series(scalar).steps
