@@ -28,3 +28,8 @@ def column_of(scalar: str) -> str | None:
     """The sample column whose step mean a scalar is; None where there is none."""
     part = _PART.fullmatch(scalar)
     return part.group(1) if part else _MEANS.get(scalar)
+
+
+def skips_missing(scalar: str) -> bool:
+    """Whether the mean is over the samples that have a number: TRL's over one reward function is."""
+    return _PART.fullmatch(scalar) is not None

@@ -16,7 +16,7 @@ import pandas as pd
 
 from rlpanel.sources.base import BadLine
 from rlpanel.sources.scalars.base import Points, ScalarFile
-from rlpanel.sources.scalars.find import find
+from rlpanel.sources.scalars.find import FoundScalars, find
 from rlpanel.store.columns import Column
 
 #: Most names; a log that makes up names must not fill the memory.
@@ -168,12 +168,16 @@ class ScalarLog:
         self._folder, self._root = folder, root.resolve()
         self._files: dict[str, _File] = {}
         self._left_out = ""
+        self._lacking: FoundScalars | None = None
         self._frozen = Scalars()
         self._changed = False
 
     def rescan(self) -> None:
         """Look for files that came or went."""
-        found = {file.path: file for file in find(self._folder, self._root)}
+        all_files = find(self._folder, self._root)
+        found = {file.path: file for file in all_files if not file.lacks}
+        # Where another file tells of the run, nobody need install anything.
+        self._lacking = None if found else next(iter(all_files), None)
         for path in set(self._files) - set(found):
             del self._files[path]
             self._changed = True
@@ -204,6 +208,12 @@ class ScalarLog:
     def problems(self) -> list[str]:
         """What cannot be read just now, in words."""
         problems = [file.problem for file in self._files.values() if file.problem]
+        if self._lacking is not None:
+            extra = self._lacking.lacks
+            problems.append(
+                f"{self._lacking.name} is not read, because the package {extra!r} is not installed: "
+                f"pip install 'rlpanel[{extra}]', then start again"
+            )
         if self._left_out:
             problems.append(
                 f"the trainer's log makes up names: {self._left_out!r} and later ones are left out"

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.metrics import registry
-from rlpanel.metrics.equivalents import column_of
+from rlpanel.metrics.equivalents import column_of, skips_missing
 from rlpanel.settings import Display
 from rlpanel.store.snapshot import Snapshot
+from rlpanel.store.steps import COUNT
 from rlpanel.views import series
 from rlpanel.views.theme import number, safe_text
 
@@ -82,7 +83,9 @@ class Difference:
     largest, step : float, int
         How large it is, and where.
     steps : int
-        Steps that both have.
+        Steps that both have, where every sample has the column: a part's mean is not the whole's.
+    partial : int
+        Steps left out because some samples lack it.
     size : float
         The largest of the logged values, without sign.
     """
@@ -91,6 +94,7 @@ class Difference:
     largest: float
     step: int
     steps: int
+    partial: int
     size: float
 
     @property
@@ -101,6 +105,8 @@ class Difference:
             f"The trainer logged the same number as {self.scalar}: over {self.steps:,} steps the largest "
             f"difference is {self.largest:.2g}{where}."
         )
+        if self.partial:
+            tip += f" Left out: {self.partial:,} where some samples lack it."
         same = self.largest <= _ROUNDING * self.size
         words = "= log" if same else f"log Δ {number(self.largest)}"
         return f'<span class="unit log" title="{safe_text(tip)}">{words}</span>'
@@ -130,9 +136,13 @@ def _difference(snapshot: Snapshot, scalar: str, own: str) -> Difference | None:
     logged, steps = snapshot.scalars.series(scalar), snapshot.steps.values
     both, at, ours = np.intersect1d(logged.steps, steps, assume_unique=True, return_indices=True)
     apart = np.abs(logged.values[at] - snapshot.steps.mean(own)[ours])
-    seen = np.isfinite(apart)
+    samples = snapshot.steps.samples[ours]
+    whole = (snapshot.steps.stat(own, COUNT)[ours] == samples) | skips_missing(scalar)
+    seen = np.isfinite(apart) & whole
     if not seen.any():
         return None
-    worst = int(np.nanargmax(np.where(seen, apart, np.nan)))
+    worst = int(np.argmax(np.where(seen, apart, -1.0)))
     size = float(np.abs(logged.values[at][seen]).max())
-    return Difference(scalar, float(apart[worst]), int(both[worst]), int(seen.sum()), size)
+    return Difference(
+        scalar, float(apart[worst]), int(both[worst]), int(seen.sum()), int((~whole).sum()), size
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlpanel.sources.directory import shown_name
@@ -37,12 +37,16 @@ Opener = Callable[[str, str], ScalarFile]
 
 @dataclass(frozen=True)
 class FoundScalars:
-    """A scalar file; of two that tell of the same step and name the one with the higher ``rank`` counts."""
+    """A scalar file; of two that tell of the same step and name the one with the higher ``rank`` counts.
+
+    ``lacks`` is the extra of this package that must be installed before the file can be read; empty if none.
+    """
 
     path: str
     name: str
     rank: tuple[int, str]
     open: Opener
+    lacks: str = ""
 
 
 def is_scalar_name(name: str) -> bool:
@@ -80,11 +84,11 @@ def _state(folder: Path, entries: list[os.DirEntry[str]]) -> list[FoundScalars]:
 
 
 def _events(folder: Path, entries: list[os.DirEntry[str]]) -> list[FoundScalars]:
-    if not tensorboard.available():
-        return []
     boards = (Path(entry.path) for entry in entries if entry.name in _BOARDS)
     deeper = (entry for board in boards for entry in _below(board))
-    return [_found(entry, folder, 1, EventFile) for entry in (*entries, *deeper) if _is_events(entry)]
+    lacks = "" if tensorboard.available() else "tensorboard"
+    found = (entry for entry in (*entries, *deeper) if _is_events(entry))
+    return [replace(_found(entry, folder, 1, EventFile), lacks=lacks) for entry in found]
 
 
 def _below(board: Path) -> Iterator[os.DirEntry[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,21 @@ def test_events_fill_what_the_better_file_lacks(tmp_path: Path) -> None:
     expected = oracle()["loss"].astype(np.float32).astype(float)
     expected[1] = 100.0
     assert loss(index_of(run)) == (expected.index.tolist(), expected.tolist())
+
+
+def test_without_tensorboard_its_events_are_said_to_be_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard", None)  # as if it were not installed
+    run = write_run(tmp_path / "run", steps=2)
+    shutil.copy(DATA / EVENTS, run)
+    index = index_of(run)
+    (problem,) = index.snapshot.problems
+    append(run / "scalars.jsonl", scalar_line(1, loss=1.0))
+    look(index)
+    assert problem.startswith(EVENTS)
+    assert "pip install 'rlpanel[tensorboard]'" in problem
+    assert (index.snapshot.problems, loss(index)) == ((), ([1], [1.0]))
 
 
 def test_a_step_that_comes_again_after_a_resume_counts_as_it_came_last(tmp_path: Path) -> None:

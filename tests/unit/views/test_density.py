@@ -11,7 +11,7 @@ from bokeh.document.events import ColumnsPatchedEvent
 from bokeh.events import Tap
 from bokeh.models import ColumnDataSource
 
-from rlpanel.settings import Reading
+from rlpanel.settings import Display, Reading
 from rlpanel.store.density import density
 from rlpanel.store.index import RunIndex
 from rlpanel.views import ranges, theme
@@ -20,6 +20,7 @@ from rlpanel.views.density import SHADES, DensityPlot, ramp, shades
 from rlpanel.views.ranges import Range
 from rlpanel.views.ridge import RIDGES, ridges
 from rlpanel.views.samples import Samples
+from rlpanel.views.shown import drawn_html, shown_rows
 from rlpanel.views.spread import Spread
 from tests.factories import append, line, write_run
 
@@ -132,3 +133,12 @@ def test_a_spread_stands_for_any_run(tmp_path: Path, band: str, log: bool, steps
         context.display.band = "std"
         made.draw(index.snapshot)
         assert made.pane is None
+
+
+def test_a_range_that_holds_too_many_is_drawn_from(tmp_path: Path) -> None:
+    index = index_of(write_run(tmp_path / "run", steps=3, samples=64))
+    snapshot, display, within = index.snapshot, Display(max_samples=8), "0.2 <= `reward`"
+    drawn = shown_rows(snapshot, 2, display, within)
+    inside = snapshot.rows_of(2)[snapshot.number("reward")[snapshot.rows_of(2)] >= 0.2]
+    assert (len(drawn), set(drawn) <= set(inside)) == (8, True)
+    assert f"8 of {len(inside)} shown" in drawn_html(snapshot, 2, display, within)
