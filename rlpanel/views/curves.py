@@ -13,7 +13,7 @@ from bokeh.models.annotations import Legend, LegendItem, Span
 from bokeh.models.ranges import DataRange1d
 from panel.viewable import Viewer
 
-from rlpanel.metrics.registry import Column
+from rlpanel.metrics import registry
 from rlpanel.views import series, theme, trainer_log
 from rlpanel.views.context import Context
 from rlpanel.views.spread import Spread
@@ -48,7 +48,8 @@ def kl_column(context: Context) -> str:
 def curves_of(context: Context) -> list[Curve]:
     """The cards to show: the chosen columns, else what the run has of the usual four."""
     snapshot = context.snapshot
-    chosen = [name for name in context.selection.curves if trainer_log.has(snapshot, name)]
+    wanted = map(registry.canonical, context.selection.curves)
+    chosen = [name for name in wanted if trainer_log.has(snapshot, name)]
     if chosen:
         return [_curve(name, context) for name in chosen]
     length = "response_tokens" if snapshot.has("response_tokens") else "response_chars"
@@ -228,22 +229,24 @@ class CurveCard:
         change = delta(value, before)
         apart = trainer_log.difference(self._snapshot, self.curve.columns[1:])
         self._head.object = (
-            f'<div class="head" title="{safe_text(column.axis)}: {safe_text(column.help)}">'
+            f'<div class="head" title="{safe_text(column.tip)}">'
             f"<b>{safe_text(self.curve.title)}</b>"
             f'<span class="unit">{safe_text(self._words(column))}</span>{apart.html if apart else ""}'
             f'<span class="number {column.color}">{number(value)}</span>{change}</div>'
         )
 
-    def _words(self, column: Column) -> str:
+    def _words(self, column: registry.Column) -> str:
         display = self.context.display
-        parts = [column.detail.removeprefix("mean ") or "mean"]
         scalar = trainer_log.scalar_of(column.name)
+        pooled = column.level == "step"
+        parts = ["pooled" if pooled else column.detail.removeprefix("mean ") or "mean"]
         if column.unit and column.unit != "reward":
             parts.append(column.unit)
-        if scalar is None and display.band == "std":
+        banded = scalar is None and not pooled
+        if banded and display.band == "std":
             scale = display.variance_scale
             parts[0] += " ± 1σ" if scale == 1 else f" ± {scale:g}σ"
-        elif scalar is None and display.band in _BAND_WORDS:
+        elif banded and display.band in _BAND_WORDS:
             parts[0] += f", {_BAND_WORDS[display.band]}"
         if self._spread.words:
             parts.append(self._spread.words)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from bokeh.models import ColumnDataSource
 
+from rlpanel.metrics.registry import step_names
 from rlpanel.settings import Display
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.steps import COUNT, M2, MAX, MEAN, MIN
@@ -30,7 +31,7 @@ def bucket_size(steps: int) -> int:
 
 
 def curve(snapshot: Snapshot, column: str, display: Display) -> Points:
-    """Points of a column's mean with its band.
+    """Points of a column's mean with its band, or of a step metric without one.
 
     Returns
     -------
@@ -38,6 +39,8 @@ def curve(snapshot: Snapshot, column: str, display: Display) -> Points:
         ``x`` (step), ``y`` (mean), ``lo`` and ``hi`` (band), ``n`` (samples behind the point).
     """
     steps = snapshot.steps
+    if column in step_names():
+        return bare(steps.values, snapshot.step_values(column), display)
     size = bucket_size(len(steps.values))
     starts = np.arange(0, len(steps.values), size)
     count, mean, m2 = (steps.stat(column, which) for which in (COUNT, MEAN, M2))

@@ -15,7 +15,7 @@ from rlpanel.views.ridge import RidgePlot
 
 
 class Spread:
-    """Makes the plot that the display settings ask for; none for a scalar, which has no values behind it."""
+    """Makes the plot that the display settings ask for; none for a number that is one a step."""
 
     def __init__(self, context: Context, column: str, mean: ColumnDataSource, height: int) -> None:
         self.context = context
@@ -37,7 +37,7 @@ class Spread:
     def draw(self, snapshot: Snapshot) -> None:
         """Bring the plot to a snapshot and to the settings."""
         display = self.context.display
-        kind = display.band if trainer_log.scalar_of(self._column) is None else ""
+        kind = display.band if snapshot.has_number(self._column) else ""
         if kind not in ("density", "ridge"):
             self._plot, self._made = None, ("", False)
             return

@@ -63,7 +63,7 @@ def values(snapshot: Snapshot, curve: str, step: int) -> tuple[float, float]:
     """A curve's value at a step and at the step before; NaN where there is none."""
     scalar = scalar_of(curve)
     if scalar is None:
-        means = snapshot.steps.mean(registry.ALIASES.get(curve, curve))
+        means = snapshot.step_values(curve)
         at = snapshot.steps.position(step)
     else:
         found = snapshot.scalars.series(scalar)
