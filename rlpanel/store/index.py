@@ -28,6 +28,7 @@ from rlpanel.store.member import Member, wanted
 from rlpanel.store.pace import Pace
 from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
+from rlpanel.store.scalars import ScalarLog
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
 from rlpanel.store.stage import MOST_COLUMNS
 from rlpanel.store.table import Table
@@ -78,6 +79,7 @@ class RunIndex:
         self.bytes_read = 0
         self.folder_problem = ""
         self._directory = Directory(root or self.path)
+        self._scalars = ScalarLog(self.path, Path(root or self.path))
         self._files: dict[str, Member] = {}
         self._numbered: list[Member] = []
         self._backlog = Backlog(workers)
@@ -122,6 +124,7 @@ class RunIndex:
             file.reader.tail.reset()
         self._void(gone)
         self._loosen(seen)
+        self._scalars.rescan()
 
     def read(self, only: set[str] | None = None, seconds: float = math.inf) -> bool:
         """One turn: at most one budget from each file; True while whole lines may be waiting.
@@ -144,6 +147,7 @@ class RunIndex:
                     break
             for where, piece in self._backlog.turn():
                 self._take_piece(where, piece)
+            self._changed |= self._scalars.read(only, self.reading.turn_bytes)
         if self._changed or self._news():
             self.commit()
         return not self.snapshot.progress.caught_up
@@ -151,7 +155,7 @@ class RunIndex:
     @property
     def busy(self) -> bool:
         """Whether another turn would bring something at once, rather than wait for a process."""
-        more = any(file.more and not file.gone for file in self._files.values())
+        more = self._scalars.more or any(file.more and not file.gone for file in self._numbered)
         return not self.folder_problem and (more or self._backlog.busy)
 
     @property
@@ -350,12 +354,12 @@ class RunIndex:
                 f"the log makes up columns: the first {MOST_COLUMNS} are shown, "
                 f"{self._table.stage.left_out!r} and later ones are left out"
             )
-        return tuple(problems)
+        return (*problems, *self._scalars.problems)
 
     def _progress(self) -> Progress:
         files = [file for file in self._files.values() if not file.gone]
         read = sum(file.reader.tail.done for file in files) - self._backlog.bytes
-        waits = self._backlog or any(file.more for file in files)
+        waits = self._backlog or self._scalars.more or any(file.more for file in files)
         return Progress(
             bytes_read=read,
             bytes_total=sum(file.reader.tail.size for file in files),
@@ -378,14 +382,15 @@ class RunIndex:
             steps=table.steps.freeze(),
             state=state,
             files=tuple(self._files),
-            bad_lines=self._bad_lines,
-            bad_count=sum(file.bad_count for file in files),
+            bad_lines=(*self._bad_lines, *_of_scalars(self._scalars)),
+            bad_count=sum(file.bad_count for file in files) + self._scalars.bad_count,
             blank_count=sum(file.blank_count for file in files),
             problems=self._problems(),
             ranks=len(table.ranks),
             restarts=tuple(sorted({r.step for found in table.restarts.values() for r in found})),
             newest_line=self._newest_line,
             progress=self._progress(),
+            scalars=self._scalars.freeze(),
             _place={name: column.view(rows) for name, column in columns.place.items()},
             _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
             constants=table.stage.constants,
@@ -393,3 +398,7 @@ class RunIndex:
             _pooled=self._pooled,
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )
+
+
+def _of_scalars(log: ScalarLog) -> list[BadLineAt]:
+    return [BadLineAt(name, bad.line, bad.offset, bad.reason) for name, bad in log.bad]
