@@ -175,5 +175,8 @@ def serve() -> None:
             answer: Piece | Exception = index_chunk(where)
         except Exception as error:
             answer = error if isinstance(error, OSError) else RuntimeError(f"{type(error).__name__}: {error}")
-        pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)
-        answers.flush()
+        try:
+            pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)
+            answers.flush()
+        except BrokenPipeError:  # the parent ended meanwhile
+            os._exit(0)
