@@ -27,7 +27,7 @@ from rlpanel.metrics import registry
 from rlpanel.sources.tail import Mark
 from rlpanel.store.columns import Column, Columns, Labels
 from rlpanel.store.fingerprint import fingerprint
-from rlpanel.store.grown import Grown, read_into, write_all
+from rlpanel.store.grown import Grown, content, write_all
 from rlpanel.store.place import Lock, lock, places
 
 log = logging.getLogger(__name__)
@@ -179,17 +179,15 @@ class Cache:
         found = json.loads(body)
         if (found["format"], found["code"]) != (FORMAT, self._code):
             raise ValueError("it was made by another version")
-        data, columns, files = folder / Path(found["data"]).name, Columns(), {}
+        name, columns, files = Path(found["data"]).name, Columns(), {}
         columns.rows = int(found["rows"])
         for at, (key, items, size, digest) in enumerate(found["columns"]):
-            raw = _room(columns, key, int(size))
-            grown = read_into(data / str(at), raw)
-            if grown.hash != digest:
+            data = content(folder / name / str(at), int(size))
+            files[key] = Grown().followed_by(int(items), data)
+            if files[key].hash != digest:
                 raise ValueError(f"{key} is damaged")
-            files[key] = Grown(int(items), grown.bytes, grown._hash)
-            if key.startswith("texts/"):
-                columns.labels[key.removeprefix("texts/")].restore(_texts(raw))
-        self._disk, self._columns = _OnDisk(folder, data.name, manifest, files), columns
+            _restore(columns, key, data)
+        self._disk, self._columns = _OnDisk(folder, name, manifest, files), columns
         states = [FileState(**{**state, "mark": Mark.of(state["mark"])}) for state in found["files"]]
         return Saved(columns, states, float(found["newest_line"]), str(found["left_out"]))
 
@@ -216,11 +214,12 @@ def _saved_columns(columns: Columns) -> dict[str, Column]:
     }
 
 
-def _room(columns: Columns, key: str, size: int) -> np.ndarray:
-    """Where the bytes of a part go."""
+def _restore(columns: Columns, key: str, data: np.ndarray) -> None:
+    """Put the bytes of a part where they belong."""
     kind, _, name = key.partition("/")
     if kind == "texts":
-        return np.empty(size, np.uint8)
+        columns.labels[name].restore(_texts(data))
+        return
     if kind == "number":
         if name in registry.computed_columns() and name in {m.name for m in registry.of_level("sample")}:
             raise ValueError(f"{name!r} is a metric's name now")
@@ -228,10 +227,10 @@ def _room(columns: Columns, key: str, size: int) -> np.ndarray:
     elif kind == "label":
         columns.labels[name] = Labels()
     column = {"place": columns.place.get, "number": columns.numbers.get}.get(kind, lambda _: None)(name)
-    raw = (column or columns.labels[name].codes).room(columns.rows).view(np.uint8)
-    if len(raw) != size:
+    column = column or columns.labels[name].codes
+    if len(data) != columns.rows * column.dtype.itemsize:
         raise ValueError(f"{key} has another length")
-    return raw
+    column.adopt(data.view(column.dtype))
 
 
 def _texts(raw: np.ndarray) -> list[str]:

@@ -26,6 +26,7 @@ class Column:
 
     def __init__(self, dtype: np.dtype | type, fill: float | int) -> None:
         self.fill = fill
+        self.dtype = np.dtype(dtype)
         self._data = np.empty(0, dtype)
         self._written = 0
 
@@ -36,11 +37,9 @@ class Column:
         self._data[start:end] = values
         self._written = end
 
-    def room(self, rows: int) -> np.ndarray:
-        """The first ``rows`` rows of an empty column, which the caller fills before anybody looks."""
-        self._data = np.empty(max(_FIRST, rows * 9 // 8), self._data.dtype)
-        self._written = rows
-        return self._data[:rows]
+    def adopt(self, values: np.ndarray) -> None:
+        """Begin with ``values``, which may be read-only: rows that come later go into a copy."""
+        self._data, self._written = values, len(values)
 
     def view(self, rows: int) -> np.ndarray:
         """The first ``rows`` rows, read-only."""

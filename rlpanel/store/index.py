@@ -17,6 +17,7 @@ from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.tail import Mark
 from rlpanel.store.cache import WORTH_BYTES, Cache, FileState, Saved
+from rlpanel.store.histograms import Histograms
 from rlpanel.store.kept import first_living, kept_rows
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
@@ -101,7 +102,7 @@ class RunIndex:
         self._directory = Directory(root or self.path)
         self._files: dict[str, _File] = {}
         self._table = Table()
-        self._quantiles = Quantiles()
+        self._quantiles, self._histograms = Quantiles(), Histograms()
         self._bad_lines: tuple[BadLineAt, ...] | None = ()
         self._newest_line = 0.0
         self._changed = False
@@ -311,5 +312,6 @@ class RunIndex:
             _place={name: column.view(rows) for name, column in columns.place.items()},
             _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
             _quantiles=self._quantiles,
+            _histograms=self._histograms,
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )

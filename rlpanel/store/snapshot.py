@@ -15,6 +15,7 @@ from rlpanel.metrics.registry import ALIASES, token_means
 from rlpanel.sources.base import Locator
 from rlpanel.sources.tail import line_hash
 from rlpanel.store.columns import Columns
+from rlpanel.store.histograms import Histogram, Histograms
 from rlpanel.store.keys import mix
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.steps import Steps
@@ -106,6 +107,7 @@ class Snapshot:
     _numbers: dict[str, np.ndarray] = field(default_factory=dict)
     _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
     _quantiles: Quantiles = field(default_factory=Quantiles)
+    _histograms: Histograms = field(default_factory=Histograms)
 
     # -- what there is ---------------------------------------------------------------------------
 
@@ -289,6 +291,11 @@ class Snapshot:
         """Exact quantiles by step, shape (len(q), S); NaN where a step has no finite value."""
         step, values = self._place["step"][self.living], self.number(column)[self.living]
         return self._quantiles.of(ALIASES.get(column, column), q, self.version, self.steps, step, values)
+
+    def histogram(self, column: str, bins: int = 64) -> Histogram:
+        """How a column's finite values spread in each step, over at most ``bins`` bins that all steps share."""
+        step, values = self._place["step"][self.living], self.number(column)[self.living]
+        return self._histograms.of(ALIASES.get(column, column), bins, self.version, self.steps, step, values)
 
 
 def step_name(column: str, reduction: str) -> str:
