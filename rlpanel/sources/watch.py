@@ -20,6 +20,7 @@ from rlpanel.sources.mounts import MOUNTS, REMOTE, file_system
 #: Beyond this many events a second (about 100 µs of CPU each) a clock is cheaper.
 MAX_EVENTS_PER_SECOND = 500
 
+
 class Watch(FileSystemEventHandler):
     """Collects the paths below a root that changed.
 

@@ -26,18 +26,20 @@ import xxhash
 from rlpanel.metrics import registry
 from rlpanel.sources.tail import Mark
 from rlpanel.store.columns import Column, Columns, Labels
-from rlpanel.store.fingerprint import fingerprint
+from rlpanel.store.fingerprint import of_columns, of_reading
 from rlpanel.store.grown import Grown, content, write_all
 from rlpanel.store.place import Lock, lock, places
 
 log = logging.getLogger(__name__)
 
 #: Goes up when the layout on disk changes.
-FORMAT = 1
+FORMAT = 2
 #: Seconds between two saves, and before the next try after one that failed.
 SAVE_EVERY, RETRY_AFTER = 5.0, 60.0
 #: Logs smaller than this are read as fast as their index, and get none.
 WORTH_BYTES = 4 << 20
+#: What a response's chance is judged by, before any row counts.
+SURPRISAL = "surprisal_sum"
 #: How often a reader tries again whose files were replaced by the writer meanwhile.
 _READ_TRIES = 3
 
@@ -61,12 +63,16 @@ class FileState:
 
 @dataclass(frozen=True)
 class Saved:
-    """What is saved of a run; rows of file numbers that are not in ``files`` are dead."""
+    """What is saved of a run; rows of file numbers that are not in ``files`` are dead.
+
+    ``missing`` are columns over tokens that were not saved, or were made in another way.
+    """
 
     columns: Columns
     files: list[FileState]
     newest_line: float
     left_out: str
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -92,7 +98,7 @@ class Cache:
 
     def __init__(self, run: Path, line_bytes: int) -> None:
         self._run = run
-        self._code = f"{fingerprint()}-{line_bytes}"
+        self._code = f"{of_reading()}-{line_bytes}"
         self._lock: Lock | None = None
         self._disk: _OnDisk | None = None
         self._columns: Columns | None = None  # those that `_disk` has
@@ -187,9 +193,11 @@ class Cache:
             if files[key].hash != digest:
                 raise ValueError(f"{key} is damaged")
             _restore(columns, key, data)
-        self._disk, self._columns = _OnDisk(folder, name, manifest, files), columns
+        missing = _drop_outdated(columns, found["made_by"])
+        if not missing:
+            self._disk, self._columns = _OnDisk(folder, name, manifest, files), columns
         states = [FileState(**{**state, "mark": Mark.of(state["mark"])}) for state in found["files"]]
-        return Saved(columns, states, float(found["newest_line"]), str(found["left_out"]))
+        return Saved(columns, states, float(found["newest_line"]), str(found["left_out"]), missing)
 
 
 def _new_parts(columns: Columns, known: dict[str, Grown]) -> Iterator[tuple[str, int, np.ndarray]]:
@@ -233,6 +241,19 @@ def _restore(columns: Columns, key: str, data: np.ndarray) -> None:
     column.adopt(data.view(column.dtype))
 
 
+def _drop_outdated(columns: Columns, made_by: dict[str, str]) -> tuple[str, ...]:
+    """Drop columns whose metric is gone or another one now; returns those that are to be made."""
+    now = of_columns()
+    if SURPRISAL in now and now[SURPRISAL] != made_by.get(SURPRISAL):
+        raise ValueError("what tells duplicates is made in another way")
+    for name in set(now) - set(made_by):
+        if name in columns.numbers:
+            raise ValueError(f"{name!r} is a metric's name now")
+    for name in [name for name, code in made_by.items() if now.get(name) != code]:
+        columns.numbers.pop(name, None)
+    return tuple(name for name, code in now.items() if made_by.get(name) != code)
+
+
 def _texts(raw: np.ndarray) -> list[str]:
     return [str(text) for text in json.loads(b"[" + raw.tobytes()[:-1].replace(b"\n", b",") + b"]")]
 
@@ -245,6 +266,7 @@ def _manifest(saved: Saved, code: str, data: str, files: dict[str, Grown]) -> by
         "rows": saved.columns.rows,
         "columns": [(key, grown.items, grown.bytes, grown.hash) for key, grown in files.items()],
         "files": [{**asdict(state), "mark": state.mark.plain()} for state in saved.files],
+        "made_by": of_columns(),
         "newest_line": saved.newest_line,
         "left_out": saved.left_out,
     }

@@ -45,7 +45,8 @@ def grid(low: float, high: float, bins: int) -> Grid:
 
     One bin of width 1 where both are the same; never narrower than floats stand apart there.
     """
-    low, high, bins = *np.clip((low, high), -_MOST, _MOST).tolist(), max(bins, 2)
+    low, high = (min(max(value, -_MOST), _MOST) for value in (low, high))
+    bins = max(bins, 2)
     least = float(np.spacing(max(abs(low), abs(high))))
     span = (high - low) / bins
     width = max(least, 2.0 ** math.floor(math.log2(span))) if span > 0 else max(least, 1.0)

@@ -17,6 +17,7 @@ from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.tail import Mark
 from rlpanel.store.cache import WORTH_BYTES, Cache, FileState, Saved
+from rlpanel.store.fill import Fill
 from rlpanel.store.histograms import Histograms
 from rlpanel.store.kept import first_living, kept_rows
 from rlpanel.store.quantiles import Quantiles
@@ -108,6 +109,7 @@ class RunIndex:
         self._changed = False
         self._cache = Cache(self.path, self.reading.line_bytes) if self.reading.cache else None
         self._resumed = False
+        self._fill: Fill | None = None
         self._saved = 0  # version
 
     # -- reading ---------------------------------------------------------------------------------
@@ -134,6 +136,8 @@ class RunIndex:
             file.gone, file.more, file.problem = True, False, ""
             file.reader.tail.reset()
         self._void(gone)
+        if self._fill is not None:
+            self._fill.stuck = False
 
     def read(self, only: set[str] | None = None) -> bool:
         """One turn: at most one budget from each file; True while whole lines may be waiting.
@@ -148,6 +152,7 @@ class RunIndex:
                 wanted = only is None or file.more or file.problem or file.reader.path in only
                 if wanted and not file.gone and (file.more or file.reader.tail.changed()):
                     self._turn(file)
+            self._go_on_filling()
         if self._changed or self._news():
             self.commit()
         return not self.snapshot.progress.caught_up
@@ -162,7 +167,8 @@ class RunIndex:
     def save(self, *, last: bool = False) -> None:
         """Bring the index on disk up to date, at most every few seconds or for the ``last`` time."""
         cache, progress = self._cache, self.snapshot.progress
-        if cache is not None and progress.bytes_read >= WORTH_BYTES and self._saved != self.version:
+        whole = self._fill is None and progress.bytes_read >= WORTH_BYTES
+        if cache is not None and whole and self._saved != self.version:
             if self._changed:
                 self.commit()
             if (last or cache.due) and cache.save(self._state()):
@@ -209,6 +215,16 @@ class RunIndex:
         self._table.adopt(kept_rows(saved.columns, kept), self._next)
         self._table.stage.left_out = saved.left_out
         self._newest_line, self._bad_lines = saved.newest_line, None
+        if saved.missing:
+            self._fill = Fill(self._table, saved.missing)
+
+    def _go_on_filling(self) -> None:
+        """Columns of metrics that are new, for the rows that were saved without."""
+        if self._fill is None:
+            return
+        files = list(self._files.values())
+        if self._fill.turn(lambda number: files[number].reader, self._next):
+            self._fill, self._changed = None, True
 
     def _state(self) -> Saved:
         """What is to be saved. A file that was replaced and not read again yet is left out."""
@@ -280,10 +296,12 @@ class RunIndex:
 
     def _progress(self) -> Progress:
         files = [file for file in self._files.values() if not file.gone]
+        fill = self._fill
+        waits = any(file.more for file in files) or (fill is not None and not fill.stuck)
         return Progress(
-            bytes_read=sum(file.reader.tail.offset for file in files),
+            bytes_read=sum(file.reader.tail.offset for file in files) - (fill.waiting if fill else 0),
             bytes_total=sum(file.reader.tail.size for file in files),
-            caught_up=bool(self.folder_problem) or not any(file.more for file in files),
+            caught_up=bool(self.folder_problem) or not waits,
         )
 
     def _freeze(self) -> Snapshot:

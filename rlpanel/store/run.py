@@ -83,7 +83,7 @@ class Run:
         return self.snapshot.step_frame()
 
     def quantiles(self, column: str, q: Sequence[float] = (0.25, 0.5, 0.75)) -> pd.DataFrame:
-        """A row a step, a column a quantile: exact, of all samples that count; KeyError if nobody logged it."""
+        """A row a step, a column a quantile: exact, of all that count; KeyError if nobody logged it."""
         snapshot = self.snapshot
         found = snapshot.quantiles(column, tuple(q))
         return pd.DataFrame(found.T, pd.Index(snapshot.steps.values, name="step"), pd.Index(q, name=column))
@@ -95,7 +95,7 @@ class Run:
         ----------
         column : str
         bins : int
-            At most as many intervals; each is a power of two wide, closed on the left, the same for all steps.
+            At most as many intervals; each is a power of two wide and closed on the left.
 
         Raises
         ------

@@ -293,7 +293,7 @@ class Snapshot:
         return self._quantiles.of(ALIASES.get(column, column), q, self.version, self.steps, step, values)
 
     def histogram(self, column: str, bins: int = 64) -> Histogram:
-        """How a column's finite values spread in each step, over at most ``bins`` bins that all steps share."""
+        """How a column's finite values spread in each step, over at most ``bins`` bins for all steps."""
         step, values = self._place["step"][self.living], self.number(column)[self.living]
         return self._histograms.of(ALIASES.get(column, column), bins, self.version, self.steps, step, values)
 

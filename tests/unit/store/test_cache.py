@@ -116,16 +116,6 @@ def test_a_metric_over_columns_that_is_new_needs_no_line_again(
     np.testing.assert_array_equal(found.number("made_up"), 2 * found.number("reward"))
 
 
-def test_a_metric_over_tokens_that_is_new_reads_the_logs_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    saved(tmp_path)
-    declare(monkeypatch, "token", lambda logprobs: 2 * logprobs)
-    assert_read_anew(tmp_path)
-    found = opened(tmp_path).snapshot
-    np.testing.assert_allclose(found.number("made_up_sum"), -2 * found.number("surprisal_sum"))
-
-
 def declare(patch: pytest.MonkeyPatch, level: str, function: Callable[..., np.ndarray]) -> None:
     """A metric that was not there when the run was saved."""
     patch.setattr(registry, "METRICS", dict(registry.METRICS))

@@ -71,7 +71,9 @@ def test_a_value_on_an_edge_counts_where_the_bin_begins(tmp_path: Path) -> None:
     assert (found.edges.tolist(), found.counts.tolist()) == ([0, 1, 2, 3, 4], [[1, 2, 1, 1]])
 
 
-def test_only_the_steps_that_changed_are_counted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_steps_that_changed_are_counted_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     index = follow(RunIndex(write_run(tmp_path, steps=5), "run"))
     narrow = index.snapshot.histogram("reward", 8)
     counted: list[list[int]] = []
@@ -108,7 +110,9 @@ def test_an_older_snapshot_still_gets_its_own(tmp_path: Path) -> None:
 
 def test_what_is_not_finite_is_not_counted(tmp_path: Path) -> None:
     rewards = [1.0, None, math.nan, math.inf, 2.0]
-    append(tmp_path / RANK0, *(line(1, index=i, reward=r) for i, r in enumerate(rewards)), line(2, reward=None))
+    append(
+        tmp_path / RANK0, *(line(1, index=i, reward=r) for i, r in enumerate(rewards)), line(2, reward=None)
+    )
     found = follow(RunIndex(tmp_path, "run")).snapshot.histogram("reward")
     assert found.counts.sum(axis=1).tolist() == [2, 0]
 
