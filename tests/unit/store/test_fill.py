@@ -181,7 +181,7 @@ def test_what_happens_to_the_logs_meanwhile_counts(
     again.read()
     append(tmp_path / LOG, line(9), line(9, index=1, drop=["logprobs", "ref_logprobs"]))
     again.read()
-    for rank in (1, 2):
+    for rank in (1, 2, 3):
         (tmp_path / f"rollout_data_rank_{rank}.jsonl").unlink()
     (tmp_path / "rollout_data_rank_1.jsonl").write_bytes(line(4, rank=1))
     again.rescan()
