@@ -65,13 +65,15 @@ class FileState:
 class Saved:
     """What is saved of a run; rows of file numbers that are not in ``files`` are dead.
 
-    ``missing`` are columns over tokens that were not saved, or were made in another way.
+    ``constants`` are those of the training that the rows were made with; ``missing`` are columns over
+    tokens that were not saved, or were made in another way.
     """
 
     columns: Columns
     files: list[FileState]
     newest_line: float
     left_out: str
+    constants: list[Any]
     missing: tuple[str, ...] = ()
 
 
@@ -197,7 +199,8 @@ class Cache:
         if not missing:
             self._disk, self._columns = _OnDisk(folder, name, manifest, files), columns
         states = [FileState(**{**state, "mark": Mark.of(state["mark"])}) for state in found["files"]]
-        return Saved(columns, states, float(found["newest_line"]), str(found["left_out"]), missing)
+        newest, left_out = float(found["newest_line"]), str(found["left_out"])
+        return Saved(columns, states, newest, left_out, found["constants"], missing)
 
 
 def _new_parts(columns: Columns, known: dict[str, Grown]) -> Iterator[tuple[str, int, np.ndarray]]:
@@ -269,6 +272,7 @@ def _manifest(saved: Saved, code: str, data: str, files: dict[str, Grown]) -> by
         "made_by": of_columns(),
         "newest_line": saved.newest_line,
         "left_out": saved.left_out,
+        "constants": saved.constants,
     }
     body = json.dumps(found).encode()
     return _digest(body) + b"\n" + body

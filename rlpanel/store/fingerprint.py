@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -16,10 +17,20 @@ _MAKERS = (
     "schema.py",
     "sources/**/*.py",
     "metrics/compute.py",
+    "metrics/constants.py",
+    "metrics/declare.py",
+    "metrics/fill.py",
+    "metrics/gae.py",
     "metrics/registry.py",
+    "metrics/segments.py",
     "store/stage.py",
     "store/columns.py",
 )
+
+
+_METRICS = Path(rlpanel.__file__).parent / "metrics"
+#: Everything depends on these already.
+_SHARED = frozenset(Path(name).name for name in _MAKERS)
 
 
 @cache
@@ -33,12 +44,8 @@ def of_reading() -> str:
 
 
 def of_columns() -> dict[str, str]:
-    """What each column that is reduced from tokens was made by: its metric, and the file that declares it."""
-    return {
-        f"{m.name}_{reduction}": _of_metric(m)
-        for m in registry.of_level("token")
-        for reduction in m.reductions
-    }
+    """By what each column over tokens is made: its metric, and the file that declares it."""
+    return {name: _of_metric(m) for m in registry.of_level("token") for name in m.columns.values()}
 
 
 def _of_metric(m: registry.Metric) -> str:
@@ -46,13 +53,22 @@ def _of_metric(m: registry.Metric) -> str:
     found = xxhash.xxh3_64(f"{m.needs} {code.co_consts} {code.co_names}".encode())
     found.update(code.co_code)
     home = getattr(sys.modules.get(m.function.__module__), "__file__", None)
-    found.update(_bytes(home) if home else b"")
+    for path in sorted(_sources(Path(home))) if home else ():
+        found.update(_content(path))
     return found.hexdigest()
 
 
 @cache
-def _bytes(path: str) -> bytes:
+def _sources(path: Path) -> frozenset[Path]:
+    """A file, and what it imports from the package's metrics."""
+    found = re.findall(rb"^from rlpanel\.metrics\.(\w+) import", _content(path), re.MULTILINE)
+    others = [_METRICS / f"{name.decode()}.py" for name in found]
+    return frozenset({path}.union(*(_sources(other) for other in others if other.name not in _SHARED)))
+
+
+@cache
+def _content(path: Path) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return path.read_bytes()
     except OSError:
         return b""

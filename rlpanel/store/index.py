@@ -11,15 +11,18 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlpanel.settings import Reading
+from rlpanel.metrics.constants import gather
+from rlpanel.settings import Reading, Training
 from rlpanel.sources.base import Chunk
 from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
+from rlpanel.sources.run_file import RunFile
 from rlpanel.sources.tail import Mark
 from rlpanel.store.cache import WORTH_BYTES, Cache, FileState, Saved
-from rlpanel.store.fill import Fill
 from rlpanel.store.histograms import Histograms
 from rlpanel.store.kept import first_living, kept_rows
+from rlpanel.store.late import LateColumns
+from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
 from rlpanel.store.stage import MOST_COLUMNS
@@ -104,12 +107,16 @@ class RunIndex:
         self._files: dict[str, _File] = {}
         self._table = Table()
         self._quantiles, self._histograms = Quantiles(), Histograms()
+        self._pooled = Pooled()
+        self._run_file = RunFile(self.path)
+        self._training = Training.from_environment().given()
+        self._learn()
         self._bad_lines: tuple[BadLineAt, ...] | None = ()
         self._newest_line = 0.0
         self._changed = False
         self._cache = Cache(self.path, self.reading.line_bytes) if self.reading.cache else None
         self._resumed = False
-        self._fill: Fill | None = None
+        self._late: LateColumns | None = None
         self._saved = 0  # version
 
     # -- reading ---------------------------------------------------------------------------------
@@ -127,6 +134,8 @@ class RunIndex:
             )
             return
         self.folder_problem = ""
+        if self._run_file.changed():
+            self._learn()
         if not self._resumed:
             self._resume(seen)
         for name, found in seen.items():
@@ -136,8 +145,8 @@ class RunIndex:
             file.gone, file.more, file.problem = True, False, ""
             file.reader.tail.reset()
         self._void(gone)
-        if self._fill is not None:
-            self._fill.stuck = False
+        if self._late is not None:
+            self._late.stuck = False
 
     def read(self, only: set[str] | None = None) -> bool:
         """One turn: at most one budget from each file; True while whole lines may be waiting.
@@ -152,7 +161,7 @@ class RunIndex:
                 wanted = only is None or file.more or file.problem or file.reader.path in only
                 if wanted and not file.gone and (file.more or file.reader.tail.changed()):
                     self._turn(file)
-            self._go_on_filling()
+            self._add_late()
         if self._changed or self._news():
             self.commit()
         return not self.snapshot.progress.caught_up
@@ -167,7 +176,7 @@ class RunIndex:
     def save(self, *, last: bool = False) -> None:
         """Bring the index on disk up to date, at most every few seconds or for the ``last`` time."""
         cache, progress = self._cache, self.snapshot.progress
-        whole = self._fill is None and progress.bytes_read >= WORTH_BYTES
+        whole = self._late is None and progress.bytes_read >= WORTH_BYTES
         if cache is not None and whole and self._saved != self.version:
             if self._changed:
                 self.commit()
@@ -197,11 +206,24 @@ class RunIndex:
         elif file.gone:
             file.gone, file.more = False, True
 
+    def _learn(self) -> None:
+        """What is known of the training; where rows were made with other constants, they are made again."""
+        constants = gather(self._run_file.content, self._training)
+        before, self._table.stage.constants = self._table.stage.constants, constants
+        self._changed = True
+        if before.at_ingest != constants.at_ingest:
+            files = [file for file in self._files.values() if not file.gone]
+            for file in files:
+                file.reader.tail.reset()
+                file.more = True
+            self._void(files)
+
     def _resume(self, seen: dict[str, Found]) -> None:
         """Begin with the rows that are on disk, of files that are still what they were."""
         self._resumed = True
         saved = self._cache.load() if self._cache is not None else None
-        if saved is None:
+        constants = list(self._table.stage.constants.at_ingest)
+        if saved is None or saved.constants != constants:
             return
         kept: dict[int, tuple[int, int]] = {}
         for state in saved.files:
@@ -216,15 +238,15 @@ class RunIndex:
         self._table.stage.left_out = saved.left_out
         self._newest_line, self._bad_lines = saved.newest_line, None
         if saved.missing:
-            self._fill = Fill(self._table, saved.missing)
+            self._late = LateColumns(self._table, saved.missing)
 
-    def _go_on_filling(self) -> None:
+    def _add_late(self) -> None:
         """Columns of metrics that are new, for the rows that were saved without."""
-        if self._fill is None:
+        if self._late is None:
             return
         files = list(self._files.values())
-        if self._fill.turn(lambda number: files[number].reader, self._next):
-            self._fill, self._changed = None, True
+        if self._late.turn(lambda number: files[number].reader, self._next):
+            self._late, self._changed = None, True
 
     def _state(self) -> Saved:
         """What is to be saved. A file that was replaced and not read again yet is left out."""
@@ -234,7 +256,8 @@ class RunIndex:
             mark = None if file.gone else file.reader.mark(file.generation)
             if mark is not None:
                 files.append(file.state(since[file.number], mark))
-        return Saved(table.columns, files, self._newest_line, table.stage.left_out)
+        constants = list(table.stage.constants.at_ingest)
+        return Saved(table.columns, files, self._newest_line, table.stage.left_out, constants)
 
     def _turn(self, file: _File) -> None:
         """Read a budget's worth of one file."""
@@ -296,10 +319,10 @@ class RunIndex:
 
     def _progress(self) -> Progress:
         files = [file for file in self._files.values() if not file.gone]
-        fill = self._fill
-        waits = any(file.more for file in files) or (fill is not None and not fill.stuck)
+        late = self._late
+        waits = any(file.more for file in files) or (late is not None and not late.stuck)
         return Progress(
-            bytes_read=sum(file.reader.tail.offset for file in files) - (fill.waiting if fill else 0),
+            bytes_read=sum(file.reader.tail.offset for file in files) - (late.waiting if late else 0),
             bytes_total=sum(file.reader.tail.size for file in files),
             caught_up=bool(self.folder_problem) or not waits,
         )
@@ -329,7 +352,9 @@ class RunIndex:
             progress=self._progress(),
             _place={name: column.view(rows) for name, column in columns.place.items()},
             _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
+            constants=table.stage.constants,
             _quantiles=self._quantiles,
             _histograms=self._histograms,
+            _pooled=self._pooled,
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )

@@ -96,7 +96,7 @@ class Table:
         rows = columns.rows
         numbers = {name: column.view(rows) for name, column in columns.numbers.items()}
         self.stage.know(numbers, columns.labels)
-        for name, values in derive_columns(numbers).items():
+        for name, values in derive_columns(numbers, self.stage.constants).items():
             columns.numbers[name] = Column(np.float64, np.nan)
             columns.numbers[name].write(0, values)
         self.columns, self.state = columns, np.full(max(1024, rows), COUNTED, np.uint8)
@@ -124,7 +124,8 @@ class Table:
             later = numbers[name].view(rows)[len(values) :] if name in numbers else np.empty(0)
             numbers[name] = Column(np.float64, np.nan)
             numbers[name].write(0, np.concatenate([values, later]))
-        for name, values in derive_columns({n: column.view(rows) for n, column in numbers.items()}).items():
+        known = {name: column.view(rows) for name, column in numbers.items()}
+        for name, values in derive_columns(known, self.stage.constants).items():
             numbers[name] = Column(np.float64, np.nan)
             numbers[name].write(0, values)
         self.steps.clear(self._place("step"), version)

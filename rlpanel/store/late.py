@@ -24,7 +24,7 @@ TURN_SECONDS, TOGETHER = 0.05, 256
 Readers = Callable[[int], JsonlFile]
 
 
-class Fill:
+class LateColumns:
     """Makes columns for the rows that a table has now.
 
     Parameters
@@ -102,7 +102,10 @@ class Fill:
         except OSError:
             self.stuck = True
             return
-        for name, values in reduce_tokens(samples).items():
+        numbers = {
+            name: column.view(self._columns.rows)[living] for name, column in self._columns.numbers.items()
+        }
+        for name, values in reduce_tokens(samples, numbers, self._table.stage.constants).items():
             if name in self._names:
                 self._found.setdefault(name, np.full(self._rows, np.nan))[living] = values
         self._at += len(rows)

@@ -13,9 +13,9 @@ import pytest
 
 from rlpanel.metrics import registry
 from rlpanel.settings import Reading
-from rlpanel.store import fill, index, table
-from rlpanel.store.fill import Fill
+from rlpanel.store import index, late, table
 from rlpanel.store.index import RunIndex
+from rlpanel.store.late import LateColumns
 from rlpanel.store.snapshot import Snapshot
 from tests.factories import append, line, write_run
 from tests.unit.sources.faults import public_folder, unreadable
@@ -31,26 +31,27 @@ def _small_runs_are_saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 
 @pytest.fixture
-def declare(monkeypatch: pytest.MonkeyPatch) -> Iterator[Declare]:
+def declare() -> Iterator[Declare]:
     """Declares the metric ``made_up``, in the place of the one that it declared before."""
-    kept = dict(registry.METRICS)
-    monkeypatch.setattr(registry, "METRICS", dict(kept))
 
-    def declare(function: Callable[..., np.ndarray]) -> None:
-        registry.METRICS.pop("made_up", None)
-        function.__name__ = "made_up"
-        registry.metric("made up", level="token", reductions=("sum",))(function)
-        registry.computed_columns.cache_clear()
+    def made_up(function: Callable[..., np.ndarray]) -> None:
+        withdraw()
+        registry.metric("made up", level="token", reductions=("sum",), name="made_up")(function)
 
-    yield declare
-    registry.computed_columns.cache_clear()
+    yield made_up
+    withdraw()
+
+
+def withdraw() -> None:
+    if "made_up" in registry.METRICS:
+        registry.withdraw("made_up")
 
 
 @pytest.fixture
 def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five rows a turn."""
-    monkeypatch.setattr(fill, "TURN_SECONDS", 0)
-    monkeypatch.setattr(fill, "TOGETHER", 5)
+    monkeypatch.setattr(late, "TURN_SECONDS", 0)
+    monkeypatch.setattr(late, "TOGETHER", 5)
 
 
 def look(found: RunIndex) -> Snapshot:
@@ -83,9 +84,9 @@ def test_no_other_column_is_made_anew(
     saved(tmp_path)
     declare(lambda logprobs: 2 * logprobs)
     made: list[tuple[str, ...]] = []
-    really = Fill.__init__
+    really = LateColumns.__init__
     monkeypatch.setattr(
-        Fill, "__init__", lambda self, t, names: (made.append(names), really(self, t, names))[1]
+        LateColumns, "__init__", lambda self, t, names: (made.append(names), really(self, t, names))[1]
     )
     again = RunIndex(tmp_path, "run")
     found = look(again)
@@ -116,7 +117,7 @@ def test_it_is_made_once(tmp_path: Path, declare: Declare, monkeypatch: pytest.M
     first = RunIndex(tmp_path, "run")
     look(first)
     first.save(last=True)
-    monkeypatch.setattr(Fill, "turn", None)
+    monkeypatch.setattr(LateColumns, "turn", None)
     again = RunIndex(tmp_path, "run")
     assert look(again).has("made_up_sum")
     assert again.bytes_read == 0
@@ -146,12 +147,10 @@ def test_a_metric_that_is_another_one_now_is_made_anew(tmp_path: Path, declare: 
     assert again.bytes_read == 0
 
 
-def test_a_metric_that_is_gone_takes_its_column_along(
-    tmp_path: Path, declare: Declare, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_metric_that_is_gone_takes_its_column_along(tmp_path: Path, declare: Declare) -> None:
     declare(lambda logprobs: 2 * logprobs)
     saved(tmp_path)
-    registry.METRICS.pop("made_up")
+    withdraw()
     again = RunIndex(tmp_path, "run")
     assert "made_up_sum" not in look(again).numbers
     assert again.bytes_read == 0
