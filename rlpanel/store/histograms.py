@@ -35,7 +35,7 @@ class Grid:
         return np.arange(self.start, self.start + self.count + 1) * self.width
 
     def places(self, values: np.ndarray) -> np.ndarray:
-        """The bin of each value: exact, because a division by a power of two is."""
+        """The bin of each value: exact, for a division by a power of two is, where it does not underflow."""
         places = np.floor(values.clip(-_MOST, _MOST) / self.width) - self.start
         return places.clip(0, self.count - 1).astype(np.int64)
 

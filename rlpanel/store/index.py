@@ -24,6 +24,7 @@ from rlpanel.store.kept import first_living, kept_rows
 from rlpanel.store.late import LateColumns
 from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
+from rlpanel.store.scalars import ScalarLog
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
 from rlpanel.store.stage import MOST_COLUMNS
 from rlpanel.store.table import Table
@@ -104,6 +105,7 @@ class RunIndex:
         self.bytes_read = 0
         self.folder_problem = ""
         self._directory = Directory(root or self.path)
+        self._scalars = ScalarLog(self.path, Path(root or self.path))
         self._files: dict[str, _File] = {}
         self._table = Table()
         self._quantiles, self._histograms = Quantiles(), Histograms()
@@ -147,6 +149,7 @@ class RunIndex:
         self._void(gone)
         if self._late is not None:
             self._late.stuck = False
+        self._scalars.rescan()
 
     def read(self, only: set[str] | None = None) -> bool:
         """One turn: at most one budget from each file; True while whole lines may be waiting.
@@ -162,6 +165,7 @@ class RunIndex:
                 if wanted and not file.gone and (file.more or file.reader.tail.changed()):
                     self._turn(file)
             self._add_late()
+            self._changed |= self._scalars.read(only, self.reading.turn_bytes)
         if self._changed or self._news():
             self.commit()
         return not self.snapshot.progress.caught_up
@@ -315,12 +319,13 @@ class RunIndex:
                 f"the log makes up columns: the first {MOST_COLUMNS} are shown, "
                 f"{self._table.stage.left_out!r} and later ones are left out"
             )
-        return tuple(problems)
+        return (*problems, *self._scalars.problems)
 
     def _progress(self) -> Progress:
         files = [file for file in self._files.values() if not file.gone]
         late = self._late
-        waits = any(file.more for file in files) or (late is not None and not late.stuck)
+        waits = any(file.more for file in files) or self._scalars.more
+        waits |= late is not None and not late.stuck
         return Progress(
             bytes_read=sum(file.reader.tail.offset for file in files) - (late.waiting if late else 0),
             bytes_total=sum(file.reader.tail.size for file in files),
@@ -342,14 +347,15 @@ class RunIndex:
             steps=table.steps.freeze(),
             state=state,
             files=tuple(self._files),
-            bad_lines=self._bad_lines,
-            bad_count=sum(file.bad_count for file in files),
+            bad_lines=(*self._bad_lines, *_of_scalars(self._scalars)),
+            bad_count=sum(file.bad_count for file in files) + self._scalars.bad_count,
             blank_count=sum(file.blank_count for file in files),
             problems=self._problems(),
             ranks=len(table.ranks),
             restarts=tuple(sorted({r.step for found in table.restarts.values() for r in found})),
             newest_line=self._newest_line,
             progress=self._progress(),
+            scalars=self._scalars.freeze(),
             _place={name: column.view(rows) for name, column in columns.place.items()},
             _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
             constants=table.stage.constants,
@@ -358,3 +364,7 @@ class RunIndex:
             _pooled=self._pooled,
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )
+
+
+def _of_scalars(log: ScalarLog) -> list[BadLineAt]:
+    return [BadLineAt(name, bad.line, bad.offset, bad.reason) for name, bad in log.bad]
