@@ -140,12 +140,12 @@ class Tail:
             os.close(descriptor)
 
     def changed(self) -> bool:
-        """Whether something of the file's stat differs from the last look."""
+        """Whether the file's stat differs from the last look, or what it told of was not read to its end."""
         try:
             status = os.stat(self.path)
         except OSError:
             return self._stamp != ()
-        return _stamp(status) != self._stamp
+        return _stamp(status) != self._stamp or self._unread()
 
     def reset(self) -> None:
         """Start a new generation: what was handed out is void."""

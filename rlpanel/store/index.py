@@ -19,7 +19,9 @@ from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.run_file import RunFile
 from rlpanel.sources.tail import Mark
 from rlpanel.store.cache import WORTH_BYTES, Cache, FileState, Saved
+from rlpanel.store.histograms import Histograms
 from rlpanel.store.kept import first_living, kept_rows
+from rlpanel.store.late import LateColumns
 from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.scalars import ScalarLog
@@ -106,7 +108,7 @@ class RunIndex:
         self._scalars = ScalarLog(self.path, Path(root or self.path))
         self._files: dict[str, _File] = {}
         self._table = Table()
-        self._quantiles = Quantiles()
+        self._quantiles, self._histograms = Quantiles(), Histograms()
         self._pooled = Pooled()
         self._run_file = RunFile(self.path)
         self._training = Training.from_environment().given()
@@ -116,6 +118,7 @@ class RunIndex:
         self._changed = False
         self._cache = Cache(self.path, self.reading.line_bytes) if self.reading.cache else None
         self._resumed = False
+        self._late: LateColumns | None = None
         self._saved = 0  # version
 
     # -- reading ---------------------------------------------------------------------------------
@@ -144,6 +147,8 @@ class RunIndex:
             file.gone, file.more, file.problem = True, False, ""
             file.reader.tail.reset()
         self._void(gone)
+        if self._late is not None:
+            self._late.stuck = False
         self._scalars.rescan()
 
     def read(self, only: set[str] | None = None) -> bool:
@@ -159,6 +164,7 @@ class RunIndex:
                 wanted = only is None or file.more or file.problem or file.reader.path in only
                 if wanted and not file.gone and (file.more or file.reader.tail.changed()):
                     self._turn(file)
+            self._add_late()
             self._changed |= self._scalars.read(only, self.reading.turn_bytes)
         if self._changed or self._news():
             self.commit()
@@ -174,7 +180,8 @@ class RunIndex:
     def save(self, *, last: bool = False) -> None:
         """Bring the index on disk up to date, at most every few seconds or for the ``last`` time."""
         cache, progress = self._cache, self.snapshot.progress
-        if cache is not None and progress.bytes_read >= WORTH_BYTES and self._saved != self.version:
+        whole = self._late is None and progress.bytes_read >= WORTH_BYTES
+        if cache is not None and whole and self._saved != self.version:
             if self._changed:
                 self.commit()
             if (last or cache.due) and cache.save(self._state()):
@@ -234,6 +241,16 @@ class RunIndex:
         self._table.adopt(kept_rows(saved.columns, kept), self._next)
         self._table.stage.left_out = saved.left_out
         self._newest_line, self._bad_lines = saved.newest_line, None
+        if saved.missing:
+            self._late = LateColumns(self._table, saved.missing)
+
+    def _add_late(self) -> None:
+        """Columns of metrics that are new, for the rows that were saved without."""
+        if self._late is None:
+            return
+        files = list(self._files.values())
+        if self._late.turn(lambda number: files[number].reader, self._next):
+            self._late, self._changed = None, True
 
     def _state(self) -> Saved:
         """What is to be saved. A file that was replaced and not read again yet is left out."""
@@ -306,11 +323,13 @@ class RunIndex:
 
     def _progress(self) -> Progress:
         files = [file for file in self._files.values() if not file.gone]
+        late = self._late
+        waits = any(file.more for file in files) or self._scalars.more
+        waits |= late is not None and not late.stuck
         return Progress(
-            bytes_read=sum(file.reader.tail.offset for file in files),
+            bytes_read=sum(file.reader.tail.offset for file in files) - (late.waiting if late else 0),
             bytes_total=sum(file.reader.tail.size for file in files),
-            caught_up=bool(self.folder_problem)
-            or not (any(file.more for file in files) or self._scalars.more),
+            caught_up=bool(self.folder_problem) or not waits,
         )
 
     def _freeze(self) -> Snapshot:
@@ -341,6 +360,7 @@ class RunIndex:
             _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
             constants=table.stage.constants,
             _quantiles=self._quantiles,
+            _histograms=self._histograms,
             _pooled=self._pooled,
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )

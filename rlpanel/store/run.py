@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,30 @@ class Run:
     def steps(self) -> pd.DataFrame:
         """A row a step: ``step``, ``samples``, ``reward_mean``, ``reward_std``, ``kl_k3_mean``, ..."""
         return self.snapshot.step_frame()
+
+    def quantiles(self, column: str, q: Sequence[float] = (0.25, 0.5, 0.75)) -> pd.DataFrame:
+        """A row a step, a column a quantile: exact, of all that count; KeyError if nobody logged it."""
+        snapshot = self.snapshot
+        found = snapshot.quantiles(column, tuple(q))
+        return pd.DataFrame(found.T, pd.Index(snapshot.steps.values, name="step"), pd.Index(q, name=column))
+
+    def histogram(self, column: str, bins: int = 64) -> pd.DataFrame:
+        """A row a step, a column an interval: how many samples' numbers lie in it, of all that count.
+
+        Parameters
+        ----------
+        column : str
+        bins : int
+            At most as many intervals; each is a power of two wide and closed on the left.
+
+        Raises
+        ------
+        KeyError
+            If nobody logged the column.
+        """
+        found = self.snapshot.histogram(column, bins)
+        intervals = pd.IntervalIndex.from_breaks(found.edges, closed="left", name=column)
+        return pd.DataFrame(found.counts, pd.Index(found.steps, name="step"), intervals)
 
     @property
     def scalars(self) -> pd.DataFrame:
