@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlpanel.errors import LineError, RunNotFound
-from rlpanel.sources.adapters import ADAPTERS, NATIVE
+from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
+from rlpanel.sources import parquet
 from rlpanel.sources.base import Adapter
 from rlpanel.sources.parse import parse
 
@@ -23,7 +24,7 @@ SNIFF_LINES = 20
 SNIFF_LINE_BYTES = 64 << 20
 #: Files of these names are rollouts even where no line of theirs can be read.
 _NAMED = ("rollout_data", "data_rank")
-_SUFFIX = ".jsonl"
+_SUFFIXES = (".jsonl", parquet.SUFFIX)
 #: Where a run's index lies. Like every folder whose name begins with a dot it is not looked into.
 OWN_FOLDER = ".rlpanel"
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
@@ -195,7 +196,7 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int]:
 
 def is_rollout_name(name: str) -> bool:
     """Whether a file of this name may hold rollouts."""
-    return name.endswith(_SUFFIX) and not name.startswith(".")
+    return name.endswith(_SUFFIXES) and not name.startswith(".")
 
 
 def shown_name(name: str) -> str:
@@ -213,7 +214,7 @@ def sniff(path: str, name: str) -> tuple[Adapter | None, bool]:
         False while the file may still turn out otherwise: it is empty, unreadable or holds no whole
         line yet.
     """
-    named = NATIVE if name.startswith(_NAMED) else None
+    named = _named(name)
     try:
         lines, final = _first_lines(path)
     except OSError:
@@ -225,8 +226,17 @@ def sniff(path: str, name: str) -> tuple[Adapter | None, bool]:
     return named, final
 
 
+def _named(name: str) -> Adapter | None:
+    """The dialect of a file whose name alone tells that it holds rollouts."""
+    if name.startswith(_NAMED) and not name.endswith(parquet.SUFFIX):
+        return NATIVE
+    return TRL if trl.NAME.fullmatch(name) else None
+
+
 def _first_lines(path: str) -> tuple[list[bytes], bool]:
     """Whole lines that are not blank, and whether enough was seen to judge the file by."""
+    if path.endswith(parquet.SUFFIX):
+        return parquet.first_lines(path, SNIFF_LINES), True
     lines: list[bytes] = []
     with open(path, "rb") as file:
         while file.tell() < SNIFF_BYTES and len(lines) < SNIFF_LINES:

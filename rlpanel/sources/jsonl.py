@@ -34,7 +34,14 @@ class JsonlFile:
         The dialect of its lines.
     line_bytes : int
         The longest line that is read; a longer one is counted as bad.
+
+    Attributes
+    ----------
+    lines_on_disk : bool
+        Whether a line's bytes stand in the file at its offset, as they are.
     """
+
+    lines_on_disk = True
 
     def __init__(self, path: str, name: str, adapter: Adapter, line_bytes: int = 256 << 20) -> None:
         self.path = path

@@ -15,6 +15,7 @@ from rlpanel.settings import Reading
 from rlpanel.sources.base import Chunk
 from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
+from rlpanel.sources.opening import open_file
 from rlpanel.sources.tail import Mark
 from rlpanel.store.cache import WORTH_BYTES, Cache, FileState, Saved
 from rlpanel.store.kept import first_living, kept_rows
@@ -183,7 +184,7 @@ class RunIndex:
     def _meet(self, name: str, found: Found) -> None:
         file = self._files.get(name)
         if file is None:
-            reader = JsonlFile(found.path, name, found.adapter, self.reading.line_bytes)
+            reader = open_file(found, self.reading)
             self._files[name] = _File(len(self._files), reader)
             self._table.files.append(name)
             self._changed = True
