@@ -46,6 +46,24 @@ Origin = Annotated[
     typer.Option(help="host:port of a proxy through which browsers reach the board; may be repeated."),
 ]
 
+Map = Annotated[
+    str | None,
+    typer.Option(
+        "--map",
+        envvar="RLPANEL_MAP",
+        help="Which key is which, for logs in no known dialect: prompt=input,response=output,reward=score.",
+        show_default=False,
+    ),
+]
+Tokenizer = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="RLPANEL_TOKENIZER",
+        help="A tokenizer.json, for logs of token ids without their texts.",
+        show_default=False,
+    ),
+]
+
 _NOT_TO_BE_HAD = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
 
 
@@ -92,8 +110,11 @@ def serve(
     show: Show = False,
     token: Token = None,
     origin: Origin = None,
+    keys: Map = None,
+    tokenizer: Tokenizer = None,
 ) -> None:
     """Open the board on the runs below a folder and follow what training appends to them."""
+    _tell_reader(keys, tokenizer)
     if root is not None and root.exists() and not root.is_dir():
         raise RunNotFound(f"{root} is a file; give the folder that holds it")
     if root is not None and not root.exists():
@@ -111,8 +132,11 @@ def serve(
 def index(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for a program.")] = False,
+    keys: Map = None,
+    tokenizer: Tokenizer = None,
 ) -> None:
     """Read a run once and say what it holds and what reading it cost."""
+    _tell_reader(keys, tokenizer)
     open_run = rlpanel.open_run  # what loading pandas costs is no cost of this run
     began, cpu = time.perf_counter(), time.process_time()
     with open_run(run, follow=False) as opened:
@@ -128,6 +152,19 @@ def index(
     for name, value in found.items():
         shown = "unknown" if value is None else f"{value:,}"
         typer.echo(f"{name.replace('_', ' '):<18} {shown:>16}")
+
+
+def _tell_reader(keys: str | None, tokenizer: Path | None) -> None:
+    """Settings of reading go by way of the environment, where processes that help find them too.
+
+    What is wrong with them is said now, not when the first file is met.
+    """
+    from rlpanel.settings import Reading
+    from rlpanel.sources.beside import from_settings
+
+    told = {"RLPANEL_MAP": keys, "RLPANEL_TOKENIZER": str(tokenizer.resolve()) if tokenizer else None}
+    os.environ |= {name: value for name, value in told.items() if value}
+    from_settings(Reading.from_environment())
 
 
 def _serve(

@@ -95,8 +95,13 @@ class Adapter(Protocol):
         What its files look like, for a person whose folder was not recognised.
     """
 
-    name: str
-    looks: str
+    @property
+    def name(self) -> str:
+        """Tells this dialect from others."""
+
+    @property
+    def looks(self) -> str:
+        """What its files look like."""
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Whether a file named ``path`` whose first line is ``document`` is in this dialect."""

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlpanel.errors import LineError, RunNotFound
-from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
+from rlpanel.settings import Reading
 from rlpanel.sources import parquet
+from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
 from rlpanel.sources.base import Adapter
+from rlpanel.sources.beside import Beside, Said, from_settings
 from rlpanel.sources.parse import parse
 
 #: How far into a file to look for a line that tells its dialect; the first line may be longer.
@@ -83,11 +85,19 @@ class _Verdict:
 
 
 class Directory:
-    """Finds rollout files below a root and remembers what each file turned out to be."""
+    """Finds rollout files below a root and remembers what each file turned out to be.
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    Parameters
+    ----------
+    root : path
+    reading : Reading, optional
+        Tells dialects and tokenizers for all files; from the environment by default.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], reading: Reading | None = None) -> None:
         self.root = Path(root).resolve()
-        self._verdicts: dict[tuple[str, int, int], _Verdict] = {}
+        self.said = Said(self.root, from_settings(reading or Reading.from_environment()))
+        self._verdicts: dict[tuple[str, int, int, Beside], _Verdict] = {}
 
     def runs(self) -> list[RunInfo]:
         """Every run below the root, newest first; what cannot be read is left out."""
@@ -103,10 +113,11 @@ class Directory:
             If the folder cannot be listed.
         """
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        said = self.said.of(folder)
         return [
             Found(entry.path, shown_name(entry.name), adapter)
             for entry in entries
-            if (adapter := self._adapter(entry)) is not None
+            if (adapter := said.dress(self._adapter(entry, said))) is not None
         ]
 
     def run_path(self, name: str) -> Path:
@@ -137,7 +148,8 @@ class Directory:
                 yield from self._walk(entry.path)
 
     def _info(self, folder: str, entries: list[os.DirEntry[str]]) -> RunInfo | None:
-        status = [_stat(entry) for entry in entries if self._adapter(entry) is not None]
+        said = self.said.of(folder)
+        status = [_stat(entry) for entry in entries if self._adapter(entry, said) is not None]
         living = [s for s in status if s is not None]
         if not living:
             return None
@@ -150,17 +162,17 @@ class Directory:
             modified=max(s.st_mtime for s in living),
         )
 
-    def _adapter(self, entry: os.DirEntry[str]) -> Adapter | None:
+    def _adapter(self, entry: os.DirEntry[str], said: Beside) -> Adapter | None:
         """The dialect of a file, or None while it is no rollout file (or not yet one)."""
         if not is_rollout_name(entry.name) or not self._is_inside(entry):
             return None
         status = _stat(entry)
         if status is None:
             return None
-        key = (entry.path, status.st_dev, status.st_ino)
+        key = (entry.path, status.st_dev, status.st_ino, said)
         known = self._verdicts.get(key)
         if known is None or not known.holds(status):
-            known = self._verdicts[key] = _Verdict(*sniff(entry.path, entry.name), status)
+            known = self._verdicts[key] = _Verdict(*sniff(entry.path, entry.name, said.mapped), status)
         return known.adapter
 
     def _is_inside(self, entry: os.DirEntry[str]) -> bool:
@@ -204,8 +216,8 @@ def shown_name(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def sniff(path: str, name: str) -> tuple[Adapter | None, bool]:
-    """Which adapter reads a file.
+def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter | None, bool]:
+    """Which adapter reads a file; a mapping that a person gave goes before all others.
 
     Returns
     -------
@@ -219,8 +231,9 @@ def sniff(path: str, name: str) -> tuple[Adapter | None, bool]:
         lines, final = _first_lines(path)
     except OSError:
         return named, False
+    asked = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
     for line in lines:
-        for adapter in ADAPTERS:
+        for adapter in asked:
             if _accepts(adapter, name, line):
                 return adapter, True
     return named, final

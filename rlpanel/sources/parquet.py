@@ -165,7 +165,7 @@ def _pyarrow() -> Any:
 
 
 def _faults() -> tuple[type[Exception], ...]:
-    """What pyarrow raises over bytes that are no parquet: ArrowInvalid is a ValueError, other a plain OSError."""
+    """What pyarrow raises over bytes that are no parquet; ArrowInvalid, for one, is a ValueError."""
     return (_pyarrow().ArrowException, ValueError, OSError)
 
 

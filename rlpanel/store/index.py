@@ -99,7 +99,7 @@ class RunIndex:
         self.version = 0
         self.bytes_read = 0
         self.folder_problem = ""
-        self._directory = Directory(root or self.path)
+        self._directory = Directory(root or self.path, self.reading)
         self._files: dict[str, _File] = {}
         self._table = Table()
         self._quantiles = Quantiles()
@@ -190,6 +190,10 @@ class RunIndex:
             self._changed = True
         elif file.gone:
             file.gone, file.more = False, True
+        if file is not None and found.adapter.name != file.reader.adapter.name:
+            # Somebody said meanwhile how the file is to be read.
+            file.reader.adapter, file.more = found.adapter, True
+            file.reader.tail.reset()
 
     def _resume(self, seen: dict[str, Found]) -> None:
         """Begin with the rows that are on disk, of files that are still what they were."""
@@ -270,7 +274,8 @@ class RunIndex:
     def _problems(self) -> tuple[str, ...]:
         if self.folder_problem:
             return (self.folder_problem,)
-        problems = [file.problem for file in self._files.values() if file.problem]
+        said = self._directory.said.of(self.path).problem
+        problems = [said] * bool(said) + [file.problem for file in self._files.values() if file.problem]
         if self._table.stage.left_out:
             problems.append(
                 f"the log makes up columns: the first {MOST_COLUMNS} are shown, "

@@ -89,7 +89,7 @@ class Reader:
         """Keep the list of runs below a root up to date."""
         folder = Path(root).resolve()
         with self._lock:
-            known = self._roots.setdefault(folder, Root(folder))
+            known = self._roots.setdefault(folder, Root(folder, self.reading))
         self._start()
         return known
 
@@ -242,9 +242,9 @@ class Reader:
 class Root:
     """The runs below a root, as of the last look; None before the first."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
         self.path = path
-        self.directory = Directory(path)
+        self.directory = Directory(path, reading)
         self.runs: list[RunInfo] | None = None
 
     def refresh(self) -> bool:

@@ -13,7 +13,7 @@ from rlpanel.sources.adapters.trl import Trl
 from rlpanel.sources.adapters.verl import Verl
 from rlpanel.sources.base import Adapter
 
-#: Columnar lines hold native keys too, as lists, and TRL's rows hold 'step' and 'prompt': they are asked first.
+#: Columnar lines hold native keys too, as lists, and TRL's rows 'step' and 'prompt': they are asked first.
 ADAPTERS: tuple[Adapter, ...] = (Columnar(), Trl(), Native(), Verl(), Nemo(), OpenInstruct())
 #: What is read where a file is named for a rank and no line of it can be.
 NATIVE: Adapter = ADAPTERS[2]
