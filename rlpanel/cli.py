@@ -119,12 +119,16 @@ def serve(
         raise RunNotFound(f"{root} is a file; give the folder that holds it")
     if root is not None and not root.exists():
         from rlpanel.recording.find import find_experiment
+        from rlpanel.sources.directory import Directory
+        from rlpanel.sources.survey import survey
 
-        waiting = f"{root} does not exist yet; the board fills when it does"
+        waiting = f"{root} does not exist yet. {survey(Directory(root)).sentence}"
         if root.name == str(root):  # a name, no path
             root, waiting = find_experiment(root.name)
         if waiting:
             _say(f"rlpanel: {waiting}", typer.colors.YELLOW)
+    elif root is not None:
+        _say_if_other(root)
     _serve(root, host, port, bool(show), token, tuple(origin or ()))
 
 
@@ -152,6 +156,18 @@ def index(
     for name, value in found.items():
         shown = "unknown" if value is None else f"{value:,}"
         typer.echo(f"{name.replace('_', ' '):<18} {shown:>16}")
+
+
+def _say_if_other(root: Path) -> None:
+    """A folder of other files is served too, but whoever named it should hear what is in it."""
+    from rlpanel.sources.directory import Directory
+    from rlpanel.sources.survey import survey
+
+    directory = Directory(root)
+    found = None if directory.any() else survey(directory)
+    if found is not None and found.seen:
+        seen = "; ".join(f"{sight.name}: {sight.what}" for sight in found.seen[:3])
+        _say(f"rlpanel: {found.sentence} Seen: {seen}. The board says what is read.", typer.colors.YELLOW)
 
 
 def _tell_reader(keys: str | None, tokenizer: Path | None) -> None:

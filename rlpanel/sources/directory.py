@@ -104,6 +104,10 @@ class Directory:
         found = (self._info(folder, entries) for folder, entries in self._walk(str(self.root)))
         return sorted((info for info in found if info), key=lambda info: (-info.modified, info.name))
 
+    def any(self) -> bool:
+        """Whether there is a run; the first one found ends the search."""
+        return any(self._info(folder, entries) for folder, entries in self._walk(str(self.root)))
+
     def files(self, folder: str | os.PathLike[str]) -> list[Found]:
         """The rollout files of one run, by name.
 
@@ -228,7 +232,7 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter 
     """
     named = _named(name)
     try:
-        lines, final = _first_lines(path)
+        lines, final = first_lines(path)
     except OSError:
         return named, False
     asked = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
@@ -246,7 +250,7 @@ def _named(name: str) -> Adapter | None:
     return TRL if trl.NAME.fullmatch(name) else None
 
 
-def _first_lines(path: str) -> tuple[list[bytes], bool]:
+def first_lines(path: str) -> tuple[list[bytes], bool]:
     """Whole lines that are not blank, and whether enough was seen to judge the file by."""
     if path.endswith(parquet.SUFFIX):
         return parquet.first_lines(path, SNIFF_LINES), True

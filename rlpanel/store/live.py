@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rlpanel.settings import Reading
 from rlpanel.sources.directory import Directory, RunInfo
+from rlpanel.sources.survey import Survey, survey
 from rlpanel.sources.watch import Watch
 from rlpanel.store.index import RunIndex
 from rlpanel.store.snapshot import Snapshot
@@ -240,18 +241,26 @@ class Reader:
 
 
 class Root:
-    """The runs below a root, as of the last look; None before the first."""
+    """The runs below a root, as of the last look; None before the first.
+
+    Attributes
+    ----------
+    survey : Survey or None
+        What is there instead, where no runs are.
+    """
 
     def __init__(self, path: Path, reading: Reading | None = None) -> None:
         self.path = path
         self.directory = Directory(path, reading)
         self.runs: list[RunInfo] | None = None
+        self.survey: Survey | None = None
 
     def refresh(self) -> bool:
         """Look again; True if runs came, went or changed."""
         found = self.directory.runs()
-        changed = found != self.runs
-        self.runs = found
+        seen = None if found else survey(self.directory)
+        changed = (found, seen) != (self.runs, self.survey)
+        self.runs, self.survey = found, seen
         return changed
 
 

@@ -21,6 +21,6 @@ NATIVE: Adapter = ADAPTERS[2]
 TRL: Adapter = ADAPTERS[1]
 
 
-def accepted() -> str:
+def accepted() -> list[str]:
     """What files are read, in words."""
-    return "; ".join(adapter.looks for adapter in ADAPTERS)
+    return [adapter.looks for adapter in ADAPTERS]

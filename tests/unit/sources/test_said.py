@@ -1,4 +1,4 @@
-"""Logs in no known dialect: a mapping by setting or by an rlpanel.toml beside the run, and a tokenizer for ids."""
+"""Logs in no known dialect: a mapping, by setting or in an rlpanel.toml beside the run; texts for ids."""
 
 from __future__ import annotations
 
