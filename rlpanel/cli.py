@@ -1,4 +1,4 @@
-"""The commands: ``rlpanel demo | serve | index``.
+"""The commands: ``rlpanel demo | serve | index | convert``.
 
 Each command imports what it needs when it runs, so that ``rlpanel --help`` answers at once.
 """
@@ -28,6 +28,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+convert_app = typer.Typer(no_args_is_help=True, help="Turn files that the board does not read into lines.")
+app.add_typer(convert_app, name="convert")
 
 Host = Annotated[str, typer.Option(help="Address to listen on; other than loopback lets others read.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]
@@ -156,6 +159,25 @@ def index(
     for name, value in found.items():
         shown = "unknown" if value is None else f"{value:,}"
         typer.echo(f"{name.replace('_', ' '):<18} {shown:>16}")
+
+
+@convert_app.command()
+def slime(
+    folder: Annotated[Path, typer.Argument(help="What slime was given as --dump-details.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Where the lines go.", show_default="FOLDER/rlpanel")
+    ] = None,
+    trusted: Annotated[
+        bool, typer.Option("--trusted", help="Read pickles that can run code; only for files you trust.")
+    ] = False,
+) -> None:
+    """Write slime's torch dumps as lines that the board reads; what was converted before is kept."""
+    from rlpanel.sources.slime import convert
+
+    target = out or folder / "rlpanel"
+    done = convert(folder, target, trusted=trusted)
+    kept = f", {done.kept:,} were there already" if done.kept else ""
+    typer.echo(f"{done.samples:,} samples in {done.files:,} files to {target}{kept}: rlpanel serve {target}")
 
 
 def _say_if_other(root: Path) -> None:

@@ -67,7 +67,10 @@ def test_a_step_that_verl_writes_again_replaces_its_samples(
     server: Served, open_board: OpenBoard, tmp_path: Path
 ) -> None:
     def write(step: int, *scores: float) -> None:
-        rows = [{"input": f"q{at}", "output": f"a{at}", "score": s, "step": step} for at, s in enumerate(scores)]
+        rows = [
+            {"input": f"q{at}", "output": f"a{at}", "score": score, "step": step}
+            for at, score in enumerate(scores)
+        ]
         (tmp_path / "root" / "exp" / f"{step}.jsonl").write_bytes(lines(*rows))
 
     write(1, 0.0, 0.0)
