@@ -46,9 +46,9 @@ class Beside:
     tokenizer: str = ""
     problem: str = ""
 
-    def dress(self, adapter: Adapter | None) -> Adapter | None:
+    def dress(self, adapter: Adapter) -> Adapter:
         """The dialect with a tokenizer, where one was named."""
-        return WithText(adapter, self.tokenizer) if adapter is not None and self.tokenizer else adapter
+        return WithText(adapter, self.tokenizer) if self.tokenizer else adapter
 
 
 def from_settings(reading: Reading) -> Beside:

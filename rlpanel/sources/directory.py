@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rlpanel.errors import LineError, RunNotFound
 from rlpanel.settings import Reading
-from rlpanel.sources import parquet
+from rlpanel.sources import layout, parquet
 from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
 from rlpanel.sources.base import Adapter
 from rlpanel.sources.beside import Beside, Said, from_settings
@@ -101,12 +101,16 @@ class Directory:
 
     def runs(self) -> list[RunInfo]:
         """Every run below the root, newest first; what cannot be read is left out."""
-        found = (self._info(folder, entries) for folder, entries in self._walk(str(self.root)))
-        return sorted((info for info in found if info), key=lambda info: (-info.modified, info.name))
+        homes: dict[str, list[os.stat_result]] = {}
+        for folder, entries in self._walk(str(self.root)):
+            for _, home, _, status in self._rollouts(folder, entries):
+                homes.setdefault(home, []).append(status)
+        found = [self._info(home, members) for home, members in homes.items()]
+        return sorted(found, key=lambda info: (-info.modified, info.name))
 
     def any(self) -> bool:
         """Whether there is a run; the first one found ends the search."""
-        return any(self._info(folder, entries) for folder, entries in self._walk(str(self.root)))
+        return any(True for place in self._walk(str(self.root)) for _ in self._rollouts(*place))
 
     def files(self, folder: str | os.PathLike[str]) -> list[Found]:
         """The rollout files of one run, by name.
@@ -116,12 +120,19 @@ class Directory:
         OSError
             If the folder cannot be listed.
         """
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        home = os.fspath(folder)
+        found = [
+            Found(entry.path, shown_name(os.path.relpath(entry.path, home)), adapter)
+            for place, entries in layout.below(home, list(os.scandir(home)))
+            for entry, whose, adapter, _ in self._rollouts(place, entries)
+            if whose == home
+        ]
         said = self.said.of(folder)
+        arranged = layout.arrange(Path(home), {one.name: one.adapter for one in found})
         return [
-            Found(entry.path, shown_name(entry.name), adapter)
-            for entry in entries
-            if (adapter := said.dress(self._adapter(entry, said))) is not None
+            Found(one.path, one.name, said.dress(arranged[one.name]))
+            for one in sorted(found, key=lambda one: one.name)
+            if one.name in arranged
         ]
 
     def run_path(self, name: str) -> Path:
@@ -151,19 +162,24 @@ class Directory:
             if _is_open_folder(entry):
                 yield from self._walk(entry.path)
 
-    def _info(self, folder: str, entries: list[os.DirEntry[str]]) -> RunInfo | None:
+    def _rollouts(
+        self, folder: str, entries: list[os.DirEntry[str]]
+    ) -> Iterator[tuple[os.DirEntry[str], str, Adapter, os.stat_result]]:
+        """The rollout files of a folder, each with its run's folder, dialect and stat."""
         said = self.said.of(folder)
-        status = [_stat(entry) for entry in entries if self._adapter(entry, said) is not None]
-        living = [s for s in status if s is not None]
-        if not living:
-            return None
+        for entry in entries:
+            adapter, status = self._adapter(entry, said), _stat(entry)
+            if adapter is not None and status is not None:
+                yield entry, layout.home(entry.path, adapter, str(self.root)), adapter, status
+
+    def _info(self, folder: str, members: list[os.stat_result]) -> RunInfo:
         path = Path(folder)
         return RunInfo(
             name=path.relative_to(self.root).as_posix(),
             path=path,
-            files=len(living),
-            bytes=sum(s.st_size for s in living),
-            modified=max(s.st_mtime for s in living),
+            files=len(members),
+            bytes=sum(status.st_size for status in members),
+            modified=max(status.st_mtime for status in members),
         )
 
     def _adapter(self, entry: os.DirEntry[str], said: Beside) -> Adapter | None:

@@ -2,7 +2,7 @@
 
 An episode holds traces, a trace is a graph of messages, and each way from a root to a leaf is a sample. Only
 tokens that the policy sampled are the response's: what stands between them (tools' answers, templates) is in
-the text and has no numbers. ``effective`` replaces ``all`` when the batch is final: then advantages are there.
+the text and has no numbers. ``effective`` replaces ``all`` when the batch is final, with advantages.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def _traces(episode: Mapping[str, Any]) -> list[dict[str, Any]]:
         raise LineError("'traces' is no list")
     if not traces:
         errors = episode.get("errors") or [{}]
-        raise LineError(f"an episode without a trace: {str(errors[-1].get('message', 'no reason given'))[:120]}")
+        raise LineError(
+            f"an episode without a trace: {str(errors[-1].get('message', 'no reason given'))[:120]}"
+        )
     return traces
 
 

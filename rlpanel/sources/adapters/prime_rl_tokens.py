@@ -114,15 +114,12 @@ class Joined:
         return records
 
 
-def with_exports(root: Path, name: str, adapter: Adapter, steps: Mapping[int, str], step: int | None) -> Adapter:
-    """The dialect of a file of traces, joined where its step's exports are whole."""
-    folder = root / steps[step] if step in steps else None
-    if folder is None or adapter.name != PrimeRL.name or "/train/" not in f"/{name}":
-        return adapter
+def joined(folder: Path) -> Adapter:
+    """The dialect of a step's traces: with what lies in the folder of its exports, where that is whole."""
     try:
         return Joined(str(folder), (folder / MARKER).stat().st_mtime_ns)
     except OSError:
-        return adapter
+        return PrimeRL()
 
 
 def _key(ids: list[int] | np.ndarray) -> int:
