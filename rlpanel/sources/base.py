@@ -10,6 +10,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+#: Samples in one line: a row keeps which of them it is in 16 bits.
+MOST_SAMPLES = 2**16 - 1
+
 
 @dataclass(slots=True)
 class Record:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from rlpanel.errors import LineError, SourceChanged
-from rlpanel.sources.base import Adapter, BadLine, Chunk, Locator, Record
+from rlpanel.sources.base import MOST_SAMPLES, Adapter, BadLine, Chunk, Locator, Record
 from rlpanel.sources.parse import parse
 from rlpanel.sources.tail import Block, Mark, Tail, line_hash
 
@@ -138,6 +138,8 @@ class JsonlFile:
             if len(line) > self.tail.line_bytes:
                 raise LineError(self._too_long(len(line)))
             records = self.adapter.read(parse(line), self.name, full=False)
+            if len(records) > MOST_SAMPLES:
+                raise LineError(f"{len(records):,} samples in one line; at most {MOST_SAMPLES:,} are read")
         except LineError as error:
             chunk.bad.append(BadLine(number, offset, str(error)))
             return

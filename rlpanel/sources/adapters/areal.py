@@ -34,11 +34,9 @@ class Areal:
             raise LineError("no 'tail_version'")
         if "prompt" not in document and "completion" not in document:
             raise LineError("neither 'prompt' nor 'completion'")
-        return [record_of(document["tail_version"], _fields(document, path), path, full=full)]
+        return [record_of(document["tail_version"], _fields(document), path, full=full)]
 
 
-def _fields(document: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+def _fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in document.items():
         yield _NAMES.get(key, key), value
-    if "eval" in path:
-        yield "split", "eval"
