@@ -1,7 +1,8 @@
 """TRL's GRPOTrainer with ``log_completions``: ``completions/completions_{step:05d}.parquet``, a file a step.
 
 Columns in their order: step, prompt, completion, a float for each reward function, what reward functions
-logged with ``log_extra``, advantage. There is no total: the reward is the sum of the functions' scores.
+logged with ``log_extra``, advantage. There is no total: the reward is the sum of the functions' scores, each
+with its weight where weights are known.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rlpanel.errors import LineError
@@ -22,11 +24,28 @@ _KEYS = ("step", "prompt", "completion")
 _TRUTHS = ("ground_truth", "golden_answer", "answer", "solution")
 
 
+@dataclass(frozen=True)
 class Trl:
-    """TRL's logged completions."""
+    """TRL's logged completions.
 
-    name = "TRL"
+    Attributes
+    ----------
+    weights : tuple of (str, float)
+        Of reward functions by name; 1 for those that are not named.
+    """
+
+    weights: tuple[tuple[str, float], ...] = ()
     looks = "completions_{step}.parquet with 'step', 'prompt' and 'completion' (TRL, log_completions=True)"
+
+    @property
+    def name(self) -> str:
+        """Tells one weighting from another."""
+        told = ",".join(f"{name}={weight:g}" for name, weight in self.weights)
+        return f"TRL, weights {told}" if told else "TRL"
+
+    def weighted(self, weights: tuple[tuple[str, float], ...]) -> Trl:
+        """The same with these weights."""
+        return Trl(weights)
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Whether the row has TRL's three first columns, and no total."""
@@ -38,10 +57,10 @@ class Trl:
             if key not in document:
                 raise LineError(f"no {key!r}")
         row = {key: plain(value) for key, value in document.items()}
-        return [record_of(row["step"], _fields(row), path, full=full)]
+        return [record_of(row["step"], _fields(row, dict(self.weights)), path, full=full)]
 
 
-def _fields(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _fields(row: dict[str, Any], weights: Mapping[str, float]) -> Iterator[tuple[str, Any]]:
     scores = _scores(row)
     truth = next((key for key in _TRUTHS if key in row), None)
     for key, value in row.items():
@@ -51,7 +70,11 @@ def _fields(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield f"rewards/{key}", value
         else:
             yield "ground_truth" if key == truth else key, value
-    known = [score for score in scores.values() if score is not None and not math.isnan(score)]
+    known = [
+        score * weights.get(name, 1.0)
+        for name, score in scores.items()
+        if score is not None and not math.isnan(score)
+    ]
     if scores:
         yield "reward", sum(known) if known else None
 

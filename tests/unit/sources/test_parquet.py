@@ -83,6 +83,22 @@ def test_a_reward_is_the_sum_of_the_scores_there_are(tmp_path: Path) -> None:
     assert frame["ground_truth"].fillna("").tolist() == ["4", "", "5"]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rlpanel.toml", "[reward_weights]\nformat = 0.5\n"),
+        ("run.json", '{"reward_weights": {"format": 0.5}}'),
+    ],
+)
+def test_scores_are_weighted_as_the_run_says(tmp_path: Path, name: str, text: str) -> None:
+    accuracy = pa.array([None, 2.0], pa.float64())
+    write(tmp_path / "completions" / NAME, table(1.0, 3.0, accuracy=accuracy))
+    index = RunIndex(tmp_path / "completions", "run", root=tmp_path)
+    before = look(index)
+    (tmp_path / name).write_text(text)
+    assert (before, look(index)) == ([(1, 1.0), (1, 5.0)], [(1, 0.5), (1, 3.5)])
+
+
 def test_a_conversation_of_several_turns_is_kept_whole(tmp_path: Path) -> None:
     turns = [{"role": "assistant", "content": "look it up"}, {"role": "tool", "content": "42"}]
     made = table(1.0).set_column(2, "completion", pa.array([turns]))

@@ -119,7 +119,7 @@ def test_a_mapping_that_is_not_understood_says_what_to_write(text: str, said: st
     ("text", "said"),
     [
         ("[map\n", "rlpanel.toml is not followed: "),
-        ("[maps]\n", "'maps' means nothing; it may hold 'tokenizer' and [map]"),
+        ("[maps]\n", "'maps' means nothing; it may hold map, reward_weights, tokenizer"),
         ('[map]\nprmpt = "x"\n', "did you mean prompt"),
         ('tokenizer = "nowhere.json"\n', "nowhere.json is no tokenizer.json"),
     ],
