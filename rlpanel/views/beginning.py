@@ -31,7 +31,8 @@ def _seen(found: Survey) -> str:
     rows = "".join(
         f"<li><code>{safe_text(sight.name)}</code> {safe_text(sight.what)}</li>" for sight in found.seen
     )
-    more = f"<li>and {found.others:,} other files</li>" if found.others and rows else ""
+    word = "file" if found.others == 1 else "files"
+    more = f"<li>and {found.others:,} other {word}</li>" if found.others and rows else ""
     return f'<h3>Seen</h3><ul class="rl-seen">{rows}{more}</ul>' if rows else ""
 
 

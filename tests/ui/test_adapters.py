@@ -42,7 +42,7 @@ def test_a_folder_of_odd_logs_says_what_it_saw_and_a_mapping_beside_them_opens_i
     assert offered == '[map]\nprompt = "question"\nresponse = "answer"\nreward = "score"\nstep = "iteration"'
     (tmp_path / "root" / "exp" / "rlpanel.toml").write_text(offered)
     board.settled(3)
-    expect(board.pair).to_contain_text("<img src=x>?")
+    expect(board.rows.first).to_contain_text("<img src=x>?")
 
 
 def test_trls_parquet_comes_step_by_step_and_a_file_half_written_waits(
