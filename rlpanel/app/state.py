@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from rlpanel.views import ranges
 from rlpanel.views.context import Selection
 
 _TRUE, _FALSE = {"1", "true", "dark"}, {"0", "false", "light"}
@@ -31,6 +32,10 @@ def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
 
+def _within(text: str) -> str:
+    return ranges.read(text).text
+
+
 #: Query key → (parameter, how to read its text, how to write its value).
 KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
     "run": ("run", str, str),
@@ -40,6 +45,7 @@ KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
     "metric": ("metric", str, str),
     "curves": ("curves", _names, ",".join),
     "search": ("search", str, str),
+    "within": ("within", _within, str),
     "theme": ("dark", _flag, lambda dark: "dark" if dark else "light"),
 }
 MAX_QUERY = 8192

@@ -33,6 +33,7 @@ class Selection(param.Parameterized):
     metric = param.String(default="log_ratio", doc="Token metric that colours the text.")
     curves = param.List(default=[], item_type=str, doc="Sample columns drawn as curves; empty: defaults.")
     search = param.String(default="", doc="Text sought in the step's prompts and responses.")
+    within = param.String(default="", doc="Range of a column's values that the grid's samples lie in.")
     dark = param.Boolean(default=DARK_DEFAULT, doc="Dark or light.")
 
 
@@ -73,6 +74,11 @@ class Context(param.Parameterized):
         if step is None:
             return
         self.selection.param.update(step=step, follow=False, uid="", token=-1)
+
+    def choose_range(self, step: int | None, within: str) -> None:
+        """The viewer chose values of a step: the grid shows its samples in that range."""
+        if step is not None:
+            self.selection.param.update(step=step, within=within, follow=False, uid="", token=-1)
 
     def move_step(self, by: int) -> None:
         """To the step ``by`` places further on, whatever their spacing."""

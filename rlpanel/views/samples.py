@@ -25,6 +25,7 @@ from rlpanel.store.run import fetch_record
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.context import Context
+from rlpanel.views.range_chip import RangeChip
 from rlpanel.views.shown import attempt_column, drawn_html, shown_rows
 from rlpanel.views.text import clean
 from rlpanel.views.theme import safe_text
@@ -48,7 +49,7 @@ class Samples(Viewer):
         self.context = context
         self._rows = np.empty(0, int)
         self._texts: list[dict[str, str]] = []
-        self._shown: tuple[str, int | None] = ("", None)
+        self._shown: tuple[str, int | None, str] = ("", None, "")
         self._head = pn.pane.HTML("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
         self._search = pmui.TextInput(
             placeholder="search prompts and responses  /",
@@ -73,6 +74,7 @@ class Samples(Viewer):
         self._card = pn.Column(
             pn.Row(
                 self._head,
+                RangeChip(context),
                 self._search,
                 self._pill,
                 self._picked,
@@ -91,7 +93,7 @@ class Samples(Viewer):
         self._search.param.watch(self._searched, "value")
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, "snapshot")
-        selection.param.watch(self._on_step, "step")
+        selection.param.watch(self._on_step, ["step", "within"])
         selection.param.watch(self._highlight, "uid")
         context.param.watch(self._highlight, "first")
         settings = ["kl_estimator", "max_samples", "older_attempts", "pad_token", "system_end"]
@@ -118,9 +120,9 @@ class Samples(Viewer):
         """Read the step's rows and texts anew."""
         context = self.context
         snapshot, step = context.snapshot, context.selection.step
-        self._shown = (snapshot.name, step)
+        self._shown = (snapshot.name, step, context.selection.within)
         self._pill.visible = False
-        self._rows = shown_rows(snapshot, step, context.display) if step is not None else np.empty(0, int)
+        self._rows = self._rows_of(snapshot)
         self._texts = [{} for _ in self._rows]
         if context.index is None or not len(self._rows):
             self._show()
@@ -137,21 +139,29 @@ class Samples(Viewer):
 
     def _on_snapshot(self, event: Any) -> None:
         step = self.context.selection.step
-        if self._shown != (event.new.name, step):
+        if self._shown[:2] != (event.new.name, step):
             self.load()
             return
         if step is None or event.new.steps.position(step) not in event.new.steps.changed_since(
             event.old.version
         ):
             return
-        count = len(shown_rows(event.new, step, self.context.display))
+        count = len(self._rows_of(event.new))
         if self.context.selection.follow or not len(self._rows) or count < len(self._rows):
             self.load()
         elif count > len(self._rows):
             self._pill.param.update(label=f"↻ {count - len(self._rows):,} new", visible=True)
 
-    def _on_step(self, _: Any) -> None:
-        if self._shown != (self.context.snapshot.name, self.context.selection.step):
+    def _rows_of(self, snapshot: Snapshot) -> np.ndarray:
+        """What the grid shows: the step's rows in the chosen range, or a draw of them."""
+        selection = self.context.selection
+        if selection.step is None:
+            return np.empty(0, int)
+        return shown_rows(snapshot, selection.step, self.context.display, selection.within)
+
+    def _on_step(self, *_: Any) -> None:
+        selection = self.context.selection
+        if self._shown != (self.context.snapshot.name, selection.step, selection.within):
             self.load()
 
     def _pick(self, event: Any) -> None:
@@ -233,7 +243,8 @@ class Samples(Viewer):
         count = (
             f"{shown:,} of {total:,} hit" if searched else f"{shown:,} of step {step}" if at >= 0 else "none"
         )
-        drawn = "" if step is None else drawn_html(self.context.snapshot, step, self.context.display)
+        within = self.context.selection.within
+        drawn = "" if step is None else drawn_html(self.context.snapshot, step, self.context.display, within)
         self._head.width = 300 if drawn else 210
         said = f"{safe_text(count)} · {drawn}" if drawn and searched else drawn or safe_text(count)
         self._head.object = f'<div class="head"><b>Samples</b><span class="unit">{said}</span></div>'
