@@ -103,6 +103,7 @@ class RunIndex:
         self.version = 0
         self.bytes_read = 0
         self.folder_problem = ""
+        self._said = ""  # why what somebody said of these files is not followed
         self._directory = Directory(root or self.path, self.reading)
         self._scalars = ScalarLog(self.path, Path(root or self.path))
         self._files: dict[str, _File] = {}
@@ -134,6 +135,7 @@ class RunIndex:
             )
             return
         self.folder_problem = ""
+        self._said = self._directory.said.of(self.path).problem
         if self._run_file.changed():
             self._learn()
         if not self._resumed:
@@ -301,8 +303,8 @@ class RunIndex:
     def _problems(self) -> tuple[str, ...]:
         if self.folder_problem:
             return (self.folder_problem,)
-        said = self._directory.said.of(self.path).problem
-        problems = [said] * bool(said) + [file.problem for file in self._files.values() if file.problem]
+        problems = [self._said] * bool(self._said)
+        problems += [file.problem for file in self._files.values() if file.problem]
         if self._table.stage.left_out:
             problems.append(
                 f"the log makes up columns: the first {MOST_COLUMNS} are shown, "
