@@ -16,6 +16,7 @@ from rlpanel.settings import Reading, Training
 from rlpanel.sources.base import Chunk
 from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
+from rlpanel.sources.opening import open_file
 from rlpanel.sources.run_file import RunFile
 from rlpanel.sources.tail import Mark
 from rlpanel.store.cache import WORTH_BYTES, Cache, FileState, Saved
@@ -104,7 +105,8 @@ class RunIndex:
         self.version = 0
         self.bytes_read = 0
         self.folder_problem = ""
-        self._directory = Directory(root or self.path)
+        self._said = ""  # why what somebody said of these files is not followed
+        self._directory = Directory(root or self.path, self.reading)
         self._scalars = ScalarLog(self.path, Path(root or self.path))
         self._files: dict[str, _File] = {}
         self._table = Table()
@@ -136,6 +138,7 @@ class RunIndex:
             )
             return
         self.folder_problem = ""
+        self._said = self._directory.said.of(self.path).problem
         if self._run_file.changed():
             self._learn()
         if not self._resumed:
@@ -203,12 +206,16 @@ class RunIndex:
     def _meet(self, name: str, found: Found) -> None:
         file = self._files.get(name)
         if file is None:
-            reader = JsonlFile(found.path, name, found.adapter, self.reading.line_bytes)
+            reader = open_file(found, self.reading)
             self._files[name] = _File(len(self._files), reader)
             self._table.files.append(name)
             self._changed = True
         elif file.gone:
             file.gone, file.more = False, True
+        if file is not None and found.adapter.name != file.reader.adapter.name:
+            # Somebody said meanwhile how the file is to be read.
+            file.reader.adapter, file.more = found.adapter, True
+            file.reader.tail.reset()
 
     def _learn(self) -> None:
         """What is known of the training; where rows were made with other constants, they are made again."""
@@ -313,7 +320,8 @@ class RunIndex:
     def _problems(self) -> tuple[str, ...]:
         if self.folder_problem:
             return (self.folder_problem,)
-        problems = [file.problem for file in self._files.values() if file.problem]
+        problems = [self._said] * bool(self._said)
+        problems += [file.problem for file in self._files.values() if file.problem]
         if self._table.stage.left_out:
             problems.append(
                 f"the log makes up columns: the first {MOST_COLUMNS} are shown, "

@@ -24,6 +24,7 @@ from rlpanel.settings import Reading
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.base import Record
 from rlpanel.sources.directory import Directory
+from rlpanel.sources.survey import survey
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
 from rlpanel.store.snapshot import Progress, Snapshot
@@ -310,7 +311,6 @@ def _run_folder(path: Path) -> Path:
     try:
         if directory.files(path):
             return path
-        seen = sorted(entry.name for entry in path.iterdir())
     except OSError as error:
         raise RunNotFound(f"{path} cannot be read: {error.strerror}") from error
     runs = directory.runs()
@@ -319,9 +319,16 @@ def _run_folder(path: Path) -> Path:
     if runs:
         names = ", ".join([info.name for info in runs[:5]] + ["…"] * (len(runs) > 5))
         raise RunNotFound(f"{path} holds {len(runs)} runs ({names}); open one of them")
-    raise RunNotFound(
-        f"{path} holds no rollout files. Accepted: {accepted()}. Seen: {', '.join(seen[:5]) or 'nothing'}"
-    )
+    raise RunNotFound(_nothing_in(path, directory))
+
+
+def _nothing_in(path: Path, directory: Directory) -> str:
+    """Why a folder is no run: what was seen, what would be read."""
+    found = survey(directory)
+    seen = "; ".join(f"{sight.name}: {sight.what}" for sight in found.seen) or "no files"
+    way = f" For other lines say which key is which: --map {found.mapping}." if found.mapping else ""
+    why = "".join(f" {hint}." for hint in found.hints) if found.seen else ""
+    return f"{path} holds no rollout files. Seen: {seen}.{why}{way} Accepted: {'; '.join(accepted())}"
 
 
 def fetch_record(index: RunIndex, snapshot: Snapshot, row: int) -> Record:
