@@ -6,7 +6,6 @@ while a sort is on its way the two differ.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,28 +13,20 @@ import numpy as np
 import pandas as pd
 import panel as pn
 import panel_material_ui as pmui
-from bokeh.models.widgets.tables import NumberFormatter
 from panel.viewable import Viewer
 
 from rlpanel import schema
-from rlpanel.errors import RLPanelError
-from rlpanel.metrics import registry
 from rlpanel.store.index import RunIndex
-from rlpanel.store.run import fetch_record
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
-from rlpanel.views.context import Context
+from rlpanel.views.context import Context, Found
+from rlpanel.views.samples_table import PICK, Table, grid_columns, table_of
+from rlpanel.views.samples_texts import READ_NOW, read_texts
 from rlpanel.views.text import clean
 from rlpanel.views.theme import safe_text
 
 #: Characters of a text that a row carries; the search looks at all of it.
 TEXT_CHARS = 2000
-#: Bytes of log that are read on the event loop; more is read on a thread while the numbers stand.
-READ_NOW = 8 << 20
-#: Rows a page. A size taken from the height on screen comes out as none while the page is being laid out.
-PAGE = 20
-
-_HIDDEN = frozenset({"prompt_chars", "response_chars", "time", "response_length", "logged_uid"})
 _pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-texts")
 
 
@@ -67,7 +58,7 @@ class Samples(Viewer):
             on_click=lambda _: self.load(),
         )
         self._picked = pn.widgets.TextInput(visible=False)
-        self._table = _Table(pd.DataFrame({"uid": pd.Series(dtype=str)}))
+        self._table = Table(pd.DataFrame({"uid": pd.Series(dtype=str)}))
         self._place = pn.Column(sizing_mode="stretch_both", margin=0)
         self._card = pn.Column(
             pn.Row(
@@ -125,7 +116,7 @@ class Samples(Viewer):
         if context.index is None or not len(self._rows):
             self._show()
         elif snapshot.place("length")[self._rows].sum() <= READ_NOW:
-            self._texts = _read_texts(context.index, snapshot, self._rows)
+            self._texts = read_texts(context.index, snapshot, self._rows)
             self._show()
         else:
             self._show()
@@ -180,6 +171,9 @@ class Samples(Viewer):
         if sought:
             hits = [any(sought in text.lower() for text in texts.values()) for texts in self._texts]
             frame = frame[np.array(hits, bool)].reset_index(drop=True)
+            self.context.found = Found(self.context.snapshot, self._rows[np.array(hits, bool)])
+        else:
+            self.context.found = Found(self.context.snapshot, self._rows)
         self._fill(frame)
         self._write_head(len(frame), total, bool(sought))
 
@@ -191,8 +185,8 @@ class Samples(Viewer):
         if list(frame.columns) == list(self._table.value.columns):
             self._table.value = frame
         elif len(frame):
-            self._table = _table(frame)
-            self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
+            self._table = table_of(frame)
+            self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
             self._place[:] = [self._table]
         else:
             self._table.value = self._table.value.iloc[:0]
@@ -237,7 +231,7 @@ class Samples(Viewer):
     def _read_later(self, index: RunIndex, snapshot: Snapshot) -> None:
         """Read a big step's texts on a thread; show them if the step is still the one shown."""
         document, rows = pn.state.curdoc, self._rows
-        reading = _pool.submit(_read_texts, index, snapshot, rows)
+        reading = _pool.submit(read_texts, index, snapshot, rows)
 
         def arrived() -> None:
             if self._rows is rows:
@@ -249,124 +243,3 @@ class Samples(Viewer):
             arrived()
         else:
             reading.add_done_callback(lambda _: document.add_next_tick_callback(arrived))
-
-
-def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
-    """The number and label columns of the grid, in reading order; only those the run has."""
-    usual = [
-        "reward",
-        f"{kl}_mean",
-        f"{kl}_sum",
-        "log_ratio_mean",
-        "log_ratio_sum",
-        "response_tokens",
-        "advantage",
-        "ref_reward",
-        "reward_gap",
-        "valid_reward",
-        "ref_valid_reward",
-        "valid_reward_gap",
-        "group",
-        "truncated",
-        "surprisal_mean",
-        "token_entropy_mean",
-        "value_mean",
-        "token_reward_sum",
-    ]
-    derived = {f"{m.name}_{r}" for m in registry.of_level("token") for r in m.reductions}
-    custom = [
-        n for n in (*snapshot.labels, *snapshot.numbers) if n not in usual and n not in derived | _HIDDEN
-    ]
-    found = {*snapshot.labels, *(name for name in snapshot.numbers if snapshot.has(name))}
-    return [name for name in dict.fromkeys([*usual, *custom]) if name in found]
-
-
-def _read_texts(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> list[dict[str, str]]:
-    return [_texts_of(index, snapshot, row) for row in rows.tolist()]
-
-
-def _texts_of(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
-    try:
-        return fetch_record(index, snapshot, row).texts
-    except RLPanelError as error:  # the file changed under us; its rows are replaced in a moment
-        return {"prompt": f"({error})"}
-
-
-class _Table(pn.widgets.Tabulator):
-    """A table that nobody edits.
-
-    Panel takes some of its own updates for edits made in the browser, and would write a page of rows that
-    may be old by then over those it has now.
-    """
-
-    def _process_data(self, data: Mapping[str, Any]) -> None:
-        pass
-
-
-def _table(frame: pd.DataFrame) -> _Table:
-    """A table for these rows and for others with the same columns."""
-    columns = list(frame.columns)
-    return _Table(
-        frame,
-        titles={name: _title(name) for name in columns},
-        formatters={name: _format(frame[name]) for name in columns},
-        text_align={name: "right" for name in columns if _is_number(frame[name])},
-        header_filters={name: _filter(frame[name]) for name in columns if name != "uid"},
-        widths={name: _width(name, frame[name]) for name in columns},
-        hidden_columns=["uid"],
-        pagination="remote",
-        page_size=PAGE,
-        show_index=False,
-        selectable=1,
-        disabled=True,
-        sizing_mode="stretch_both",
-        margin=0,
-        layout="fit_data",
-        stylesheets=[theme.style("table")],
-        css_classes=["rl-grid"],
-        row_height=27,
-        configuration={"columnDefaults": {"headerSortTristate": True}, "placeholder": "no samples match"},
-    )
-
-
-#: The uid of the clicked row as the browser shows it; the tail makes a second click on it news.
-_PICK = """
-const uids = cb_obj.origin.source.data.uid
-if (uids && cb_obj.row < uids.length) { picked.value = uids[cb_obj.row] + "\\n" + Date.now() }
-"""
-
-
-def _format(values: pd.Series) -> Any:
-    """Plain text for text, whole numbers whole, other numbers to three places, NaN as a dash."""
-    if not _is_number(values):
-        return {"type": "plaintext"}
-    finite = values[np.isfinite(values)]
-    whole = len(finite) > 0 and bool((finite == np.round(finite)).all()) and finite.name in _WHOLE
-    return NumberFormatter(format="0,0" if whole else "0.000", nan_format="–")
-
-
-#: Counts and places; a reward that happens to be whole in one step still shows its decimals.
-_WHOLE = frozenset({"rank", "line", "response_tokens", "truncated", "episode", "generation"})
-
-
-def _title(name: str) -> str:
-    """A column's title; Tabulator reads titles as HTML, so names from a log are escaped."""
-    column = registry.describe(name)
-    mark = {"mean": " ø", "sum": " Σ"}.get(name.rpartition("_")[2], "") if column.detail else ""
-    return safe_text(f"{column.label}{mark}")
-
-
-def _is_number(values: pd.Series) -> bool:
-    return pd.api.types.is_numeric_dtype(values)
-
-
-def _filter(values: pd.Series) -> dict[str, str]:
-    if _is_number(values):
-        return {"type": "number", "func": ">=", "placeholder": "≥"}
-    return {"type": "input", "func": "like", "placeholder": "contains"}
-
-
-def _width(name: str, values: pd.Series) -> int:
-    if name in ("prompt", "response"):
-        return 140
-    return 150 if name in schema.TEXTS else 84 if _is_number(values) else 90
