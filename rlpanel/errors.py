@@ -5,6 +5,7 @@ RLPanelError
 ├── SampleNotFound    (KeyError)           a uid that this run does not hold
 ├── SourceChanged     (RuntimeError)       the bytes behind a sample are no longer the same
 ├── LineError         (ValueError)         one line of a log that is no sample
+├── FilterError       (ValueError)         a filter or search that cannot be understood
 └── SettingError      (ValueError)         a setting outside its bounds
 """
 
@@ -32,6 +33,20 @@ class SourceChanged(RLPanelError, RuntimeError):
 
 class LineError(RLPanelError, ValueError):
     """A line that cannot become a sample. The reader keeps it with file, line, offset and reason."""
+
+
+class FilterError(RLPanelError, ValueError):
+    """A filter or search that cannot be understood.
+
+    Attributes
+    ----------
+    at : int
+        Where in the text, in characters from 0.
+    """
+
+    def __init__(self, message: str, at: int = 0) -> None:
+        super().__init__(message)
+        self.at = at
 
 
 class SettingError(RLPanelError, ValueError):
