@@ -86,9 +86,17 @@ class Chunk:
 
 
 class Adapter(Protocol):
-    """One trainer's dialect of a JSON line."""
+    """One trainer's dialect of a JSON line.
+
+    Attributes
+    ----------
+    verbatim : bool
+        Whether the texts stand in the line as JSON strings, so that a search may look for their bytes;
+        what messages of a chat are joined with (brackets, blanks, line breaks) does not count.
+    """
 
     name: str
+    verbatim: bool
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Whether a file named ``path`` whose first line is ``document`` is in this dialect."""

@@ -26,6 +26,7 @@ class Native:
     """The native dialect."""
 
     name = "native"
+    verbatim = True
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Whether the line has a step and a prompt or a response."""
