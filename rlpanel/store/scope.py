@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -29,8 +29,8 @@ class Scope:
     rows : ndarray of int, shape (N,)
     labels : mapping of str to Labels, optional
         Further label columns of these rows, such as tags.
-    copies : ndarray, shape (N,), optional
-        How often each row's texts stand in the step, where that is known.
+    copies : callable, optional
+        Gives how often each row's texts stand in the step, shape (N,), where that can be read.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Scope:
         snapshot: Snapshot,
         rows: np.ndarray,
         labels: Mapping[str, Labels] | None = None,
-        copies: np.ndarray | None = None,
+        copies: Callable[[], np.ndarray] | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.rows = rows
@@ -67,7 +67,7 @@ class Scope:
         if name == GROUP_REWARD:
             return self._group_reward
         if name == COPIES:
-            return self._copies if self._copies is not None else np.full(len(self), np.nan)
+            return self._copied
         in_place = name in PLACES and name not in self.snapshot.numbers
         column = self.snapshot.place(name) if in_place else self.snapshot.number(name)
         return self._of_rows(column)
@@ -87,10 +87,11 @@ class Scope:
     def only(self, which: np.ndarray) -> Scope:
         """The same columns of some of the rows; ``which`` are places, shape (M,)."""
         labels = {name: (codes[which], texts) for name, (codes, texts) in self._labels.items()}
-        copies = self._copies[which] if self._copies is not None else None
-        part = Scope(self.snapshot, self.rows[which], labels, copies)
-        if "_group_reward" in self.__dict__:  # a group's mean is over the whole scope
-            part.__dict__["_group_reward"] = self._group_reward[which]
+        part = Scope(self.snapshot, self.rows[which], labels, self._copies)
+        # A group's mean and the number of copies are over the whole scope.
+        for name in ("_group_reward", "_copied"):
+            if name in self.__dict__:
+                part.__dict__[name] = self.__dict__[name][which]
         return part
 
     def _of_rows(self, column: np.ndarray) -> np.ndarray:
@@ -103,12 +104,16 @@ class Scope:
         return len(rows) == self.snapshot.rows and bool((rows[1:] > rows[:-1]).all())
 
     @cached_property
+    def _copied(self) -> np.ndarray:
+        return self._copies() if self._copies is not None else np.full(len(self), np.nan)
+
+    @cached_property
     def _group_reward(self) -> np.ndarray:
         """Mean reward of each row's group: by its label, else by its prompt, within the step."""
+        group = self._of_rows(self.snapshot.place("prompt_hash"))
         if "group" in self.snapshot.labels:
-            group = self._of_rows(self.snapshot.coded("group")[0]).astype(np.uint64)
-        else:
-            group = self._of_rows(self.snapshot.place("prompt_hash"))
+            codes = self._of_rows(self.snapshot.coded("group")[0])
+            group = np.where(codes >= 0, codes.astype(np.uint64), group)
         step = self._of_rows(self.snapshot.place("step")).astype(np.uint64)
         key = group ^ (step * np.uint64(0x9E3779B97F4A7C15))
         places = np.unique(key, return_inverse=True)[1]
