@@ -27,6 +27,12 @@ def _flag(text: str) -> bool:
     raise ValueError(text)
 
 
+def _scope(text: str) -> str:
+    if text not in ("step", "run"):
+        raise ValueError(text)
+    return text
+
+
 def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
@@ -40,6 +46,9 @@ KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
     "metric": ("metric", str, str),
     "curves": ("curves", _names, ",".join),
     "search": ("search", str, str),
+    "filter": ("filter", str, str),
+    "scope": ("scope", _scope, str),
+    "sort": ("sort", str, str),
     "theme": ("dark", _flag, lambda dark: "dark" if dark else "light"),
 }
 MAX_QUERY = 8192

@@ -46,12 +46,13 @@ class Notes:
 
     Attributes
     ----------
+    run : Path
     version : int
         Goes up with every change.
     """
 
     def __init__(self, run: Path) -> None:
-        self._run = run
+        self.run = run
         self._lock = threading.Lock()
         self._stamps: tuple[object, ...] = ()
         self._notes: dict[str, Note] = {}
@@ -133,8 +134,8 @@ class Notes:
     def _paths(self) -> tuple[Path, Path]:
         """Beside the log, and for logs that cannot be written in the user's cache folder."""
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        name = xxhash.xxh3_64_hexdigest(os.fsencode(self._run.resolve()))
-        return self._run / FILE, home / "rlpanel" / "notes" / f"{name}.jsonl"
+        name = xxhash.xxh3_64_hexdigest(os.fsencode(self.run.resolve()))
+        return self.run / FILE, home / "rlpanel" / "notes" / f"{name}.jsonl"
 
 
 def _column(rows: int, at: np.ndarray, texts: list[str]) -> Labels:

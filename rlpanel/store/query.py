@@ -13,7 +13,7 @@ from rlpanel.store.filter import LABEL, NUMBER, Asked, Filter, Labels, Truth
 from rlpanel.store.index import RunIndex
 from rlpanel.store.run import fetch_record
 from rlpanel.store.scan import Batch, scan
-from rlpanel.store.scope import COPIES, Scope
+from rlpanel.store.scope import COPIES, GROUP_REWARD, Scope
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.text_test import ANY, TextTest
 
@@ -65,6 +65,8 @@ class Outcome:
         Number and label columns that the question names.
     unread : int
         Samples whose bytes are gone.
+    extra : dict of str to ndarray
+        Values at ``rows`` of columns that the question names and the store does not hold.
     """
 
     rows: np.ndarray
@@ -76,6 +78,7 @@ class Outcome:
     percentiles: Mapping[str, float] = field(default_factory=dict)
     columns: Sequence[str] = ()
     unread: int = 0
+    extra: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 class Query:
@@ -95,6 +98,8 @@ class Query:
         The rows it is about.
     reads : int
         Bytes of log that it may have to look through.
+    scope : Scope
+        Those rows as a table.
     patient : bool
         Whether it may take long whatever its size: a regular expression is asked.
 
@@ -116,8 +121,8 @@ class Query:
         self.rows = snapshot.living if step is None else snapshot.rows_of(step)
         of_rows = {name: (codes[self.rows], texts) for name, (codes, texts) in (labels or {}).items()}
         copies = None if step is None else lambda: _copies(index, snapshot, self.rows)
-        self._scope = Scope(snapshot, self.rows, of_rows, copies)
-        kinds = self._scope.kinds()
+        self.scope = Scope(snapshot, self.rows, of_rows, copies)
+        kinds = self.scope.kinds()
         self._filter = Filter(question.filter, kinds) if question.filter.strip() else None
         self._search = search_test(question.search)
         self._sort = _sort_column(question.sort, kinds)
@@ -143,7 +148,7 @@ class Query:
         """
         started = time.monotonic()
         percentiles: dict[str, float] = {}
-        truth = self._truth(Asked(self._scope, percentiles=percentiles))
+        truth = self._truth(Asked(self.scope, percentiles=percentiles))
         found = np.flatnonzero(truth.sure)
         open_places = np.flatnonzero(truth.maybe & ~truth.sure)
         last: Batch | None = None
@@ -151,7 +156,7 @@ class Query:
             open_rows = self.rows[open_places]
             for last in scan(self._index, self._snapshot, open_rows, self._tests):
                 places = open_places[np.searchsorted(open_rows, last.rows)]
-                part = Asked(self._scope.only(places), last.texts, percentiles)
+                part = Asked(self.scope.only(places), last.texts, percentiles)
                 found = np.concatenate([found, places[self._truth(part).sure]])
                 yield self._outcome(found, started, percentiles, last, finished=False)
         yield self._outcome(found, started, percentiles, last, finished=True)
@@ -175,8 +180,11 @@ class Query:
         *,
         finished: bool,
     ) -> Outcome:
+        places = self._sorted(found)
+        named = [name for name in (GROUP_REWARD, COPIES) if name in self.columns]
         return Outcome(
-            rows=self.rows[self._sorted(found)],
+            rows=self.rows[places],
+            extra={name: self.scope.number(name)[places] for name in named},
             of=len(self.rows),
             finished=finished,
             bytes_done=batch.bytes_done if batch else 0,
@@ -192,7 +200,7 @@ class Query:
         places = np.sort(places)
         if not self._sort:
             return places
-        values = self._scope.number(self._sort)[places]
+        values = self.scope.number(self._sort)[places]
         if self._question.sort.startswith("-"):
             values = -values
         return places[np.argsort(values, kind="stable")]

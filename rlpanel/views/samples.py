@@ -1,4 +1,4 @@
-"""Which sample? The step's samples in a grid: sorted, filtered and paged on the server.
+"""Which sample? What the query finds in a grid: sorted, filtered and paged on the server.
 
 A click is resolved by the uid that stood in the clicked row in the browser, not by the row's number:
 while a sort is on its way the two differ.
@@ -17,8 +17,10 @@ from panel.viewable import Viewer
 
 from rlpanel import schema
 from rlpanel.store.index import RunIndex
+from rlpanel.store.query import Outcome
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
+from rlpanel.views.asking import Asking
 from rlpanel.views.context import Context, Found
 from rlpanel.views.samples_table import PICK, Table, grid_columns, table_of
 from rlpanel.views.samples_texts import READ_NOW, read_texts
@@ -31,14 +33,17 @@ _pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-texts")
 
 
 class Samples(Viewer):
-    """The grid with its head: count, search, and what came since."""
+    """The grid with its head: count, search, query, and what came since."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
         self._rows = np.empty(0, int)
-        self._texts: list[dict[str, str]] = []
+        self._outcome = Outcome(np.empty(0, int), 0)
+        self._texts: dict[int, dict[str, str]] = {}
+        self._asking = Asking(context, self._found)
         self._shown: tuple[str, int | None] = ("", None)
+        self._sorting = False
         self._head = pn.pane.HTML("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
         self._search = pmui.TextInput(
             placeholder="search prompts and responses  /",
@@ -70,6 +75,7 @@ class Samples(Viewer):
                 height=42,
                 margin=0,
             ),
+            self._asking.bar,
             self._place,
             styles=theme.CARD,
             sizing_mode="stretch_both",
@@ -84,6 +90,8 @@ class Samples(Viewer):
         selection.param.watch(self._on_step, "step")
         selection.param.watch(self._highlight, "uid")
         context.param.watch(self._highlight, "first")
+        selection.param.watch(self._asked, ["filter", "scope", "search", "sort"])
+        context.param.watch(lambda _: self.load(), "noted")
         display.param.watch(lambda _: self.load(), ["kl_estimator", "max_samples", "pad_token", "system_end"])
         self.load()
 
@@ -104,45 +112,66 @@ class Samples(Viewer):
             self.context.choose_sample(order[at])
 
     def load(self, *_: Any) -> None:
-        """Read the step's rows and texts anew."""
+        """Ask the run anew."""
         context = self.context
-        snapshot, step = context.snapshot, context.selection.step
-        self._shown = (snapshot.name, step)
+        self._shown = (context.snapshot.name, context.selection.step)
         self._pill.visible = False
-        self._rows = (
-            snapshot.sampled_rows(step, context.display.max_samples) if step is not None else np.empty(0, int)
-        )
-        self._texts = [{} for _ in self._rows]
-        if context.index is None or not len(self._rows):
-            self._show()
-        elif snapshot.place("length")[self._rows].sum() <= READ_NOW:
-            self._texts = read_texts(context.index, snapshot, self._rows)
-            self._show()
-        else:
-            self._show()
-            self._read_later(context.index, snapshot)
+        self._texts = {}
+        if self._search.value != context.selection.search:
+            self._search.value = context.selection.search
+        self._asking.ask()
+
+    def _found(self, outcome: Outcome) -> None:
+        """Show what was found, at most as many rows as the settings say."""
+        context, most = self.context, self.context.display.max_samples
+        snapshot, step = context.snapshot, context.selection.step
+        self._outcome = outcome
+        context.found = Found(snapshot, outcome.rows)
+        self._rows = outcome.rows[:most]
+        if step is not None and context.selection.scope == "step" and not self._asking.question().asks:
+            self._rows = snapshot.sampled_rows(step, most)
+        wanted = np.array([row for row in self._rows.tolist() if row not in self._texts], int)
+        now = snapshot.place("length")[wanted].sum() <= READ_NOW
+        if context.index is not None and now:
+            self._texts |= dict(
+                zip(wanted.tolist(), read_texts(context.index, snapshot, wanted), strict=True)
+            )
+        self._show()
+        if context.index is not None and not now:
+            self._read_later(context.index, snapshot, wanted)
         context.first = str(self._table.value["uid"].iloc[0]) if len(self._table.value) else ""
         self._highlight()
 
     # -- reacting --------------------------------------------------------------------------------
 
     def _on_snapshot(self, event: Any) -> None:
-        step = self.context.selection.step
-        if self._shown != (event.new.name, step):
+        selection, new = self.context.selection, event.new
+        step, whole = selection.step, selection.scope == "run"
+        if self._shown[0] != new.name or (not whole and self._shown[1] != step):
             self.load()
             return
-        if step is None or event.new.steps.position(step) not in event.new.steps.changed_since(
-            event.old.version
-        ):
+        if whole:
+            count = new.samples
+        elif step is not None and new.steps.position(step) in new.steps.changed_since(event.old.version):
+            count = int(new.steps.samples[new.steps.position(step)])
+        else:
             return
-        count = len(event.new.sampled_rows(step, self.context.display.max_samples))
-        if self.context.selection.follow or not len(self._rows) or count < len(self._rows):
+        of = self._outcome.of
+        if count < of or not of or (selection.follow and not whole and not self._asking.busy):
             self.load()
-        elif count > len(self._rows):
-            self._pill.param.update(label=f"↻ {count - len(self._rows):,} new", visible=True)
+        elif count > of:
+            self._pill.param.update(label=f"↻ {count - of:,} new", visible=True)
 
     def _on_step(self, _: Any) -> None:
-        if self._shown != (self.context.snapshot.name, self.context.selection.step):
+        if self.context.selection.scope == "run":
+            self._shown = (self._shown[0], self.context.selection.step)
+        elif self._shown != (self.context.snapshot.name, self.context.selection.step):
+            self.load()
+
+    def _asked(self, *events: Any) -> None:
+        """Ask anew, unless the table has sorted all there is by itself."""
+        alone = len(events) == 1 and events[0].name == "sort"
+        if not (alone and self._sorting and len(self._rows) == len(self._outcome.rows)):
             self.load()
 
     def _pick(self, event: Any) -> None:
@@ -151,7 +180,18 @@ class Samples(Viewer):
 
     def _searched(self, event: Any) -> None:
         self.context.selection.search = event.new
-        self._show()
+
+    def _sorted(self, event: Any) -> None:
+        """A column's head was clicked; sorting by a text stays with the table."""
+        field = event.new[0]["field"] if event.new else ""
+        column = self._table.value.get(field)
+        if field and (column is None or not pd.api.types.is_numeric_dtype(column)):
+            return
+        wish = f"-{field}" if field and event.new[0]["dir"] == "desc" else field
+        if wish != self.context.selection.sort:
+            self._sorting = True
+            self.context.selection.sort = wish
+            self._sorting = False
 
     def _highlight(self, *_: Any) -> None:
         uid = self.context.selection.uid or self.context.first
@@ -166,16 +206,8 @@ class Samples(Viewer):
 
     def _show(self) -> None:
         frame = self._frame()
-        sought = self.context.selection.search.strip().lower()
-        total = len(frame)
-        if sought:
-            hits = [any(sought in text.lower() for text in texts.values()) for texts in self._texts]
-            frame = frame[np.array(hits, bool)].reset_index(drop=True)
-            self.context.found = Found(self.context.snapshot, self._rows[np.array(hits, bool)])
-        else:
-            self.context.found = Found(self.context.snapshot, self._rows)
         self._fill(frame)
-        self._write_head(len(frame), total, bool(sought))
+        self._write_head(len(frame))
 
     def _fill(self, frame: pd.DataFrame) -> None:
         """Give the table these rows; other columns are another table.
@@ -184,58 +216,90 @@ class Samples(Viewer):
         """
         if list(frame.columns) == list(self._table.value.columns):
             self._table.value = frame
+            if self._sorters(frame) != [_bare(sorter) for sorter in self._table.sorters]:
+                self._table.sorters = self._sorters(frame)
         elif len(frame):
             self._table = table_of(frame)
+            self._table.sorters = self._sorters(frame)
+            self._table.param.watch(self._sorted, "sorters")
             self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
             self._place[:] = [self._table]
         else:
             self._table.value = self._table.value.iloc[:0]
 
+    def _sorters(self, frame: pd.DataFrame) -> list[dict[str, str]]:
+        """The query's sort, and a sort by a text that the viewer chose."""
+        sort = self.context.selection.sort
+        field = sort.removeprefix("-")
+        if field in frame:
+            return [{"field": field, "dir": "desc" if sort.startswith("-") else "asc"}]
+        return [_bare(s) for s in self._table.sorters if s["field"] in ("prompt", "response", *schema.LABELS)]
+
     def _frame(self) -> pd.DataFrame:
-        """The rows with the columns that the run has, in reading order."""
-        snapshot, display = self.context.snapshot, self.context.display
-        columns = grid_columns(snapshot, display.kl_estimator)
-        frame = snapshot.frame(self._rows, columns)
+        """The rows with the columns that the run has, in reading order; what is asked for comes early."""
+        snapshot, display, outcome = self.context.snapshot, self.context.display, self._outcome
+        usual = grid_columns(snapshot, display.kl_estimator)
+        known = [
+            name for name in dict.fromkeys(outcome.columns) if name not in (*usual, "step", "rank", "line")
+        ]
+        frame = snapshot.frame(self._rows, [*usual, *known])
+        found = [self._texts.get(row, {}) for row in self._rows.tolist()]
         texts = {
-            name: [self._shorten(name, found.get(name, "")) for found in self._texts]
+            name: [self._shorten(name, each.get(name, "")) for each in found]
             for name in schema.TEXTS
-            if any(name in found for found in self._texts) or name in ("prompt", "response")
+            if any(name in each for each in found) or name in ("prompt", "response")
         }
+        extra = {name: values[: len(frame)] for name, values in outcome.extra.items()} | self._left(frame)
         data = {"uid": frame["uid"]}
-        for name in ["prompt", "response", *columns, "ground_truth", "ref_response", "rank", "line"]:
+        first = ["step"] if self.context.selection.scope == "run" else []
+        names = [*first, "prompt", "response", "tag", "reward", *known, *usual]
+        for name in [*names, "note", "ground_truth", "ref_response", "rank", "line"]:
             if name in texts:
                 data[name] = texts[name]
+            elif name in extra:
+                data[name] = extra[name]
             elif name in frame:
                 data[name] = frame[name]
         return pd.DataFrame(data)
+
+    def _left(self, frame: pd.DataFrame) -> dict[str, list[str]]:
+        """The columns of tags and notes, where these rows carry any."""
+        notes = self.context.notes
+        left = [notes.of(uid) for uid in frame["uid"]] if notes is not None else []
+        columns = {"tag": [note.tag for note in left], "note": [note.note for note in left]}
+        return {name: texts for name, texts in columns.items() if any(texts)}
 
     def _shorten(self, name: str, text: str) -> str:
         display = self.context.display
         text = clean(text, display.pad_token, display.system_end if name == "prompt" else "")
         return text if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}…"
 
-    def _write_head(self, shown: int, total: int, searched: bool) -> None:
-        step = self.context.selection.step
-        at = self.context.snapshot.steps.position(step) if step is not None else -1
-        all_of = int(self.context.snapshot.steps.samples[at]) if at >= 0 else 0
-        count = (
-            f"{shown:,} of {total:,} hit" if searched else f"{shown:,} of step {step}" if at >= 0 else "none"
-        )
-        drawn = f" · drawn from {all_of:,}" if all_of > total else ""
-        tip = "A reproducible draw by uid; statistics use all samples." if drawn else ""
+    def _write_head(self, shown: int) -> None:
+        selection, outcome = self.context.selection, self._outcome
+        found, whole = len(outcome.rows), selection.scope == "run"
+        where = "of all steps" if whole else f"of step {selection.step}"
+        if not outcome.of:
+            count = "none"
+        elif (selection.filter or selection.search) and not self._asking.bar.error:
+            count = f"{found:,} of {outcome.of:,} hit"
+        else:
+            count = f"{shown:,} {where}"
+        more = f" · drawn from {found:,}" if shown < found and not self._asking.question().asks else ""
+        more = more or (f" · the first {shown:,} are shown" if shown < found else "")
+        tip = "A reproducible draw by uid; statistics use all samples." if "drawn" in more else ""
         self._head.object = (
             f'<div class="head" title="{tip}"><b>Samples</b>'
-            f'<span class="unit">{safe_text(count)}{drawn}</span></div>'
+            f'<span class="unit">{safe_text(count)}{more}</span></div>'
         )
 
-    def _read_later(self, index: RunIndex, snapshot: Snapshot) -> None:
-        """Read a big step's texts on a thread; show them if the step is still the one shown."""
+    def _read_later(self, index: RunIndex, snapshot: Snapshot, wanted: np.ndarray) -> None:
+        """Read many texts on a thread; show them if their rows are still the ones shown."""
         document, rows = pn.state.curdoc, self._rows
-        reading = _pool.submit(read_texts, index, snapshot, rows)
+        reading = _pool.submit(read_texts, index, snapshot, wanted)
 
         def arrived() -> None:
             if self._rows is rows:
-                self._texts = reading.result()
+                self._texts |= dict(zip(wanted.tolist(), reading.result(), strict=True))
                 self._show()
                 self._highlight()
 
@@ -243,3 +307,8 @@ class Samples(Viewer):
             arrived()
         else:
             reading.add_done_callback(lambda _: document.add_next_tick_callback(arrived))
+
+
+def _bare(sorter: dict[str, Any]) -> dict[str, str]:
+    """A sorter without what the browser adds to it."""
+    return {"field": sorter["field"], "dir": sorter["dir"]}

@@ -106,7 +106,9 @@ def _format(values: pd.Series) -> Any:
 
 
 #: Counts and places; a reward that happens to be whole in one step still shows its decimals.
-_WHOLE = frozenset({"rank", "line", "response_tokens", "truncated", "episode", "generation"})
+_WHOLE = frozenset(
+    {"step", "copies", "rank", "line", "response_tokens", "truncated", "episode", "generation"}
+)
 
 
 def _title(name: str) -> str:
@@ -129,4 +131,6 @@ def _filter(values: pd.Series) -> dict[str, str]:
 def _width(name: str, values: pd.Series) -> int:
     if name in ("prompt", "response"):
         return 140
+    if name == "step":
+        return 64
     return 150 if name in schema.TEXTS else 84 if _is_number(values) else 90

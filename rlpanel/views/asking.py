@@ -1,0 +1,196 @@
+"""The selection's query put to the run: small questions at once, large ones on a thread, bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from rlpanel.errors import FilterError
+from rlpanel.store.query import Outcome, Query, Question
+from rlpanel.store.rows_file import KINDS, Piece, available, pieces
+from rlpanel.store.scope import Scope
+from rlpanel.views.background import Background
+from rlpanel.views.context import Context
+from rlpanel.views.query_bar import PRESETS, QueryBar, names_of, presets_of
+from rlpanel.views.samples_texts import READ_NOW
+from rlpanel.views.theme import number
+
+#: Rows that are asked on the event loop; more on a thread.
+ASK_NOW = 100_000
+#: Bytes of a file to take away; a browser keeps it in memory.
+MOST_TAKEN = 512 << 20
+
+
+class Asking:
+    """Asks what the selection says, and tells the bar how it goes.
+
+    Parameters
+    ----------
+    context : Context
+    found : callable
+        Takes each outcome on the session's loop.
+
+    Attributes
+    ----------
+    bar : QueryBar
+    busy : bool
+        Whether an answer is on its way.
+    """
+
+    def __init__(self, context: Context, found: Callable[[Outcome], None]) -> None:
+        self._context, self._found = context, found
+        self._work: Background[Outcome | FilterError] = Background(self._arrived)
+        self._taking: Background[Piece] = Background(self._taken)
+        self._size, self._kind = 0, ""
+        self.busy = False
+        self.bar = QueryBar(self._act, margin=(0, 8, 6, 8))
+        self.bar.takes = [[kind, kind, None] for kind in available()] + [["copy link", "link", None]]
+        self.bar.param.watch(self._written, ["filter", "scope"])
+
+    def ask(self) -> None:
+        """Ask anew; what is under way is no longer wanted."""
+        context, selection = self._context, self._context.selection
+        self._stop()
+        step = selection.step if selection.scope == "step" else None
+        self.bar.param.update(
+            filter=selection.filter, scope=selection.scope, error="", note="", progress=-1.0
+        )
+        notes = context.notes
+        if context.index is None or notes is None or (selection.scope == "step" and step is None):
+            self._found(Outcome(np.empty(0, int), 0))
+            return
+        notes.refresh()
+        labels = notes.labels(context.snapshot)
+        plain = Query(context.index, context.snapshot, Question(step), labels)
+        self._offer(plain.scope)
+        try:
+            query = Query(context.index, context.snapshot, self.question(), labels)
+        except FilterError as error:
+            self.bar.param.update(error=str(error), error_at=error.at)
+            query = plain
+        if query.reads <= READ_NOW and not query.patient and len(query.rows) <= ASK_NOW:
+            self._arrived(list(query.outcomes())[-1])
+        else:
+            self.busy = True
+            self.bar.param.update(progress=0.0, note="asking …")
+            self._work.start(_told(query.outcomes()))
+
+    def question(self) -> Question:
+        """The question that the selection is."""
+        selection = self._context.selection
+        step = selection.step if selection.scope == "step" else None
+        return Question(step, selection.filter, selection.search, selection.sort)
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def _arrived(self, result: Outcome | FilterError) -> None:
+        if isinstance(result, FilterError):
+            self._stop()
+            self.bar.param.update(error=str(result), error_at=0, progress=-1.0, note="")
+            return
+        self.busy = not result.finished
+        done = result.bytes_done / result.bytes_total if result.bytes_total else 0.0
+        self.bar.param.update(note=self._note(result), progress=done if self.busy else -1.0)
+        self._found(result)
+
+    def _note(self, result: Outcome) -> str:
+        where = (
+            "all steps" if self._context.selection.scope == "run" else f"step {self._context.selection.step}"
+        )
+        said = [f"{name} of {where} = {number(value)}" for name, value in result.percentiles.items()]
+        if result.bytes_total > READ_NOW:
+            rate = result.bytes_done / max(result.seconds, 1e-3)
+            said.append(
+                f"{_size(result.bytes_done)} of {_size(result.bytes_total)} searched, {_size(rate)}/s"
+            )
+        if self.busy:
+            said.append(f"{len(result.rows):,} found so far")
+        if result.unread:
+            said.append(f"{result.unread:,} samples cannot be read just now")
+        return " · ".join(said)
+
+    def _offer(self, scope: Scope) -> None:
+        display, whole = self._context.display, self._context.selection.scope == "run"
+        names, presets = names_of(scope), presets_of(scope, display.kl_estimator, whole_run=whole)
+        self.bar.param.update(names=names, presets=presets)
+
+    def _written(self, *events: Any) -> None:
+        self._context.selection.param.update(**{event.name: event.new for event in events})
+
+    # -- wishes ----------------------------------------------------------------------------------
+
+    def _act(self, what: str, which: str) -> None:
+        if what == "stop":
+            found = len(self._context.found.rows)
+            said = f"stopped; {found:,} found by then" if self.busy else "stopped"
+            self._stop()
+            self.bar.param.update(progress=-1.0, note=said)
+        elif what == "preset" and (which in PRESETS or not which):
+            kl = self._context.display.kl_estimator
+            _, sort, text = PRESETS.get(which, ((), "", ""))
+            wish = {"sort": sort.format(kl=kl), "filter": text, "search": ""}
+            self._context.selection.param.update(**wish)
+        elif what == "take" and which in KINDS:
+            self._take(which)
+
+    def _stop(self) -> None:
+        self._work.stop()
+        self._taking.stop()
+        self.busy = False
+
+    def _take(self, kind: str) -> None:
+        """Make the file of what was found, and send it as it comes."""
+        context, found = self._context, self._context.found
+        if context.index is None or context.notes is None or self.busy:
+            return
+        self._size, self._kind = 0, kind
+        self.bar.send({"name": None})
+        self.bar.param.update(progress=0.0, note=f"making {kind} of {len(found.rows):,} samples …")
+        made = pieces(context.index, found.snapshot, found.rows, context.notes, kind)
+        self._taking.start(_ended(made))
+
+    def _taken(self, piece: Piece) -> None:
+        self._size += len(piece.data)
+        if self._size > MOST_TAKEN:
+            self._stop()
+            said = f"more than {_size(MOST_TAKEN)}: ask for fewer samples"
+            self.bar.param.update(progress=-1.0, note="", error=said)
+        elif piece.done > 1.0:
+            kind, found = KINDS[self._kind], self._context.found
+            self.bar.send({"name": f"{_file_name(found.snapshot.name)}.{kind.ending}", "kind": kind.media})
+            said = f"{self._kind}: {len(found.rows):,} samples, {_size(self._size)}"
+            self.bar.param.update(progress=-1.0, note=said)
+        else:
+            self.bar.send({"piece": piece.data})
+            self.bar.progress = piece.done
+
+
+def _told(outcomes: Iterator[Outcome]) -> Iterator[Outcome | FilterError]:
+    """Outcomes, and at the end what went wrong if something did."""
+    try:
+        yield from outcomes
+    except FilterError as error:
+        yield error
+
+
+def _ended(made: Iterator[Piece]) -> Iterator[Piece]:
+    """Pieces, and a last one that says there are no more."""
+    yield from made
+    yield Piece(b"", 2.0)
+
+
+def _size(size: float) -> str:
+    return (
+        f"{size / 1e9:.1f} GB"
+        if size >= 1e9
+        else f"{size / 1e6:.1f} MB"
+        if size >= 1e5
+        else f"{size / 1e3:.1f} kB"
+    )
+
+
+def _file_name(run: str) -> str:
+    """A run's name as a file's."""
+    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in run) or "samples"
