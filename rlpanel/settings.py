@@ -60,6 +60,12 @@ class Display(param.Parameterized):
         doc="How many samples of a step the grid and the distributions show, drawn reproducibly by "
         "uid. Statistics always use all.",
     )
+    stuck_steps = param.Integer(
+        default=3,
+        bounds=(1, 10_000),
+        label="Never better after",
+        doc="Steps that a prompt must have been seen at before it counts as one that never gets better.",
+    )
 
 
 class Reading(param.Parameterized):

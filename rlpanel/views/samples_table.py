@@ -85,7 +85,12 @@ def table_of(frame: pd.DataFrame) -> Table:
         stylesheets=[theme.style("table")],
         css_classes=["rl-grid"],
         row_height=27,
-        configuration={"columnDefaults": {"headerSortTristate": True}, "placeholder": "no samples match"},
+        # A page is short: all of it is drawn, so that what is there does not hang on the grid's height.
+        configuration={
+            "columnDefaults": {"headerSortTristate": True},
+            "placeholder": "no samples match",
+            "renderVertical": "basic",
+        },
     )
 
 
