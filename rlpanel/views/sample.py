@@ -14,6 +14,7 @@ from rlpanel.views import theme
 from rlpanel.views.compare import Compare
 from rlpanel.views.context import Context
 from rlpanel.views.over_time import OverTime
+from rlpanel.views.sample_actions import SampleActions
 from rlpanel.views.text import clean, prompt_html
 from rlpanel.views.theme import number, safe_text
 from rlpanel.views.token_ranking import TokenRanking
@@ -64,6 +65,7 @@ class SampleDetail(Viewer):
         )
         self._card = pn.Column(
             self._head,
+            SampleActions(context, margin=(4, 14, 0, 14)),
             self._tabs,
             styles=theme.CARD,
             sizing_mode="stretch_both",
