@@ -6,7 +6,6 @@ Each command imports what it needs when it runs, so that ``rlpanel --help`` answ
 from __future__ import annotations
 
 import errno
-import ipaddress
 import json
 import os
 import signal
@@ -33,6 +32,19 @@ app = typer.Typer(
 Host = Annotated[str, typer.Option(help="Address to listen on; other than loopback lets others read.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]
 Show = Annotated[bool | None, typer.Option("--show/--no-show", help="Open the board in a browser.")]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RLPANEL_TOKEN",
+        help="Ask viewers for this token. Beyond loopback one is made up where none is given; "
+        'an empty one ("") lets everybody in.',
+        show_default=False,
+    ),
+]
+Origin = Annotated[
+    list[str] | None,
+    typer.Option(help="host:port of a proxy through which browsers reach the board; may be repeated."),
+]
 
 _NOT_TO_BE_HAD = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
 
@@ -77,13 +89,15 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 5006,
     show: Show = False,
+    token: Token = None,
+    origin: Origin = None,
 ) -> None:
     """Open the board on the runs below a folder and follow what training appends to them."""
     if root is not None and root.exists() and not root.is_dir():
         raise RunNotFound(f"{root} is a file; give the folder that holds it")
     if root is not None and not root.exists():
         _say(f"rlpanel: {root} does not exist yet; the board fills when it does", typer.colors.YELLOW)
-    _serve(root, host, port, bool(show))
+    _serve(root, host, port, bool(show), token, tuple(origin or ()))
 
 
 @app.command()
@@ -109,13 +123,32 @@ def index(
         typer.echo(f"{name.replace('_', ' '):<18} {shown:>16}")
 
 
-def _serve(root: Path | None, host: str, port: int, show: bool) -> None:
+def _serve(
+    root: Path | None,
+    host: str,
+    port: int,
+    show: bool,
+    token: str | None = None,
+    origins: tuple[str, ...] = (),
+) -> None:
     """Serve until asked to end; an address that cannot be had is an error with a remedy."""
-    _warn_if_public(host)
+    from rlpanel.app import access
+    from rlpanel.app.server import Access
     from rlpanel.app.server import serve as serve_board
 
+    if token is None:
+        token = "" if access.is_loopback(host) else access.new_token()
+    at = Access(host, port, token, origins, show)
+    if token:
+        _say(f"rlpanel: the board asks for its token: http://{host}:{port}{at.way_in}", typer.colors.GREEN)
+    elif not access.is_loopback(host):
+        _say(
+            f"rlpanel: WARNING: {host} is not a loopback address and the board asks for no token: whoever "
+            "reaches this port reads every prompt and response. An ssh tunnel (ssh -L) is safer.",
+            typer.colors.RED,
+        )
     try:
-        serve_board(root, host=host, port=port, show=show)
+        serve_board(root, at)
     except OSError as error:
         if isinstance(error, socket.gaierror) or error.errno in _NOT_TO_BE_HAD:
             raise SettingError(
@@ -143,20 +176,6 @@ def _say(message: str, color: str) -> None:
     """One line on stderr; control characters, which a file's name may hold, cannot act on the terminal."""
     line = "".join(char if char.isprintable() else " " for char in message)
     typer.secho(line, fg=color, err=True)
-
-
-def _warn_if_public(host: str) -> None:
-    """Say it loudly where others than this machine could reach the board."""
-    try:
-        loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = host == "localhost"
-    if not loopback:
-        _say(
-            f"rlpanel: WARNING: {host} is not a loopback address and the board asks for no password: whoever "
-            "reaches this port reads every prompt and response. An ssh tunnel (ssh -L) is safer.",
-            typer.colors.RED,
-        )
 
 
 def _has_screen() -> bool:

@@ -85,7 +85,7 @@ class Reading(param.Parameterized):
     debounce = param.Number(
         default=0.04,
         bounds=(0.0, 2.0),
-        doc="Seconds to gather file events before the files are read.",
+        doc="Seconds between two reads while file events keep coming.",
     )
     turn_bytes = param.Integer(
         default=4 << 20,

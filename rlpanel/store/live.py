@@ -13,6 +13,7 @@ from rlpanel.settings import Reading
 from rlpanel.sources.directory import Directory, RunInfo
 from rlpanel.sources.watch import Watch
 from rlpanel.store.index import RunIndex
+from rlpanel.store.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +34,15 @@ class Reader:
     ----------
     failure : str
         What went wrong in the last round; empty while all is well.
+    lines, bytes, rounds : int
+        Samples and bad lines taken in, bytes read, and looks at the files, since the process began.
     """
 
     def __init__(self, reading: Reading | None = None) -> None:
         self.reading = reading or Reading.from_environment()
         self.failure = ""
+        self.lines = self.bytes = self.rounds = 0
+        self._looked = time.monotonic()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
@@ -111,6 +116,17 @@ class Reader:
             thread.join(timeout=5)
 
     @property
+    def runs(self) -> list[RunIndex]:
+        """The runs that are followed."""
+        with self._lock:
+            return list(self._runs.values())
+
+    @property
+    def stuck(self) -> float:
+        """Seconds since the thread last finished a look at the files; 0 before there is anything to read."""
+        return time.monotonic() - self._looked if self._thread is not None else 0.0
+
+    @property
     def stopped(self) -> bool:
         """Whether `stop` was called; a stopped reader reads no more."""
         return self._stopping
@@ -125,13 +141,16 @@ class Reader:
         self._wake.set()
 
     def _loop(self) -> None:
-        waiting = False
+        waiting, looked = False, 0.0
         while not self._stopping:
             # A time bound besides the event: a clock is due, or a file system kept an event to itself.
             if not waiting and self._wake.wait(self._interval()):
-                time.sleep(self.reading.debounce)
+                # A line after a quiet while is read at once; only a stream of them is gathered.
+                time.sleep(max(0.0, looked + self.reading.debounce - time.monotonic()))
             self._wake.clear()
             waiting = self._safe_round()
+            looked = self._looked = time.monotonic()
+            self.rounds += 1
         self._watches.stop()
 
     def _safe_round(self) -> bool:
@@ -171,15 +190,23 @@ class Reader:
 
     def _read(self, index: RunIndex, dirty: set[str] | None) -> bool:
         """Read a run's new lines for a moment; True while more wait."""
-        version, deadline = index.version, time.monotonic() + _CATCH_UP_NOTICE
+        before, read, version = index.snapshot, index.bytes_read, index.version
+        deadline = time.monotonic() + _CATCH_UP_NOTICE
         more = index.read(dirty)
         while more and time.monotonic() < deadline and not self._stopping:
             more = index.read(set())
         if index.version == 0:
             index.commit()  # an empty run is a state too
         if index.version != version:
+            self._count(before, index.snapshot, index.bytes_read - read)
             self._tell(index)
         return more
+
+    def _count(self, before: Snapshot, after: Snapshot, read: int) -> None:
+        """Add to the counters; rows that died do not make them go back."""
+        gained = (after.samples + after.bad_count) - (before.samples + before.bad_count)
+        self.lines += max(0, gained)
+        self.bytes += read
 
     def _tell(self, index: RunIndex | None) -> None:
         with self._lock:

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import numpy as np
 from playwright.sync_api import expect
 
-from rlpanel.app.server import start
+from rlpanel.app.server import Access, start
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class Served:
     url : str
     """
 
-    def __init__(self, root: Path | None) -> None:
-        self._root = root
+    def __init__(self, root: Path | None, token: str = "") -> None:
+        self._root, self._token = root, token
         self._thread = threading.Thread(target=self._run, name="served", daemon=True)
         self._ready = threading.Event()
         self._server: Any = None
@@ -55,7 +55,7 @@ class Served:
     def _run(self) -> None:
         asyncio.set_event_loop(asyncio.new_event_loop())
         port = free_port()
-        self._server = start(self._root, host="127.0.0.1", port=port)
+        self._server = start(self._root, Access(port=port, token=self._token))
         self.url = f"http://127.0.0.1:{port}/"
         self._server.io_loop.add_callback(self._ready.set)
         self._server.io_loop.start()

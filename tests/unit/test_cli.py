@@ -126,8 +126,18 @@ def test_a_port_that_is_taken_is_one_line_with_a_remedy(tmp_path: Path, taken_po
     assert "--port" in done.stderr
 
 
-def test_listening_beyond_this_machine_is_warned_of(tmp_path: Path, taken_port: int) -> None:
-    done = say("serve", tmp_path, "--host", "0.0.0.0", "--port", taken_port)
+def test_beyond_this_machine_a_token_is_asked_for(tmp_path: Path, taken_port: int) -> None:
+    said = [
+        say("serve", tmp_path, "--host", "0.0.0.0", "--port", taken_port).stderr.splitlines()[0]
+        for _ in range(2)
+    ]
+    tokens = [line.rpartition("/login?token=")[2] for line in said]
+    assert all(len(token) >= 32 for token in tokens)
+    assert tokens[0] != tokens[1]
+
+
+def test_a_board_open_to_everybody_is_warned_of(tmp_path: Path, taken_port: int) -> None:
+    done = say("serve", tmp_path, "--host", "0.0.0.0", "--port", taken_port, "--token", "")
     assert "WARNING: 0.0.0.0 is not a loopback address" in done.stderr.splitlines()[0]
 
 

@@ -1,0 +1,148 @@
+"""Whether the board is well, for a person's ``curl``, a proxy and Prometheus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+from tornado.web import RequestHandler
+
+from rlpanel.app.access import TokenAccess
+from rlpanel.app.hub import hub
+
+#: A reader that has not come back from the files for so many seconds hangs, most likely in the file system.
+STUCK = 60.0
+
+
+@dataclass(frozen=True)
+class Health:
+    """What is known of the process's reader and its viewers.
+
+    Attributes
+    ----------
+    well : bool
+        Whether the reader reads.
+    failure : str
+        What keeps it from reading; empty if nothing.
+    runs, sessions : int
+        Runs that are followed; pages that are open.
+    samples, bad_lines, behind_bytes : int
+        Of the runs that are followed; bytes that were found in files and are not taken in.
+    lines_read, bytes_read, rounds : int
+        Since the process began: samples and bad lines, bytes, looks at the files.
+    seconds_since_round : float
+        Since the reader last finished a look at the files.
+    newest_line_age : float or None
+        Seconds since the newest line; None before there is one.
+    """
+
+    well: bool
+    failure: str
+    runs: int
+    sessions: int
+    samples: int
+    bad_lines: int
+    behind_bytes: int
+    lines_read: int
+    bytes_read: int
+    rounds: int
+    seconds_since_round: float
+    newest_line_age: float | None
+
+
+def health() -> Health:
+    """The state of things now; cheap, any thread may ask."""
+    here = hub()
+    reader = here.reader
+    snapshots = [index.snapshot for index in reader.runs]
+    newest = max((snapshot.newest_line for snapshot in snapshots), default=0.0)
+    failure = reader.failure
+    if not failure and reader.stuck > STUCK:
+        failure = f"the reader has not come back from the files for {reader.stuck:.0f} s"
+    return Health(
+        well=not failure,
+        failure=failure,
+        runs=len(snapshots),
+        sessions=here.sessions,
+        samples=sum(snapshot.samples for snapshot in snapshots),
+        bad_lines=sum(snapshot.bad_count for snapshot in snapshots),
+        behind_bytes=sum(snapshot.progress.waiting for snapshot in snapshots),
+        lines_read=reader.lines,
+        bytes_read=reader.bytes,
+        rounds=reader.rounds,
+        seconds_since_round=round(reader.stuck, 3),
+        newest_line_age=round(max(0.0, time.time() - newest), 3) if newest else None,
+    )
+
+
+_GAUGES = {
+    "well": "1 while the reader reads.",
+    "runs": "Runs that are followed.",
+    "sessions": "Pages that are open.",
+    "samples": "Samples of the runs followed.",
+    "bad_lines": "Lines of the runs followed that are no samples.",
+    "behind_bytes": "Bytes found in files and not taken in.",
+    "seconds_since_round": "Seconds since the reader last finished a look at the files.",
+    "newest_line_age": "Seconds since the newest line.",
+}
+_COUNTERS = {
+    "lines_read": "Samples and bad lines taken in.",
+    "bytes_read": "Bytes read from logs.",
+    "rounds": "Looks at the files.",
+}
+
+
+class _Collector(Collector):
+    """Asks for the health whenever Prometheus does."""
+
+    def collect(self) -> Iterator[Metric]:
+        now = asdict(health())
+        for name, text in _GAUGES.items():
+            if now[name] is not None:
+                yield GaugeMetricFamily(f"rlpanel_{name}", text, value=float(now[name]))
+        for name, text in _COUNTERS.items():
+            yield CounterMetricFamily(f"rlpanel_{name}", text, value=float(now[name]))
+
+
+REGISTRY = CollectorRegistry(auto_describe=False)
+REGISTRY.register(_Collector())
+
+
+class HealthHandler(RequestHandler):
+    """``/health``: 200 with the numbers while the reader reads, else 503 with the reason."""
+
+    def get(self) -> None:
+        """Answer; without the token only whether all is well."""
+        now = health()
+        self.set_status(200 if now.well else 503)
+        self.set_header("Cache-Control", "no-store")
+        self.write(asdict(now) if may_read(self) else {"well": now.well})
+
+
+class MetricsHandler(RequestHandler):
+    """``/metrics``: the same for Prometheus."""
+
+    def get(self) -> None:
+        """Answer; where a token is asked for, only to who brings it."""
+        if not may_read(self):
+            self.set_status(401)
+            self.finish("the token is asked for: Authorization: Bearer …\n")
+            return
+        self.set_header("Content-Type", CONTENT_TYPE_LATEST)
+        self.write(generate_latest(REGISTRY))
+
+
+def may_read(handler: RequestHandler) -> bool:
+    """Whether a request may see more than whether all is well."""
+    application: Any = handler.application
+    provider = application.auth_provider
+    return not isinstance(provider, TokenAccess) or provider.allows(handler)
+
+
+PATTERNS = [("/health", HealthHandler), ("/metrics", MetricsHandler)]
