@@ -6,7 +6,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 
-.PHONY: demo test lint format unit ui bench lowest docs browser clean
+.PHONY: demo test lint format unit ui test-train bench lowest docs browser clean
 
 demo: .venv/run.stamp
 	$(BIN)/rlpanel demo
@@ -31,6 +31,10 @@ ui: .venv/dev.stamp browser
 bench: .venv/dev.stamp browser
 	$(BIN)/python -m pytest -m bench tests/bench
 
+# Real training on the CPU, in an environment of its own, recorded and read back.
+test-train: .venv/dev.stamp .venv-train/stamp
+	$(BIN)/python -m pytest tests/train
+
 # The unit and property tests against the lower bound of every dependency.
 lowest: .venv-lowest/stamp
 	.venv-lowest/bin/python -m pytest tests/unit tests/property
@@ -40,7 +44,7 @@ docs: .venv/dev.stamp
 	$(BIN)/python -m docs.generate
 
 clean:
-	rm -rf .venv .venv-lowest
+	rm -rf .venv .venv-lowest .venv-train
 
 .venv/python.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -64,6 +68,18 @@ clean:
 	@$(BIN)/python -m tests.lowest > .venv-lowest/constraints.txt
 	@.venv-lowest/bin/python -m pip install -qq --disable-pip-version-check \
 	    -c .venv-lowest/constraints.txt -e ".[test,parquet]"
+	@touch $@
+
+# torch first: what follows would otherwise bring another build of it. trl 1.12 is the last with a PPO trainer;
+# it works with the same packages, so it lies beside them instead of in a third environment.
+.venv-train/stamp: tests/train/requirements.txt .venv/python.stamp
+	@$(PYTHON) -m venv .venv-train
+	@echo "installing torch and trl into .venv-train ..."
+	@.venv-train/bin/python -m pip install -qq --disable-pip-version-check --no-input torch==2.13.0
+	@.venv-train/bin/python -m pip install -qq --disable-pip-version-check --no-input \
+	    -r tests/train/requirements.txt
+	@.venv-train/bin/python -m pip install -qq --disable-pip-version-check --no-input --no-deps --upgrade \
+	    --target .venv-train/trl-1.12 trl==1.12.0
 	@touch $@
 
 # A Chromium found under any of these names is used; else Debian's is installed, with fonts for CJK and emoji.

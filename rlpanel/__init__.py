@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         SettingError,
         SourceChanged,
     )
+    from rlpanel.recording import RolloutWriter, record
     from rlpanel.schema import Sample
     from rlpanel.sources.directory import discover
     from rlpanel.store.run import Run, open_run
@@ -29,6 +30,8 @@ _HOME = {
     "board": "rlpanel.app.notebook",
     "discover": "rlpanel.sources.directory",
     "open_run": "rlpanel.store.run",
+    "record": "rlpanel.recording",
+    "RolloutWriter": "rlpanel.recording",
     "Run": "rlpanel.store.run",
     "Sample": "rlpanel.schema",
     "RLPanelError": "rlpanel.errors",
@@ -42,6 +45,7 @@ _HOME = {
 __all__ = [
     "LineError",
     "RLPanelError",
+    "RolloutWriter",
     "Run",
     "RunNotFound",
     "Sample",
@@ -52,6 +56,7 @@ __all__ = [
     "board",
     "discover",
     "open_run",
+    "record",
 ]
 
 

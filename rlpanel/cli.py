@@ -83,7 +83,8 @@ def serve(
     root: Annotated[
         Path | None,
         typer.Argument(
-            help="Folder with runs below it.", show_default="$RLPANEL_ROOT, then ./rollout_samples"
+            help="Folder with runs below it, or an experiment's name (EXP_NAME).",
+            show_default="$RLPANEL_ROOT, then ./rollout_samples",
         ),
     ] = None,
     host: Host = "127.0.0.1",
@@ -96,7 +97,13 @@ def serve(
     if root is not None and root.exists() and not root.is_dir():
         raise RunNotFound(f"{root} is a file; give the folder that holds it")
     if root is not None and not root.exists():
-        _say(f"rlpanel: {root} does not exist yet; the board fills when it does", typer.colors.YELLOW)
+        from rlpanel.recording.find import find_experiment
+
+        waiting = f"{root} does not exist yet; the board fills when it does"
+        if root.name == str(root):  # a name, no path
+            root, waiting = find_experiment(root.name)
+        if waiting:
+            _say(f"rlpanel: {waiting}", typer.colors.YELLOW)
     _serve(root, host, port, bool(show), token, tuple(origin or ()))
 
 

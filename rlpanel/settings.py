@@ -57,8 +57,14 @@ class Display(param.Parameterized):
         default=2048,
         bounds=(8, 20_000),
         label="Max samples a step",
-        doc="How many samples of a step the grid and the distributions show, drawn reproducibly by "
-        "uid. Statistics always use all.",
+        doc="How many samples of a step the grid and the token ranking show, drawn reproducibly by "
+        "uid. Statistics and distributions always use all.",
+    )
+    older_attempts = param.Boolean(
+        default=False,
+        label="Older attempts",
+        doc="Show in the grid, too, the samples that a restart of the training job replaced. Statistics "
+        "use the newest attempt.",
     )
     stuck_steps = param.Integer(
         default=3,
@@ -96,6 +102,11 @@ class Reading(param.Parameterized):
         default=256 << 20,
         bounds=(1 << 10, 1 << 32),
         doc="Longest line that is parsed; a longer one is counted as bad.",
+    )
+    cache = param.Boolean(
+        default=True,
+        doc="Keep a run's index on disk, so that it opens at once: in the folder .rlpanel beside the logs, "
+        "or in the user's cache folder where that cannot be written.",
     )
 
     @classmethod

@@ -53,6 +53,12 @@ class _Measure:
         self.place[codes[larger], 0] = sample
         self.place[codes[larger], 1] = finite[larger]
 
+    def copy(self) -> _Measure:
+        made = _Measure()
+        made.count, made.sum = self.count.copy(), self.sum.copy()
+        made.most, made.place = self.most.copy(), self.place.copy()
+        return made
+
     def _grow(self, size: int) -> None:
         more = size - len(self.count)
         self.count = np.concatenate([self.count, np.zeros(more, np.int64)])
@@ -73,6 +79,13 @@ class TokenTally:
     def measures(self) -> tuple[str, ...]:
         """Names of the measures that any sample had."""
         return tuple(self._measures)
+
+    def copy(self) -> TokenTally:
+        """A tally of its own that holds the same."""
+        made = TokenTally()
+        made._codes, made.tokens = self._codes.copy(), self.tokens
+        made._measures = {name: measure.copy() for name, measure in self._measures.items()}
+        return made
 
     def add(
         self, sample: int, tokens: Sequence[str], values: Mapping[str, np.ndarray], keep: np.ndarray

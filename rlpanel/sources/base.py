@@ -88,15 +88,18 @@ class Chunk:
 class Adapter(Protocol):
     """One trainer's dialect of a JSON line.
 
+    A record's texts are strings of the line as they stand there, or several of them with brackets, signs and
+    blanks between: a search looks for their bytes (`rlpanel.store.scan`).
+
     Attributes
     ----------
-    verbatim : bool
-        Whether the texts stand in the line as JSON strings, so that a search may look for their bytes;
-        what messages of a chat are joined with (brackets, blanks, line breaks) does not count.
+    name : str
+    looks : str
+        What its files look like, for a person whose folder was not recognised.
     """
 
     name: str
-    verbatim: bool
+    looks: str
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Whether a file named ``path`` whose first line is ``document`` is in this dialect."""
@@ -146,3 +149,18 @@ def rank_of(path: str) -> int:
     """The rank that a file's name tells (``rollout_data_rank_3.jsonl`` → 3), or -1."""
     found = _RANK.search(path.rsplit("/", 1)[-1])
     return int(found.group(1)) if found else -1
+
+
+_EVAL = re.compile(r"_val\d*(?:[._]|$)")
+
+
+@lru_cache(maxsize=1024)
+def is_eval(path: str) -> bool:
+    """Whether a file's name says that it holds evaluation samples (``rollout_data_rank0_val2.jsonl``)."""
+    return bool(_EVAL.search(path.rsplit("/", 1)[-1]))
+
+
+def number_in(path: str) -> int | None:
+    """The number that is a file's whole name (``12.jsonl`` → 12), or None."""
+    stem = path.rsplit("/", 1)[-1].partition(".")[0]
+    return int(stem) if stem.isascii() and stem.isdigit() else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlpanel.errors import LineError, RunNotFound
-from rlpanel.sources.adapters import ADAPTERS
+from rlpanel.sources.adapters import ADAPTERS, NATIVE
 from rlpanel.sources.base import Adapter
 from rlpanel.sources.parse import parse
 
@@ -24,6 +24,8 @@ SNIFF_LINE_BYTES = 64 << 20
 #: Files of these names are rollouts even where no line of theirs can be read.
 _NAMED = ("rollout_data", "data_rank")
 _SUFFIX = ".jsonl"
+#: Where a run's index lies. Like every folder whose name begins with a dot it is not looked into.
+OWN_FOLDER = ".rlpanel"
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 
 
@@ -211,7 +213,7 @@ def sniff(path: str, name: str) -> tuple[Adapter | None, bool]:
         False while the file may still turn out otherwise: it is empty, unreadable or holds no whole
         line yet.
     """
-    named = ADAPTERS[0] if name.startswith(_NAMED) else None
+    named = NATIVE if name.startswith(_NAMED) else None
     try:
         lines, final = _first_lines(path)
     except OSError:

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from rlpanel.errors import LineError, SourceChanged
 from rlpanel.sources.base import Adapter, BadLine, Chunk, Locator, Record
 from rlpanel.sources.parse import parse
-from rlpanel.sources.tail import Block, Tail, line_hash
+from rlpanel.sources.tail import Block, Mark, Tail, line_hash
 
 #: Bytes read at a time: they should still be in the processor's cache when they are parsed.
 BLOCK_BYTES = 512 << 10
 #: A chunk with as many records is handed out before more is read.
 CHUNK_RECORDS = 1024
+#: A line of several samples is kept as records after one of them was fetched, if it is shorter than this.
+KEPT_BYTES = 8 << 20
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +42,7 @@ class JsonlFile:
         self.adapter = adapter
         self.tail = Tail(path, line_bytes)
         self._generation = 0
+        self._kept: tuple[int, list[Record]] | None = None
         self._lines = 0  # handed out in this generation
 
     def poll(self, budget: int) -> Iterator[Chunk]:
@@ -68,9 +71,24 @@ class JsonlFile:
                 chunk = Chunk(block.generation, more=True)
         yield chunk
 
+    def mark(self, generation: int) -> Mark | None:
+        """Where the reading stands; None if that is not in ``generation``, or cannot be gone on with."""
+        return self.tail.mark(self._lines) if self.tail.generation == self._generation == generation else None
+
+    def resume(self, mark: Mark) -> bool:
+        """Go on at a mark; False, and begin at the beginning, if that is another file."""
+        known = self.tail.resume(mark)
+        self._lines = mark.lines if known else 0
+        return known
+
     def fetch(self, locator: Locator) -> Record:
         """One sample again, in full; SourceChanged if other bytes stand there now."""
-        records = self.adapter.read(parse(self.raw(locator)), self.name, full=True)
+        kept, line = self._kept, self.raw(locator)
+        if kept is not None and kept[0] == locator.hash:
+            return kept[1][locator.part]
+        records = self.adapter.read(parse(line), self.name, full=True)
+        # A page of the grid asks for the samples of one line one by one.
+        self._kept = (locator.hash, records) if len(records) > 1 and len(line) < KEPT_BYTES else None
         return records[locator.part]
 
     def raw(self, locator: Locator) -> bytes:

@@ -14,8 +14,9 @@ Writers append, truncate, rewrite or replace the file at any moment and never as
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import xxhash
 
@@ -48,6 +49,33 @@ class Block:
             end = self.data.index(b"\n", start)
             yield self.data[start:end]
             start = end + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where the reading of a file stands, and by what the file is known again.
+
+    ``offset`` bytes and ``lines`` lines were handed out; ``stamp`` is of the file's stat, ``head`` and
+    ``before`` are its bytes there.
+    """
+
+    offset: int
+    lines: int
+    stamp: tuple[int, ...]
+    head: bytes
+    before: bytes
+
+    def plain(self) -> tuple[int, int, tuple[int, ...], str, str]:
+        """As JSON takes it."""
+        return self.offset, self.lines, self.stamp, self.head.hex(), self.before.hex()
+
+    @classmethod
+    def of(cls, plain: Sequence[Any]) -> Mark:
+        """What `plain` gave; ValueError or TypeError if it is something else."""
+        offset, lines, stamp, head, before = plain
+        return cls(
+            int(offset), int(lines), tuple(map(int, stamp)), bytes.fromhex(head), bytes.fromhex(before)
+        )
 
 
 class Tail:
@@ -125,6 +153,33 @@ class Tail:
         self.offset = self.size = self._scanned = 0
         self._head = self._before = self._half = b""
         self._stamp = ()
+
+    def mark(self, lines: int) -> Mark | None:
+        """Where it stands after ``lines`` lines; None where more than a mark is needed to go on."""
+        if type(self) is not Tail or not self._stamp:
+            return None
+        return Mark(self.offset, lines, self._stamp, self._head, self._before)
+
+    def resume(self, mark: Mark) -> bool:
+        """Go on at a mark; False if the file that it was made of is no longer there, as it was or longer."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        except OSError:
+            return False
+        try:
+            # The number of a device may be another one after the machine was started again.
+            self._stamp = (os.fstat(descriptor).st_dev, *mark.stamp[1:])
+            self.offset, self._head, self._before = mark.offset, mark.head, mark.before
+            self.size, self.modified = mark.stamp[2], mark.stamp[3] / 1e9
+            known = not self._check(descriptor)
+        except OSError:
+            known = False
+        finally:
+            os.close(descriptor)
+        if not known:
+            self.reset()
+            self.generation = 0
+        return known
 
     def _check(self, descriptor: int) -> bool:
         """Begin again when this is no longer the file we know; True if bytes read before are void."""

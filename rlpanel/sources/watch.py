@@ -14,7 +14,7 @@ from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
-from rlpanel.sources.directory import is_rollout_name
+from rlpanel.sources.directory import OWN_FOLDER, is_rollout_name
 
 #: Beyond this many events a second (about 100 µs of CPU each) a clock is cheaper.
 MAX_EVENTS_PER_SECOND = 500
@@ -89,6 +89,8 @@ class Watch(FileSystemEventHandler):
             return
         folders = event.is_directory or event.event_type in ("created", "deleted", "moved")
         paths = {os.fsdecode(path) for path in (event.src_path, event.dest_path) if path}
+        if all(OWN_FOLDER in path.split(os.sep) for path in paths):
+            return  # what we write ourselves
         with self._lock:
             self._count()
             if not folders and not any(is_rollout_name(os.path.basename(path)) for path in paths):

@@ -36,6 +36,12 @@ class Column:
         self._data[start:end] = values
         self._written = end
 
+    def room(self, rows: int) -> np.ndarray:
+        """The first ``rows`` rows of an empty column, which the caller fills before anybody looks."""
+        self._data = np.empty(max(_FIRST, rows * 9 // 8), self._data.dtype)
+        self._written = rows
+        return self._data[:rows]
+
     def view(self, rows: int) -> np.ndarray:
         """The first ``rows`` rows, read-only."""
         self._fill_to(rows, rows)
@@ -64,6 +70,11 @@ class Labels:
         self.codes = Column(np.int32, -1)
         self.names: list[str] = []
         self._code: dict[str, int] = {}
+
+    def restore(self, names: list[str]) -> None:
+        """The texts of codes that were written before."""
+        self.names = names
+        self._code = {name: code for code, name in enumerate(names)}
 
     def write(self, start: int, texts: Sequence[str | None]) -> None:
         """Put one text a row at ``start``..., None for "not logged"."""

@@ -15,6 +15,9 @@ from rlpanel.settings import Reading
 from rlpanel.sources.base import Chunk
 from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
+from rlpanel.sources.tail import Mark
+from rlpanel.store.cache import WORTH_BYTES, Cache, FileState, Saved
+from rlpanel.store.kept import first_living, kept_rows
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
 from rlpanel.store.stage import MOST_COLUMNS
@@ -41,6 +44,18 @@ class _File:
     def forget(self) -> None:
         """What was read of it is void."""
         self.bad, self.bad_count, self.blank_count = [], 0, 0
+
+    def state(self, since: int, mark: Mark) -> FileState:
+        """As it is saved."""
+        bad = [(line.line, line.offset, line.reason) for line in self.bad]
+        adapter = self.reader.adapter.name
+        counts = self.bad_count, self.blank_count
+        return FileState(self.reader.name, self.number, adapter, since, mark, *counts, bad)
+
+    def restore(self, state: FileState) -> None:
+        """As it was saved."""
+        self.bad = [BadLineAt(self.reader.name, *bad) for bad in state.bad]
+        self.bad_count, self.blank_count = state.bad_count, state.blank_count
 
 
 class RunIndex:
@@ -90,6 +105,9 @@ class RunIndex:
         self._bad_lines: tuple[BadLineAt, ...] | None = ()
         self._newest_line = 0.0
         self._changed = False
+        self._cache = Cache(self.path, self.reading.line_bytes) if self.reading.cache else None
+        self._resumed = False
+        self._saved = 0  # version
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -106,6 +124,8 @@ class RunIndex:
             )
             return
         self.folder_problem = ""
+        if not self._resumed:
+            self._resume(seen)
         for name, found in seen.items():
             self._meet(name, found)
         gone = [file for name, file in self._files.items() if name not in seen and not file.gone]
@@ -138,6 +158,17 @@ class RunIndex:
         self._changed = False
         self.snapshot = self._freeze()
 
+    def save(self, *, last: bool = False) -> None:
+        """Bring the index on disk up to date, at most every few seconds or for the ``last`` time."""
+        cache, progress = self._cache, self.snapshot.progress
+        if cache is not None and progress.bytes_read >= WORTH_BYTES and self._saved != self.version:
+            if self._changed:
+                self.commit()
+            if (last or cache.due) and cache.save(self._state()):
+                self._saved = self.version
+        if last and cache is not None:
+            cache.close()
+
     def reader(self, name: str) -> JsonlFile:
         """The reader of a file, for `fetch` from any thread."""
         return self._files[name].reader
@@ -154,9 +185,39 @@ class RunIndex:
         if file is None:
             reader = JsonlFile(found.path, name, found.adapter, self.reading.line_bytes)
             self._files[name] = _File(len(self._files), reader)
+            self._table.files.append(name)
             self._changed = True
         elif file.gone:
             file.gone, file.more = False, True
+
+    def _resume(self, seen: dict[str, Found]) -> None:
+        """Begin with the rows that are on disk, of files that are still what they were."""
+        self._resumed = True
+        saved = self._cache.load() if self._cache is not None else None
+        if saved is None:
+            return
+        kept: dict[int, tuple[int, int]] = {}
+        for state in saved.files:
+            found = seen.get(state.name)
+            if found is not None and found.adapter.name == state.adapter:
+                self._meet(state.name, found)
+                file = self._files[state.name]
+                if file.reader.resume(state.mark):
+                    file.restore(state)
+                    kept[state.number] = file.number, state.since
+        self._table.adopt(kept_rows(saved.columns, kept), self._next)
+        self._table.stage.left_out = saved.left_out
+        self._newest_line, self._bad_lines = saved.newest_line, None
+
+    def _state(self) -> Saved:
+        """What is to be saved. A file that was replaced and not read again yet is left out."""
+        table, files = self._table, []
+        since = first_living(table.columns, table.state, len(self._files))
+        for file in self._files.values():
+            mark = None if file.gone else file.reader.mark(file.generation)
+            if mark is not None:
+                files.append(file.state(since[file.number], mark))
+        return Saved(table.columns, files, self._newest_line, table.stage.left_out)
 
     def _turn(self, file: _File) -> None:
         """Read a budget's worth of one file."""
@@ -227,8 +288,8 @@ class RunIndex:
     def _freeze(self) -> Snapshot:
         table, columns = self._table, self._table.columns
         rows = columns.rows
-        alive = table.alive[:rows]
-        alive.flags.writeable = False
+        state = table.state[:rows]
+        state.flags.writeable = False
         files = list(self._files.values())
         if self._bad_lines is None:
             self._bad_lines = tuple(bad for file in files for bad in file.bad)
@@ -237,13 +298,14 @@ class RunIndex:
             version=self.version,
             rows=rows,
             steps=table.steps.freeze(),
-            alive=alive,
+            state=state,
             files=tuple(self._files),
             bad_lines=self._bad_lines,
             bad_count=sum(file.bad_count for file in files),
             blank_count=sum(file.blank_count for file in files),
             problems=self._problems(),
             ranks=len(table.ranks),
+            restarts=tuple(sorted({r.step for found in table.restarts.values() for r in found})),
             newest_line=self._newest_line,
             progress=self._progress(),
             _place={name: column.view(rows) for name, column in columns.place.items()},

@@ -50,6 +50,7 @@ class Reader:
         self._users: dict[Path, int] = {}
         self._roots: dict[Path, Root] = {}
         self._fresh: set[Path] = set()
+        self._dropped: list[RunIndex] = []  # their index on disk is not closed yet
         self._listeners: list[Listener] = []
         self._thread: threading.Thread | None = None
         self._watches = Watches(self.reading, self._wake.set)
@@ -81,6 +82,7 @@ class Reader:
             self._users.pop(index.path, None)
             self._runs.pop(index.path, None)
             self._fresh.discard(index.path)
+            self._dropped.append(index)
         self._wake.set()
 
     def watch_root(self, root: str | os.PathLike[str]) -> Root:
@@ -151,6 +153,9 @@ class Reader:
             waiting = self._safe_round()
             looked = self._looked = time.monotonic()
             self.rounds += 1
+        with self._lock:
+            self._dropped += self._runs.values()
+        self._save({})
         self._watches.stop()
 
     def _safe_round(self) -> bool:
@@ -186,7 +191,17 @@ class Reader:
             else:
                 waiting |= self._read(index, dirty)
         self._news = versions != [index.version for index in runs.values()]
+        self._save(runs)
         return waiting
+
+    def _save(self, runs: dict[Path, RunIndex]) -> None:
+        """What was read goes to the indices on disk, now and then."""
+        with self._lock:
+            dropped, self._dropped = self._dropped, []
+        for index in dropped:
+            index.save(last=True)
+        for index in runs.values():
+            index.save()
 
     def _read(self, index: RunIndex, dirty: set[str] | None) -> bool:
         """Read a run's new lines for a moment; True while more wait."""

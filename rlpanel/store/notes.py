@@ -20,6 +20,7 @@ import xxhash
 
 from rlpanel.store.filter import Labels
 from rlpanel.store.snapshot import Snapshot
+from rlpanel.store.table import DEAD
 
 FILE = ".rlpanel-notes.jsonl"
 #: Characters of a tag and of a note.
@@ -123,7 +124,7 @@ class Notes:
         if not carrying or not snapshot.rows:
             return np.empty(0, int), []
         offsets = [int(uid.rpartition(":")[2].partition("/")[0] or -1) for uid in carrying]
-        near = np.flatnonzero(np.isin(snapshot.place("offset"), offsets) & snapshot.alive)
+        near = np.flatnonzero(np.isin(snapshot.place("offset"), offsets) & (snapshot.state != DEAD))
         pairs = [
             (row, carrying[uid])
             for row, uid in zip(near, snapshot.uids(near), strict=True)

@@ -26,6 +26,8 @@ class Question:
     ----------
     step : int or None
         One step; None asks the whole run.
+    older : bool
+        Whether samples of older attempts are asked too.
     filter : str
         An expression (`rlpanel.store.filter_syntax`); empty passes all.
     search : str
@@ -35,14 +37,10 @@ class Question:
     """
 
     step: int | None = None
+    older: bool = False
     filter: str = ""
     search: str = ""
     sort: str = ""
-
-    @property
-    def asks(self) -> bool:
-        """Whether anything is asked at all."""
-        return bool(self.filter.strip() or self.search.strip() or self.sort)
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ class Query:
     ) -> None:
         self._index, self._snapshot, self._question = index, snapshot, question
         step = question.step
-        self.rows = snapshot.living if step is None else snapshot.rows_of(step)
+        self.rows = snapshot.rows_of(step, older=question.older)
         of_rows = {name: (codes[self.rows], texts) for name, (codes, texts) in (labels or {}).items()}
         copies = None if step is None else lambda: _copies(index, snapshot, self.rows)
         self.scope = Scope(snapshot, self.rows, of_rows, copies)

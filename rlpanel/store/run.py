@@ -17,11 +17,13 @@ from rlpanel.errors import RLPanelError, RunNotFound, SourceChanged
 from rlpanel.metrics.registry import ALIASES
 from rlpanel.schema import Sample
 from rlpanel.settings import Reading
+from rlpanel.sources.adapters import accepted
 from rlpanel.sources.base import Record
 from rlpanel.sources.directory import Directory
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
 from rlpanel.store.snapshot import Progress, Snapshot
+from rlpanel.store.table import OLDER
 
 _reader: Reader | None = None
 _reader_lock = threading.Lock()
@@ -79,7 +81,7 @@ class Run:
         """A row a step: ``step``, ``samples``, ``reward_mean``, ``reward_std``, ``kl_k3_mean``, ..."""
         return self.snapshot.step_frame()
 
-    def samples(self, step: int | None = None, *, text: bool = False) -> pd.DataFrame:
+    def samples(self, step: int | None = None, *, text: bool = False, older: bool = False) -> pd.DataFrame:
         """A row a sample: ``uid``, ``step``, ``rank``, ``group``, ``reward``, ``kl_k3_mean``, ...
 
         Parameters
@@ -88,10 +90,15 @@ class Run:
             Only this step; all by default.
         text : bool
             Add the texts (``prompt``, ``response``, ...), read back from the files.
+        older : bool
+            Add the samples of older attempts, which a restart of the job replaced; the column ``older``
+            tells which they are.
         """
         snapshot = self.snapshot
-        rows = snapshot.living if step is None else snapshot.rows_of(step)
+        rows = snapshot.rows_of(step, older=older)
         frame = snapshot.frame(rows)
+        if older:
+            frame["older"] = snapshot.state[rows] == OLDER
         if text:
             texts = [self._fetch_texts(snapshot, row) for row in rows.tolist()]
             for name in schema.TEXTS:
@@ -228,6 +235,7 @@ def _read_once(folder: Path) -> Run:
     while index.read():
         show(index.snapshot.progress)
     show.end()
+    index.save(last=True)
     return Run(index)
 
 
@@ -270,8 +278,7 @@ def _run_folder(path: Path) -> Path:
         names = ", ".join([info.name for info in runs[:5]] + ["…"] * (len(runs) > 5))
         raise RunNotFound(f"{path} holds {len(runs)} runs ({names}); open one of them")
     raise RunNotFound(
-        f"{path} holds no rollout files. Accepted: *.jsonl with 'step' and 'prompt' or 'response' in each "
-        f"line. Seen: {', '.join(seen[:5]) or 'nothing'}"
+        f"{path} holds no rollout files. Accepted: {accepted()}. Seen: {', '.join(seen[:5]) or 'nothing'}"
     )
 
 

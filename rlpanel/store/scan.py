@@ -16,7 +16,6 @@ from itertools import groupby
 import numpy as np
 
 from rlpanel.errors import RLPanelError
-from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.store.index import RunIndex
 from rlpanel.store.run import fetch_record
 from rlpanel.store.snapshot import Snapshot
@@ -29,8 +28,8 @@ GAP = 64 << 10
 #: Seconds between two batches.
 PAUSE = 0.2
 
-#: What some writers escape, and what adapters join messages with.
-_ODD_ASCII = frozenset("\"\\/<>&'\x7f[]")
+#: What some writers escape, and what adapters put between the strings that they join.
+_ODD_ASCII = frozenset("\"\\/<>&'\x7f[]{}:,")
 #: A plain letter or sign written as an escape, which no known writer does; such lines are always parsed.
 _ESCAPED = re.compile(rb"\|u00[2-7]")
 
@@ -107,7 +106,7 @@ def _suspects(
         needles = [needles_of(test) for test in tests]
         offsets = snapshot.place("offset")[rows[start:end]]
         ends = offsets + snapshot.place("length")[rows[start:end]]
-        if isinstance(reader, JsonlFile) and reader.adapter.verbatim and all(needles):
+        if all(needles):
             look = _Look(reader.path, offsets, ends, [n for several in needles for n in several])
         else:
             look = _Look("", offsets, ends, [])

@@ -10,10 +10,15 @@ import numpy as np
 from rlpanel import schema
 from rlpanel.metrics.registry import ALIASES
 from rlpanel.store.filter import LABEL, NUMBER, TEXT, Labels
+from rlpanel.store.keys import mix
 from rlpanel.store.snapshot import Snapshot
+from rlpanel.store.table import OLDER
 
 #: Where a sample stands, as number columns.
 PLACES = ("step", "rank", "line")
+#: Whether the sample is of its step's newest attempt, or of one that a restart replaced.
+ATTEMPT = "attempt"
+_ATTEMPTS = ("newest", "older")
 #: Mean reward of the sample's group.
 GROUP_REWARD = "group_reward"
 #: How often the sample's prompt and response stand in the step.
@@ -59,7 +64,7 @@ class Scope:
         if self._copies is not None:
             found[COPIES] = NUMBER
         found |= {_label_name(snapshot, name): LABEL for name in snapshot.labels}
-        found |= dict.fromkeys(["file", *self._labels], LABEL)
+        found |= dict.fromkeys(["file", *self._labels, *([ATTEMPT] if self._older.any() else [])], LABEL)
         return found | dict.fromkeys(schema.TEXTS, TEXT)
 
     def number(self, name: str) -> np.ndarray:
@@ -76,6 +81,8 @@ class Scope:
         """A label column of the rows: codes, shape (N,), and their texts; -1 where it was not logged."""
         if name in self._labels:
             return self._labels[name]
+        if name == ATTEMPT:
+            return self._older.astype(np.intp), _ATTEMPTS
         if name == "file":
             return self._of_rows(self.snapshot.place("file")), self.snapshot.files
         for own in self.snapshot.labels:
@@ -104,18 +111,22 @@ class Scope:
         return len(rows) == self.snapshot.rows and bool((rows[1:] > rows[:-1]).all())
 
     @cached_property
+    def _older(self) -> np.ndarray:
+        return self._of_rows(self.snapshot.state) == OLDER
+
+    @cached_property
     def _copied(self) -> np.ndarray:
         return self._copies() if self._copies is not None else np.full(len(self), np.nan)
 
     @cached_property
     def _group_reward(self) -> np.ndarray:
-        """Mean reward of each row's group: by its label, else by its prompt, within the step."""
+        """Mean reward of each row's group: by its label, else by its prompt, within the step's attempt."""
         group = self._of_rows(self.snapshot.place("prompt_hash"))
         if "group" in self.snapshot.labels:
             codes = self._of_rows(self.snapshot.coded("group")[0])
             group = np.where(codes >= 0, codes.astype(np.uint64), group)
         step = self._of_rows(self.snapshot.place("step")).astype(np.uint64)
-        key = group ^ (step * np.uint64(0x9E3779B97F4A7C15))
+        key = mix(group ^ mix(step ^ (self._older.astype(np.uint64) << np.uint64(63))))
         places = np.unique(key, return_inverse=True)[1]
         reward = self.number("reward")
         finite = np.isfinite(reward)

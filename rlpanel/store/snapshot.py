@@ -15,8 +15,10 @@ from rlpanel.metrics.registry import ALIASES, token_means
 from rlpanel.sources.base import Locator
 from rlpanel.sources.tail import line_hash
 from rlpanel.store.columns import Columns
+from rlpanel.store.keys import mix
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.steps import Steps
+from rlpanel.store.table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def _no_rows() -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run at one version. Row i of every column is the same sample; dead rows are masked by `alive`.
+    """A run at one version. Row i of every column is the same sample; `alive` masks those that count.
 
     A row number holds for one snapshot: a later one may have left dead rows behind. A uid stays.
 
@@ -70,8 +72,12 @@ class Snapshot:
     ----------
     version : int
         Goes up with every commit.
+    state : ndarray of uint8
+        What each row counts for, as `rlpanel.store.table` has it.
     files : tuple of str
         Names below the run, by file number.
+    restarts : tuple of int
+        Steps at which a rank went back and began another attempt (see `rlpanel.store.attempts`).
     problems : tuple of str
         What cannot be read just now, in words.
     newest_line : float
@@ -86,13 +92,14 @@ class Snapshot:
             (), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), ()
         )
     )
-    alive: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
+    state: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint8))
     files: tuple[str, ...] = ()
     bad_lines: tuple[BadLineAt, ...] = ()
     bad_count: int = 0
     blank_count: int = 0
     problems: tuple[str, ...] = ()
     ranks: int = 0
+    restarts: tuple[int, ...] = ()
     newest_line: float = 0.0
     progress: Progress = field(default_factory=Progress)
     _place: dict[str, np.ndarray] = field(default_factory=_no_rows)
@@ -104,8 +111,28 @@ class Snapshot:
 
     @property
     def samples(self) -> int:
-        """Living samples."""
+        """Samples that count."""
         return int(self.steps.samples.sum())
+
+    @cached_property
+    def alive(self) -> np.ndarray:
+        """Which rows count: not those of replaced files, older attempts and lines written twice."""
+        return counts(self.state)
+
+    @cached_property
+    def older(self) -> int:
+        """Samples of older attempts, kept beside those that count."""
+        return int(np.count_nonzero(self.state == OLDER))
+
+    @cached_property
+    def duplicates(self) -> int:
+        """Samples that do not count, because an equal line came before and chance cannot have made it."""
+        return int(np.count_nonzero(self.state == DUPLICATE))
+
+    @cached_property
+    def repeats(self) -> int:
+        """Samples that count although an equal line came before: chance may have made it."""
+        return int(np.count_nonzero(self.state == REPEATED))
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -141,27 +168,33 @@ class Snapshot:
         """A label column as codes, shape (rows,), and the texts they stand for; -1 is "not logged"."""
         return self._labels[column]
 
-    def rows_of(self, step: int) -> np.ndarray:
-        """The living rows of a step, in order of arrival."""
-        return np.flatnonzero((self._place["step"] == step) & self.alive) if self.rows else np.empty(0, int)
+    def rows_of(self, step: int | None, *, older: bool = False) -> np.ndarray:
+        """The rows of a step (all steps for None) that count, in order of arrival.
+
+        With ``older`` those of older attempts too.
+        """
+        wanted = self.alive | (self.state == OLDER) if older else self.alive
+        return np.flatnonzero(wanted if step is None else (self._place["step"] == step) & wanted)
 
     @cached_property
     def living(self) -> np.ndarray:
-        """All living rows."""
+        """All rows that count."""
         return np.flatnonzero(self.alive)
 
-    def sampled_rows(self, step: int, most: int) -> np.ndarray:
+    def sampled_rows(self, step: int, most: int, *, older: bool = False) -> np.ndarray:
         """At most ``most`` of a step's rows: always the same ones, whatever order they came in.
+
+        With ``older`` those of older attempts too.
 
         The draw goes by a hash of the sample's uid, so a sample that is shown stays shown until one with
         a smaller hash comes.
         """
-        rows = self.rows_of(step)
+        rows = self.rows_of(step, older=older)
         if len(rows) <= most:
             return rows
         file, offset, part = (self._place[name][rows] for name in ("file", "offset", "part"))
-        place = _mix(offset.astype(np.uint64)) ^ part.astype(np.uint64)
-        keys = _mix(place ^ self._file_hashes[file])
+        place = mix(offset.astype(np.uint64)) ^ part.astype(np.uint64)
+        keys = mix(place ^ self._file_hashes[file])
         return np.sort(rows[np.argpartition(keys, most)[:most]])
 
     @cached_property
@@ -183,7 +216,7 @@ class Snapshot:
         ]
 
     def row(self, uid: str) -> int:
-        """The living row of a uid.
+        """The row of a uid, whether it counts or was set aside.
 
         Raises
         ------
@@ -195,7 +228,7 @@ class Snapshot:
                 (self._place["offset"] == offset)
                 & (self._place["part"] == part)
                 & (self._place["file"] == self.files.index(file))
-                & self.alive
+                & (self.state != DEAD)
             )
             if len(found):
                 return int(found[-1])
@@ -276,10 +309,3 @@ def _split_uid(uid: str) -> tuple[str, int, int]:
         return file, int(offset), int(part or 0)
     except ValueError:
         return "", -1, -1
-
-
-def _mix(keys: np.ndarray) -> np.ndarray:
-    """Spread 64-bit keys evenly (the finalizer of splitmix64)."""
-    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return keys ^ (keys >> np.uint64(31))

@@ -6,7 +6,7 @@ long, because their token arrays should still be in the processor's cache when t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -57,6 +57,11 @@ class Stage:
 
     def __len__(self) -> int:
         return len(self._records) + sum(map(len, self._parts))
+
+    def know(self, numbers: Iterable[str], labels: Iterable[str]) -> None:
+        """These columns are there already."""
+        self._number_names |= set(numbers) - computed_columns()
+        self._label_names |= set(labels)
 
     def take(self, file: int, chunk: Chunk) -> None:
         """The records of a chunk read from file number ``file``."""

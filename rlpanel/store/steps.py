@@ -103,7 +103,7 @@ class StepTable:
     def clear(self, steps: np.ndarray, version: int) -> None:
         """Empty these steps: a merge cannot subtract, so their living rows are added again."""
         for step in np.unique(steps).tolist():
-            slot = self._slot[step]
+            slot = self._open(step)
             self._writable(slot // CHUNK)[:, slot % CHUNK] = _empty(len(self._columns))
             self._facts[1:, slot] = 0, version
 

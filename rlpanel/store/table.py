@@ -1,7 +1,8 @@
-"""The rows of a run with their statistics, and which of the rows live.
+"""The rows of a run with their statistics, and what each row counts for.
 
-A row is never changed. When a file is replaced, its rows die: they are masked, and the statistics of
-their steps are made anew from the rows that are left.
+A row is never changed, but what it counts for may: when a file is replaced, its rows die; when a job is
+restarted, rows of the older attempt are set aside; of equal lines that chance cannot have made only one
+counts. The statistics of the steps concerned are then made anew from the rows that count.
 """
 
 from __future__ import annotations
@@ -11,11 +12,21 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from rlpanel.metrics.compute import derive_columns
 from rlpanel.sources.base import Chunk
-from rlpanel.store.columns import Columns
-from rlpanel.store.stage import Stage
+from rlpanel.store.attempts import Attempts, Restart
+from rlpanel.store.columns import Column, Columns
+from rlpanel.store.keys import Seen, mix
+from rlpanel.store.stage import Rows, Stage
 from rlpanel.store.steps import StepTable
 
+#: What a row counts for: nothing, because its line is gone; as a sample; as a sample, although an equal line
+#: came before; nothing, because an equal line came before; nothing, because it belongs to an older attempt.
+DEAD, COUNTED, REPEATED, DUPLICATE, OLDER = range(5)
+
+#: A response of this surprisal is not drawn twice (its chance is below 1 in 10^27). The number of tokens
+#: would not tell: a policy that collapses draws long responses again and again, and those samples count.
+UNLIKELY = 64.0
 #: Rows that may wait on the stage.
 STAGED_ROWS = 32_768
 #: Dead rows that are kept before the living are gathered anew.
@@ -23,27 +34,34 @@ DEAD_KEPT = 65_536
 
 
 class Table:
-    """Rows, their statistics and the mask of the living.
+    """Rows, their statistics and their state.
 
     Attributes
     ----------
+    files : list of str
+        Names by file number; of two equal lines the first by name and offset counts.
     columns : Columns
     steps : StepTable
-    alive : ndarray of bool
+        Statistics of the rows that count.
+    state : ndarray of uint8
         Longer than the rows; never changed where a snapshot can see it.
     ranks : Counter
         Living rows by rank.
+    restarts : dict of (file, rank) to list of Restart
     stage : Stage
         What was read and is no row yet.
     """
 
     def __init__(self) -> None:
+        self.files: list[str] = []
         self.columns = Columns()
         self.steps = StepTable()
-        self.alive = np.zeros(1024, bool)
+        self.state = np.zeros(1024, np.uint8)
         self.ranks: Counter[int] = Counter()
+        self.restarts: dict[tuple[int, int], list[Restart]] = {}
         self.stage = Stage()
-        self._dead = 0
+        self._attempts: dict[tuple[int, int], Attempts] = {}
+        self._seen = Seen()
 
     def take(self, file: int, chunk: Chunk, version: int) -> None:
         """The records of a chunk read from file number ``file``; they become rows now or later."""
@@ -54,39 +72,186 @@ class Table:
     def add_staged(self, version: int) -> None:
         """What was taken becomes rows; their steps are noted as changed in ``version``."""
         new = self.stage.flush()
-        if new is None:
-            return
+        if new is not None:
+            self.add(new, version)
+
+    def add(self, new: Rows, version: int) -> None:
+        """Append rows; rows of one file in the order of their lines."""
         where = self.columns.append(new.place, new.numbers, new.labels)
-        if where.stop > len(self.alive):
-            self.alive = np.concatenate([self.alive, np.zeros(max(where.stop, len(self.alive)), bool)])
-        self.alive[where] = True
-        self.steps.add(new.place["step"], new.numbers, version)
+        if where.stop > len(self.state):
+            grown = np.zeros(max(where.stop, 2 * len(self.state)), np.uint8)
+            grown[: where.start] = self.state[: where.start]
+            self.state = grown
+        self.state[where] = COUNTED
         self.ranks.update(new.place["rank"].tolist())
+        changed = self._set_aside(self._restarts(new, where.start))
+        changed |= self._tell_twins(new)
+        if len(changed):
+            self._count_anew(changed | set(new.place["step"].tolist()), version)
+        else:
+            self.steps.add(new.place["step"], new.numbers, version)
+
+    def adopt(self, columns: Columns, version: int) -> None:
+        """Begin with rows that were saved; their files are in `files` already."""
+        rows = columns.rows
+        numbers = {name: column.view(rows) for name, column in columns.numbers.items()}
+        self.stage.know(numbers, columns.labels)
+        for name, values in derive_columns(numbers).items():
+            columns.numbers[name] = Column(np.float64, np.nan)
+            columns.numbers[name].write(0, values)
+        self.columns, self.state = columns, np.full(max(1024, rows), COUNTED, np.uint8)
+        if not rows:
+            return
+        ranks, times = np.unique(self._place("rank"), return_counts=True)
+        self.ranks = Counter(dict(zip(ranks.tolist(), times.tolist(), strict=True)))
+        saved = Rows({name: self._place(name) for name in Columns.PLACE}, {}, {})
+        self._set_aside(self._restarts(saved, 0))
+        self._tell_twins(saved)
+        counted = np.flatnonzero(counts(self._state()))
+        for start in range(0, len(counted), STAGED_ROWS):  # so that copies stay small
+            part = counted[start : start + STAGED_ROWS]
+            parts = {name: column.view(rows)[part] for name, column in columns.numbers.items()}
+            self.steps.add(self._place("step")[part], parts, version)
 
     def bury(self, files: Iterable[int], version: int) -> None:
         """The rows of these files are dead."""
         self.add_staged(version)
-        rows = self.columns.rows
-        dead = np.isin(self.columns.place["file"].view(rows), list(files)) & self.alive[:rows]
-        if not dead.any():
+        numbers = set(files)
+        for key in [key for key in self._attempts if key[0] in numbers]:
+            del self._attempts[key]
+            self.restarts.pop(key, None)
+        dead = np.flatnonzero(np.isin(self._place("file"), list(numbers)) & (self._state() != DEAD))
+        if not len(dead):
             return
-        steps = self.columns.place["step"].view(rows)
-        touched = np.unique(steps[dead])
-        self.alive = self.alive.copy()  # snapshots still look at the old mask
-        self.alive[:rows][dead] = False
-        self.ranks -= Counter(self.columns.place["rank"].view(rows)[dead].tolist())
-        self.steps.clear(touched, version)
-        left = np.flatnonzero(np.isin(steps, touched) & self.alive[:rows])
-        if len(left):
-            values = {name: column.view(rows)[left] for name, column in self.columns.numbers.items()}
-            self.steps.add(steps[left], values, version)
-        self._dead += int(dead.sum())
-        if self._dead > max(DEAD_KEPT, rows // 2):
+        self.ranks -= Counter(self._place("rank")[dead].tolist())
+        touched = set(self._place("step")[dead].tolist())
+        self._write(dead, DEAD)
+        self._judge_twins(touched)
+        self._count_anew(touched, version)
+        if np.count_nonzero(self._state() == DEAD) > max(DEAD_KEPT, self.columns.rows // 2):
             self._gather()
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _place(self, name: str) -> np.ndarray:
+        return self.columns.place[name].view(self.columns.rows)
+
+    def _state(self) -> np.ndarray:
+        return self.state[: self.columns.rows]
+
+    def _write(self, rows: np.ndarray, state: int | np.ndarray) -> None:
+        self.state = self.state.copy()  # snapshots still look at the old one
+        self.state[rows] = state
+
+    def _count_anew(self, steps: set[int], version: int) -> None:
+        """Statistics of these steps from the rows that count: a merge cannot subtract."""
+        every = self._place("step")
+        self.steps.clear(np.array(sorted(steps)), version)
+        rows = np.flatnonzero(np.isin(every, list(steps)) & counts(self._state()))
+        if len(rows):
+            found = self.columns.numbers.items()
+            values = {name: column.view(self.columns.rows)[rows] for name, column in found}
+            self.steps.add(every[rows], values, version)
 
     def _gather(self) -> None:
         """Leave the dead behind."""
-        living = np.flatnonzero(self.alive[: self.columns.rows])
-        self.columns = self.columns.only(living)
-        self.alive = np.ones(max(1024, len(living)), bool)
-        self._dead = 0
+        living = np.flatnonzero(self._state() != DEAD)
+        state = np.zeros(max(1024, len(living)), np.uint8)
+        state[: len(living)] = self._state()[living]
+        self.columns, self.state = self.columns.only(living), state
+        self._seen = Seen()
+        self._seen.take(_line_keys(self._place("hash"), self._place("step"), self._place("part")))
+
+    # -- attempts --------------------------------------------------------------------------------
+
+    def _restarts(self, new: Rows, start: int) -> list[tuple[int, int, Restart]]:
+        """Restarts among the new rows, with file and rank."""
+        file, rank, step = (new.place[name] for name in ("file", "rank", "step"))
+        order = np.lexsort((new.place["offset"], rank, file))
+        borders = np.flatnonzero((np.diff(file[order]) != 0) | (np.diff(rank[order]) != 0)) + 1
+        found = []
+        for rows in np.split(order, borders):
+            key = int(file[rows[0]]), int(rank[rows[0]])
+            attempts = self._attempts.setdefault(key, Attempts())
+            steps = step[rows]
+            if (np.diff(steps) >= 0).all() and attempts.rise(int(steps[0]), int(steps[-1])):
+                continue
+            known = self._known(*key, start)
+            restarts = attempts.feed(_runs(steps, new.place["offset"][rows]), known)
+            self.restarts.setdefault(key, []).extend(restarts)
+            found += [(*key, restart) for restart in restarts]
+        return found
+
+    def _known(self, file: int, rank: int, before: int) -> dict[int, int]:
+        """Rows by step of a sequence's newest attempt, those from row ``before`` on left out."""
+        state = self.state[:before]
+        mine = (self._place("file")[:before] == file) & (self._place("rank")[:before] == rank)
+        steps = self._place("step")[:before][mine & (state != DEAD) & (state != OLDER)]
+        return dict(zip(*(part.tolist() for part in np.unique(steps, return_counts=True)), strict=True))
+
+    def _set_aside(self, restarts: list[tuple[int, int, Restart]]) -> set[int]:
+        """What came before a restart and belongs to its step or a later one is older; the steps concerned."""
+        changed: set[int] = set()
+        for file, rank, restart in restarts:
+            mine = (self._place("file") == file) & (self._place("rank") == rank)
+            mine &= (self._place("offset") < restart.offset) & (self._place("step") >= restart.step)
+            older = np.flatnonzero(mine & (self._state() != DEAD))
+            changed |= set(self._place("step")[older].tolist())
+            self._write(older, OLDER)
+        self._judge_twins(changed)
+        return changed
+
+    # -- lines that came before ------------------------------------------------------------------
+
+    def _tell_twins(self, new: Rows) -> set[int]:
+        """Judge the steps of new lines that came before; returns the steps whose statistics that changes."""
+        place = new.place
+        twins = self._seen.take(_line_keys(place["hash"], place["step"], place["part"]))
+        return self._judge_twins(set(place["step"][twins].tolist()))
+
+    def _judge_twins(self, steps: set[int]) -> set[int]:
+        """Of equal lines in a step the first by file and offset counts, others if chance may have made them.
+
+        Returns the steps in which other rows count now.
+        """
+        if not steps:
+            return set()
+        rows = np.flatnonzero(np.isin(self._place("step"), list(steps)) & (self._state() != DEAD))
+        rows = rows[self.state[rows] != OLDER]
+        if not len(rows):
+            return set()
+        at = {name: self._place(name)[rows] for name in ("file", "offset", "part", "step", "hash")}
+        by_name = np.argsort(np.argsort(np.array(self.files, dtype=object)))[at["file"]]
+        order = np.lexsort((at["offset"], by_name, at["part"], at["hash"], at["step"]))
+        same = [at[name][order][1:] == at[name][order][:-1] for name in ("step", "hash", "part")]
+        again = np.zeros(len(rows), bool)
+        again[order[1:]] = np.logical_and.reduce(same)
+        state = np.where(again, np.where(self._unlikely(rows), DUPLICATE, REPEATED), COUNTED)
+        changed = counts(state) != counts(self.state[rows])
+        if (state != self.state[rows]).any():
+            self._write(rows, state)
+        return set(at["step"][changed].tolist())
+
+    def _unlikely(self, rows: np.ndarray) -> np.ndarray:
+        """Whether chance cannot have drawn a row's response twice; without logprobs nobody knows."""
+        surprisal = self.columns.numbers.get("surprisal_sum")
+        if surprisal is None:
+            return np.zeros(len(rows), bool)
+        return surprisal.view(self.columns.rows)[rows] >= UNLIKELY
+
+
+def counts(state: np.ndarray) -> np.ndarray:
+    """Which rows count as samples."""
+    return (state == COUNTED) | (state == REPEATED)
+
+
+def _line_keys(line: np.ndarray, step: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """One key for a line, its step and its part."""
+    return line ^ mix(step.astype(np.uint64) ^ (part.astype(np.uint64) << np.uint64(48)))
+
+
+def _runs(steps: np.ndarray, offsets: np.ndarray) -> list[tuple[int, int, int]]:
+    """Neighbouring lines of one step: the step, the first one's offset, how many."""
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(steps)) + 1])
+    lines = np.diff(np.append(starts, len(steps)))
+    return list(zip(steps[starts].tolist(), offsets[starts].tolist(), lines.tolist(), strict=True))

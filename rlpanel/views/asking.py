@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from rlpanel.errors import FilterError
 from rlpanel.store.query import Outcome, Query, Question
 from rlpanel.store.rows_file import KINDS, Piece, available, pieces
 from rlpanel.store.scope import Scope
+from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context
 from rlpanel.views.query_bar import PRESETS, QueryBar, names_of, presets_of
@@ -31,6 +33,8 @@ class Asking:
     context : Context
     found : callable
         Takes each outcome on the session's loop.
+    taken : callable
+        Gives the snapshot and the rows of it that a file to take away holds.
 
     Attributes
     ----------
@@ -39,11 +43,16 @@ class Asking:
         Whether an answer is on its way.
     """
 
-    def __init__(self, context: Context, found: Callable[[Outcome], None]) -> None:
-        self._context, self._found = context, found
+    def __init__(
+        self,
+        context: Context,
+        found: Callable[[Outcome], None],
+        taken: Callable[[], tuple[Snapshot, np.ndarray]],
+    ) -> None:
+        self._context, self._found, self._to_take = context, found, taken
         self._work: Background[Outcome | FilterError] = Background(self._arrived)
         self._taking: Background[Piece] = Background(self._taken)
-        self._size, self._kind = 0, ""
+        self._size, self._kind, self._name, self._hits = 0, "", "", 0
         self.busy = False
         self.bar = QueryBar(self._act, margin=(0, 8, 6, 8))
         self.bar.takes = [[kind, kind, None] for kind in available()] + [["copy link", "link", None]]
@@ -53,20 +62,19 @@ class Asking:
         """Ask anew; what is under way is no longer wanted."""
         context, selection = self._context, self._context.selection
         self._stop()
-        step = selection.step if selection.scope == "step" else None
         self.bar.param.update(
             filter=selection.filter, scope=selection.scope, error="", note="", progress=-1.0
         )
         notes = context.notes
-        if context.index is None or notes is None or (selection.scope == "step" and step is None):
+        if context.index is None or notes is None or (selection.scope == "step" and selection.step is None):
             self._found(Outcome(np.empty(0, int), 0))
             return
         notes.refresh()
         labels = notes.labels(context.snapshot)
-        plain = Query(context.index, context.snapshot, Question(step), labels)
+        plain = Query(context.index, context.snapshot, self._all_rows(), labels)
         self._offer(plain.scope)
         try:
-            query = Query(context.index, context.snapshot, self.question(), labels)
+            query = Query(context.index, context.snapshot, self._question(), labels)
         except FilterError as error:
             self.bar.param.update(error=str(error), error_at=error.at)
             query = plain
@@ -77,11 +85,29 @@ class Asking:
             self.bar.param.update(progress=0.0, note="asking …")
             self._work.start(_told(query.outcomes()))
 
-    def question(self) -> Question:
-        """The question that the selection is."""
+    @property
+    def asks(self) -> bool:
+        """Whether anything is asked, so that not just a step is shown."""
+        selection = self._context.selection
+        return self.narrows or bool(selection.sort and not self.bar.error)
+
+    @property
+    def narrows(self) -> bool:
+        """Whether samples are left out by the question."""
+        selection = self._context.selection
+        return bool(selection.filter.strip() or selection.search.strip()) and not self.bar.error
+
+    def _question(self) -> Question:
+        """The question that the selection is, over the rows that it is about."""
+        selection = self._context.selection
+        return replace(
+            self._all_rows(), filter=selection.filter, search=selection.search, sort=selection.sort
+        )
+
+    def _all_rows(self) -> Question:
         selection = self._context.selection
         step = selection.step if selection.scope == "step" else None
-        return Question(step, selection.filter, selection.search, selection.sort)
+        return Question(step, older=self._context.display.older_attempts)
 
     # -- answers ---------------------------------------------------------------------------------
 
@@ -90,7 +116,7 @@ class Asking:
             self._stop()
             self.bar.param.update(error=str(result), error_at=0, progress=-1.0, note="")
             return
-        self.busy = not result.finished
+        self.busy, self._hits = not result.finished, len(result.rows)
         done = result.bytes_done / result.bytes_total if result.bytes_total else 0.0
         self.bar.param.update(note=self._note(result), progress=done if self.busy else -1.0)
         self._found(result)
@@ -123,8 +149,7 @@ class Asking:
 
     def _act(self, what: str, which: str) -> None:
         if what == "stop":
-            found = len(self._context.found.rows)
-            said = f"stopped; {found:,} found by then" if self.busy else "stopped"
+            said = f"stopped; {self._hits:,} found by then" if self.busy else "stopped"
             self._stop()
             self.bar.param.update(progress=-1.0, note=said)
         elif what == "preset" and (which in PRESETS or not which):
@@ -142,14 +167,14 @@ class Asking:
 
     def _take(self, kind: str) -> None:
         """Make the file of what was found, and send it as it comes."""
-        context, found = self._context, self._context.found
+        context = self._context
         if context.index is None or context.notes is None or self.busy:
             return
-        self._size, self._kind = 0, kind
+        snapshot, rows = self._to_take()
+        self._size, self._kind, self._hits, self._name = 0, kind, len(rows), _file_name(snapshot.name)
         self.bar.send({"name": None})
-        self.bar.param.update(progress=0.0, note=f"making {kind} of {len(found.rows):,} samples …")
-        made = pieces(context.index, found.snapshot, found.rows, context.notes, kind)
-        self._taking.start(_ended(made))
+        self.bar.param.update(progress=0.0, note=f"making {kind} of {len(rows):,} samples …")
+        self._taking.start(_ended(pieces(context.index, snapshot, rows, context.notes, kind)))
 
     def _taken(self, piece: Piece) -> None:
         self._size += len(piece.data)
@@ -158,9 +183,9 @@ class Asking:
             said = f"more than {_size(MOST_TAKEN)}: ask for fewer samples"
             self.bar.param.update(progress=-1.0, note="", error=said)
         elif piece.done > 1.0:
-            kind, found = KINDS[self._kind], self._context.found
-            self.bar.send({"name": f"{_file_name(found.snapshot.name)}.{kind.ending}", "kind": kind.media})
-            said = f"{self._kind}: {len(found.rows):,} samples, {_size(self._size)}"
+            kind = KINDS[self._kind]
+            self.bar.send({"name": f"{self._name}.{kind.ending}", "kind": kind.media})
+            said = f"{self._kind}: {self._hits:,} samples, {_size(self._size)}"
             self.bar.param.update(progress=-1.0, note=said)
         else:
             self.bar.send({"piece": piece.data})

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 import param
@@ -44,22 +43,6 @@ class Selection(param.Parameterized):
     dark = param.Boolean(default=DARK_DEFAULT, doc="Dark or light.")
 
 
-@dataclass(frozen=True)
-class Found:
-    """What the grid's query finds, in the query's order.
-
-    Attributes
-    ----------
-    snapshot : Snapshot
-        The version that the rows are of.
-    rows : ndarray of int
-        Row numbers; all that pass, not only those that the grid has room for.
-    """
-
-    snapshot: Snapshot = field(default_factory=lambda: Snapshot(""))
-    rows: np.ndarray = field(default_factory=lambda: np.empty(0, int))
-
-
 class Context(param.Parameterized):
     """All that a session's views share."""
 
@@ -76,8 +59,9 @@ class Context(param.Parameterized):
     now = param.Number(default=0.0, doc="The clock, once a second, for ages.")
     #: uid of the grid's first row, shown while the viewer has chosen none
     first = param.String(default="", doc="Sample shown while none is chosen.")
-    found = param.ClassSelector(
-        class_=Found, default=Found(), instantiate=False, doc="What the grid's query finds."
+    #: set by the grid; other views may look at the same samples
+    passing = param.ClassSelector(
+        class_=frozenset, allow_None=True, doc="Uids that pass the grid's search and filters; None: no such."
     )
     selection = param.ClassSelector(class_=Selection, default=Selection(), doc="What is selected.")
     display = param.ClassSelector(class_=Display, default=Display(), doc="How it is shown.")

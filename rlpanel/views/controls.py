@@ -15,7 +15,8 @@ from rlpanel.views.context import Context
 
 _GROUPS = {
     "Curves": ("band", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
-    "Text": ("pad_token", "system_end", "max_samples", "stuck_steps"),
+    "Samples": ("max_samples", "older_attempts", "stuck_steps"),
+    "Text": ("pad_token", "system_end"),
 }
 
 

@@ -13,6 +13,7 @@ from rlpanel.sources.directory import RunInfo
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.context import Context
+from rlpanel.views.shown import set_aside_html
 from rlpanel.views.theme import safe_text
 
 #: A run whose last line is older than this is quiet, not live.
@@ -104,7 +105,8 @@ def badge_html(snapshot: Snapshot, now: float, label: str, failure: str = "") ->
     if snapshot.newest_line:
         parts.append(f"{age(now - snapshot.newest_line)} ago")
     fault = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
-    return f'{name}<span class="pill">{" · ".join(parts)}</span>{trouble_html(snapshot)}{fault}'
+    folds = set_aside_html(snapshot) + trouble_html(snapshot)
+    return f'{name}<span class="pill">{" · ".join(parts)}</span>{folds}{fault}'
 
 
 def _state(snapshot: Snapshot, now: float) -> str:

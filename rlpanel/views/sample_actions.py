@@ -35,6 +35,7 @@ class SampleActions(JSComponent):
         if sample is None or notes is None:
             self.place = {}
             return
+        notes.refresh()
         left = notes.of(sample.uid)
         place = {"run": self._context.selection.run, "step": sample.step, "uid": sample.uid}
         self.param.update(place=place, tag=left.tag, note=left.note, used=notes.tags())

@@ -21,14 +21,13 @@ from rlpanel.store.query import Outcome
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.asking import Asking
-from rlpanel.views.context import Context, Found
-from rlpanel.views.samples_table import PICK, Table, grid_columns, table_of
+from rlpanel.views.context import Context
+from rlpanel.views.samples_frame import frame_of
+from rlpanel.views.samples_table import PICK, Table, table_of
 from rlpanel.views.samples_texts import READ_NOW, read_texts
-from rlpanel.views.text import clean
+from rlpanel.views.shown import drawn_html, shown_rows
 from rlpanel.views.theme import safe_text
 
-#: Characters of a text that a row carries; the search looks at all of it.
-TEXT_CHARS = 2000
 _pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-texts")
 
 
@@ -41,7 +40,8 @@ class Samples(Viewer):
         self._rows = np.empty(0, int)
         self._outcome = Outcome(np.empty(0, int), 0)
         self._texts: dict[int, dict[str, str]] = {}
-        self._asking = Asking(context, self._found)
+        self._snapshot = context.snapshot
+        self._asking = Asking(context, self._found, self._taken)
         self._shown: tuple[str, int | None] = ("", None)
         self._sorting = False
         self._head = pn.pane.HTML("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
@@ -91,8 +91,9 @@ class Samples(Viewer):
         selection.param.watch(self._highlight, "uid")
         context.param.watch(self._highlight, "first")
         selection.param.watch(self._asked, ["filter", "scope", "search", "sort"])
-        context.param.watch(lambda _: self.load(), "noted")
-        display.param.watch(lambda _: self.load(), ["kl_estimator", "max_samples", "pad_token", "system_end"])
+        context.param.watch(self._on_noted, "noted")
+        settings = ["kl_estimator", "max_samples", "older_attempts", "pad_token", "system_end"]
+        display.param.watch(lambda _: self.load(), settings)
         self.load()
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -114,6 +115,7 @@ class Samples(Viewer):
     def load(self, *_: Any) -> None:
         """Ask the run anew."""
         context = self.context
+        self._snapshot = context.snapshot
         self._shown = (context.snapshot.name, context.selection.step)
         self._pill.visible = False
         self._texts = {}
@@ -123,47 +125,58 @@ class Samples(Viewer):
 
     def _found(self, outcome: Outcome) -> None:
         """Show what was found, at most as many rows as the settings say."""
-        context, most = self.context, self.context.display.max_samples
-        snapshot, step = context.snapshot, context.selection.step
+        context, snapshot, step = self.context, self._snapshot, self.context.selection.step
         self._outcome = outcome
-        context.found = Found(snapshot, outcome.rows)
-        self._rows = outcome.rows[:most]
-        if step is not None and context.selection.scope == "step" and not self._asking.question().asks:
-            self._rows = snapshot.sampled_rows(step, most)
+        if step is not None and not self._asking.asks and not self._whole:
+            self._rows = shown_rows(snapshot, step, context.display)
+        else:
+            self._rows = outcome.rows[: context.display.max_samples]
         wanted = np.array([row for row in self._rows.tolist() if row not in self._texts], int)
         now = snapshot.place("length")[wanted].sum() <= READ_NOW
         if context.index is not None and now:
-            self._texts |= dict(
-                zip(wanted.tolist(), read_texts(context.index, snapshot, wanted), strict=True)
-            )
+            self._keep(wanted, read_texts(context.index, snapshot, wanted))
         self._show()
         if context.index is not None and not now:
             self._read_later(context.index, snapshot, wanted)
         context.first = str(self._table.value["uid"].iloc[0]) if len(self._table.value) else ""
         self._highlight()
 
+    @property
+    def _whole(self) -> bool:
+        """Whether all steps are asked."""
+        return self.context.selection.scope == "run"
+
+    def _keep(self, rows: np.ndarray, texts: list[dict[str, str]]) -> None:
+        self._texts |= dict(zip(rows.tolist(), texts, strict=True))
+
+    def _taken(self) -> tuple[Snapshot, np.ndarray]:
+        """What a file of the grid holds: all that is found, or what the heads' filters leave of it."""
+        if not self._table.filters:
+            return self._snapshot, self._outcome.rows
+        row_of = dict(zip(self._table.value["uid"], self._rows.tolist(), strict=True))
+        return self._snapshot, np.array([row_of[uid] for uid in self._table.current_view["uid"]], int)
+
     # -- reacting --------------------------------------------------------------------------------
 
     def _on_snapshot(self, event: Any) -> None:
         selection, new = self.context.selection, event.new
-        step, whole = selection.step, selection.scope == "run"
-        if self._shown[0] != new.name or (not whole and self._shown[1] != step):
+        if self._shown[0] != new.name or (not self._whole and self._shown[1] != selection.step):
             self.load()
             return
-        if whole:
-            count = new.samples
-        elif step is not None and new.steps.position(step) in new.steps.changed_since(event.old.version):
-            count = int(new.steps.samples[new.steps.position(step)])
-        else:
+        if not self._whole and (
+            selection.step is None
+            or new.steps.position(selection.step) not in new.steps.changed_since(event.old.version)
+        ):
             return
-        of = self._outcome.of
-        if count < of or not of or (selection.follow and not whole and not self._asking.busy):
+        step = None if self._whole else selection.step
+        count, of = len(new.rows_of(step, older=self.context.display.older_attempts)), self._outcome.of
+        if count < of or not of or (selection.follow and not self._whole and not self._asking.busy):
             self.load()
         elif count > of:
             self._pill.param.update(label=f"↻ {count - of:,} new", visible=True)
 
     def _on_step(self, _: Any) -> None:
-        if self.context.selection.scope == "run":
+        if self._whole:
             self._shown = (self._shown[0], self.context.selection.step)
         elif self._shown != (self.context.snapshot.name, self.context.selection.step):
             self.load()
@@ -173,6 +186,14 @@ class Samples(Viewer):
         alone = len(events) == 1 and events[0].name == "sort"
         if not (alone and self._sorting and len(self._rows) == len(self._outcome.rows)):
             self.load()
+
+    def _on_noted(self, _: Any) -> None:
+        """A tag or note was left; a long search is not begun anew unless it asks for them."""
+        if {"tag", "note"} & {*self._outcome.columns}:
+            self.load()
+        else:
+            self._show()
+            self._highlight()
 
     def _pick(self, event: Any) -> None:
         if event.new:
@@ -205,8 +226,13 @@ class Samples(Viewer):
     # -- showing ---------------------------------------------------------------------------------
 
     def _show(self) -> None:
-        frame = self._frame()
+        context = self.context
+        frame = frame_of(
+            self._snapshot, self._rows, self._texts, self._outcome, context.notes, context.display,
+            whole_run=self._whole,
+        )  # fmt: skip
         self._fill(frame)
+        self._tell_passing()
         self._write_head(len(frame))
 
     def _fill(self, frame: pd.DataFrame) -> None:
@@ -222,6 +248,7 @@ class Samples(Viewer):
             self._table = table_of(frame)
             self._table.sorters = self._sorters(frame)
             self._table.param.watch(self._sorted, "sorters")
+            self._table.param.watch(self._tell_passing, "filters")
             self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
             self._place[:] = [self._table]
         else:
@@ -235,62 +262,32 @@ class Samples(Viewer):
             return [{"field": field, "dir": "desc" if sort.startswith("-") else "asc"}]
         return [_bare(s) for s in self._table.sorters if s["field"] in ("prompt", "response", *schema.LABELS)]
 
-    def _frame(self) -> pd.DataFrame:
-        """The rows with the columns that the run has, in reading order; what is asked for comes early."""
-        snapshot, display, outcome = self.context.snapshot, self.context.display, self._outcome
-        usual = grid_columns(snapshot, display.kl_estimator)
-        known = [
-            name for name in dict.fromkeys(outcome.columns) if name not in (*usual, "step", "rank", "line")
-        ]
-        frame = snapshot.frame(self._rows, [*usual, *known])
-        found = [self._texts.get(row, {}) for row in self._rows.tolist()]
-        texts = {
-            name: [self._shorten(name, each.get(name, "")) for each in found]
-            for name in schema.TEXTS
-            if any(name in each for each in found) or name in ("prompt", "response")
-        }
-        extra = {name: values[: len(frame)] for name, values in outcome.extra.items()} | self._left(frame)
-        data = {"uid": frame["uid"]}
-        first = ["step"] if self.context.selection.scope == "run" else []
-        names = [*first, "prompt", "response", "tag", "reward", *known, *usual]
-        for name in [*names, "note", "ground_truth", "ref_response", "rank", "line"]:
-            if name in texts:
-                data[name] = texts[name]
-            elif name in extra:
-                data[name] = extra[name]
-            elif name in frame:
-                data[name] = frame[name]
-        return pd.DataFrame(data)
-
-    def _left(self, frame: pd.DataFrame) -> dict[str, list[str]]:
-        """The columns of tags and notes, where these rows carry any."""
-        notes = self.context.notes
-        left = [notes.of(uid) for uid in frame["uid"]] if notes is not None else []
-        columns = {"tag": [note.tag for note in left], "note": [note.note for note in left]}
-        return {name: texts for name, texts in columns.items() if any(texts)}
-
-    def _shorten(self, name: str, text: str) -> str:
-        display = self.context.display
-        text = clean(text, display.pad_token, display.system_end if name == "prompt" else "")
-        return text if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}…"
+    def _tell_passing(self, *_: Any) -> None:
+        """Which samples of the step pass, for views of the same samples."""
+        selection, rows = self.context.selection, self._outcome.rows
+        if self._table.filters:
+            passing = frozenset(self._table.current_view["uid"])
+        elif self._asking.narrows:
+            rows = rows[self._snapshot.place("step")[rows] == selection.step]
+            passing = frozenset(self._snapshot.uids(rows))
+        else:
+            passing = None
+        self.context.passing = passing
 
     def _write_head(self, shown: int) -> None:
-        selection, outcome = self.context.selection, self._outcome
-        found, whole = len(outcome.rows), selection.scope == "run"
-        where = "of all steps" if whole else f"of step {selection.step}"
+        selection, display, outcome = self.context.selection, self.context.display, self._outcome
+        found, step = len(outcome.rows), selection.step
+        said = safe_text(f"{shown:,} of all steps" if self._whole else f"{shown:,} of step {step}")
         if not outcome.of:
-            count = "none"
-        elif (selection.filter or selection.search) and not self._asking.bar.error:
-            count = f"{found:,} of {outcome.of:,} hit"
-        else:
-            count = f"{shown:,} {where}"
-        more = f" · drawn from {found:,}" if shown < found and not self._asking.question().asks else ""
-        more = more or (f" · the first {shown:,} are shown" if shown < found else "")
-        tip = "A reproducible draw by uid; statistics use all samples." if "drawn" in more else ""
-        self._head.object = (
-            f'<div class="head" title="{tip}"><b>Samples</b>'
-            f'<span class="unit">{safe_text(count)}{more}</span></div>'
-        )
+            said = "none"
+        elif self._asking.narrows:
+            said = f"{found:,} of {outcome.of:,} hit"
+        if shown < found and (self._whole or self._asking.asks):
+            said += f" · the first {shown:,} are shown"
+        elif shown < found and step is not None:
+            said = drawn_html(self._snapshot, step, display)
+        self._head.width = 300 if shown < found else 210
+        self._head.object = f'<div class="head"><b>Samples</b><span class="unit">{said}</span></div>'
 
     def _read_later(self, index: RunIndex, snapshot: Snapshot, wanted: np.ndarray) -> None:
         """Read many texts on a thread; show them if their rows are still the ones shown."""
@@ -299,7 +296,7 @@ class Samples(Viewer):
 
         def arrived() -> None:
             if self._rows is rows:
-                self._texts |= dict(zip(wanted.tolist(), reading.result(), strict=True))
+                self._keep(wanted, reading.result())
                 self._show()
                 self._highlight()
 

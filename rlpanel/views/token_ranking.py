@@ -1,10 +1,11 @@
-"""Across samples: the tokens of the step that stand out, each with where it does most."""
+"""Across samples: the tokens of the step that stand out, each with where it does most.
+
+Of the step, those samples count that pass the grid's search and filters.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,38 +14,21 @@ import panel_material_ui as pmui
 import param
 from panel.viewable import Viewer
 
-from rlpanel.errors import RLPanelError
 from rlpanel.metrics import registry
-from rlpanel.metrics.compute import token_values
-from rlpanel.metrics.tally import TokenTally
-from rlpanel.store.index import RunIndex
-from rlpanel.store.run import fetch_record
-from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.background import Background
-from rlpanel.views.context import Context
+from rlpanel.views.context import Context, watch_step
 from rlpanel.views.theme import number, safe_text
-from rlpanel.views.token_text import Encoding, detect, read_piece
+from rlpanel.views.token_reading import VALUE_ERROR, Reading, TokenReader, named
+from rlpanel.views.token_text import Encoding, read_piece
 
 #: Bytes of log that are read for one step; of a larger step the first samples count.
 MOST_BYTES = 256 << 20
-#: Bytes below which the step is read on the event loop.
+#: Bytes below which samples are read on the event loop.
 READ_NOW = 1 << 18
 MOST_TOKENS = 50
 #: Choices of how often a token must be seen: a mean of one place is no mean.
 LEAST = (1, 3, 10, 30, 100, 300, 1000)
-#: Seconds between two words about the progress.
-PULSE = 0.25
-
-_VALUE_ERROR = "value_error"
-
-
-class _Reading(NamedTuple):
-    """How far it is; ``tally`` once all is read."""
-
-    read: int
-    tally: TokenTally | None = None
-    encoding: Encoding = "plain"
 
 
 class TokenRanking(Viewer):
@@ -56,11 +40,13 @@ class TokenRanking(Viewer):
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
         self.context = context
-        self._rows = np.empty(0, int)
-        self._reading = _Reading(0)
-        self._snapshot = context.snapshot
-        self._key: tuple[object, ...] | None = None
-        self._work: Background[_Reading] = Background(self._arrived)
+        self._reading = Reading()
+        self._partial = self._reading
+        self._reader: TokenReader | None = None
+        self._step: int | None = None
+        self._sought: set[tuple[str, int]] = set()
+        self._halted = False
+        self._work: Background[Reading] = Background(self._arrived)
         self._measure = pmui.Select(
             label="", options={}, size="small", width=250, margin=(0, 4), css_classes=["rl-measure"],
             sx=theme.FIELD_SX,
@@ -68,6 +54,10 @@ class TokenRanking(Viewer):
         self._least = pmui.Select(
             label="", options={f"seen {n:,} times or more" if n > 1 else "seen at all": n for n in LEAST},
             value=3, size="small", width=170, margin=(0, 4), css_classes=["rl-least"], sx=theme.FIELD_SX,
+        )  # fmt: skip
+        self._stop = pmui.Button(
+            label="stop", size="small", variant="text", visible=False, margin=0, align="center",
+            on_click=self._stopped, css_classes=["rl-stop"],
         )  # fmt: skip
         self._note = pn.pane.HTML(
             "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 14, 4, 14),
@@ -77,17 +67,17 @@ class TokenRanking(Viewer):
         self._table = _table()
         self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
         self._column = pn.Column(
-            pn.Row(self._measure, self._least, self._picked, margin=(10, 10, 0, 10)),
+            pn.Row(self._measure, self._least, self._stop, self._picked, margin=(10, 10, 0, 10)),
             self._note,
             self._table,
             sizing_mode="stretch_both",
             margin=0,
         )
         self._picked.param.watch(self._pick, "value")
-        self._measure.param.watch(self._draw, "value")
-        self._least.param.watch(self._draw, "value")
-        context.selection.param.watch(self._load, "step")
-        context.param.watch(self._load, "index")
+        self._measure.param.watch(self._changed, "value")
+        self._least.param.watch(self._changed, "value")
+        watch_step(context, self._load)
+        context.param.watch(self._load, ["index", "passing"])
         context.display.param.watch(self._load, ["kl_estimator", "max_samples", "pad_token"])
         self.param.watch(self._load, "active")
 
@@ -95,66 +85,90 @@ class TokenRanking(Viewer):
         return self._column
 
     def _load(self, *_: Any) -> None:
-        """Read the step's lines, unless they are what is shown."""
+        """Read the samples that were not read yet; all of them where some do not count any more."""
         context, display = self.context, self.context.display
-        step, snapshot = context.selection.step, context.snapshot
+        step = context.selection.step
         if not self.active or context.index is None or step is None:
             return
-        rows = snapshot.sampled_rows(step, display.max_samples)
-        sizes = np.cumsum(snapshot.place("length")[rows])
-        rows = rows[sizes <= MOST_BYTES]
-        key = (snapshot.name, step, len(rows), display.kl_estimator, display.pad_token)
-        if key == self._key:
+        reader = TokenReader(context.index, display.kl_estimator, display.pad_token)
+        rows, samples = self._wanted(step)
+        same = reader == self._reader and step == self._step
+        if same and (self._halted or set(samples) == self._sought):
             return
-        self._key, self._rows, self._snapshot = key, rows, snapshot
-        results = _read(context.index, snapshot, rows, display.kl_estimator, display.pad_token)
+        before = self._reading if same and self._reading.known.issubset(samples) else Reading()
+        if not same:  # what is shown says nothing of another step
+            self._reading = Reading()
+            self._draw()
+        self._reader, self._step, self._sought, self._halted = reader, step, set(samples), False
+        new = rows[[sample not in before.known for sample in samples]]
+        results = reader.read(context.snapshot, new, before)
         self._work.stop()
-        if not len(rows) or sizes[len(rows) - 1] <= READ_NOW:
+        if context.snapshot.place("length")[new].sum() <= READ_NOW:
             self._arrived(list(results)[-1])
         else:
-            self._arrived(_Reading(0))
+            self._arrived(next(results))
             self._work.start(results)
 
-    def _arrived(self, reading: _Reading) -> None:
+    def _wanted(self, step: int) -> tuple[np.ndarray, list[tuple[str, int]]]:
+        """Rows of the step that count, and which samples they are."""
+        context = self.context
+        rows = context.snapshot.sampled_rows(step, context.display.max_samples)
+        if context.passing is not None:
+            uids = context.snapshot.uids(rows)
+            rows = rows[[uid in context.passing for uid in uids]]
+        rows = rows[np.cumsum(context.snapshot.place("length")[rows]) <= MOST_BYTES]
+        return rows, named(context.snapshot, rows)
+
+    def _arrived(self, reading: Reading) -> None:
+        """Some of the work is done, or all of it; what stands in the table stays until all is."""
+        self._partial = reading
+        self._stop.visible = not reading.whole
+        if reading.whole:
+            self._take(reading)
+        else:
+            self._say(f"reading {reading.read:,} of {len(reading.samples):,} samples …")
+
+    def _stopped(self, *_: Any) -> None:
+        """The viewer has seen enough: what was read until now is shown."""
+        self._work.stop()
+        self._halted = True
+        self._stop.visible = False
+        self._take(self._partial)
+
+    def _take(self, reading: Reading) -> None:
         self._reading = reading
-        if reading.tally is not None:
-            options = {_label(name): name for name in reading.tally.measures}
+        options = {_label(name): name for name in reading.tally.measures}
+        if options:
             chosen = self._measure.value
-            first = next(iter(options.values()), None)
-            self._measure.param.update(options=options, value=chosen if chosen in options.values() else first)
+            value = chosen if chosen in options.values() else next(iter(options.values()))
+            self._measure.param.update(options=options, value=value)
         self._draw()
+        self._say(self._said())
 
     def _draw(self, *_: Any) -> None:
-        tally, name = self._reading.tally, self._measure.value
-        found = (
-            tally.ranking(name, least=self._least.value, most=MOST_TOKENS)
-            if tally is not None and name in tally.measures
-            else []
-        )
-        uids = self._snapshot.uids(self._rows) if found else []
-        self._table.value = pd.DataFrame(
-            {
-                "token": [_shown(ranked.token, self._reading.encoding) for ranked in found],
-                "count": [f"{ranked.seen:,}" for ranked in found],
-                "mean": [number(ranked.mean) for ranked in found],
-                "largest": [number(ranked.most) for ranked in found],
-                "at": [f"#{ranked.at}" for ranked in found],
-                "uid": [uids[ranked.sample] for ranked in found],
-            },
-            dtype=str,
-        )
-        self._note.object = f'<span class="note">{safe_text(self._said(len(found)))}</span>'
+        frame = _frame(self._reading, self._measure.value, self._least.value)
+        if not frame.equals(self._table.value):
+            self._table.value = frame
 
-    def _said(self, shown: int) -> str:
-        step, tally = self.context.selection.step, self._reading.tally
-        if tally is None:
-            return f"reading {self._reading.read:,} of {len(self._rows):,} samples …"
-        if not tally.measures:
+    def _changed(self, *_: Any) -> None:
+        """Another measure, or another bound."""
+        self._draw()
+        if not self._stop.visible:
+            self._say(self._said())
+
+    def _say(self, words: str) -> None:
+        self._note.object = f'<span class="note">{safe_text(words)}</span>'
+
+    def _said(self) -> str:
+        step, reading, passing = self._step, self._reading, self.context.passing
+        if not reading.tally.measures:
             return f"No tokens with logprobs or values are logged at step {step}."
-        words = f"step {step}: {tally.tokens:,} tokens of {len(self._rows):,} samples"
-        all_of = len(self._snapshot.rows_of(step)) if step is not None else 0
-        words += f", of {all_of:,}" if all_of > len(self._rows) else ""
-        return words if shown else f"{words}; none is seen that often"
+        all_of = len(self.context.snapshot.rows_of(step)) if step is not None else 0
+        words = f"step {step}: {reading.tally.tokens:,} tokens of {reading.read:,} samples"
+        words += f", of {all_of:,}" if all_of > reading.read else ""
+        words += ", those that pass the grid's search and filters" if passing is not None else ""
+        words += "; stopped" if not reading.whole else ""
+        return words if len(self._table.value) else f"{words}; none is seen that often"
 
     def _pick(self, event: Any) -> None:
         uid, _, at = event.new.rpartition("\n")[0].rpartition("\n")
@@ -163,45 +177,27 @@ class TokenRanking(Viewer):
             self.picks += 1
 
 
-def _read(
-    index: RunIndex, snapshot: Snapshot, rows: np.ndarray, kl: str, pad_token: str
-) -> Iterator[_Reading]:
-    """Tally the rows, with a word about the progress now and then."""
-    tally = TokenTally()
-    encoding: Encoding | None = None
-    told = time.monotonic()
-    for number_, row in enumerate(rows.tolist()):
-        try:
-            record = fetch_record(index, snapshot, row)
-        except (RLPanelError, IndexError):  # its file changed under us; the index follows in a moment
-            continue
-        tokens = record.tokens
-        if not tokens:
-            continue
-        encoding = encoding or detect(tokens)
-        keep = np.array([not pad_token or token != pad_token for token in tokens], bool)
-        mask = record.arrays.get("loss_mask")
-        if mask is not None and len(mask) == len(keep):
-            keep &= mask != 0
-        tally.add(number_, tokens, _measures(record.arrays, kl), keep)
-        if time.monotonic() - told > PULSE:
-            told = time.monotonic()
-            yield _Reading(number_)
-    yield _Reading(len(rows), tally, encoding or "plain")
-
-
-def _measures(arrays: Mapping[str, np.ndarray], kl: str) -> dict[str, np.ndarray]:
-    values = token_values(arrays)
-    found = {name: values.get(name) for name in (kl, "surprisal")}
-    value, returned = values.get("value"), values.get("token_return")
-    if value is not None and returned is not None and len(value) == len(returned):
-        found[_VALUE_ERROR] = np.abs(value - returned)
-    return {name: array for name, array in found.items() if array is not None}
+def _frame(reading: Reading, measure: str | None, least: int) -> pd.DataFrame:
+    """The table's rows, as texts."""
+    tally = reading.tally
+    known = measure is not None and measure in tally.measures
+    found = tally.ranking(measure, least=least, most=MOST_TOKENS) if measure is not None and known else []
+    return pd.DataFrame(
+        {
+            "token": [_shown(ranked.token, reading.encoding or "plain") for ranked in found],
+            "count": [f"{ranked.seen:,}" for ranked in found],
+            "mean": [number(ranked.mean) for ranked in found],
+            "largest": [number(ranked.most) for ranked in found],
+            "at": [f"#{ranked.at}" for ranked in found],
+            "uid": [reading.samples[ranked.sample][0] for ranked in found],
+        },
+        dtype=str,
+    )
 
 
 def _label(name: str) -> str:
     """The measure with its unit, and the estimator in its name."""
-    if name == _VALUE_ERROR:
+    if name == VALUE_ERROR:
         return "highest mean |value − return|"
     metric = registry.get(name)
     return f"highest mean {metric.label} ({metric.unit})"
@@ -236,6 +232,9 @@ def _table() -> pn.widgets.Tabulator:
         hidden_columns=["uid"],
         formatters={name: {"type": "plaintext"} for name in names},
         text_align=dict.fromkeys(names[1:5], "right"),
+        header_align=dict.fromkeys(names[1:5], "right"),
+        titles={"count": "seen", "largest": "largest", "at": "largest at"},
         row_height=27,
-        configuration={"columnDefaults": {"headerSort": False}, "placeholder": ""},
+        sortable=False,
+        configuration={"placeholder": ""},
     )

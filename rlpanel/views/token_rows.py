@@ -1,7 +1,7 @@
 """Token metrics as rows to draw: which, in what order, on which scale, and what is odd about them.
 
 A row's colours run over its own robust range, so that one outlier does not flatten the rest and no row
-borrows another's scale. The values go to the browser as float32, see `printable`.
+borrows another's scale. Values go to the browser as float32, see `printable`, or are computed there.
 """
 
 from __future__ import annotations
@@ -25,6 +25,14 @@ _THEN = (
     "token_entropy", "surprisal",
 )  # fmt: skip
 
+#: Rows that the browser computes from the logged arrays by the same formulas (``tokens_formulas.js``).
+DERIVED = frozenset(
+    {"log_ratio", "kl_k3", "kl_k2", "kl_rllb", "surprisal", "logprob", "ref_logprob", "prob", "ref_prob"}
+)
+
+#: A diverging row with nothing between zero and this share of its largest |x| is scaled without zero.
+NEAR_ZERO = 0.25
+
 #: A token is an outlier of a row beyond this percentile of |x|; its inner neighbours give the scale.
 TAIL = 1.0
 
@@ -42,17 +50,18 @@ class Row:
     ----------
     name : str
         The metric's, which declares label, unit, scale and colour.
-    values : ndarray of float32, shape (n,)
-        ``n`` may differ from the number of tokens.
+    values : ndarray of float, shape (n,)
+        The numbers that the browser has; ``n`` may differ from the number of tokens.
     lo, hi : float
-        Range of the colours; symmetric around zero for a diverging row.
+        Range of the colours; symmetric around zero for a diverging row, unless it stays far from zero on
+        one side: then the range of its values, which shows in that side's colours.
     flip : bool
         A sequential row whose plain end is ``hi``, the end nearer zero (log-probabilities).
     least, most : float
         Smallest and largest finite value, NaN if there is none.
     center : float
-        What is unremarkable: zero for a diverging row, else the median. Where tokens share a pixel, the
-        one farthest from it is drawn.
+        What is unremarkable: zero for a row that is coloured around it, else the median. Where tokens
+        share a pixel, the one farthest from it is drawn.
     outlier : float
         |x| beyond which a token counts as an outlier.
     digits : int
@@ -162,8 +171,8 @@ def _left_out(
 
 def _row(name: str, values: np.ndarray, tokens: int | None) -> Row:
     m = registry.get(name)
-    digits = _digits(values)
-    values = printable(values, digits)
+    digits = DIGITS if name in DERIVED else _digits(values)
+    values = np.asarray(values, np.float64) if name in DERIVED else printable(values, digits)
     finite = values[np.isfinite(values)].astype(np.float64)
     sizes = np.abs(finite)
     diverging = m.scale == "diverging"
@@ -177,7 +186,7 @@ def _row(name: str, values: np.ndarray, tokens: int | None) -> Row:
         flip=not diverging and abs(lo) > abs(hi),
         least=float(finite.min()) if len(finite) else np.nan,
         most=float(finite.max()) if len(finite) else np.nan,
-        center=0.0 if diverging or not len(finite) else float(np.median(finite)),
+        center=0.0 if not len(finite) or (diverging and lo < 0 < hi) else float(np.median(finite)),
         outlier=_inner(sizes, 100.0 - TAIL, "lower", 0.0),
         digits=digits,
         short=short,
@@ -195,14 +204,25 @@ def _inner(finite: np.ndarray, percent: float, method: Literal["lower", "higher"
 
 
 def _diverging(finite: np.ndarray) -> tuple[float, float]:
-    """Symmetric around zero; the largest |x| where the rest is zero, as with a score at the end."""
+    """Symmetric around zero, unless all is far on one side of it.
+
+    The bound is the largest |x| where the rest is zero, as with a score at the end.
+    """
     low = _inner(finite, TAIL, "higher", 0.0)
     high = _inner(finite, 100.0 - TAIL, "lower", 0.0)
     bound = max(abs(low), abs(high))
+    if _one_sided(finite, low, high) and high - low >= _LEAST:
+        return low, high
     if bound < _LEAST and len(finite):
         bound = float(np.abs(finite).max())
     bound = max(bound, _LEAST)
     return -bound, bound
+
+
+def _one_sided(finite: np.ndarray, low: float, high: float) -> bool:
+    """Whether all but the tails stay on one side of zero and far from it."""
+    near, far = sorted((abs(low), abs(high)))
+    return low * high > 0 and near > NEAR_ZERO * far and bool(np.mean((finite > 0) != (low > 0)) < TAIL / 100)
 
 
 def _sequential(finite: np.ndarray) -> tuple[float, float]:

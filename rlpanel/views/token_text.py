@@ -141,6 +141,13 @@ def reveal(text: str) -> str:
     return _SURROGATE.sub(REPLACEMENT, _HIDDEN.sub(_escape, text))
 
 
+def spell(text: str, encoding: Encoding) -> str:
+    """How a vocabulary of this encoding usually writes an ASCII text."""
+    if encoding == "byte-level":
+        return text.replace(" ", "Ġ").replace("\n", "Ċ")
+    return text.replace(" ", "▁") if encoding == "sentencepiece" else text
+
+
 def _reads_as_bytes(pieces: Sequence[str]) -> bool:
     """Whether byte letters are sure: a spelled space or line break, or bytes that make characters.
 

@@ -153,7 +153,7 @@ class TokenBoard {
     return (i) => {
       if (i >= row.values.length || cellKind(sample, i) === KIND.PAD) return null;
       const step = stepOf(row, row.values[i]);
-      return step < 0 ? unknown : [backgrounds[step], inks[step]];
+      return step < 0 ? unknown : [backgrounds[step], inks[step], Math.abs(row.values[i]) === Infinity];
     };
   }
 

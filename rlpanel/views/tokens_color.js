@@ -90,9 +90,21 @@ function makePalette(element) {
   };
 }
 
+/** A diverging row that is scaled without zero takes the colours of its side alone. */
+const isOneSided = (row) => row.scale === "diverging" && row.lo * row.hi > 0;
+
+/** The colours from the row's low end to its high end. */
+function rampOf(palette, row) {
+  const {backgrounds} = palette.ramp(row);
+  const half = STEPS / 2;
+  const used = isOneSided(row) ? (row.lo > 0 ? backgrounds.slice(half) : backgrounds.slice(0, half + 1)) : backgrounds;
+  return row.flip ? used.toReversed() : used;
+}
+
 /** Which step of its ramp a value takes; -1 for NaN. */
 function stepOf(row, x) {
   if (Number.isNaN(x)) return -1;
   const t = Math.min(1, Math.max(0, (x - row.lo) / (row.hi - row.lo)));
+  if (isOneSided(row)) return Math.round((row.lo > 0 ? 1 + t : t) * (STEPS / 2));
   return Math.round((row.flip ? 1 - t : t) * STEPS);
 }

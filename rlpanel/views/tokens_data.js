@@ -17,22 +17,46 @@ function splitTexts(bytes) {
   return texts;
 }
 
-/** A row's values: a part of the shared floats, another row's turned round, or one number for all. */
-function rowValues(row, floats) {
+/** An array as the server logged it, see lossless() in token_payload.py. */
+function readInput({type, data}) {
+  if (type === "f4") return new Float32Array(data);
+  if (type === "f8") return new Float64Array(data);
+  const marks = new Map([[-(2 ** 31), NaN], [-(2 ** 31) + 1, -Infinity], [2 ** 31 - 1, Infinity]]);
+  return Float64Array.from(new Int32Array(data), (x) => marks.get(x) ?? x / 1e6);
+}
+
+/** A row's values: a part of the shared floats, one number for all, or a formula's. */
+function rowValues(row, floats, inputs) {
+  if (row.at === -2) return computeRow(row.name, row.needs.map((need) => inputs[need]));
   if (row.at < 0) return new Float32Array(row.size).fill(row.constant);
-  const part = floats.subarray(row.at, row.at + row.size);
-  return row.sign < 0 ? part.map((x) => -x) : part;
+  return floats.subarray(row.at, row.at + row.size);
 }
 
 /** What is known of each row: what its metric declares, and what the sample makes of it. */
-function readRows(columns, metrics, floats) {
-  return (columns?.name ?? []).map((name, k) => {
+function readRows({rows, inputs}, metrics, floats) {
+  const arrays = Object.fromEntries(Object.entries(inputs ?? {}).map(([name, packed]) => [name, readInput(packed)]));
+  return (rows?.name ?? []).map((name, k) => {
     const row = {...metrics[name]};
-    for (const [key, column] of Object.entries(columns)) row[key] = column[k];
-    row.values = rowValues(row, floats);
+    for (const [key, column] of Object.entries(rows)) row[key] = column[k];
+    row.values = rowValues(row, floats, arrays);
     return row;
   });
 }
+
+/** How a vocabulary of this encoding usually writes a text; the server sends the others. */
+function spell(text, encoding) {
+  if (encoding === "byte-level") return text.replaceAll(" ", "Ġ").replaceAll("\n", "Ċ");
+  return encoding === "sentencepiece" ? text.replaceAll(" ", "▁") : text;
+}
+
+/** The token as the log has it, where that is not its text; else empty. */
+function rawPiece(sample, i) {
+  const raw = sample.raws?.[i] || spell(sample.texts[i], sample.encoding);
+  return raw === sample.texts[i] ? "" : raw;
+}
+
+/** Whether the token took no part in the loss. */
+const isOutside = (sample, i) => Boolean(sample.outside && (sample.outside[i >> 3] >> (i & 7)) & 1);
 
 /** The payload with its bytes read; `cells` counts the positions, tokens or not. */
 function readSample(payload, metrics) {
@@ -47,7 +71,9 @@ function readSample(payload, metrics) {
     raws: payload.raws ? splitTexts(new Uint8Array(payload.raws)) : null,
     ids: payload.ids ? new Int32Array(payload.ids) : null,
     kinds,
-    rows: readRows(payload.rows, metrics, floats),
+    encoding: payload.encoding ?? "plain",
+    outside: payload.outside ? new Uint8Array(payload.outside) : null,
+    rows: readRows(payload, metrics, floats),
     notes: payload.notes ?? [],
   };
 }
@@ -62,12 +88,20 @@ function cellKind(sample, i) {
   return i < sample.texts.length ? sample.kinds[i] : KIND.INDEX;
 }
 
+/** As Number.toFixed, but an exact tie goes to the even digit, as in Python. */
+function toFixed(x, digits) {
+  const halves = x * 2 ** (digits + 1);
+  if (!Number.isInteger(halves) || halves % 2 === 0) return x.toFixed(digits); // no number of this many digits and a half
+  const below = Math.floor(x * 10 ** digits);
+  return ((below + (below & 1)) / 10 ** digits).toFixed(digits);
+}
+
 /** A value as text: the row's digits, a sign where the row runs both ways, no sign for zero. */
 function formatValue(row, x) {
   if (x === undefined) return "—";
   if (Number.isNaN(x)) return "NaN";
   if (!Number.isFinite(x)) return x > 0 ? "+inf" : "-inf";
-  const text = Math.abs(x) >= 1e7 ? x.toExponential(4) : x.toFixed(row.digits);
+  const text = Math.abs(x) >= 1e7 ? x.toExponential(4) : toFixed(x, row.digits);
   if (!/[1-9]/.test(text)) return text.replace("-", "");
   return row.scale === "diverging" && x > 0 ? `+${text}` : text;
 }

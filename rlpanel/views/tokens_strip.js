@@ -27,7 +27,7 @@ function rescaled(row, indices) {
   if (!drawn.length || row.short) return row;
   const inner = (share) => drawn[Math.round(share * (drawn.length - 1))];
   const [lo, hi] = [inner(0.01), inner(0.99)];
-  if (row.scale === "diverging") {
+  if (row.scale === "diverging" && !isOneSided(row)) {
     const bound = Math.max(Math.abs(lo), Math.abs(hi), row.hi);
     return {...row, lo: -bound, hi: bound};
   }
@@ -60,6 +60,7 @@ class Strip {
     this.rows = rows;
     this.labels.replaceChildren(...rows.map((row) => this.#label(row)));
     this.ranges.replaceChildren(...rows.map((row) => this.#rangeOf(row)));
+    if (this.sample.outside) this.#nameMask();
     this.lines.show(rows);
   }
 
@@ -113,13 +114,14 @@ class Strip {
     const width = this.plot.clientWidth;
     if (!this.sample || !width) return;
     const ratio = window.devicePixelRatio || 1;
-    const height = this.rows.length * ROW;
+    const height = (this.rows.length + (this.sample.outside ? 1 : 0)) * ROW;
     this.canvas.style.height = `${height}px`;
     this.plot.style.height = `${height + this.lines.height}px`;
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
     const pen = this.canvas.getContext("2d");
     this.rows.forEach((row, k) => this.#drawRow(pen, row, Math.round(k * ROW * ratio), ratio));
+    if (this.sample.outside) this.#drawMask(pen, Math.round(this.rows.length * ROW * ratio), ratio);
     this.#drawHits(pen, ratio);
     this.lines.draw(width, ratio, this.range, this.palette);
     for (const which of ["hover", "pin"]) this.point(which, this.at[which]);
@@ -178,11 +180,34 @@ class Strip {
       const step = stepOf(scale, row.values[i]);
       pen.fillStyle = step < 0 ? hatch(pen, this.palette.name("faint"), ratio) : backgrounds[step];
       pen.fillRect(left, top, right - left, Math.round(BAR * ratio));
+      if (Math.abs(row.values[i]) !== Infinity) return;
+      pen.fillStyle = this.palette.name("text"); // a bar at the foot: beyond every scale
+      pen.fillRect(left, top + Math.round((BAR - 3) * ratio), right - left, Math.round(3 * ratio));
     };
     if (crowded) return drawn.forEach((i, column) => paint(i, column, column + 1));
     const gap = columns / count >= 6 * ratio ? ratio : 0;
     const edge = (k) => Math.round((k / count) * columns);
     for (let k = 0; k < count; k++) paint(from + k, edge(k), Math.max(edge(k) + 1, edge(k + 1) - gap));
+  }
+
+  #nameMask() {
+    this.labels.append(element("div", "rl-mask-label", "outside the loss"));
+    this.ranges.append(element("div", "rl-mask-label", ""));
+  }
+
+  /** Below the rows, a line over the tokens that took no part in the loss. */
+  #drawMask(pen, top, ratio) {
+    const [from, to] = this.range;
+    const scale = this.canvas.width / (to - from);
+    pen.fillStyle = this.palette.name("muted");
+    for (let i = from; i < to; i++) {
+      if (!isOutside(this.sample, i)) continue;
+      let last = i + 1;
+      while (last < to && isOutside(this.sample, last)) last++;
+      const left = Math.floor((i - from) * scale);
+      pen.fillRect(left, top + Math.round(4 * ratio), Math.max(1, Math.round((last - from) * scale) - left), Math.round(4 * ratio));
+      i = last;
+    }
   }
 
   /** Search hits: ticks between the first rows. */

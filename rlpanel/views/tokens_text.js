@@ -14,6 +14,7 @@ function makeSpan(sample, i) {
   const text = cellText(sample, i);
   span.setAttribute("data-i", i);
   span.className = TOKEN_CLASS[kind];
+  if (isOutside(sample, i)) span.classList.add("outside");
   if (kind === KIND.FRAGMENT) return span;
   if (!text.includes("\n")) {
     span.textContent = text;
@@ -105,7 +106,7 @@ class RunningText {
     this.element.replaceChildren(document.createTextNode(text));
   }
 
-  /** Colour by `shade(i)`: [background, ink], empty for NaN, null for none; chunks out of view wait. */
+  /** Colour by `shade(i)`: [background, ink, infinite], empty for NaN, null for none; chunks out of view wait. */
   paint(shade) {
     this.shade = shade;
     this.stamp++;
@@ -223,6 +224,7 @@ class RunningText {
       span.style.backgroundColor = shade ? shade[0] : "";
       span.style.color = shade ? shade[1] : "";
       span.classList.toggle("unknown", shade?.[0] === "");
+      span.classList.toggle("infinite", shade?.[2] === true);
     }
   }
 }

@@ -16,11 +16,12 @@ function describeToken(sample, i, chosen) {
   if (i < sample.texts.length) {
     const text = sample.texts[i];
     if (text) head.append(` “${text.replaceAll("\n", "↵").replaceAll("\t", "⇥")}”`);
-    const raw = sample.raws?.[i];
+    const raw = rawPiece(sample, i);
     if (raw) head.append(element("span", "quiet", "raw "), element("code", "", raw));
     const name = CELL_NAMES[sample.kinds[i]];
     if (name) head.append(element("span", "quiet", name));
   } else head.append(element("span", "quiet", "no token text"));
+  if (isOutside(sample, i)) head.append(element("span", "quiet", "outside the loss"));
   if (sample.ids && i < sample.ids.length) head.append(element("span", "quiet", `id ${sample.ids[i]}`));
   const values = element("dl");
   for (const row of sample.rows) {

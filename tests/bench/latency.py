@@ -77,14 +77,18 @@ def main() -> None:
 
 def measure(root: Path, url: str, process: subprocess.Popen[bytes]) -> list[tuple[str, str]]:
     """All figures, as name and text."""
-    names = (os.environ.get("CHROMIUM"), *BROWSERS)
-    chromium = next(found for name in names if name and (found := shutil.which(name)))
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(QUIET))
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
         rows = [ready(browser, url), *steps(browser, url), *appends(browser, url, root / "grpo")]
         rows.append(memory(browser, url, process))
         browser.close()
     return rows
+
+
+def chromium() -> str:
+    """The browser's path."""
+    names = (os.environ.get("CHROMIUM"), *BROWSERS)
+    return next(found for name in names if name and (found := shutil.which(name)))
 
 
 @contextmanager

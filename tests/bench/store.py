@@ -57,11 +57,11 @@ def million(folder: Path) -> Iterator[str]:
     columns = len(snapshot.numbers) + len(snapshot.labels)
     memory = held() - before
     yield f"1M samples, {columns} columns | {memory:,.0f} MB held, {seconds:,.1f} CPU s | ≤ 300 MB at 28"
-    one = list(lines(Shape(steps=1, samples=1024, tokens=0)))
     taken = []
-    for _ in range(15):
+    for number in range(15):
+        new = b"".join(lines(Shape(steps=1, samples=1024, tokens=0, seed=number + 1)))
         with (folder / "rollout_data_rank_0.jsonl").open("ab") as file:
-            file.write(b"".join(one))
+            file.write(new.replace(b'"step": 0', b'"step": %d' % (MILLION.steps + number)))
         chunks = list(index._files["rollout_data_rank_0.jsonl"].reader.poll(4 << 20))  # type: ignore[attr-defined]
         started = time.process_time()
         for chunk in chunks:

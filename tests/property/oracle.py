@@ -7,36 +7,76 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import pandas as pd
 
+#: Responses of this surprisal do not come twice by chance; tests may set it lower.
+UNLIKELY = 64.0
+
 
 @dataclass
 class Reading:
-    """What a log holds."""
+    """What a log holds; ``rows`` are the samples that count."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
+    older: int = 0
+    duplicates: int = 0
     bad: int = 0
     blank: int = 0
 
     @property
     def frame(self) -> pd.DataFrame:
         """A row a sample, by uid."""
-        return pd.DataFrame(self.rows).set_index("uid").sort_index() if self.rows else pd.DataFrame()
+        rows = [{key: value for key, value in row.items() if key != "_line"} for row in self.rows]
+        return pd.DataFrame(rows).set_index("uid").sort_index() if rows else pd.DataFrame()
 
 
 def read(logs: Mapping[str, bytes]) -> Reading:
     """All whole lines of all files."""
     found = Reading()
-    for name, data in logs.items():
-        offset = 0
+    for name, data in sorted(logs.items()):
+        offset, before = 0, len(found.rows)
         for line in data.split(b"\n")[:-1]:
             _line(found, name, offset, line)
             offset += len(line) + 1
+        newest = _newest_attempts(found.rows[before:])
+        found.older += len(found.rows) - before - len(newest)
+        found.rows[before:] = newest
+    once = _once(found.rows)
+    found.duplicates = len(found.rows) - len(once)
+    found.rows = once
     return found
+
+
+def _newest_attempts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lines of a file without those that a restart of their rank replaced."""
+    kept: list[dict[str, Any]] = []
+    for _, run in groupby(rows, key=lambda row: (row["rank"], row["step"])):
+        lines = list(run)
+        rank, step = lines[0]["rank"], lines[0]["step"]
+        had = Counter(row["step"] for row in kept if row["rank"] == rank)
+        usual = had[step] or statistics.median(had.values() or [0])
+        if sum(other > step for other in had) >= 2 and 2 * len(lines) >= usual:
+            kept = [row for row in kept if row["rank"] != rank or row["step"] < step]
+        kept += lines
+    return kept
+
+
+def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows without the lines that came before and are too unlikely to come twice."""
+    seen, kept = set(), []
+    for row in rows:
+        unlikely = row.get("surprisal_sum", 0.0) >= UNLIKELY
+        if (row["step"], row["_line"]) not in seen or not unlikely:
+            kept.append(row)
+        seen.add((row["step"], row["_line"]))
+    return kept
 
 
 def _line(found: Reading, name: str, offset: int, line: bytes) -> None:
@@ -52,7 +92,8 @@ def _line(found: Reading, name: str, offset: int, line: bytes) -> None:
         found.bad += 1
         return
     rank = row.get("rank", int(name.rpartition("_")[2].removesuffix(".jsonl")))
-    found.rows.append({"uid": f"{name}:{offset}", "step": int(step), "rank": rank} | _columns(row))
+    place = {"uid": f"{name}:{offset}", "step": int(step), "rank": rank, "_line": line}
+    found.rows.append(place | _columns(row))
 
 
 def _columns(row: dict[str, Any]) -> dict[str, Any]:
@@ -87,6 +128,10 @@ def _reductions(row: dict[str, Any]) -> dict[str, float]:
         for key in ("logprobs", "ref_logprobs", "values", "token_rewards", "entropy", "loss_mask")
         if key in row
     }
+    if arrays.get("values") and not any(arrays["values"]):  # filled by a trainer that has no critic
+        del arrays["values"]
+        if not any(arrays.get("token_rewards", [1.0])):
+            del arrays["token_rewards"]
     found = {}
     for name, (needs, formula, reductions) in _FORMULAS.items():
         inputs = [arrays.get(need) for need in needs]
@@ -125,7 +170,23 @@ _FORMULAS: dict[str, tuple[tuple[str, ...], Callable[..., float], tuple[str, ...
 }
 
 
-def statistics(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Mean, std, min and max of a column's finite values, a row a step."""
-    values = frame[column].astype(float).where(lambda x: ~x.isin([math.inf, -math.inf]))
-    return values.groupby(frame["step"]).agg(["count", "mean", "std", "min", "max"])
+def by_step(frame: pd.DataFrame, columns: list[str]) -> dict[str, pd.DataFrame]:
+    """Statistics of the columns' finite values, a row a step."""
+    groups = _finite(frame, columns).groupby(frame["step"])
+    return {
+        "count": groups.count(),
+        "mean": groups.mean(),
+        "std": groups.std(),
+        "min": groups.min(),
+        "max": groups.max(),
+    }
+
+
+def quantiles(frame: pd.DataFrame, columns: list[str], q: tuple[float, ...]) -> dict[float, pd.DataFrame]:
+    """Quantiles of the columns' finite values, a row a step."""
+    groups = _finite(frame, columns).groupby(frame["step"])
+    return {p: groups.quantile(p) for p in q}
+
+
+def _finite(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    return frame[columns].astype(float).replace([math.inf, -math.inf], math.nan)

@@ -43,8 +43,8 @@ def arrays(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def samples(draw: st.DrawFn) -> dict[str, Any]:
-    """One good sample: any optional field may be absent, null or odd."""
+def samples(draw: st.DrawFn, own_rank: bool = True) -> dict[str, Any]:
+    """One good sample: any optional field may be absent, null or odd; ``own_rank`` lets it tell its rank."""
     step = draw(st.integers(0, 4))
     row: dict[str, Any] = {"step": draw(st.sampled_from([step, step, float(step), str(step)]))}
     row[draw(st.sampled_from(["prompt", "response"]))] = draw(words)
@@ -52,7 +52,7 @@ def samples(draw: st.DrawFn) -> dict[str, Any]:
         row[name] = draw(number) if name != "rewards" else {"a": draw(number), "b": draw(finite)}
     if draw(st.booleans()):
         row["group"] = draw(st.one_of(st.integers(0, 3), st.text(max_size=4)))
-    if draw(st.integers(0, 5)) == 0:
+    if own_rank and draw(st.integers(0, 5)) == 0:
         row["rank"] = draw(st.integers(0, 3))
     return row | draw(arrays())
 
@@ -62,7 +62,6 @@ def as_line(row: dict[str, Any]) -> bytes:
     return json.dumps(row).encode()
 
 
-good_line = samples().map(as_line)
 bad_line = st.sampled_from(
     [
         b"{torn",
@@ -76,12 +75,26 @@ bad_line = st.sampled_from(
     ]
 )
 blank_line = st.sampled_from([b"", b" ", b"\t", b"\r"])
-line = st.one_of(good_line, good_line, good_line, bad_line, blank_line)
 
-#: The bytes of a log: lines of all kinds, perhaps half a line at its end.
-log = st.tuples(st.lists(line, max_size=12), st.sampled_from([b"", b"", b"{half"])).map(
-    lambda parts: b"".join(part + b"\n" for part in parts[0]) + parts[1]
-)
+
+def lines(*, own_rank: bool = True) -> st.SearchStrategy[bytes]:
+    """Good lines, and some that are not."""
+    good = samples(own_rank).map(as_line)
+    return st.one_of(good, good, good, bad_line, blank_line)
+
+
+@st.composite
+def logs(draw: st.DrawFn, line: st.SearchStrategy[bytes]) -> bytes:
+    """Lines, some of them written again further on."""
+    lines = draw(st.lists(line, max_size=10))
+    if lines:
+        lines += draw(st.lists(st.sampled_from(lines), max_size=4))
+    return b"".join(part + b"\n" for part in lines) + draw(st.sampled_from([b"", b"", b"{half"]))
+
+
+log = logs(lines())
+#: A log whose file alone tells the rank.
+log_of_a_rank = logs(lines(own_rank=False))
 
 
 @st.composite
@@ -92,7 +105,9 @@ def cuts(draw: st.DrawFn, data: bytes) -> list[bytes]:
 
 
 @st.composite
-def histories(draw: st.DrawFn, most_ranks: int = 3) -> tuple[dict[str, bytes], list[tuple[str, bytes]]]:
+def histories(
+    draw: st.DrawFn, log: st.SearchStrategy[bytes] = log, most_ranks: int = 3
+) -> tuple[dict[str, bytes], list[tuple[str, bytes]]]:
     """Logs by file name, and the appends that write them, the ranks mixed in any order."""
     ranks = draw(st.integers(1, most_ranks))
     logs = {f"rollout_data_rank_{rank}.jsonl": draw(log) for rank in range(ranks)}

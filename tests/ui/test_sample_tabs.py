@@ -14,6 +14,7 @@ from rlpanel.app.demo import write_recording
 from rlpanel.views.theme import number
 from tests.factories import append, line
 from tests.ui.conftest import OpenBoard
+from tests.ui.raw import raw_frame
 
 PPO = "couplets-ppo"
 PAYLOAD = "<img src=x onerror=\"window.ran = 'compare'\">"
@@ -155,6 +156,15 @@ def test_a_ranked_token_leads_to_where_it_is_largest_and_the_link_leads_there_to
     head = board.page.locator(".rl-pin .rl-tip-head")
     expect(head).to_contain_text(f"#{place['at']} “{token}”")
     expect(board.page.locator(f'[data-i="{place["at"]}"]')).to_have_class("token pinned")
+    view = board.page.locator(".rl-tokens")
+    view.press("ArrowRight")  # the page's own arrow changes the step
+    expect(head).to_contain_text(f"#{place['at'] + 1} ")
+    view.press("Escape")
+    expect(head).to_have_count(0)
+    board.at_step(30)
+    board.press("k")
+    view.press("ArrowRight")
+    expect(head).to_contain_text("#0 ")
     board.press("j")
     board.until(lambda: "token=" not in board.page.url, "another sample lets go of the token")
     expect(head).to_have_count(0)
@@ -171,3 +181,67 @@ def test_a_rare_token_is_left_out_until_it_is_asked_for(open_board: OpenBoard, r
     expect(rows).to_have_count(int((sizes >= 30).sum()))
     choose(board.page, ".rl-least", "seen 300 times or more")
     expect(board.page.locator(".rl-ranking-note")).to_contain_text("none is seen that often")
+
+
+def test_the_ranking_follows_the_grids_search(open_board: OpenBoard, root: Path) -> None:
+    board = open_board(run=PPO, step=30).settled(30)
+    board.tab("Step's tokens")
+    note = board.page.locator(".rl-ranking-note")
+    expect(note).to_contain_text("of 64 samples")
+    board.search.fill("silver")
+    board.search.press("Enter")
+    frame = raw_tokens(root, 30)
+    expect(board.count).to_contain_text("hit")
+    hits = int(board.count.inner_text().split()[0])
+    raw = raw_frame(root / PPO)
+    uids = raw.uid[(raw.step == 30) & (raw.prompt + raw.response).str.contains("silver")]
+    sizes = frame[frame.uid.isin(uids)].groupby("token").kl.agg(["size", "mean"]).query("size >= 3")
+    assert hits == len(uids)
+    expect(note).to_contain_text(f"of {hits} samples, of 64, those that pass the grid's search")
+    found = board.page.locator('.rl-ranking [tabulator-field="mean"].tabulator-cell')
+    expect(found.first).to_have_text(number(sizes["mean"].max()))
+    expect(found).to_have_count(min(len(sizes), 50))
+
+
+def test_the_ranking_takes_in_new_samples_where_it_stands(open_board: OpenBoard, root: Path) -> None:
+    tokens = [f"t{n}" for n in range(60)]
+    ratios = [-0.01 * n for n in range(60)]
+    log = root / "growing" / "rollout_data_rank_0.jsonl"
+    log.parent.mkdir()
+    fields = {"tokens": False, "response_tokens": tokens, "logprobs": ratios, "ref_logprobs": [0.0] * 60}
+    append(log, *(line(1, index=index, **fields) for index in range(3)))
+    board = open_board(run="growing", step=1).settled(1)
+    board.tab("Step's tokens")
+    note, table = (
+        board.page.locator(".rl-ranking-note"),
+        board.page.locator(".rl-ranking .tabulator-tableholder"),
+    )
+    expect(note).to_contain_text("180 tokens of 3 samples")
+    counts = board.page.locator('.rl-ranking [tabulator-field="count"].tabulator-cell')
+    expect(counts.nth(8)).to_have_text("3")
+    table.evaluate("holder => { holder.scrollTop = 300 }")
+    board.until(lambda: table.evaluate("holder => holder.scrollTop") == 300, "the table is scrolled")
+    append(log, line(1, index=3, **fields))
+    expect(note).to_contain_text("240 tokens of 4 samples")
+    expect(counts.nth(8)).to_have_text("4")
+    board.until(lambda: table.evaluate("holder => holder.scrollTop") == 300, "the table stays where it was")
+
+
+def test_every_title_of_the_ranking_stands_over_its_numbers(open_board: OpenBoard) -> None:
+    board = open_board(run=PPO, step=30).settled(30)
+    board.tab("Step's tokens")
+    expect(board.page.locator(".rl-ranking .tabulator-row").first).to_be_visible()
+    for name in ("count", "mean", "largest", "at"):
+        title = board.page.locator(f'.rl-ranking .tabulator-col[tabulator-field="{name}"]')
+        cell = board.page.locator(f'.rl-ranking .tabulator-cell[tabulator-field="{name}"]').first
+        board.until(
+            lambda title=title, cell=cell: abs(title.evaluate(_EDGE) - cell.evaluate(_EDGE)) <= 2, name
+        )
+
+
+#: Where an element's text ends on the right.
+_EDGE = """(element) => {
+    const range = document.createRange()
+    range.selectNodeContents(element.querySelector(".tabulator-col-title") ?? element)
+    return range.getBoundingClientRect().right
+}"""

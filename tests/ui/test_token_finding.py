@@ -30,8 +30,12 @@ def token_becomes(board: TokenPage, i: int) -> None:
     wait_until(lambda: board.view.token == i, message=f"token {i}", page=board.page)
 
 
-def test_arrows_walk_the_tokens(open_tokens: Open) -> None:
+def test_arrows_walk_the_tokens_and_the_focus_is_seen(open_tokens: Open, page: Page) -> None:
     board = open_tokens(sample=make_sample(raw_line(0)), token=5)
+    page.keyboard.press("Tab")
+    view = page.locator(".rl-tokens")
+    expect(view).to_be_focused()
+    expect(view).to_have_css("outline", "rgb(255, 157, 92) solid 2px")
     press(board, "ArrowRight", "ArrowRight", "ArrowLeft")
     token_becomes(board, 6)
     press(board, "Escape")

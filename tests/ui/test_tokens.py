@@ -84,11 +84,30 @@ def test_the_card_has_the_values_of_the_raw_line(open_tokens: Open, number: int)
     line = raw_line(number)
     board = open_tokens(sample=make_sample(line))
     wanted = metrics(line)
-    for i in range(len(line["response_tokens"])):
-        board.token(i).hover()
-        expect(board.tip.locator("b").first).to_have_text(f"#{i}")
-        shown = board.tip_values()
-        assert shown == {name: printed(name, wanted[name][i]) for name in shown}
+    for estimator in ("kl_k3", "kl_k2", "kl_rllb"):
+        board.view.kl_estimator = estimator
+        expect(board.chip(estimator)).to_be_visible()
+        for i in range(len(line["response_tokens"])):
+            board.token(i).hover()
+            expect(board.tip.locator("b").first).to_have_text(f"#{i}")
+            shown = board.tip_values()
+            assert estimator in shown
+            assert shown == {name: printed(name, wanted[name][i]) for name in shown}
+
+
+def test_the_card_rounds_as_python_does_whatever_digits_were_logged(open_tokens: Open) -> None:
+    chance = np.random.default_rng(0)
+    ties = -np.arange(1.0, 32.0, 2.0) / 32  # halves of the fourth digit, exactly
+    for logprobs in (ties, chance.normal(size=16), chance.normal(size=16).astype(np.float32)):
+        line = {"response_tokens": ["a"] * 16, "logprobs": [float(x) for x in logprobs]}
+        line["ref_logprobs"] = [float(np.float32(x)) for x in chance.normal(size=16)]
+        board = open_tokens(sample=make_sample(line))
+        wanted = metrics(line)
+        for i in range(16):
+            board.token(i).hover()
+            expect(board.tip.locator("b").first).to_have_text(f"#{i}")
+            shown = board.tip_values()
+            assert shown == {name: printed(name, wanted[name][i]) for name in shown}
 
 
 def printed(name: str, value: float) -> str:
@@ -262,8 +281,24 @@ def test_odd_rows_are_drawn_as_what_they_are(open_tokens: Open) -> None:
         "token advantage: 1 NaN; 1 -inf",
     ]
     expect(board.token(1)).to_have_class("token unknown")
+    expect(board.token(2)).to_have_class("token infinite")
     board.token(2).hover()
     assert board.tip_values() == {"token_reward": "—", "value": "0.0000", "token_advantage": "-inf"}
+
+
+def test_tokens_outside_the_loss_are_marked_in_text_strip_and_card(open_tokens: Open) -> None:
+    line = raw_line(ENGLISH) | {"loss_mask": [0.0, 0.0] + [1.0] * 21}
+    board = open_tokens(sample=make_sample(line))
+    outside = board.page.locator(".token.outside").evaluate_all("all => all.map(t => Number(t.dataset.i))")
+    assert outside == [0, 1]
+    rows = board.page.locator(".rl-row-label").count()
+    expect(board.page.locator(".rl-mask-label").first).to_have_text("outside the loss")
+    muted = tuple(hex_rgb(theme.DARK["muted"]))
+    assert board.strip_colors(rows, 23) == [muted] * 2 + [(0, 0, 0)] * 21
+    board.token(1).hover()
+    expect(board.tip.locator(".rl-tip-head")).to_contain_text("outside the loss")
+    board.token(2).hover()
+    expect(board.tip.locator(".rl-tip-head")).not_to_contain_text("outside the loss")
 
 
 def test_pads_are_grey_and_take_no_colour(open_tokens: Open) -> None:

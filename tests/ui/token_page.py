@@ -167,7 +167,10 @@ def expected_colors(values: np.ndarray, *, diverging: bool, color: str, dark: bo
     colors = theme.palette(dark)
     ordered = np.sort(values)
     lo, hi = ordered[min(1, len(ordered) - 1)], ordered[max(0, len(ordered) - 2)]
-    if diverging:
+    if diverging and values.min() > 0 and lo > hi / 4:  # far from zero: its own range, in the side's colour
+        share = np.clip((values - lo) / (hi - lo), 0, 1)
+        ends = np.broadcast_to(_to_lab(colors["bad"]), (len(values), 3))
+    elif diverging:
         bound = max(abs(lo), abs(hi))
         share = np.clip(values / bound, -1, 1)
         ends = np.where(share[:, None] < 0, _to_lab(colors["reference"]), _to_lab(colors["bad"]))

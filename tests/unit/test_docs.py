@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from docs import generate
 from rlpanel import schema
 from rlpanel.metrics import registry
+from rlpanel.recording import Options
 
 PAGES = generate.pages()
 
@@ -28,6 +31,18 @@ def test_every_metric_has_a_row_and_a_sentence() -> None:
     page = generate.metrics_page()
     missing = [m.name for m in registry.METRICS.values() if f"`{m.name}`" not in page or not m.help]
     assert missing == []
+
+
+def test_every_setting_of_recording_is_told_of() -> None:
+    page = (generate.FOLDER / "recording.md").read_text("utf-8")
+    assert [field.name for field in fields(Options) if f"`{field.name}`" not in page] == []
+
+
+def test_the_code_in_the_page_on_recording_names_what_is_there() -> None:
+    page = (generate.FOLDER / "recording.md").read_text("utf-8")
+    taken = re.findall(r"from (rlpanel[.\w]*) import (\w+)", page)
+    assert [(module, name) for module, name in taken if not hasattr(import_module(module), name)] == []
+    assert len(taken) == 3
 
 
 def test_every_picture_of_the_readme_is_carried() -> None:

@@ -183,9 +183,18 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
     assert run_python(f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))") == "[]"
 
 
-def test_importing_for_training_loads_the_standard_library_alone() -> None:
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import rlpanel",
+        "import rlpanel.recording",
+        "from rlpanel import RolloutWriter, record",
+        "import rlpanel.recording.verl, rlpanel.recording.openrlhf",
+    ],
+)
+def test_importing_for_training_loads_the_standard_library_alone(code: str) -> None:
     outside = "{name.split('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)"
-    code = f"import sys; before = set(sys.modules); import rlpanel; print(sorted({outside}))"
+    code = f"import sys; before = set(sys.modules); {code}; print(sorted({outside}))"
     assert run_python(code) == "['rlpanel']"
 
 

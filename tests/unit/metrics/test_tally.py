@@ -35,6 +35,14 @@ def test_values_of_another_length_are_left_out() -> None:
     assert tally((["a", "b"], [1.0])).measures == ()
 
 
+def test_a_copy_goes_its_own_way() -> None:
+    first = tally((["a"], [1.0]))
+    second = first.copy()
+    second.add(1, ["a", "b"], {"kl": np.array([3.0, 5.0])}, np.ones(2, bool))
+    assert (first.tokens, first.ranking("kl")) == (1, [("a", 1, 1.0, 1.0, 0, 0)])
+    assert (second.tokens, second.ranking("kl")) == (3, [("b", 1, 5.0, 5.0, 1, 1), ("a", 2, 2.0, 3.0, 1, 0)])
+
+
 def test_many_samples_agree_with_pandas() -> None:
     chance = np.random.default_rng(0)
     samples = [

@@ -100,7 +100,6 @@ class Moody:
     """A dialect with a fault of its own."""
 
     name = "moody"
-    verbatim = True
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Takes everything."""

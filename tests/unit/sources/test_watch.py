@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from watchdog.events import DirModifiedEvent, FileModifiedEvent, FileOpenedEvent
+from watchdog.events import (
+    DirCreatedEvent,
+    DirModifiedEvent,
+    FileCreatedEvent,
+    FileModifiedEvent,
+    FileOpenedEvent,
+    FileSystemEvent,
+)
 
 from rlpanel.sources import watch as module
 from rlpanel.sources.watch import Watch
@@ -58,6 +65,15 @@ def test_a_new_file_far_below_is_heard_of(tmp_path: Path, watched: Watch) -> Non
 
 def test_other_files_being_written_wake_nobody(tmp_path: Path, watched: Watch, bell: Bell) -> None:
     watched.on_any_event(FileModifiedEvent(str(tmp_path / "checkpoint.safetensors")))
+    assert (bell.rung.is_set(), watched.take()) == (False, (set(), False))
+
+
+@pytest.mark.parametrize("event", [FileCreatedEvent, FileModifiedEvent, DirCreatedEvent, DirModifiedEvent])
+def test_what_is_saved_beside_the_logs_wakes_nobody(
+    tmp_path: Path, watched: Watch, bell: Bell, event: type[FileSystemEvent]
+) -> None:
+    watched.on_any_event(event(str(tmp_path / ".rlpanel" / "data-1" / "0")))
+    watched.on_any_event(event(str(tmp_path / ".rlpanel")))
     assert (bell.rung.is_set(), watched.take()) == (False, (set(), False))
 
 

@@ -14,7 +14,7 @@ from rlpanel.sources.base import Chunk
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.store import stage as module
 from rlpanel.store.stage import Stage
-from rlpanel.store.table import Table
+from rlpanel.store.table import Table, counts
 from tests.factories import append
 
 
@@ -71,8 +71,12 @@ def test_it_is_empty_after_it_gave(tmp_path: Path) -> None:
 
 def test_rows_that_wait_die_with_their_file(tmp_path: Path) -> None:
     table = Table()
+    table.files = ["a.jsonl", "b.jsonl"]
     first, second = chunks(tmp_path, {"reward": 1.0}, {"reward": 2.0})
     table.take(0, first, 1)
     table.take(1, second, 1)
     table.bury([0], 1)
-    assert (table.alive[:2].tolist(), table.steps.freeze().mean("reward").tolist()) == ([False, True], [2.0])
+    assert (counts(table.state[:2]).tolist(), table.steps.freeze().mean("reward").tolist()) == (
+        [False, True],
+        [2.0],
+    )

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from rlpanel.store.run import open_run
+from rlpanel.views import token_reading
 from rlpanel.views.context import Context
 from rlpanel.views.token_ranking import TokenRanking
+from rlpanel.views.token_reading import Reading
 from tests.factories import append, sample
 
 
 def opened(folder: Path, *lines: dict[str, Any], pad_token: str = "<|pad|>") -> TokenRanking:
-    append(folder / "rollout_data_rank_0.jsonl", *(json.dumps(line).encode() + b"\n" for line in lines))
+    write(folder, *lines)
     index = open_run(folder, follow=False)._index
     context = Context()
     context.display.pad_token = pad_token
@@ -24,6 +26,19 @@ def opened(folder: Path, *lines: dict[str, Any], pad_token: str = "<|pad|>") -> 
     view = TokenRanking(context)
     view.active = True
     return view
+
+
+def write(folder: Path, *lines: dict[str, Any]) -> None:
+    append(folder / "rollout_data_rank_0.jsonl", *(json.dumps(line).encode() + b"\n" for line in lines))
+
+
+def grow(view: TokenRanking, *lines: dict[str, Any]) -> None:
+    """The run gets more lines, and the view hears of it."""
+    index = view.context.index
+    assert index is not None
+    write(index.path, *lines)
+    index.read()
+    view.context.snapshot = index.snapshot
 
 
 def logged(tokens: list[str], logprobs: list[float], **fields: Any) -> dict[str, Any]:
@@ -83,3 +98,43 @@ def test_a_click_selects_sample_and_token_at_once(tmp_path: Path) -> None:
     view._picked.value = f"{uid}\n#0\n1"
     selection = view.context.selection
     assert (selection.uid, selection.token, selection.follow, view.picks) == (uid, 0, False, 1)
+
+
+def test_samples_that_come_later_are_added_and_nothing_is_read_twice(tmp_path: Path) -> None:
+    view = opened(tmp_path, logged(["a"], [-1.0]))
+    known = view._reading
+    grow(view, logged(["a", "b"], [-3.0, -1.5], index=1), {**logged(["z"], [-9.0]), "step": 2})
+    assert shown(view) == {"“a”": "2", "“b”": "1.50"}
+    assert view._reading.samples[:1] == known.samples
+    assert known.tally.tokens == 1
+
+
+def test_only_samples_that_pass_the_grids_filter_count(tmp_path: Path) -> None:
+    view = opened(tmp_path, logged(["a"], [-1.0]), logged(["a", "b"], [-3.0, -1.5], index=1))
+    second = view.context.snapshot.uids(view.context.snapshot.rows_of(1))[1]
+    view.context.passing = frozenset({second})
+    assert shown(view) == {"“a”": "3", "“b”": "1.50"}
+    assert "2 tokens of 1 samples, of 2, those that pass the grid" in view._note.object
+    view.context.passing = None
+    assert shown(view) == {"“a”": "2", "“b”": "1.50"}
+
+
+def test_a_reading_tells_how_far_it_is_and_can_be_stopped_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_reading, "PULSE", 0.0)
+    view = opened(tmp_path, *(logged(["a"], [-float(n)], index=n) for n in range(4)))
+    snapshot, reader = view.context.snapshot, view._reader
+    assert reader is not None
+    rows = snapshot.rows_of(1)
+    readings = list(reader.read(snapshot, rows, Reading()))
+    assert [reading.read for reading in readings] == [0, 1, 2, 3, 4]
+    assert [reading.tally.tokens for reading in readings] == [0, 1, 2, 3, 4]
+    view._arrived(readings[2])
+    assert view._stop.visible
+    assert "reading 2 of 4 samples" in view._note.object
+    view._stop.clicks += 1
+    assert shown(view) == {"“a”": "0.5"}
+    assert view._note.object.endswith("2 tokens of 2 samples, of 4; stopped</span>")
+    grow(view, logged(["a"], [-9.0], index=5))
+    assert shown(view) == {"“a”": "0.5"}

@@ -54,6 +54,22 @@ def test_a_diverging_scale_is_symmetric_and_sets_one_outlier_aside() -> None:
     assert (row.lo, row.hi) == pytest.approx((-0.3, 0.3))
 
 
+@pytest.mark.parametrize(
+    ("values", "range_"),
+    [
+        ([1.1, 1.2, 1.3, 1.4], (1.2, 1.3)),
+        ([-1.1, -1.2, -1.3, -1.4], (-1.3, -1.2)),
+        ([0.1, 0.2, 1.3, 1.4], (-1.3, 1.3)),
+        ([-1.1, 1.2, 1.3, 1.4], (-1.3, 1.3)),
+    ],
+)
+def test_a_row_far_on_one_side_of_zero_is_scaled_without_zero(
+    values: list[float], range_: tuple[float, float]
+) -> None:
+    row = one_row(values)
+    assert (row.lo, row.hi) == pytest.approx(range_)
+
+
 def test_a_long_row_is_scaled_by_its_percentiles() -> None:
     values = np.random.default_rng(0).normal(size=5000)
     bound = max(abs(np.percentile(values, 1)), abs(np.percentile(values, 99)))

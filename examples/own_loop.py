@@ -1,0 +1,9 @@
+"""Record a training loop of your own; tensors, arrays and lists are all taken."""
+
+import rlpanel
+
+with rlpanel.RolloutWriter("runs/exp1", rank=0) as writer:
+    writer.constants(algo="reinforce", beta=0.05)
+    for step in range(1, 101):
+        writer.write(step=step, prompt="2 + 2 =", response="4", reward=1.0, logprobs=[-0.02], group="0")
+        writer.scalars(step, {"loss": 0.1})

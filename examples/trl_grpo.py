@@ -1,0 +1,21 @@
+"""Record TRL's GRPO or RLOO: the two lines with rlpanel are all there is to it."""
+
+from datasets import load_dataset
+from trl import GRPOConfig, GRPOTrainer
+
+import rlpanel
+
+
+def short(completions: list[str], **_: object) -> list[float]:
+    """Short answers are good."""
+    return [-len(text) / 100 for text in completions]
+
+
+trainer = GRPOTrainer(
+    model="Qwen/Qwen3-0.6B",
+    reward_funcs=short,
+    args=GRPOConfig(output_dir="out", beta=0.04),  # beta=0, the default, has no reference logprobs
+    train_dataset=load_dataset("trl-lib/tldr", split="train"),
+)
+with rlpanel.record(trainer, "runs/exp1"):
+    trainer.train()

@@ -1,0 +1,63 @@
+"""Record a script that nobody wants to edit: ``python -m rlpanel.recording train.py …``.
+
+With ``SAVE_ROLLOUT_DATA=true``, every ``train()`` of a TRL trainer in the script is recorded. Also under a
+launcher: ``accelerate launch -m rlpanel.recording train.py …``.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+from rlpanel.recording.record import record
+
+log = logging.getLogger("rlpanel.recording")
+
+_TRAINERS = (
+    ("trl", "GRPOTrainer"),
+    ("trl", "RLOOTrainer"),
+    ("trl.experimental.ppo", "PPOTrainer"),
+)
+
+
+def install() -> list[str]:
+    """Make ``train()`` of TRL's trainers record, for this process; the trainers that were found."""
+    return [name for module, name in _TRAINERS if _install(module, name)]
+
+
+def _install(module: str, name: str) -> bool:
+    try:
+        trainer = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError):
+        return False
+    train = trainer.train
+
+    @functools.wraps(train)
+    def recorded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with record(self):
+            return train(self, *args, **kwargs)
+
+    trainer.train = recorded
+    return True
+
+
+def main() -> None:
+    """Run a script as Python would, its trainers recorded."""
+    if len(sys.argv) < 2:
+        sys.exit(
+            "usage: SAVE_ROLLOUT_DATA=true EXP_NAME=exp1 python -m rlpanel.recording train.py [arguments]"
+        )
+    if not install():
+        log.warning("rlpanel: trl is not to be found; nothing will be recorded")
+    sys.argv = sys.argv[1:]
+    sys.path[0] = str(Path(sys.argv[0]).resolve().parent)
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""``run.json``: the constants that formulas need and rows lack."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+_ARGUMENTS = (
+    "beta",
+    "kl_coef",
+    "kl_estimator",
+    "epsilon",
+    "epsilon_high",
+    "gamma",
+    "lam",
+    "cliprange",
+    "cliprange_value",
+    "vf_coef",
+    "whiten_rewards",
+    "missing_eos_penalty",
+    "reward_weights",
+    "reward_clip_range",
+    "scale_rewards",
+    "normalize_advantages",
+    "loss_type",
+    "importance_sampling_level",
+    "num_generations",
+    "num_iterations",
+    "steps_per_generation",
+    "gradient_accumulation_steps",
+    "per_device_train_batch_size",
+    "num_ppo_epochs",
+    "num_mini_batches",
+    "learning_rate",
+    "temperature",
+    "max_completion_length",
+    "response_length",
+    "max_steps",
+    "seed",
+    "use_vllm",
+)
+_PACKAGES = ("trl", "transformers", "torch", "accelerate", "vllm")
+#: The estimator behind what each trainer logs as kl, and how it is reduced.
+_KL = {"grpo": "k3, mean per token", "rloo": "k1, mean per token", "ppo": "sum per sequence"}
+
+
+def constants_of(trainer: Any, algo: str) -> dict[str, Any]:
+    """Algorithm, coefficients, batch sizes and versions, as far as the trainer has them."""
+    args = trainer.args
+    found = {name: value for name in _ARGUMENTS if (value := getattr(args, name, None)) is not None}
+    weights = getattr(trainer, "reward_weights", None)
+    if weights is not None:
+        names = getattr(trainer, "reward_func_names", [])
+        found["reward_weights"] = dict(zip(names, weights.tolist(), strict=False))
+    return {
+        "algo": algo,
+        "trainer": type(trainer).__name__,
+        "kl_logged": _KL.get(algo, ""),
+        **found,
+        "processes": getattr(trainer.accelerator, "num_processes", 1),
+        "versions": {name: number for name in _PACKAGES if (number := _version(name))},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,171 @@
+"""`record`: from a TRL trainer to rollouts on disk, by one line in the training script."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from typing import Any, Protocol
+
+from rlpanel.recording.callback import Callback
+from rlpanel.recording.constants import constants_of
+from rlpanel.recording.grpo import GroupTap
+from rlpanel.recording.hooks import Guard, Hooks
+from rlpanel.recording.place import NAME, OUTPUT, SAVE, folder_from_environment, wanted
+from rlpanel.recording.ppo import FrameTap
+from rlpanel.recording.reward_tap import RewardTap
+from rlpanel.recording.writer import RolloutWriter
+
+log = logging.getLogger("rlpanel.recording")
+
+#: Optimizer steps without a row after which something is wrong.
+PATIENCE = 3
+_MARK = "_rlpanel_recording"
+
+
+class Tap(Protocol):
+    """Where rows come from."""
+
+    def attach(self) -> str:
+        """Begin; what rows will lack, in words, or nothing."""
+
+    def logged(self) -> None:
+        """The trainer has logged a step."""
+
+    def finish(self) -> None:
+        """Hand over what is not yet complete."""
+
+
+class Recording:
+    """What `record` began; leaving its ``with`` block, or `close`, puts the trainer back as it was.
+
+    Attributes
+    ----------
+    writer : RolloutWriter or None
+        None where the environment does not ask for a recording.
+    """
+
+    def __init__(self, trainer: Any = None, writer: RolloutWriter | None = None) -> None:
+        self.trainer, self.writer = trainer, writer
+        self._hooks, self._guard = Hooks(), Guard()
+        self._tap: Tap | None = None
+        if trainer is not None and writer is not None:
+            self._attach(writer)
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Undo every hook, write what waits; a second call does nothing."""
+        if self._tap is None or self.writer is None:
+            return
+        self._guard("the last step", self._tap.finish)
+        self._tap = None
+        self._hooks.undo()
+        self.trainer.remove_callback(self._callback)
+        if getattr(self.trainer, _MARK, None) is self:
+            delattr(self.trainer, _MARK)
+        self.writer.close()
+
+    def _attach(self, writer: RolloutWriter) -> None:
+        trainer, self._steps = self.trainer, 0
+        algo = _algo(trainer)
+        self._main = bool(getattr(trainer.accelerator, "is_main_process", True))
+        self._tap, lacking = self._choose(algo, writer)
+        if self._main:
+            writer.constants(**constants_of(trainer, algo), session=writer.session)
+            if lacking:
+                log.warning("rlpanel: %s", lacking)
+        self._callback = Callback(
+            on_log=self._on_log, on_step_end=self._on_step, on_train_end=lambda *_, **__: self._flush()
+        )
+        trainer.add_callback(self._callback)
+        setattr(trainer, _MARK, self)
+
+    def _choose(self, algo: str, writer: RolloutWriter) -> tuple[Tap, str]:
+        tap: Tap
+        if algo == "ppo":
+            tap = FrameTap(self.trainer, writer)
+            return tap, tap.attach()
+        if missing := GroupTap.missing(self.trainer):
+            tap = RewardTap(self.trainer, writer, self._hooks, self._guard)
+            return tap, f"this {type(self.trainer).__name__} has no {missing}: {tap.attach()}"
+        tap = GroupTap(self.trainer, writer, self._hooks, self._guard)
+        return tap, tap.attach()
+
+    def _on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        if self._tap is not None:
+            self._guard("this trainer's rollouts", self._tap.logged)
+        if self._main and logs and self.writer is not None:
+            self._guard("the scalar log", self.writer.scalars, state.global_step, dict(logs))
+
+    def _on_step(self, *_: Any, **__: Any) -> None:
+        """Say what to check where steps pass and no row comes."""
+        self._steps += 1
+        if self.writer is not None and self._steps == PATIENCE + _delay(self.trainer.args):
+            self.writer.flush(5.0)
+            if not self.writer.written and self._main:
+                log.warning(
+                    "rlpanel: no rollout was recorded in %d steps. Check that record() was given the trainer "
+                    "that trains, before train(), and that %s can be written to (%d dropped, %d failed).",
+                    *(self._steps, self.writer.dir, self.writer.dropped, self.writer.failed),
+                )
+
+    def _flush(self) -> None:
+        if self._tap is not None and self.writer is not None:
+            self._guard("the last step", self._tap.finish)
+            self.writer.flush()
+
+
+def _delay(args: Any) -> int:
+    """Optimizer steps from a generation to its last pass."""
+    micro = getattr(args, "steps_per_generation", None) or 1
+    passes = micro * (getattr(args, "num_iterations", None) or 1)
+    return math.ceil(passes / (getattr(args, "gradient_accumulation_steps", None) or 1))
+
+
+def _algo(trainer: Any) -> str:
+    """grpo, rloo or ppo, by the names of the trainer's classes; grpo's ways are tried on any other."""
+    names = [kind.__name__.lower() for kind in type(trainer).__mro__]
+    return next(
+        (algo for name in names for algo in ("rloo", "ppo", "grpo") if name == f"{algo}trainer"), "grpo"
+    )
+
+
+def record(trainer: Any, dir: str | os.PathLike[str] | None = None, **settings: Any) -> Recording:
+    """Record the rollouts of a TRL trainer while it trains.
+
+    Parameters
+    ----------
+    trainer : GRPOTrainer, RLOOTrainer (trl 0.29 or newer) or PPOTrainer (up to trl 1.12)
+    dir : path, optional
+        The run's folder. Without it the environment decides: ``SAVE_ROLLOUT_DATA=true`` records into
+        ``<output>/rollout_samples/<EXP_NAME>``. ``SAVE_ROLLOUT_DATA=false`` always turns recording off.
+    **settings
+        See `rlpanel.recording.Options`.
+
+    Returns
+    -------
+    Recording
+        A context manager with a `close` method.
+
+    Examples
+    --------
+    >>> with rlpanel.record(trainer, "runs/exp1"):
+    ...     trainer.train()
+    """
+    if getattr(trainer, _MARK, None) is not None:
+        return Recording()  # the outer one records
+    if wanted() is False:
+        return Recording()
+    folder = dir if dir is not None else folder_from_environment(trainer.args.output_dir)
+    if folder is None:
+        log.warning(
+            "rlpanel: not recording: give record() a folder, or set %s=true, and %s and %s as needed",
+            *(SAVE, NAME, OUTPUT),
+        )
+        return Recording()
+    return Recording(trainer, RolloutWriter(folder, trainer.accelerator.process_index, **settings))

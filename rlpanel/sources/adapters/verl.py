@@ -1,0 +1,47 @@
+"""verl: ``{step}.jsonl`` in ``trainer.rollout_data_dir`` or ``trainer.validation_data_dir``.
+
+One line a sample, the whole file written at once and written again by a resumed run. The V1 trainer's
+``uid`` is ``{prompt}_{session}_{turn}``; the older trainer has none, and every reward-extra key instead.
+There are no token arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rlpanel.errors import LineError
+from rlpanel.sources.base import Record, number_in
+from rlpanel.sources.fields import record_of
+
+_NAMES = {"input": "prompt", "output": "response", "gts": "ground_truth", "score": "reward"}
+
+
+class Verl:
+    """verl's rollout and validation dumps."""
+
+    name = "verl"
+    looks = "{step}.jsonl with 'input', 'output' and 'score' (verl)"
+
+    def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
+        """Whether the line has verl's three keys, and tells its step or leaves that to the file's name."""
+        told = "step" in document or number_in(path) is not None
+        return told and {"input", "output", "score"} <= document.keys()
+
+    def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
+        """The line's one sample."""
+        if "input" not in document and "output" not in document:
+            raise LineError("neither 'input' nor 'output'")
+        step = document["step"] if "step" in document else number_in(path)
+        if step is None:
+            raise LineError("no 'step', and the file's name is no number")
+        return [record_of(step, _fields(document), path, full=full)]
+
+
+def _fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in document.items():
+        yield _NAMES.get(key, key), value
+    uid = document.get("uid")
+    # Samples without a uid are grouped by their prompt.
+    if isinstance(uid, str) and uid.count("_") >= 2 and "group" not in document:
+        yield "group", uid.rsplit("_", 2)[0]

@@ -1,0 +1,272 @@
+"""A run's index on disk, so that a known run opens at once and goes on where it stood.
+
+It is disposable and never the truth: whatever does not fit together is thrown away and made anew from the
+logs. A folder holds raw columns that are only ever appended to, and a manifest that says how much of them
+counts. The manifest is replaced in one piece after the columns were written, so a process that dies in
+between costs only what it had not told yet. One process writes, any number read.
+
+What a row counts for and all statistics follow from the rows, so they are not saved.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from rlpanel.metrics import registry
+from rlpanel.sources.tail import Mark
+from rlpanel.store.columns import Column, Columns, Labels
+from rlpanel.store.fingerprint import fingerprint
+from rlpanel.store.grown import Grown, read_into, write_all
+from rlpanel.store.place import Lock, lock, places
+
+log = logging.getLogger(__name__)
+
+#: Goes up when the layout on disk changes.
+FORMAT = 1
+#: Seconds between two saves, and before the next try after one that failed.
+SAVE_EVERY, RETRY_AFTER = 5.0, 60.0
+#: Logs smaller than this are read as fast as their index, and get none.
+WORTH_BYTES = 4 << 20
+#: How often a reader tries again whose files were replaced by the writer meanwhile.
+_READ_TRIES = 3
+
+
+@dataclass(frozen=True)
+class FileState:
+    """Where the reading of one file stands.
+
+    ``since`` is the first row of its newest generation; rows of the file before it are dead.
+    """
+
+    name: str
+    number: int
+    adapter: str
+    since: int
+    mark: Mark
+    bad_count: int
+    blank_count: int
+    bad: list[tuple[int, int, str]]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What is saved of a run; rows of file numbers that are not in ``files`` are dead."""
+
+    columns: Columns
+    files: list[FileState]
+    newest_line: float
+    left_out: str
+
+
+@dataclass(frozen=True)
+class _OnDisk:
+    """What stands on disk, as far as this process knows: ``manifest`` is the file's bytes."""
+
+    folder: Path
+    data: str
+    manifest: bytes = b""
+    files: dict[str, Grown] = field(default_factory=dict)
+
+
+class Cache:
+    """Loads and saves one run's index; never raises, for nothing depends on it.
+
+    Parameters
+    ----------
+    run : Path
+        The run's real folder.
+    line_bytes : int
+        The longest line that was read.
+    """
+
+    def __init__(self, run: Path, line_bytes: int) -> None:
+        self._run = run
+        self._code = f"{fingerprint()}-{line_bytes}"
+        self._lock: Lock | None = None
+        self._disk: _OnDisk | None = None
+        self._columns: Columns | None = None  # those that `_disk` has
+        self._due = 0.0
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to save again."""
+        return time.monotonic() >= self._due
+
+    def load(self) -> Saved | None:
+        """What was saved, or None where nothing usable was."""
+        for folder in sorted(places(self._run), key=_age):
+            for _ in range(_READ_TRIES):
+                try:
+                    return self._read(folder, (folder / "manifest").read_bytes())
+                except FileNotFoundError:
+                    continue  # a writer began anew, or there is none
+                except (OSError, ValueError, KeyError, TypeError) as error:
+                    log.info("the saved index in %s is not used: %s", folder, error)
+                    break
+        return None
+
+    def save(self, saved: Saved) -> bool:
+        """Write what is new; False if that failed or another process writes."""
+        self._due = time.monotonic() + SAVE_EVERY
+        if not self._own():
+            return False
+        try:
+            self._write(saved)
+        except OSError as error:
+            log.warning("the index of %s is not saved just now: %s", self._run, error)
+            self._due = time.monotonic() + RETRY_AFTER
+            self.close()
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let others write."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def _own(self) -> bool:
+        """Whether this process may write."""
+        if self._lock is None:
+            self._lock = lock(self._run)
+            if self._lock is None:
+                return False
+            disk = self._disk
+            if disk and (disk.folder != self._lock.folder or _manifest_in(disk.folder) != disk.manifest):
+                self._disk = None  # another process has written since
+        return True
+
+    def _write(self, saved: Saved) -> None:
+        assert self._lock is not None
+        disk = self._disk
+        if disk is None or saved.columns is not self._columns:
+            disk = _OnDisk(self._lock.folder, f"data-{uuid.uuid4().hex}")
+        folder = disk.folder / disk.data
+        folder.mkdir(exist_ok=True)
+        files = dict(disk.files)
+        for key, items, data in _new_parts(saved.columns, disk.files):
+            known = files.setdefault(key, Grown())
+            files[key] = known.append(folder / str(list(files).index(key)), items, data)
+        manifest = _manifest(saved, self._code, disk.data, files)
+        temporary = disk.folder / "manifest.new"
+        with temporary.open("wb", buffering=0) as file:
+            write_all(file.fileno(), manifest)
+        temporary.replace(disk.folder / "manifest")
+        self._disk, self._columns = _OnDisk(disk.folder, disk.data, manifest, files), saved.columns
+        for other in disk.folder.glob("data-*"):
+            if other.name != disk.data:
+                shutil.rmtree(other, ignore_errors=True)
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def _read(self, folder: Path, manifest: bytes) -> Saved:
+        digest, _, body = manifest.partition(b"\n")
+        if _digest(body) != digest:
+            raise ValueError("its manifest is damaged")
+        found = json.loads(body)
+        if (found["format"], found["code"]) != (FORMAT, self._code):
+            raise ValueError("it was made by another version")
+        data, columns, files = folder / Path(found["data"]).name, Columns(), {}
+        columns.rows = int(found["rows"])
+        for at, (key, items, size, digest) in enumerate(found["columns"]):
+            raw = _room(columns, key, int(size))
+            grown = read_into(data / str(at), raw)
+            if grown.hash != digest:
+                raise ValueError(f"{key} is damaged")
+            files[key] = Grown(int(items), grown.bytes, grown._hash)
+            if key.startswith("texts/"):
+                columns.labels[key.removeprefix("texts/")].restore(_texts(raw))
+        self._disk, self._columns = _OnDisk(folder, data.name, manifest, files), columns
+        states = [FileState(**{**state, "mark": Mark.of(state["mark"])}) for state in found["files"]]
+        return Saved(columns, states, float(found["newest_line"]), str(found["left_out"]))
+
+
+def _new_parts(columns: Columns, known: dict[str, Grown]) -> Iterator[tuple[str, int, np.ndarray]]:
+    """What each file lacks: its key, how many items, their bytes."""
+    nothing = Grown()
+    for key, column in _saved_columns(columns).items():
+        values = column.view(columns.rows)[known.get(key, nothing).items :]
+        yield key, len(values), values.view(np.uint8)
+    for name, labels in columns.labels.items():
+        texts = labels.names[known.get(f"texts/{name}", nothing).items :]
+        lines = "".join(f"{json.dumps(text)}\n" for text in texts).encode()
+        yield f"texts/{name}", len(texts), np.frombuffer(lines, np.uint8)
+
+
+def _saved_columns(columns: Columns) -> dict[str, Column]:
+    """Every column by a key that tells its kind. What follows from other columns is not saved."""
+    derived = {m.name for m in registry.of_level("sample")}
+    return {
+        **{f"place/{name}": column for name, column in columns.place.items()},
+        **{f"number/{name}": column for name, column in columns.numbers.items() if name not in derived},
+        **{f"label/{name}": labels.codes for name, labels in columns.labels.items()},
+    }
+
+
+def _room(columns: Columns, key: str, size: int) -> np.ndarray:
+    """Where the bytes of a part go."""
+    kind, _, name = key.partition("/")
+    if kind == "texts":
+        return np.empty(size, np.uint8)
+    if kind == "number":
+        if name in registry.computed_columns() and name in {m.name for m in registry.of_level("sample")}:
+            raise ValueError(f"{name!r} is a metric's name now")
+        columns.numbers[name] = Column(np.float64, np.nan)
+    elif kind == "label":
+        columns.labels[name] = Labels()
+    column = {"place": columns.place.get, "number": columns.numbers.get}.get(kind, lambda _: None)(name)
+    raw = (column or columns.labels[name].codes).room(columns.rows).view(np.uint8)
+    if len(raw) != size:
+        raise ValueError(f"{key} has another length")
+    return raw
+
+
+def _texts(raw: np.ndarray) -> list[str]:
+    return [str(text) for text in json.loads(b"[" + raw.tobytes()[:-1].replace(b"\n", b",") + b"]")]
+
+
+def _manifest(saved: Saved, code: str, data: str, files: dict[str, Grown]) -> bytes:
+    found: dict[str, Any] = {
+        "format": FORMAT,
+        "code": code,
+        "data": data,
+        "rows": saved.columns.rows,
+        "columns": [(key, grown.items, grown.bytes, grown.hash) for key, grown in files.items()],
+        "files": [{**asdict(state), "mark": state.mark.plain()} for state in saved.files],
+        "newest_line": saved.newest_line,
+        "left_out": saved.left_out,
+    }
+    body = json.dumps(found).encode()
+    return _digest(body) + b"\n" + body
+
+
+def _digest(body: bytes) -> bytes:
+    return xxhash.xxh3_64_hexdigest(body).encode()
+
+
+def _manifest_in(folder: Path) -> bytes:
+    try:
+        return (folder / "manifest").read_bytes()
+    except OSError:
+        return b""
+
+
+def _age(folder: Path) -> float:
+    """Newer ones are smaller."""
+    try:
+        return -(folder / "manifest").stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,166 @@
+"""How fast a response is on screen, token by token: click → paint, change of metric, scrolling, bytes.
+
+Run it with ``python -m tests.bench.tokens``; it prints a table for ``RESULTS.md``. Times are taken inside a
+headless Chromium that draws in software, up to the frame after the one that shows the change.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import Page, sync_playwright
+
+from rlpanel.store.run import open_run
+from rlpanel.views.token_payload import pack
+from tests.bench.latency import chromium, served
+from tests.conftest import QUIET, VIEWPORT
+
+SIZES = (256, 4096, 32768)
+ROUNDS = 6
+WORDS = (" the", " quick", " brown", " fox", ".", "\n", " over", " a", " lazy", " dog", ",")
+
+CLOCKS = """
+() => {
+  const deep = (root, selector) => {
+    const here = root.querySelector(selector)
+    if (here) { return here }
+    for (const el of root.querySelectorAll("*")) {
+      const found = el.shadowRoot && deep(el.shadowRoot, selector)
+      if (found) { return found }
+    }
+  }
+  const view = () => deep(document, ".rl-tokens")
+  const painted = (begin, ready) => new Promise((done) => {
+    const end = () => done(performance.now() - begin)
+    const look = () => requestAnimationFrame(ready() ? end : look)
+    look()
+  })
+  window.clickRow = (label) => {
+    const cells = deep(document, ".tabulator-row").getRootNode().querySelectorAll(".tabulator-cell")
+    const cell = [...cells].find((cell) => cell.textContent === label)
+    const begin = performance.now()
+    cell.click()
+    return painted(begin, () => view().querySelector('[data-i="0"]')?.textContent === label)
+  }
+  window.clickMetric = (name) => {
+    const chip = view().querySelector(`[data-metric="${name}"]`)
+    const token = view().querySelector('[data-i="5"]')
+    const before = token.style.backgroundColor
+    const begin = performance.now()
+    chip.click()
+    return painted(begin, () => token.style.backgroundColor !== before)
+  }
+  window.scrollText = (pixels, frames) => new Promise((done) => {
+    const text = view().querySelector(".rl-tokens-text")
+    const stamps = []
+    const next = (now) => {
+      stamps.push(now)
+      text.scrollTop += pixels
+      if (stamps.length <= frames) { requestAnimationFrame(next) }
+      else { done(stamps.slice(1).map((stamp, k) => stamp - stamps[k])) }
+    }
+    text.scrollTop = 0
+    requestAnimationFrame(next)
+  })
+}
+"""
+
+
+def main() -> None:
+    """Measure and print."""
+    root = Path(tempfile.mkdtemp(prefix="rlpanel-bench-"))
+    try:
+        write(root / "long")
+        rows = sizes(root / "long")
+        with served(root) as (url, _), sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
+            rows += measure(browser.new_context(viewport=VIEWPORT).new_page(), url)
+            browser.close()
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    print("| figure | value |\n|---|---|")
+    for name, value in rows:
+        print(f"| {name} | {value} |")
+
+
+def write(folder: Path) -> None:
+    """A step of responses of each size, each with a first token of its own; logs of six decimals."""
+    folder.mkdir()
+    chance = np.random.default_rng(0)
+    with (folder / "rollout_data_rank_0.jsonl").open("w") as log:
+        for size in SIZES:
+            for number in range(ROUNDS):
+                log.write(json.dumps(line(chance, size, f"{size}/{number}")) + "\n")
+
+
+def line(chance: np.random.Generator, size: int, label: str) -> dict[str, Any]:
+    """One sample with the rows of a PPO run."""
+    logprobs = -chance.exponential(1.0, size)
+    names = ("values", "token_rewards", "advantages", "returns")
+    arrays = {name: chance.normal(size=size) for name in names}
+    arrays |= {"logprobs": logprobs, "ref_logprobs": logprobs - 0.3 * chance.standard_t(3, size)}
+    tokens = [label, *(WORDS[k] for k in chance.integers(0, len(WORDS), size - 1))]
+    numbers = {name: array.round(6).tolist() for name, array in arrays.items()}
+    return {"step": 1, "prompt": "p", "response": label, "reward": 1.0, "response_tokens": tokens} | numbers
+
+
+def sizes(folder: Path) -> list[tuple[str, str]]:
+    """Bytes a token that go to the browser."""
+    run = open_run(folder, follow=False)
+    found = []
+    for uid in run.samples().groupby("response_tokens").uid.first():
+        packed = pack(run.sample(uid))
+        bytes_ = sum(len(part) for part in packed.values() if isinstance(part, bytes))
+        bytes_ += sum(len(part["data"]) for part in packed["inputs"].values())
+        found.append(f"{bytes_ / packed['cells']:.1f}")
+    return [(f"bytes a token, 11 rows, {' / '.join(map(str, SIZES))} tokens", " / ".join(found))]
+
+
+def measure(page: Page, url: str) -> list[tuple[str, str]]:
+    """Click → paint, change of metric with what it receives, and frames while scrolling."""
+    received: list[int] = []
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda data: received.append(len(data))))
+    page.goto(f"{url}/?run=long&step=1")
+    page.locator("[data-uid]").wait_for()
+    page.locator(".tabulator-cell", has_text=f"{SIZES[0]}/1").first.wait_for()
+    page.wait_for_timeout(2000)
+    page.evaluate(CLOCKS)
+    rows = []
+    for size in SIZES:
+        paints, metrics, sent = [], [], 0
+        for number in range(1, ROUNDS):  # the very first sample is there already
+            label = f"{size}/{number}"
+            paints.append(page.evaluate("(label) => window.clickRow(label)", label))
+            page.wait_for_timeout(500)
+            received.clear()
+            for name in ("prob", "kl_k3", "value", "log_ratio"):
+                metrics.append(page.evaluate("(name) => window.clickMetric(name)", name))
+                page.wait_for_timeout(200)
+            sent = sum(received)
+        frames = page.evaluate("() => window.scrollText(30, 240)")
+        rows += [
+            (f"sample click → paint, {size:,} tokens, median / worst", spread(paints)),
+            (f"change of metric, {size:,} tokens, median / worst", spread(metrics)),
+            (f"bytes received for four changes of metric, {size:,} tokens", f"{sent:,}"),
+            (f"frames while scrolling {size:,} tokens: a second, over 20 ms, longest", rate(frames)),
+        ]
+    return rows
+
+
+def spread(times: list[float]) -> str:
+    return f"{statistics.median(times):.0f} / {max(times):.0f} ms"
+
+
+def rate(frames: list[float]) -> str:
+    slow = sum(frame > 20 for frame in frames) / len(frames)
+    return f"{1000 * len(frames) / sum(frames):.1f}, {slow:.0%}, {max(frames):.0f} ms"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""A run that is opened again holds what a run holds that is read anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlpanel.settings import Reading
+from rlpanel.store import index, table
+from rlpanel.store.index import RunIndex
+from rlpanel.store.snapshot import Snapshot
+from tests.factories import append
+from tests.property import strategies
+from tests.property.test_invariants import folder, follow, samples
+
+#: Each example opens several runs.
+fewer = settings(max_examples=max(50, settings().max_examples * 2 // 5))
+History = tuple[dict[str, bytes], list[tuple[str, bytes]]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _made_up_logs_are_long_enough() -> Iterator[None]:
+    """To be worth saving, and for lines to be duplicates."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index, "WORTH_BYTES", 0)
+        patch.setattr(table, "UNLIKELY", 3.0)
+        yield
+
+
+def fresh(run: Path) -> Snapshot:
+    return follow(RunIndex(run, "run", Reading(cache=False)))
+
+
+def assert_same_run(one: Snapshot, other: Snapshot) -> None:
+    """Equal rows, statistics and bad lines; what was set aside too, which no table shows."""
+    found, expected = (samples(run).dropna(axis=1, how="all") for run in (one, other))
+    pd.testing.assert_frame_equal(found, expected, check_exact=True)
+    steps, others = one.step_frame(), other.step_frame()
+    pd.testing.assert_frame_equal(steps, others[steps.columns], rtol=1e-9, atol=1e-9)
+    assert set(one.bad_lines) == set(other.bad_lines)
+    for name in (
+        "older",
+        "duplicates",
+        "repeats",
+        "restarts",
+        "ranks",
+        "samples",
+        "bad_count",
+        "blank_count",
+    ):
+        assert getattr(one, name) == getattr(other, name), name
+
+
+@fewer
+@given(strategies.histories(), st.data())
+def test_a_run_opened_again_at_any_time_is_the_run_read_anew(history: History, data: st.DataObject) -> None:
+    logs, appends = history
+    with folder() as run:
+        live = RunIndex(run, "run")
+        for name, part in appends:
+            append(run / name, part)
+            follow(live)
+            match data.draw(st.sampled_from(["on", "on", "again", "again", "replaced", "deleted"])):
+                case "again":
+                    live.save(last=True)
+                    live = RunIndex(run, "run")
+                case "replaced":
+                    (run / name).unlink()
+                    (run / name).write_bytes(data.draw(st.sampled_from(sorted(logs.values()))))
+                case "deleted":
+                    (run / name).unlink()
+        follow(live)
+        live.save(last=True)
+        assert_same_run(follow(RunIndex(run, "run")), fresh(run))
+
+
+@fewer
+@given(strategies.log, strategies.log, st.booleans())
+def test_what_happens_to_a_log_while_nobody_looks_is_seen(before: bytes, after: bytes, anew: bool) -> None:
+    """Rewritten in place or by another file, cut, or written on."""
+    with folder() as run:
+        path = run / "rollout_data_rank_0.jsonl"
+        append(run / "rollout_data_rank_1.jsonl", b'{"step": 2, "prompt": "other", "reward": 1.0}\n')
+        path.write_bytes(before)
+        first = RunIndex(run, "run")
+        follow(first)
+        first.save(last=True)
+        if anew:
+            path.unlink()
+        path.write_bytes(after)
+        assert_same_run(follow(RunIndex(run, "run")), fresh(run))

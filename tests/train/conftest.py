@@ -1,0 +1,82 @@
+"""Runs of training, each made once, by the Python of the training environment (`make test-train`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TRAIN = ROOT / os.environ.get("TRAIN_VENV", ".venv-train")
+#: Nothing is fetched, and two processes on two cores do not fight for them.
+QUIET = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "TRL_EXPERIMENTAL_SILENCE": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "OMP_NUM_THREADS": "1",
+    "PYTHONWARNINGS": "ignore",
+}
+LAST_TRL_WITH_PPO = TRAIN / "trl-1.12"
+
+
+def start(algo: str, folder: Path, processes: int = 1, **options: Any) -> subprocess.Popen[str]:
+    """Begin a run; see `tests.train.job`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    python = [str(TRAIN / "bin" / "python")]
+    if processes > 1:
+        python += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
+    paths = [str(LAST_TRL_WITH_PPO)] * (algo == "ppo") + [str(ROOT)]
+    with (folder / "stderr").open("w") as errors:
+        return subprocess.Popen(
+            [*python, "-m", "tests.train.job", algo, str(folder), json.dumps(options)],
+            env=os.environ | QUIET | {"PYTHONPATH": os.pathsep.join(paths), "HF_HOME": str(folder / "hf")},
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+
+
+def finish(process: subprocess.Popen[str], folder: Path) -> dict[str, Any]:
+    """What the run printed last, once it has ended well."""
+    said, _ = process.communicate(timeout=150)
+    assert process.returncode == 0, (folder / "stderr").read_text()[-3000:]
+    return json.loads([line for line in said.splitlines() if line.startswith('{"losses"')][-1])
+
+
+def train(algo: str, folder: Path, **options: Any) -> dict[str, Any]:
+    """A run from beginning to end."""
+    return finish(start(algo, folder, **options), folder)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """A file of JSON lines, read by the standard library's strict parser."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    return [json.loads(line, parse_constant=refuse) for line in path.read_text("utf-8").splitlines()]
+
+
+def rollouts(folder: Path) -> list[dict[str, Any]]:
+    """The rows of all ranks."""
+    files = sorted((folder / "run").glob("rollout_data_rank_*.jsonl"))
+    return [row for path in files for row in lines(path)]
+
+
+def logged(folder: Path, key: str) -> dict[int, float]:
+    """One of the trainer's own metrics, by step."""
+    return {row["step"]: row[key] for row in lines(folder / "run" / "scalars.jsonl") if key in row}
+
+
+@pytest.fixture(scope="session")
+def grpo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A GRPO run with two micro-batches a step, recorded."""
+    folder = tmp_path_factory.mktemp("grpo")
+    return folder, train("grpo", folder)

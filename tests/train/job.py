@@ -1,0 +1,114 @@
+"""One small training run, in a process of its own: ``python -m tests.train.job ALGO FOLDER '{"key": …}'``.
+
+Prints one line of JSON: losses, seconds a step. Run by the tests with the training environment's Python.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import rlpanel
+from tests.train import tiny
+
+SHARED = {
+    "report_to": "none",
+    "use_cpu": True,
+    "logging_steps": 1,
+    "save_strategy": "no",
+    "disable_tqdm": True,
+    "per_device_train_batch_size": 4,
+    "learning_rate": 1e-2,
+    "seed": 5,
+}
+
+
+def grouped(algo: str, folder: Path, **options: Any) -> Any:
+    """A GRPO or RLOO trainer."""
+    import trl
+
+    kind, config = {
+        "grpo": (trl.GRPOTrainer, trl.GRPOConfig),
+        "rloo": (trl.RLOOTrainer, trl.RLOOConfig),
+    }[algo]
+    defaults = {
+        "num_generations": 4,
+        "max_completion_length": 12,
+        "gradient_accumulation_steps": 2,
+        "beta": 0.1,
+        "max_steps": 4,
+        "reward_weights": [1.0, 0.5],
+    }
+    tokens = tiny.tokenizer()
+    defaults["generation_kwargs"] = {"suppress_tokens": tiny.few(tokens)}
+    # The reference model is loaded again from where the policy came from.
+    home = folder / f"model-{os.environ.get('RANK', '0')}"
+    tiny.policy(tokens).save_pretrained(home)
+    return kind(
+        model=str(home),
+        processing_class=tokens,
+        reward_funcs=[tiny.score_length, tiny.score_letters],
+        args=config(output_dir=str(folder), **(SHARED | defaults | options)),
+        train_dataset=tiny.task(),
+        eval_dataset=tiny.task(4) if options.get("eval_strategy") else None,
+    )
+
+
+def ppo(folder: Path, **options: Any) -> Any:
+    """A PPO trainer."""
+    from trl.experimental.ppo import PPOConfig, PPOTrainer
+
+    tokens = tiny.tokenizer()
+    defaults = {
+        "total_episodes": 32,
+        "num_mini_batches": 2,
+        "num_ppo_epochs": 2,
+        "gradient_accumulation_steps": 2,
+        "response_length": 12,
+        "stop_token": "eos",
+        "kl_coef": 0.1,
+        "num_sample_generations": 0,
+    }
+    data = tiny.task().map(lambda row: {"input_ids": tokens(row["prompt"])["input_ids"]})
+    return PPOTrainer(
+        args=PPOConfig(output_dir=str(folder), **(SHARED | defaults | options)),
+        processing_class=tokens,
+        model=tiny.policy_that_ends(tokens),
+        ref_model=tiny.policy_that_ends(tokens),
+        reward_model=tiny.scorer(tokens, 1),
+        value_model=tiny.scorer(tokens, 2),
+        train_dataset=data.select_columns(["input_ids"]),
+        eval_dataset=data.select_columns(["input_ids"]).select(range(4)),
+    )
+
+
+def main() -> None:
+    """Train as told."""
+    algo, folder, options = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
+    recorded, resume = options.pop("record", True), options.pop("resume", None)
+    trainer = (
+        ppo(folder / "output", **options) if algo == "ppo" else grouped(algo, folder / "output", **options)
+    )
+    before = set(vars(trainer))
+    began = time.perf_counter()
+    with rlpanel.record(trainer, folder / "run") if recorded else nullcontext():
+        trainer.train(**({"resume_from_checkpoint": resume} if resume else {}))
+    losses = [
+        entry.get("loss", entry.get("loss/policy_avg"))
+        for entry in trainer.state.log_history
+        if "train_runtime" not in entry and "eval_loss" not in entry
+    ]
+    left = sorted(
+        name for name in set(vars(trainer)) - before if "rlpanel" in name or name.startswith("_calc")
+    )
+    steps = max(1, trainer.state.global_step)
+    print(json.dumps({"losses": losses, "left": left, "seconds": (time.perf_counter() - began) / steps}))
+
+
+if __name__ == "__main__":
+    main()

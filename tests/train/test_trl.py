@@ -1,0 +1,219 @@
+"""TRL's trainers, really training: what is recorded reproduces what they log, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rlpanel import open_run
+from tests.train.conftest import QUIET, ROOT, TRAIN, finish, lines, logged, rollouts, start, train
+from tests.waiting import wait_until
+
+Rows = list[dict[str, Any]]
+
+
+def by_step(rows: Rows, value: Callable[[Rows], float]) -> dict[int, float]:
+    steps: dict[int, Rows] = defaultdict(list)
+    for row in rows:
+        steps[row["step"]].append(row)
+    return {step: value(steps[step]) for step in sorted(steps)}
+
+
+def flat(rows: Rows, key: str) -> np.ndarray:
+    return np.concatenate([row[key] for row in rows])
+
+
+def log_ratio(rows: Rows) -> np.ndarray:
+    return flat(rows, "logprobs") - flat(rows, "ref_logprobs")
+
+
+def k3(rows: Rows) -> float:
+    d = log_ratio(rows)
+    return float(np.mean(np.exp(-d) - 1 + d))
+
+
+def over_micro_batches(value: Callable[[Rows], float]) -> Callable[[Rows], float]:
+    def mean(rows: Rows) -> float:
+        parts = defaultdict(list)
+        for row in rows:
+            parts[row["micro_batch"]].append(row)
+        return float(np.mean([value(part) for part in parts.values()]))
+
+    return mean
+
+
+def agree(ours: dict[int, float], theirs: dict[int, float], tolerance: float) -> None:
+    assert list(ours) == list(theirs)
+    np.testing.assert_allclose(list(ours.values()), list(theirs.values()), rtol=tolerance, atol=tolerance)
+
+
+def check_rewards(folder: Path, steps: pd.DataFrame) -> None:
+    """What the store makes of the rows, against what TRL logged."""
+    for column, key in (
+        ("reward_mean", "reward"),
+        ("reward_std", "reward_std"),
+        ("rewards/score_letters_mean", "rewards/score_letters/mean"),
+        ("rewards/score_length_std", "rewards/score_length/std"),
+        ("response_tokens_mean", "completions/mean_length"),
+        ("response_tokens_max", "completions/max_length"),
+        ("truncated_mean", "completions/clipped_ratio"),
+    ):
+        agree(dict(zip(steps["step"], steps[column], strict=True)), logged(folder, key), 1e-6)
+
+
+def test_grpo_rows_are_what_trl_logged(grpo: tuple[Path, dict[str, Any]]) -> None:
+    folder, _ = grpo
+    with open_run(folder / "run", follow=False) as run:
+        check_rewards(folder, run.steps)
+    agree(by_step(rollouts(folder), over_micro_batches(k3)), logged(folder, "kl"), 2e-6)
+    entropy = over_micro_batches(lambda rows: float(np.mean(flat(rows, "entropy"))))
+    agree(by_step(rollouts(folder), entropy), logged(folder, "entropy"), 4e-6)
+
+
+def test_losses_are_the_same_with_and_without_recording(
+    grpo: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    _, recorded = grpo
+    assert train("grpo", tmp_path, record=False)["losses"] == recorded["losses"]
+
+
+def test_the_trainer_is_left_as_it_was(grpo: tuple[Path, dict[str, Any]]) -> None:
+    assert grpo[1]["left"] == []
+
+
+def test_pieces_of_tokens_are_the_response(grpo: tuple[Path, dict[str, Any]]) -> None:
+    rows = rollouts(grpo[0])
+    texts = ["".join(row["response_tokens"]).removesuffix("<|eos|>") for row in rows]
+    assert texts == [row["response"] for row in rows]
+    assert all(len(row["response_tokens"]) == len(row["logprobs"]) for row in rows)
+    assert {len(row["response_tokens"]) for row in rows} > {12}  # of several lengths
+
+
+def test_a_group_is_one_prompt_and_its_advantages_are_its_rewards(grpo: tuple[Path, dict[str, Any]]) -> None:
+    for _, group in pd.DataFrame(rollouts(grpo[0])).groupby(["step", "group"]):
+        assert (len(group), group["prompt"].nunique()) == (4, 1)
+        wanted = (group["reward"] - group["reward"].mean()) / (group["reward"].std(ddof=1) + 1e-4)
+        np.testing.assert_allclose(group["advantage"], wanted, atol=1e-3)
+
+
+def test_columns_of_the_data_set_come_along(grpo: tuple[Path, dict[str, Any]]) -> None:
+    row = rollouts(grpo[0])[0]
+    assert row["ground_truth"].startswith("truth ")
+    assert row["level"] in (0, 1, 2)
+
+
+def test_rloo_rows_are_what_trl_logged(tmp_path: Path) -> None:
+    train("rloo", tmp_path)
+    with open_run(tmp_path / "run", follow=False) as run:
+        check_rewards(tmp_path, run.steps)
+    k1 = by_step(rollouts(tmp_path), lambda rows: float(np.mean(log_ratio(rows))))
+    agree(k1, logged(tmp_path, "kl"), 1e-6)
+    rows = pd.DataFrame(rollouts(tmp_path))
+    penalty = [sum(lp) - sum(ref) for lp, ref in zip(rows["logprobs"], rows["ref_logprobs"], strict=True)]
+    rows["q"] = rows["reward"] - 0.1 * np.array(penalty)
+    others = (rows.groupby("group")["q"].transform("sum") - rows["q"]) / 3
+    np.testing.assert_allclose(rows["advantage"], rows["q"] - others, atol=5e-6)
+
+
+def test_ppo_rows_are_what_trl_logged(tmp_path: Path) -> None:
+    train("ppo", tmp_path)
+    rows = rollouts(tmp_path)
+    kl = by_step(rows, lambda some: float(np.mean([log_ratio([row]).sum() for row in some])))
+    agree(kl, logged(tmp_path, "objective/kl"), 5e-6)
+    agree(
+        by_step(rows, lambda some: float(np.mean([row["reward"] for row in some]))),
+        logged(tmp_path, "objective/scores"),
+        1e-6,
+    )
+    agree(
+        by_step(rows, lambda some: float(np.mean([-sum(row["logprobs"]) for row in some]))),
+        logged(tmp_path, "objective/entropy"),
+        2e-6,
+    )
+    assert {row["truncated"] for row in rows} == {True, False}
+    for row in rows:
+        wanted = row["reward"] - 0.1 * log_ratio([row]).sum()
+        assert sum(row["token_rewards"]) == pytest.approx(wanted, abs=2e-5)
+        assert row["returns"] == pytest.approx(gae_returns(row), abs=2e-5)
+
+
+def gae_returns(row: dict[str, Any], gamma: float = 1.0, lam: float = 0.95) -> list[float]:
+    """Returns by the textbook's recursion, with the slot after the last token where TRL used it."""
+    rewards, values = list(row["token_rewards"]), list(row["values"])
+    if "terminal_reward" in row:
+        rewards[-1] -= row["terminal_reward"]
+        rewards, values = [*rewards, row["terminal_reward"]], [*values, row["terminal_value"]]
+    advantage, found = 0.0, []
+    for at in reversed(range(len(rewards))):
+        following = values[at + 1] if at + 1 < len(values) else 0.0
+        advantage = rewards[at] + gamma * following - values[at] + gamma * lam * advantage
+        found.append(advantage + values[at])
+    return found[::-1][: len(row["values"])]
+
+
+def test_two_processes_are_watched_while_they_train(tmp_path: Path) -> None:
+    process: subprocess.Popen[str] = start("grpo", tmp_path, processes=2, max_steps=12, num_generations=8)
+    try:
+        wait_until(lambda: list(tmp_path.glob("run/*.jsonl")), timeout=90, message="a rank's file")
+        with open_run(tmp_path / "run") as run:
+            wait_until(lambda: run.stats().ranks == 2, timeout=60, message="rows of both ranks")
+            seen, alive = run.stats().steps, process.poll() is None
+            finish(process, tmp_path)
+            wait_until(lambda: run.stats().rows == 12 * 16, message="all rows")
+            check_rewards(tmp_path, run.steps)
+    finally:
+        process.kill()
+    assert alive
+    assert seen < 12
+    rows = rollouts(tmp_path)
+    # A group of eight lies on both ranks, in micro-batches of four.
+    assert pd.DataFrame(rows).groupby(["step", "group"]).size().unique().tolist() == [8]
+    agree(by_step(rows, over_micro_batches(k3)), logged(tmp_path, "kl"), 3e-6)
+
+
+def test_a_generation_of_several_passes_is_one_set_of_rows(tmp_path: Path) -> None:
+    train("grpo", tmp_path, num_iterations=2, max_steps=6, save_strategy="steps", save_steps=4)
+    rows = rollouts(tmp_path)
+    assert sorted(by_step(rows, len)) == [1, 3, 5]
+    ratio = np.exp(flat(rows, "new_logprobs") - flat(rows, "logprobs"))
+    assert np.abs(ratio - 1).max() > 1e-3  # the second pass is another policy's
+    by_reward = by_step(rows, lambda some: float(np.mean([row["reward"] for row in some])))
+    agree(by_reward, {step: logged(tmp_path, "reward")[step] for step in (1, 3, 5)}, 1e-6)
+    # Resumed, the steps after the checkpoint come again, in a later session.
+    resumed = tmp_path / "output" / "checkpoint-4"
+    train("grpo", tmp_path, num_iterations=2, max_steps=6, resume=str(resumed))
+    again = rollouts(tmp_path)[len(rows) :]
+    assert sorted(by_step(again, len)) == [5]
+    assert {row["session"] for row in again} != {row["session"] for row in rows}
+    assert max(row["session"] for row in rows) < min(row["session"] for row in again)
+
+
+def test_a_script_is_recorded_without_an_edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAVE_ROLLOUT_DATA", "true")
+    monkeypatch.setenv("EXP_NAME", "exp1")
+    job = [TRAIN / "bin" / "python", "-m", "rlpanel.recording", ROOT / "tests" / "train" / "job.py"]
+    options = json.dumps({"record": False, "max_steps": 2})
+    environment = os.environ | QUIET | {"PYTHONPATH": str(ROOT)}
+    subprocess.run(
+        [*job, "grpo", str(tmp_path), options], env=environment, check=True, capture_output=True, timeout=100
+    )
+    rows = lines(tmp_path / "output" / "rollout_samples" / "exp1" / "rollout_data_rank_0.jsonl")
+    assert by_step(rows, len) == {1: 8, 2: 8}
+
+
+def test_evaluation_is_a_run_of_its_own(tmp_path: Path) -> None:
+    train("grpo", tmp_path, max_steps=2, eval_strategy="steps", eval_steps=1, per_device_eval_batch_size=4)
+    evaluated = lines(tmp_path / "run" / "eval" / "rollout_data_rank_0.jsonl")
+    assert {row["split"] for row in evaluated} == {"eval"}
+    assert len(rollouts(tmp_path)) == 2 * 8
+    scores = by_step(evaluated, lambda some: float(np.mean([row["reward"] for row in some])))
+    agree(scores, logged(tmp_path, "eval_reward"), 1e-6)

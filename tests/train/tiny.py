@@ -1,0 +1,98 @@
+"""A model, a tokenizer and a task small enough to train in seconds, all made here and nothing fetched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from datasets import Dataset
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaForSequenceClassification,
+    PreTrainedTokenizerFast,
+    set_seed,
+)
+
+WORDS = ("sun", "moon", "river", "stone", "月光", "山", "🙂", "bright", "wind")
+PROMPTS = tuple(f"a line of {first} and {second}:" for first in WORDS for second in WORDS)
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    """Byte-level BPE of a few hundred tokens: a Chinese character takes several."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = ["<|pad|>", "<|eos|>"]
+    trainer = trainers.BpeTrainer(vocab_size=300, special_tokens=special, initial_alphabet=alphabet)
+    made.train_from_iterator(PROMPTS, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="<|pad|>", eos_token="<|eos|>", padding_side="left"
+    )
+
+
+def _config(tokens: PreTrainedTokenizerFast, **more: Any) -> LlamaConfig:
+    return LlamaConfig(
+        vocab_size=len(tokens),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        pad_token_id=tokens.pad_token_id,
+        eos_token_id=tokens.eos_token_id,
+        bos_token_id=None,
+        **more,
+    )
+
+
+def policy(tokens: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+    """A language model with random weights, the same each time."""
+    set_seed(7)
+    return LlamaForCausalLM(_config(tokens))
+
+
+def policy_that_ends(tokens: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+    """The same, with the end token made likelier, so that responses differ in length."""
+    made = policy(tokens)
+    head = torch.nn.Linear(made.lm_head.in_features, made.lm_head.out_features)
+    with torch.no_grad():
+        head.weight.copy_(made.lm_head.weight)
+        head.bias.zero_()
+        head.bias[tokens.eos_token_id] = 3.0
+    made.lm_head = head
+    return made
+
+
+def few(tokens: PreTrainedTokenizerFast) -> list[int]:
+    """Tokens that generation is kept from: with few left, the end token comes soon enough."""
+    return [token for token in range(len(tokens)) if token % 16 and token != tokens.eos_token_id] + [
+        tokens.pad_token_id
+    ]
+
+
+def scorer(tokens: PreTrainedTokenizerFast, seed: int) -> LlamaForSequenceClassification:
+    """A model with one number for an output: a reward model or a critic."""
+    set_seed(seed)
+    return LlamaForSequenceClassification(_config(tokens, num_labels=1))
+
+
+def task(size: int = 64) -> Dataset:
+    """Prompts with an answer and a column of the user's own."""
+    return Dataset.from_list(
+        [
+            {"prompt": PROMPTS[at % len(PROMPTS)], "answer": f"truth {at}", "level": at % 3}
+            for at in range(size)
+        ]
+    )
+
+
+def score_length(completions: list[str], **_: Any) -> list[float]:
+    """Short answers are good."""
+    return [-len(text) / 50 for text in completions]
+
+
+def score_letters(completions: list[str], **_: Any) -> list[float | None]:
+    """Letters are good; an answer without any text has no score."""
+    return [sum(map(str.isalpha, text)) / len(text) if text else None for text in completions]
