@@ -24,6 +24,7 @@ from rlpanel.store.index import RunIndex
 from rlpanel.store.scan import scan
 from rlpanel.store.scope import Scope
 from rlpanel.store.snapshot import Snapshot
+from rlpanel.store.table import COUNTED
 from rlpanel.store.text_test import TextTest
 from tests.bench.generate import Shape, write_log
 
@@ -48,7 +49,7 @@ def million() -> Scope:
     snapshot = Snapshot(
         "million",
         rows=ROWS,
-        alive=np.ones(ROWS, bool),
+        state=np.full(ROWS, COUNTED, np.uint8),
         _place={name: column.view(ROWS) for name, column in place.items()},
         _numbers={name: column.view(ROWS) for name, column in numbers.items()},
     )

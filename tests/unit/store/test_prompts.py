@@ -25,6 +25,12 @@ REWARDS = {
 
 def run_of(folder: Path, *, reference: bool) -> Run:
     folder.mkdir()
+    seen = [
+        (step, prompt, reward, ref)
+        for prompt, (steps, ref) in REWARDS.items()
+        for step, rewards in steps.items()
+        for reward in rewards
+    ]
     lines = [
         line(
             step,
@@ -33,9 +39,7 @@ def run_of(folder: Path, *, reference: bool) -> Run:
             drop=() if reference else ("ref_reward",),
             **_ref(reference, ref),
         )
-        for prompt, (steps, ref) in REWARDS.items()
-        for step, rewards in steps.items()
-        for reward in rewards
+        for step, prompt, reward, ref in sorted(seen, key=lambda one: one[0])
     ]
     append(folder / "rollout_data_rank_0.jsonl", *lines)
     return rlpanel.open_run(folder, follow=False)
