@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from rlpanel.errors import RLPanelError
 from rlpanel.store.index import RunIndex
 from rlpanel.store.notes import Notes
 from rlpanel.store.run import fetch_record
+from rlpanel.store.sample_file import plain
 from rlpanel.store.snapshot import Snapshot
 
 #: Samples whose texts are read at a time.
@@ -50,8 +52,8 @@ def pieces(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, notes: Notes, 
         nonlocal read
         for start in range(0, max(len(rows), 1), PIECE_ROWS):
             part = rows[start : start + PIECE_ROWS]
-            yield _frame(index, snapshot, part, notes)
             read += len(part)
+            yield _frame(index, snapshot, part, notes)
 
     for data in KINDS[kind].write(frames()):
         yield Piece(data, read / len(rows) if len(rows) else 1.0)
@@ -91,9 +93,8 @@ def _csv(frames: Iterator[pd.DataFrame]) -> Iterator[bytes]:
 
 def _jsonl(frames: Iterator[pd.DataFrame]) -> Iterator[bytes]:
     for frame in frames:
-        if len(frame):
-            text = frame.to_json(orient="records", lines=True, force_ascii=False, double_precision=15)
-            yield text.encode("utf-8", "replace")
+        lines = [json.dumps(plain(row), ensure_ascii=False) for row in frame.to_dict("records")]
+        yield "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
 
 
 def _parquet(frames: Iterator[pd.DataFrame]) -> Iterator[bytes]:

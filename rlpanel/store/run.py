@@ -22,6 +22,7 @@ from rlpanel.sources.base import Record
 from rlpanel.sources.directory import Directory
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
+from rlpanel.store.notes import Notes
 from rlpanel.store.snapshot import Progress, Snapshot
 from rlpanel.store.table import OLDER
 
@@ -80,6 +81,11 @@ class Run:
     def steps(self) -> pd.DataFrame:
         """A row a step: ``step``, ``samples``, ``reward_mean``, ``reward_std``, ``kl_k3_mean``, ..."""
         return self.snapshot.step_frame()
+
+    @property
+    def notes(self) -> pd.DataFrame:
+        """A row a sample that readers left a tag or a note on: ``uid``, ``tag``, ``note``, ``time``."""
+        return Notes(self.path).frame()
 
     def samples(self, step: int | None = None, *, text: bool = False, older: bool = False) -> pd.DataFrame:
         """A row a sample: ``uid``, ``step``, ``rank``, ``group``, ``reward``, ``kl_k3_mean``, ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,8 @@ from rlpanel.views.theme import number
 #: Rows that are asked on the event loop; more on a thread.
 ASK_NOW = 100_000
 #: Bytes of a file to take away; a browser keeps it in memory.
-MOST_TAKEN = 512 << 20
+MOST_TAKEN = 256 << 20
+_pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-asking")
 
 
 class Asking:
@@ -50,8 +52,8 @@ class Asking:
         taken: Callable[[], tuple[Snapshot, np.ndarray]],
     ) -> None:
         self._context, self._found, self._to_take = context, found, taken
-        self._work: Background[Outcome | FilterError] = Background(self._arrived)
-        self._taking: Background[Piece] = Background(self._taken)
+        self._work: Background[Outcome | FilterError] = Background(self._arrived, _pool)
+        self._taking: Background[Piece] = Background(self._taken, _pool)
         self._size, self._kind, self._name, self._hits = 0, "", "", 0
         self.busy = False
         self.bar = QueryBar(self._act, margin=(0, 8, 6, 8))

@@ -3,13 +3,6 @@
 const MOST_OFFERED = 12
 const WORD = /[\p{L}_][\p{L}\p{N}_]*$|`[^`]*$/u
 
-const element = (tag, className, text) => {
-  const node = document.createElement(tag)
-  if (className) { node.className = className }
-  if (text !== undefined) { node.textContent = text }
-  return node
-}
-
 // The names that fit what stands before the caret: those that begin with it, then those that hold it.
 function fitting(names, word) {
   const sought = word.replace("`", "").toLowerCase()
@@ -126,16 +119,6 @@ function menu(title, tip, entries, act) {
   return box
 }
 
-async function copy(text) {
-  if (navigator.clipboard && window.isSecureContext) { return navigator.clipboard.writeText(text) }
-  const area = element("textarea")  // a page served over plain http to another machine
-  area.value = text
-  document.body.append(area)
-  area.select()
-  document.execCommand("copy")
-  area.remove()
-}
-
 function says(model) {
   const box = element("div", "says")
   const words = element("span"), stop = element("button", "", "stop"), bar = element("i")
@@ -155,17 +138,12 @@ function says(model) {
 }
 
 // A file comes in pieces; the last one saves it.
-function saving() {
+function gathering() {
   let parts = []
   return ({ piece, name, kind }) => {
     if (piece !== undefined) { parts.push(piece); return }
-    if (!name) { parts = []; return }  // it begins anew
-    const link = element("a")
-    link.href = URL.createObjectURL(new Blob(parts, { type: kind }))
-    link.download = name
-    link.click()
-    setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
-    parts = []
+    if (name) { save(parts, name, kind) }
+    parts = []  // it is saved, or begins anew
   }
 }
 
@@ -177,8 +155,8 @@ export function render({ model }) {
   const take = menu("take ▾", "what is found, as a file or a link", () => model.takes, (sent) => {
     if (sent === "link") { copy(location.href) } else { model.send_msg({ do: "take", what: sent }) }
   })
-  const save = saving()
-  model.on("msg:custom", (event) => save(event.data))
+  const gather = gathering()
+  model.on("msg:custom", (event) => gather(event.data))
   row.append(field(model), scope(model), find, take)
   box.append(row, says(model))
   return box

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import param
@@ -43,7 +42,7 @@ class QueryBar(JSComponent):
     progress = param.Number(default=-1.0, doc="How much of it is done, 0 to 1; below 0 if nothing is.")
     act = param.Callable(doc="Called with what to do and with what: preset, take, stop.", precedence=-1)
 
-    _esm = Path(__file__).with_name("query_bar.js")
+    _esm = theme.script("tokens_dom", "taking", "query_bar")
     _stylesheets = [theme.style("query")]
     _rename = {"act": None}
 

@@ -1,20 +1,4 @@
 // What a reader leaves on the sample, and what is copied from it. Texts are set as values and textContent only.
-const element = (tag, className, text) => {
-  const node = document.createElement(tag)
-  if (className) { node.className = className }
-  if (text !== undefined) { node.textContent = text }
-  return node
-}
-
-async function copy(text) {
-  if (navigator.clipboard && window.isSecureContext) { return navigator.clipboard.writeText(text) }
-  const area = element("textarea")  // a page served over plain http to another machine
-  area.value = text
-  document.body.append(area)
-  area.select()
-  document.execCommand("copy")
-  area.remove()
-}
 
 // The page's address, with the sample in it even while the board follows the newest step.
 function link({ run, step, uid }) {
@@ -37,6 +21,7 @@ export function render({ model }) {
   let uid = ""
   const leave = () => model.send_msg({ do: "leave", uid, tag: tag.value, note: note.value })
   for (const input of [tag, note]) {
+    input.addEventListener("focus", () => model.send_msg({ do: "hold", uid }))
     input.addEventListener("change", leave)
     input.addEventListener("keydown", (event) => {
       if (event.key === "Enter" || event.key === "Escape") { input.blur() }
@@ -47,28 +32,36 @@ export function render({ model }) {
     said.textContent = words
     setTimeout(() => { if (said.textContent === words) { said.textContent = model.failure } }, 1500)
   }
+  const button = (text, title, act) => {
+    const node = Object.assign(element("button", "", text), { title })
+    node.addEventListener("click", act)
+    return node
+  }
   const copying = element("span", "copying", "copy")
   for (const what of ["uid", "prompt", "response", "link"]) {
-    const button = element("button", "", what)
-    button.title = `copy the sample's ${what}`
-    button.addEventListener("click", () => {
+    copying.append(button(what, `copy the sample's ${what}`, () => {
       if (what === "link") { copy(link(model.place)).then(() => tell("copied")) }
       else { model.send_msg({ do: "copy", what }) }
-    })
-    copying.append(button)
+    }))
   }
-  model.on("msg:custom", (event) => { copy(event.data.text).then(() => tell("copied")) })
+  const file = button("save", "the sample as a file: texts, tokens, numbers", () => model.send_msg({ do: "save" }))
+  model.on("msg:custom", ({ data }) => {
+    if (data.file) { save([data.bytes], data.file, "application/jsonl") }
+    else { copy(data.text).then(() => tell("copied")) }
+  })
 
   const show = () => {
+    const same = uid === model.place.uid, active = box.getRootNode().activeElement
     uid = model.place.uid ?? ""
-    tag.value = model.tag
-    note.value = model.note
+    for (const [input, value] of [[tag, model.tag], [note, model.note]]) {
+      if (!(same && input === active)) { input.value = value }  // who types is not interrupted
+    }
     said.textContent = model.failure
     box.hidden = !uid
     offered.replaceChildren(...model.used.map((text) => Object.assign(element("option"), { value: text })))
   }
   for (const name of ["place", "tag", "note", "used", "failure"]) { model.on(name, show) }
   show()
-  box.append(tag, offered, note, said, copying)
+  box.append(tag, offered, note, said, copying, file)
   return box
 }

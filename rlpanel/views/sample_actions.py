@@ -1,13 +1,13 @@
-"""What a reader does with a sample: leave a tag and a note, copy its uid, texts or link."""
+"""What a reader does with a sample: leave a tag and a note, copy its uid, texts or link, save it."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import param
 from panel.custom import JSComponent
 
+from rlpanel.store.sample_file import sample_line
 from rlpanel.views import theme
 from rlpanel.views.context import Context
 
@@ -21,11 +21,11 @@ class SampleActions(JSComponent):
     used = param.List(default=[], item_type=str, doc="Tags in use, to choose from.")
     failure = param.String(default="", doc="Why nothing can be left.")
 
-    _esm = Path(__file__).with_name("sample_actions.js")
+    _esm = theme.script("tokens_dom", "taking", "sample_actions")
     _stylesheets = [theme.style("actions")]
 
     def __init__(self, context: Context, **params: Any) -> None:
-        super().__init__(context=context, sizing_mode="stretch_width", css_classes=["rl-actions"], **params)
+        super().__init__(sizing_mode="stretch_width", css_classes=["rl-actions"], **params)
         self._context = context
         context.param.watch(self._show, ["sample", "noted"])
         self._show()
@@ -45,6 +45,10 @@ class SampleActions(JSComponent):
             return
         if msg.get("do") == "copy":
             self._copy(msg.get("what"))
+        elif msg.get("do") == "save":
+            self._save()
+        elif msg.get("do") == "hold":
+            self._hold(str(msg.get("uid", "")))
         elif msg.get("do") == "leave":
             self._leave(*(str(msg.get(name, "")) for name in ("uid", "tag", "note")))
 
@@ -52,6 +56,17 @@ class SampleActions(JSComponent):
         sample = self._context.sample
         if sample is not None and what in ("uid", "prompt", "response"):
             self._send_msg({"text": getattr(sample, what) or ""})
+
+    def _save(self) -> None:
+        sample, notes = self._context.sample, self._context.notes
+        if sample is not None and notes is not None:
+            name = f"step-{sample.step}-line-{sample.line}.jsonl"
+            self._send_msg({"file": name, "bytes": sample_line(sample, notes.of(sample.uid))})
+
+    def _hold(self, uid: str) -> None:
+        """Somebody is about to write: the sample stays, even while the board follows the newest step."""
+        if uid and self._context.selection.follow:
+            self._context.choose_sample(uid)
 
     def _leave(self, uid: str, tag: str, note: str) -> None:
         notes = self._context.notes

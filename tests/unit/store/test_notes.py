@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import rlpanel
 from rlpanel.store.notes import FILE, Notes
+from tests.factories import write_run
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +30,14 @@ def test_what_is_left_is_found_by_another(run: Path) -> None:
     one.write("a.jsonl:0", "cheat", "repeats <b>the</b> prompt")
     assert other.refresh()
     assert (other.of("a.jsonl:0").tag, other.of("a.jsonl:0").note) == ("cheat", "repeats <b>the</b> prompt")
+
+
+def test_a_run_gives_its_notes_as_a_table(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", steps=1, samples=2)
+    run = rlpanel.open_run(folder, follow=False)
+    uid = run.samples().uid[1]
+    Notes(folder).write(uid, "cheat", "copies the prompt")
+    assert run.notes[["uid", "tag", "note"]].values.tolist() == [[uid, "cheat", "copies the prompt"]]
 
 
 def test_the_last_word_counts_and_the_file_keeps_all(run: Path) -> None:

@@ -135,6 +135,24 @@ def test_a_question_that_cannot_be_asked_says_why(
     assert said in str(error.value)
 
 
+def test_older_attempts_are_asked_where_wanted(tmp_path: Path) -> None:
+    folder = tmp_path / "restarted"
+    folder.mkdir()
+    steps = [step for step in (1, 2, 3, 1, 2, 3) for _ in range(4)]
+    lines = [line(step, response=f"{at}", reward=float(at), group="g") for at, step in enumerate(steps)]
+    append(folder / "rollout_data_rank_0.jsonl", *lines)
+    index = RunIndex(folder, "restarted", Reading())
+    index.rescan()
+    while index.read():
+        pass
+    reward = index.snapshot.number("reward")
+    assert reward[ask(index, step=2).rows].tolist() == [16, 17, 18, 19]
+    older = ask(index, step=2, older=True, filter='attempt == "older" and group_reward == 5.5')
+    assert reward[older.rows].tolist() == [4, 5, 6, 7]
+    with pytest.raises(FilterError):
+        ask(index, step=2, filter='attempt == "older"')
+
+
 def test_bits_of_an_answer_add_up_to_it(index: RunIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlpanel.store.scan.PAUSE", -1.0)
     monkeypatch.setattr("rlpanel.store.scan.BLOCK", 64)
