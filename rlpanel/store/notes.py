@@ -23,6 +23,8 @@ from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.table import DEAD
 
 FILE = ".rlpanel-notes.jsonl"
+#: The columns that notes give.
+NOTED = ("tag", "note")
 #: Characters of a tag and of a note.
 MOST_TAG, MOST_NOTE = 40, 2000
 
@@ -113,10 +115,7 @@ class Notes:
     def labels(self, snapshot: Snapshot) -> dict[str, Labels]:
         """The columns ``tag`` and ``note`` for all rows of a snapshot; always there, so that filters are."""
         rows, left = self._rows(snapshot)
-        return {
-            name: _column(snapshot.rows, rows, [getattr(note, name) for note in left])
-            for name in ("tag", "note")
-        }
+        return {name: _column(snapshot.rows, rows, [getattr(note, name) for note in left]) for name in NOTED}
 
     def _rows(self, snapshot: Snapshot) -> tuple[np.ndarray, list[Note]]:
         """The rows that carry something, and what."""

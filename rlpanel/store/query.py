@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rlpanel.errors import FilterError, RLPanelError
-from rlpanel.store.filter import LABEL, NUMBER, Asked, Filter, Labels, Truth
+from rlpanel.store.filter import LABEL, NUMBER, Asked, Filter, Truth
 from rlpanel.store.index import RunIndex
+from rlpanel.store.notes import Notes
 from rlpanel.store.run import fetch_record
 from rlpanel.store.scan import Batch, scan
 from rlpanel.store.scope import COPIES, GROUP_REWARD, Scope
@@ -87,8 +88,8 @@ class Query:
     index : RunIndex
     snapshot : Snapshot
     question : Question
-    labels : mapping of str to Labels, optional
-        Further label columns, for all rows of the snapshot.
+    notes : Notes, optional
+        What readers left, as columns.
 
     Attributes
     ----------
@@ -112,14 +113,13 @@ class Query:
         index: RunIndex,
         snapshot: Snapshot,
         question: Question,
-        labels: Mapping[str, Labels] | None = None,
+        notes: Notes | None = None,
     ) -> None:
         self._index, self._snapshot, self._question = index, snapshot, question
         step = question.step
         self.rows = snapshot.rows_of(step, older=question.older)
-        of_rows = {name: (codes[self.rows], texts) for name, (codes, texts) in (labels or {}).items()}
         copies = None if step is None else lambda: _copies(index, snapshot, self.rows)
-        self.scope = Scope(snapshot, self.rows, of_rows, copies)
+        self.scope = Scope(snapshot, self.rows, notes, copies)
         kinds = self.scope.kinds()
         self._filter = Filter(question.filter, kinds) if question.filter.strip() else None
         self._search = search_test(question.search)

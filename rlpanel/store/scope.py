@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ from rlpanel import schema
 from rlpanel.metrics.registry import ALIASES
 from rlpanel.store.filter import LABEL, NUMBER, TEXT, Labels
 from rlpanel.store.keys import mix
+from rlpanel.store.notes import NOTED, Notes
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.table import OLDER
 
@@ -32,8 +33,8 @@ class Scope:
     ----------
     snapshot : Snapshot
     rows : ndarray of int, shape (N,)
-    labels : mapping of str to Labels, optional
-        Further label columns of these rows, such as tags.
+    notes : Notes, optional
+        Gives the columns ``tag`` and ``note``.
     copies : callable, optional
         Gives how often each row's texts stand in the step, shape (N,), where that can be read.
     """
@@ -42,12 +43,12 @@ class Scope:
         self,
         snapshot: Snapshot,
         rows: np.ndarray,
-        labels: Mapping[str, Labels] | None = None,
+        notes: Notes | None = None,
         copies: Callable[[], np.ndarray] | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.rows = rows
-        self._labels = labels or {}
+        self._notes = notes
         self._copies = copies
 
     def __len__(self) -> int:
@@ -64,7 +65,9 @@ class Scope:
         if self._copies is not None:
             found[COPIES] = NUMBER
         found |= {_label_name(snapshot, name): LABEL for name in snapshot.labels}
-        found |= dict.fromkeys(["file", *self._labels, *([ATTEMPT] if self._older.any() else [])], LABEL)
+        found |= {"file": LABEL}
+        found |= dict.fromkeys(NOTED, LABEL) if self._notes is not None else {}
+        found |= {ATTEMPT: LABEL} if self._older.any() else {}
         return found | dict.fromkeys(schema.TEXTS, TEXT)
 
     def number(self, name: str) -> np.ndarray:
@@ -79,8 +82,8 @@ class Scope:
 
     def codes(self, name: str) -> Labels:
         """A label column of the rows: codes, shape (N,), and their texts; -1 where it was not logged."""
-        if name in self._labels:
-            return self._labels[name]
+        if name in NOTED:
+            return self._noted[name]
         if name == ATTEMPT:
             return self._older.astype(np.intp), _ATTEMPTS
         if name == "file":
@@ -93,12 +96,13 @@ class Scope:
 
     def only(self, which: np.ndarray) -> Scope:
         """The same columns of some of the rows; ``which`` are places, shape (M,)."""
-        labels = {name: (codes[which], texts) for name, (codes, texts) in self._labels.items()}
-        part = Scope(self.snapshot, self.rows[which], labels, self._copies)
+        part = Scope(self.snapshot, self.rows[which], self._notes, self._copies)
         # A group's mean and the number of copies are over the whole scope.
         for name in ("_group_reward", "_copied"):
             if name in self.__dict__:
                 part.__dict__[name] = self.__dict__[name][which]
+        if "_noted" in self.__dict__:
+            part._noted = {name: (codes[which], texts) for name, (codes, texts) in self._noted.items()}
         return part
 
     def _of_rows(self, column: np.ndarray) -> np.ndarray:
@@ -109,6 +113,11 @@ class Scope:
     def _whole(self) -> bool:
         rows = self.rows
         return len(rows) == self.snapshot.rows and bool((rows[1:] > rows[:-1]).all())
+
+    @cached_property
+    def _noted(self) -> dict[str, Labels]:
+        labels = self._notes.labels(self.snapshot) if self._notes is not None else {}
+        return {name: (self._of_rows(codes), texts) for name, (codes, texts) in labels.items()}
 
     @cached_property
     def _older(self) -> np.ndarray:

@@ -72,14 +72,12 @@ class Asking:
             self._found(Outcome(np.empty(0, int), 0))
             return
         notes.refresh()
-        labels = notes.labels(context.snapshot)
-        plain = Query(context.index, context.snapshot, self._all_rows(), labels)
-        self._offer(plain.scope)
         try:
-            query = Query(context.index, context.snapshot, self._question(), labels)
+            query = Query(context.index, context.snapshot, self._question(), notes)
         except FilterError as error:
             self.bar.param.update(error=str(error), error_at=error.at)
-            query = plain
+            query = Query(context.index, context.snapshot, self._all_rows(), notes)
+        self._offer(query.scope)
         if query.reads <= READ_NOW and not query.patient and len(query.rows) <= ASK_NOW:
             self._arrived(list(query.outcomes())[-1])
         else:

@@ -127,7 +127,7 @@ function says(model) {
   const show = () => {
     const running = model.progress >= 0
     words.textContent = model.error || model.note
-    words.className = model.error ? "error" : ""
+    words.className = model.error ? "wrong" : ""
     bar.hidden = stop.hidden = !running
     bar.style.setProperty("--done", `${100 * Math.max(model.progress, 0)}%`)
     box.hidden = !(words.textContent || running)
@@ -155,8 +155,7 @@ export function render({ model }) {
   const take = menu("take ▾", "what is found, as a file or a link", () => model.takes, (sent) => {
     if (sent === "link") { copy(location.href) } else { model.send_msg({ do: "take", what: sent }) }
   })
-  const gather = gathering()
-  model.on("msg:custom", (event) => gather(event.data))
+  model.on("msg:custom", gathering())
   row.append(field(model), scope(model), find, take)
   box.append(row, says(model))
   return box

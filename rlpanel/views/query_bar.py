@@ -24,6 +24,15 @@ PRESETS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "copies": (("copies",), "-copies", "copies > 1"),
     "tagged": (("tag",), "", "not missing(tag)"),
 }
+#: What columns are that the registry does not know.
+_OWN = {
+    "attempt": "newest, or older where the job was restarted",
+    "copies": "same prompt and response in the step",
+    "file": "where it stands",
+    "group_reward": "mean reward of the group",
+    "note": "what a reader left",
+    "tag": "what a reader left",
+}
 #: Stated where the column is known, but only of one step at a time.
 ONE_STEP = "known for one step at a time"
 
@@ -60,9 +69,12 @@ class QueryBar(JSComponent):
 
 def names_of(scope: Scope) -> list[list[str]]:
     """What may be named in a filter: [name, what it is]."""
-    own = {"group_reward": "mean reward of the group", "copies": "same prompt and response in the step"}
-    own |= {"tag": "what a reader left", "note": "what a reader left", "file": "where it stands"}
-    return [[name, own.get(name) or registry.describe(name).label] for name in scope.kinds()]
+    return [[name, _OWN.get(name) or _said(name)] for name in scope.kinds()]
+
+
+def _said(name: str) -> str:
+    column = registry.describe(name)
+    return f"{column.label}, {column.detail}" if column.detail else column.label
 
 
 def presets_of(scope: Scope, kl: str, *, whole_run: bool) -> list[list[str | None]]:

@@ -44,10 +44,10 @@ export function render({ model }) {
       else { model.send_msg({ do: "copy", what }) }
     }))
   }
-  const file = button("save", "the sample as a file: texts, tokens, numbers", () => model.send_msg({ do: "save" }))
-  model.on("msg:custom", ({ data }) => {
-    if (data.file) { save([data.bytes], data.file, "application/jsonl") }
-    else { copy(data.text).then(() => tell("copied")) }
+  const keep = button("save", "the sample as a file: texts, tokens, numbers", () => model.send_msg({ do: "save" }))
+  model.on("msg:custom", ({ file, bytes, text }) => {
+    if (file) { save([bytes], file, "application/jsonl") }
+    else { copy(text).then(() => tell("copied")) }
   })
 
   const show = () => {
@@ -62,6 +62,6 @@ export function render({ model }) {
   }
   for (const name of ["place", "tag", "note", "used", "failure"]) { model.on(name, show) }
   show()
-  box.append(tag, offered, note, said, copying, file)
+  box.append(tag, offered, note, said, copying, keep)
   return box
 }

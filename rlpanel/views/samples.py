@@ -17,6 +17,7 @@ from panel.viewable import Viewer
 
 from rlpanel import schema
 from rlpanel.store.index import RunIndex
+from rlpanel.store.notes import NOTED
 from rlpanel.store.query import Outcome
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
@@ -189,7 +190,7 @@ class Samples(Viewer):
 
     def _on_noted(self, _: Any) -> None:
         """A tag or note was left; a long search is not begun anew unless it asks for them."""
-        if {"tag", "note"} & {*self._outcome.columns}:
+        if not {*NOTED}.isdisjoint(self._outcome.columns):
             self.load()
         else:
             self._show()
@@ -277,15 +278,15 @@ class Samples(Viewer):
     def _write_head(self, shown: int) -> None:
         selection, display, outcome = self.context.selection, self.context.display, self._outcome
         found, step = len(outcome.rows), selection.step
-        said = safe_text(f"{shown:,} of all steps" if self._whole else f"{shown:,} of step {step}")
+        drawn = shown < found and not self._whole and not self._asking.asks
+        said = f"{found:,} of all steps" if self._whole else f"{found:,} of step {step}"
         if not outcome.of:
             said = "none"
         elif self._asking.narrows:
             said = f"{found:,} of {outcome.of:,} hit"
-        if shown < found and (self._whole or self._asking.asks):
-            said += f" · the first {shown:,} are shown"
-        elif shown < found and step is not None:
-            said = drawn_html(self._snapshot, step, display)
+        if shown < found:
+            said += f" · {shown:,} shown"
+        said = drawn_html(self._snapshot, step, display) if drawn and step is not None else safe_text(said)
         self._head.width = 300 if shown < found else 210
         self._head.object = f'<div class="head"><b>Samples</b><span class="unit">{said}</span></div>'
 

@@ -53,11 +53,19 @@ def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
 
 
 class Table(pn.widgets.Tabulator):
-    """A table that nobody edits.
+    """A table that nobody edits, and whose equal rows keep their order when it is sorted.
 
     Panel takes some of its own updates for edits made in the browser, and would write a page of rows that
-    may be old by then over those it has now.
+    may be old by then over those it has now. And it sorts equal rows by the letters of their numbers.
     """
+
+    def _sort_df(self, df: pd.DataFrame) -> pd.DataFrame:
+        if not self.sorters:
+            return df
+        rising = [sorter["dir"] == "asc" for sorter in self.sorters]
+        return df.sort_values(
+            [s["field"] for s in self.sorters], ascending=rising, kind="stable", key=_folded
+        )
 
     def _process_data(self, data: Mapping[str, Any]) -> None:
         pass
@@ -92,6 +100,11 @@ def table_of(frame: pd.DataFrame) -> Table:
             "renderVertical": "basic",
         },
     )
+
+
+def _folded(values: pd.Series) -> pd.Series:
+    """Texts without regard to case."""
+    return values if _is_number(values) else values.fillna("").str.lower()
 
 
 #: The uid of the clicked row as the browser shows it; the tail makes a second click on it news.

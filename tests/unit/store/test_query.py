@@ -40,7 +40,7 @@ def index(tmp_path: Path) -> RunIndex:
 
 
 def ask(index: RunIndex, **question: object) -> Outcome:
-    query = Query(index, index.snapshot, Question(**question), Notes(index.path).labels(index.snapshot))  # type: ignore[arg-type]
+    query = Query(index, index.snapshot, Question(**question), Notes(index.path))  # type: ignore[arg-type]
     return list(query.outcomes())[-1]
 
 

@@ -63,11 +63,26 @@ def test_all_steps_are_asked_and_come_sorted(grid: Samples, run: Run) -> None:
     assert list(grid._table.value.columns[:2]) == ["uid", "step"]
 
 
+def test_equal_samples_keep_their_order(tmp_path: Path) -> None:
+    (tmp_path / "even").mkdir()
+    append(
+        tmp_path / "even" / "rollout_data_rank_0.jsonl",
+        *(line(1, index=at, reward=at % 2) for at in range(24)),
+    )
+    run = rlpanel.open_run(tmp_path / "even", follow=False)
+    made = Context(index=run._index)
+    made.snapshot = run.snapshot
+    grid = Samples(made)
+    made.selection.sort = "-reward"
+    wanted = run.samples().sort_values("reward", ascending=False, kind="stable").uid.tolist()
+    assert list(grid._table.current_view.uid) == wanted
+
+
 def test_of_more_than_fit_the_first_are_shown(grid: Samples, run: Run) -> None:
     grid.context.display.max_samples = 8
     grid.context.selection.param.update(scope="run", sort="reward")
     assert shown(grid) == run.samples().sort_values("reward", kind="stable").uid.tolist()[:8]
-    assert "the first 8 are shown" in grid._head.object
+    assert "48 of all steps · 8 shown" in grid._head.object
     assert len(grid._taken()[1]) == 48
 
 
