@@ -21,7 +21,7 @@ PRESETS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "highest KL": (("{kl}_mean",), "-{kl}_mean", ""),
     "longest": (("response_tokens",), "-response_tokens", ""),
     "truncated": (("truncated",), "", "truncated == 1"),
-    "copies": (("copies",), "-copies", "copies > 1"),
+    "duplicates": (("copies",), "-copies", "copies > 1"),
     "tagged": (("tag",), "", "not missing(tag)"),
 }
 #: What columns are that the registry does not know.
@@ -82,7 +82,7 @@ def presets_of(scope: Scope, kl: str, *, whole_run: bool) -> list[list[str | Non
     known = {*scope.kinds()}
     offered: list[list[str | None]] = [["everything", "", None]]
     for label, (needed, _, _) in PRESETS.items():
-        if label == "copies" and whole_run:
+        if label == "duplicates" and whole_run:
             offered.append([label, label, ONE_STEP])
         elif {name.format(kl=kl) for name in needed} <= known:
             offered.append([label, label, None])

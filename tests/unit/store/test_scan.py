@@ -103,6 +103,42 @@ def test_a_chat_is_found_across_what_joins_its_messages(tmp_path: Path) -> None:
         assert passing(index, TextTest("prompt", "contains", sought)) == [0], sought
 
 
+DIALECTS = {
+    "verl": (
+        "3.jsonl",
+        {"input": "user: 2?", "output": "the answer", "gts": {"truth": [7, "x"]}, "score": 1},
+    ),
+    "NeMo-RL": (
+        "train_data_step3.jsonl",
+        {"content": [["first", "2 + 2?", "the answer"]], "rewards": [1.0], "idx": 0},
+    ),
+    "columnar": (
+        "completions.jsonl",
+        {"step": [3, 3], "prompt": ["p", "2 + 2?"], "completion": ["other", "the answer"], "reward": [1, 2]},
+    ),
+    "parts of a message": (
+        "rollout_data_rank_0.jsonl",
+        {
+            "step": 1,
+            "prompt": [{"role": "user", "content": [{"type": "text", "text": "2?"}]}],
+            "response": "a",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_any_part_of_a_text_is_found_in_any_dialect(tmp_path: Path, dialect: str) -> None:
+    name, document = DIALECTS[dialect]
+    (tmp_path / name).write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    index = opened(tmp_path)
+    texts = fetch_record(index, index.snapshot, index.snapshot.rows - 1).texts.values()
+    for text in texts:
+        for start in range(len(text)):
+            test = TextTest("", "contains", text[start : start + 9])
+            assert passing(index, test) == read_all(index, test), test.value
+
+
 def test_a_field_is_sought_alone(tmp_path: Path) -> None:
     index = write(tmp_path / "run")
     assert passing(index, TextTest("response", "contains", "quick")) == []
