@@ -11,8 +11,11 @@ from pathlib import Path
 import param
 
 from rlpanel import schema
+from rlpanel.health import check  # noqa: F401  (the rules register)
+from rlpanel.health.declare import RULES, Rule
 from rlpanel.metrics import registry
-from rlpanel.settings import Display, Reading
+from rlpanel.metrics.constants import DECLARED
+from rlpanel.settings import Display, Health, Reading, Training
 
 FOLDER = Path(__file__).parent
 
@@ -37,6 +40,18 @@ def settings_page() -> str:
             "",
             *_table(Reading, by="variable"),
             "",
+            "## What formulas need to know of the training",
+            "",
+            "Environment variables, for runs without a `run.json` that says it.",
+            "",
+            *_table(Training, by="variable"),
+            "",
+            "## From where on a rule makes a finding",
+            "",
+            "Environment variables; what the rules are: [findings.md](findings.md).",
+            "",
+            *_table(Health, by="variable"),
+            "",
         ]
     )
 
@@ -57,6 +72,8 @@ def _default(setting: param.Parameter) -> str:
         return next(label for label, value in setting.names.items() if value == setting.default)
     if isinstance(setting, param.Boolean):
         return "on" if setting.default else "off"
+    if setting.default is None:
+        return "not set"
     return f"`{setting.default}`" if setting.default != "" else "empty"
 
 
@@ -88,27 +105,104 @@ def fields_table() -> str:
     return "\n".join([*head, *rows])
 
 
+def findings_page() -> str:
+    """Every rule that is declared, with its thresholds."""
+    head = ["| rule | fires where | threshold |", "|---|---|---|"]
+    rows = [f"| {r.label} | {_cell(r.help)} | {_thresholds(r)} |" for r in RULES.values()]
+    return "\n".join(["# Findings", "", _FINDINGS, "", *head, *rows, ""])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _thresholds(rule: Rule) -> str:
+    names = rule.thresholds
+    return ", ".join(f"`RLPANEL_{name.upper()}` {Health.param[name].default:g}" for name in names) or "–"
+
+
+_LEVELS = {
+    "token": (
+        "By token",
+        "One value a token, drawn in the token view. Its reductions are columns of the sample.",
+    ),
+    "sample": ("By sample", "One value a sample: columns of the grid, and curves with bands over the steps."),
+    "group": (
+        "By group",
+        "One value for the samples of a prompt in a step, that have the same id or prompt.",
+    ),
+    "step": ("By step", "One value a step, pooled over its samples or tokens: curves without bands."),
+}
+
+
 def metrics_page() -> str:
-    """Every metric that is declared."""
-    head = [
-        "| metric | level | unit | needs | sample columns | what it is | source |",
-        "|---|---|---|---|---|---|---|",
+    """Every metric that is declared, level by level."""
+    parts = ["# Metrics", "", _FROM_REGISTRY, "", _READING, ""]
+    for level, (title, text) in _LEVELS.items():
+        shown = [m for m in registry.shown() if m.level == level]
+        parts += [f"## {title}", "", text, "", *(line for m in shown for line in _metric(m)), ""]
+    return "\n".join([*parts, *_constants(), *_aliases()])
+
+
+def _metric(m: registry.Metric) -> list[str]:
+    """A metric as an entry of a list: its formula, its reading, what it takes and what it is called."""
+    columns = tuple(f"{m.name}_{r}" for r in m.reductions)
+    facts = [
+        f"needs {_code((*m.needs, *m.constants)) or 'groups'}",
+        f"columns {_code(columns)}" if columns else "",
+        f"in {m.unit}" if m.unit else "",
+        f"good: {m.good}" if m.good else "",
+        f"source: {m.source}" if m.source else "",
+        f"also known as {_code(tuple(m.aliases))}" if m.aliases else "",
     ]
-    rows = [
-        f"| `{m.name}` {m.label} | {m.level} | {m.unit or '–'} | {_code(m.needs)} "
-        f"| {_code(tuple(f'{m.name}_{r}' for r in m.reductions)) or '–'} | {m.help} | {m.source or '–'} |"
-        for level in ("token", "sample")
-        for m in registry.of_level(level)
-    ]
-    return "\n".join(["# Metrics", "", _FROM_REGISTRY, "", _READING, "", *head, *rows, ""])
+    return [f"- **{m.label}** `{m.name}`: {m.help} {m.advice}", f"  ({'; '.join(f for f in facts if f)})"]
+
+
+_FINDINGS = """<!-- Generated from rlpanel/health by `make docs`; edit the rules instead. -->
+
+A rule looks at the complete steps of a run and says what it saw, with the numbers: no more. The badge at the
+top right counts the findings; a click on one shows its step, its curve and the samples behind it. A run that
+nothing is wrong with has none. An alarm (▲) says that training can hardly go on like this, a warning (●) that
+it is worth a look. Where a rule needs a field that nobody logs, it is silent.
+
+Rewards are compared within groups, and shares by category (any short text logged with the samples, such as a
+language), because pooled over different prompts such contrasts mislead."""
+
+
+def _constants() -> list[str]:
+    """The constants of the training that formulas ask for."""
+    head = ["| constant | keys in `run.json` | usual value | what it is |", "|---|---|---|---|"]
+    rows = [f"| {c.label} | {_code((c.name, *c.keys))} | {_usual(c.usual)} | {c.help} |" for c in DECLARED]
+    return ["## Constants of the training", "", _CONSTANTS, "", *head, *rows, ""]
+
+
+def _usual(value: float | None) -> str:
+    return "–" if value is None else f"`{value:g}`"
+
+
+def _aliases() -> list[str]:
+    """The names that trainers log numbers under."""
+    head = ["| name in TRL | here |", "|---|---|"]
+    rows = [f"| `{alias}` | `{name}` |" for alias, name in sorted(registry.aliases().items())]
+    return ["## Under the names of TRL", "", _ALIASES, "", *head, *rows, ""]
 
 
 _FROM_REGISTRY = "<!-- Generated from rlpanel/metrics by `make docs`; edit the declarations instead. -->"
 _READING = (
-    "A token metric has one value a token; its reductions are sample columns. The step's mean and standard "
-    "deviation (ddof 1) are taken over samples, so `reward` becomes `reward_mean` and `reward_std`, and "
-    "`kl_k3_mean` at a step is the mean over its samples of their mean per token. NaN and infinities do not "
-    "count. `kl_k1_mean` and `kl_k1_sum` are other names of `log_ratio_mean` and `log_ratio_sum`."
+    "The step's mean and standard deviation (ddof 1) of a sample's number are taken over samples, so "
+    "`reward` becomes `reward_mean` and `reward_std`, and `kl_k3_mean` at a step is the mean over its "
+    "samples of their mean per token. NaN and infinities do not count: a missing value is missing in its "
+    "own row and nowhere else. `kl_k1_mean` and `kl_k1_sum` are other names of `log_ratio_mean` and "
+    "`log_ratio_sum`."
+)
+_CONSTANTS = (
+    "A log's rows lack the coefficients that some formulas need. They are taken from `run.json` beside the "
+    "rows, which rlpanel's recorder writes, else from settings (`RLPANEL_KL_COEF` and so on), else they are "
+    "read off the rows and shown with their fit. Where a usual value stands in, the board says so."
+)
+_ALIASES = (
+    "The curve menu finds a number under these names as well. TRL logs three different numbers as `kl`, so "
+    "that name comes with its trainer's."
 )
 
 
@@ -142,6 +236,7 @@ def pages() -> dict[Path, str]:
     return {
         FOLDER / "settings.md": settings_page(),
         FOLDER / "metrics.md": metrics_page(),
+        FOLDER / "findings.md": findings_page(),
         FOLDER.parent / "README.md": readme(),
     }
 

@@ -79,6 +79,13 @@ FIELDS: tuple[Field, ...] = (
         "nats",
     ),
     Field(
+        "new_logprobs",
+        "array",
+        "new logprob",
+        "Log-probability under the policy after this update, where `logprobs` are from before it.",
+        "nats",
+    ),
+    Field(
         "rollout_logprobs",
         "array",
         "engine logprob",
@@ -144,6 +151,8 @@ class Sample:
         None where not logged; each may differ in length from ``response_tokens``.
     reward, ref_reward, ... : float
         NaN where not logged.
+    derived : dict
+        Token arrays that follow from the logged ones (``advantages`` and ``returns`` by GAE), by name.
     columns : dict
         Every sample column of the store for this row, metrics included (``kl_k3_mean``, ...).
     extra : dict
@@ -168,6 +177,7 @@ class Sample:
     logprobs: np.ndarray | None = None
     ref_logprobs: np.ndarray | None = None
     old_logprobs: np.ndarray | None = None
+    new_logprobs: np.ndarray | None = None
     rollout_logprobs: np.ndarray | None = None
     values: np.ndarray | None = None
     token_rewards: np.ndarray | None = None
@@ -183,11 +193,12 @@ class Sample:
     truncated: float = float("nan")
     finish_reason: str | None = None
     split: str | None = None
+    derived: dict[str, np.ndarray] = field(default_factory=dict)
     columns: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The token arrays that were logged, by name."""
+        """The token arrays by name: those that were logged, and those that follow from them."""
         found = ((name, getattr(self, name)) for name in ARRAYS)
-        return {name: array for name, array in found if array is not None}
+        return {**self.derived, **{name: array for name, array in found if array is not None}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, Self
 
 import param
 
@@ -74,7 +74,108 @@ class Display(param.Parameterized):
     )
 
 
-class Reading(param.Parameterized):
+class _FromEnvironment(param.Parameterized):
+    """Settings of the process. ``RLPANEL_<NAME>`` in the environment sets one."""
+
+    @classmethod
+    def from_environment(cls, **values: Any) -> Self:
+        """Settings from ``RLPANEL_*`` variables, overridden by ``values``.
+
+        Raises
+        ------
+        SettingError
+            If a value has the wrong type or is out of bounds.
+        """
+        for name in cls.param:
+            text = os.environ.get(f"RLPANEL_{name.upper()}")
+            if name == "name" or text is None or name in values:
+                continue
+            values[name] = _parse(name, text, cls.param[name])
+        try:
+            return cls(**values)
+        except (ValueError, TypeError) as error:
+            raise SettingError(str(error)) from error
+
+
+class Training(_FromEnvironment):
+    """What formulas need to know of the training where the run's ``run.json`` does not say it."""
+
+    kl_coef = param.Number(
+        default=None,
+        allow_None=True,
+        bounds=(0.0, 1e6),
+        doc="Coefficient β of the KL penalty. Without it, it is read off the token rewards where they are "
+        "logged, and shown with its fit.",
+    )
+    gamma = param.Number(
+        default=None,
+        allow_None=True,
+        bounds=(0.0, 1.0),
+        doc="Discount γ of advantages and returns that are not logged; 1 where nothing says otherwise.",
+    )
+    lam = param.Number(
+        default=None,
+        allow_None=True,
+        bounds=(0.0, 1.0),
+        doc="GAE's λ of advantages and returns that are not logged; 0.95 where nothing says otherwise.",
+    )
+    epsilon = param.Number(
+        default=None,
+        allow_None=True,
+        bounds=(0.0, 1e6),
+        doc="Clip range ε of the ratio; 0.2 where nothing says otherwise.",
+    )
+    epsilon_high = param.Number(
+        default=None,
+        allow_None=True,
+        bounds=(0.0, 1e6),
+        doc="Upper clip range, where it differs from the lower one.",
+    )
+    pass_reward = param.Number(
+        default=None,
+        allow_None=True,
+        bounds=(-1e12, 1e12),
+        doc="A sample with at least this reward counts as solved, for pass@k; 1 where nothing says "
+        "otherwise.",
+    )
+
+    def given(self) -> dict[str, float]:
+        """The settings that were set."""
+        return {
+            name: value for name, value in self.param.values().items() if name != "name" and value is not None
+        }
+
+
+def _share(default: float, doc: str) -> param.Number:
+    return param.Number(default=default, bounds=(0.0, 1.0), doc=doc)
+
+
+class Health(_FromEnvironment):
+    """From where on a rule makes a finding. ``RLPANEL_<NAME>`` in the environment sets one."""
+
+    truncated_share = _share(0.95, "Share of cut responses in a step.")
+    zero_variance_share = _share(0.8, "Share of groups with one and the same reward.")
+    duplicate_share = _share(0.5, "Share of a step's responses that repeat another.")
+    surprisal_share = _share(0.25, "Surprisal as a share of that of the first five steps.")
+    rise = _share(0.1, "By how much a share rises above that of the first five steps.")
+    length_correlation = _share(0.5, "Correlation of length and reward.")
+    kl_factor = param.Number(
+        default=10.0, bounds=(1.0, 1e6), doc="KL k3 as a multiple of the median of the steps before."
+    )
+    ratio_low = param.Number(default=0.5, bounds=(0.0, 1.0), doc="Lowest mean importance ratio of a step.")
+    ratio_high = param.Number(default=2.0, bounds=(1.0, 1e6), doc="Highest mean importance ratio of a step.")
+    engine_mismatch = param.Number(
+        default=1.05, bounds=(1.0, 1e6), doc="Mean of exp|trainer's logprob − engine's|."
+    )
+    outlier_z = param.Number(
+        default=6.0, bounds=(1.0, 1e6), doc="Robust deviations of a step's number from the steps before."
+    )
+    quiet_factor = param.Number(
+        default=3.0, bounds=(1.0, 1e6), doc="Time without a line as a multiple of the median time of a step."
+    )
+
+
+class Reading(_FromEnvironment):
     """How the reader behaves; one for the process. ``RLPANEL_<NAME>`` in the environment sets one."""
 
     polling = param.Boolean(
@@ -108,25 +209,6 @@ class Reading(param.Parameterized):
         doc="Keep a run's index on disk, so that it opens at once: in the folder .rlpanel beside the logs, "
         "or in the user's cache folder where that cannot be written.",
     )
-
-    @classmethod
-    def from_environment(cls, **values: Any) -> Reading:
-        """Settings from ``RLPANEL_*`` variables, overridden by ``values``.
-
-        Raises
-        ------
-        SettingError
-            If a value has the wrong type or is out of bounds.
-        """
-        for name in cls.param:
-            text = os.environ.get(f"RLPANEL_{name.upper()}")
-            if name == "name" or text is None or name in values:
-                continue
-            values[name] = _parse(name, text, cls.param[name])
-        try:
-            return cls(**values)
-        except (ValueError, TypeError) as error:
-            raise SettingError(str(error)) from error
 
 
 def _parse(name: str, text: str, parameter: param.Parameter) -> Any:

@@ -18,6 +18,8 @@ from rlpanel.views import theme
 from rlpanel.views.controls import Controls, caption
 from rlpanel.views.curves import Curves
 from rlpanel.views.distributions import Distribution, Gap
+from rlpanel.views.findings import Findings
+from rlpanel.views.known import Known
 from rlpanel.views.numbers import Numbers
 from rlpanel.views.runs import Badge, RunList
 from rlpanel.views.sample import SampleDetail
@@ -127,7 +129,7 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
         Whether the browser's keys and address are the board's.
     """
     layout, selection = Layout(board), board.context.selection
-    sidebar = [caption("Runs"), RunList(board.context), Controls(board.context)]
+    sidebar = [caption("Runs"), RunList(board.context), Controls(board.context), Known(board.context)]
     if owns_window:
         window = Window(on_key=layout.on_key)
         board.bind_window(window)
@@ -141,7 +143,7 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
         sidebar_width=228,
         stylesheets=[theme.VARIABLES, theme.style("page")],
         sx=_PAGE_SX,
-        header=[_logo(), Badge(board.context), _help()],
+        header=[_logo(), Badge(board.context), Findings(board.context), _help()],
         sidebar=sidebar,
         main=layout.parts,
     )
@@ -200,7 +202,6 @@ def _help() -> pn.pane.HTML:
         stylesheets=[theme.CSS, theme.style("badge"), theme.style("help")],
         margin=0,
         align="center",
-        styles={"margin-left": "auto"},
     )
 
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from rlpanel.metrics import registry
+from rlpanel.metrics.constants import USUAL
+from rlpanel.metrics.fill import Arrays, fill
 
-Arrays = Mapping[str, np.ndarray]
+_NO_COLUMNS: Mapping[str, np.ndarray] = {}
 
 
 def token_values(arrays: Arrays) -> dict[str, np.ndarray]:
@@ -30,13 +33,12 @@ def token_values(arrays: Arrays) -> dict[str, np.ndarray]:
     dict of str to ndarray, shape (T,)
         By metric name, in menu order. A metric whose inputs differ in length is left out.
     """
+    known = fill([arrays], _NO_COLUMNS, {})[0]
     found = {}
     for m in registry.of_level("token"):
-        if m.available(arrays):
-            inputs = [arrays[need] for need in m.needs]
-            if len({len(a) for a in inputs}) == 1:
-                with np.errstate(all="ignore"):
-                    found[m.name] = m.function(*inputs)
+        if m.available(known) and not m.hidden and len({len(known[need]) for need in m.needs}) == 1:
+            with np.errstate(all="ignore"):
+                found[m.name] = m.call(known)
     return found
 
 
@@ -71,9 +73,10 @@ class _Batch:
     counts: np.ndarray
     inputs: list[np.ndarray]
 
-    def sums(self, metric: registry.Metric) -> np.ndarray:
+    def sums(self, metric: registry.Metric, constants: Mapping[str, Any]) -> np.ndarray:
         """Sum of a metric over each sample's tokens."""
-        return np.add.reduceat(metric.function(*self.inputs), np.cumsum(self.counts) - self.counts)
+        given = {**constants, **dict(zip(metric.needs, self.inputs, strict=True)), "lengths": self.counts}
+        return np.add.reduceat(metric.call(given), np.cumsum(self.counts) - self.counts)
 
     def spread(self, values: np.ndarray) -> np.ndarray:
         """A column over the whole batch, NaN where a sample has no value."""
@@ -111,7 +114,11 @@ def _kept(mask: _Laid, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return keep
 
 
-def reduce_tokens(samples: Sequence[Arrays]) -> dict[str, np.ndarray]:
+def reduce_tokens(
+    samples: Sequence[Arrays],
+    numbers: Mapping[str, np.ndarray] = _NO_COLUMNS,
+    constants: Mapping[str, Any] = USUAL,
+) -> dict[str, np.ndarray]:
     """Sample columns from token arrays.
 
     Tokens outside ``loss_mask`` do not count, where one was logged with the arrays' length.
@@ -120,6 +127,10 @@ def reduce_tokens(samples: Sequence[Arrays]) -> dict[str, np.ndarray]:
     ----------
     samples : sequence of mapping, length N
         Token arrays by field name, one mapping a sample.
+    numbers : mapping of str to ndarray, shape (N,)
+        The samples' logged numbers.
+    constants : mapping
+        What is known of the training; the usual values by default.
 
     Returns
     -------
@@ -127,40 +138,52 @@ def reduce_tokens(samples: Sequence[Arrays]) -> dict[str, np.ndarray]:
         ``<metric>_<reduction>``; NaN where a sample lacks an input, has inputs of unequal length, has
         no tokens, or holds a NaN. A metric that no sample allows is absent.
     """
-    laid = _lay(samples)
+    laid = _lay(fill(samples, numbers, constants))
+    known = {*laid, *constants}
     batches: dict[tuple[str, ...], _Batch | None] = {}
     columns = {}
     with np.errstate(all="ignore"):
         for m in registry.of_level("token"):
-            if not m.reductions or not m.available(laid):
+            if not m.columns or not m.available(known):
                 continue
             if m.needs not in batches:
                 batches[m.needs] = _batch(laid, m.needs)
             batch = batches[m.needs]
             if batch is not None:
-                sums = batch.sums(m)
-                for reduction in m.reductions:
-                    values = sums / batch.counts if reduction == "mean" else sums
-                    columns[f"{m.name}_{reduction}"] = batch.spread(values)
+                sums = batch.sums(m, constants)
+                made = {"sum": sums, "mean": sums / batch.counts, "count": batch.counts.astype(float)}
+                columns |= {name: batch.spread(made[reduction]) for reduction, name in m.columns.items()}
     return columns
 
 
-def derive_columns(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Sample metrics from sample columns.
+def derive_columns(
+    columns: Mapping[str, np.ndarray], constants: Mapping[str, Any] = USUAL
+) -> dict[str, np.ndarray]:
+    """Sample metrics from sample columns; those that look at whole groups wait.
 
     Parameters
     ----------
     columns : mapping of str to ndarray, shape (N,)
+    constants : mapping
+        What is known of the training; the usual values by default.
 
     Returns
     -------
     dict of str to ndarray, shape (N,)
         A metric that no row has a number for is absent, whatever columns stand beside each other.
     """
+    known = {**constants, **columns}
+    found: dict[str, np.ndarray] = {}
     with np.errstate(all="ignore"):
-        found = {
-            m.name: m.function(*(columns[need] for need in m.needs))
-            for m in registry.of_level("sample")
-            if m.available(columns)
-        }
-    return {name: values for name, values in found.items() if not np.isnan(values).all()}
+        for m in registry.of_level("sample"):
+            if not m.lazy and m.available(known):
+                values = m.call(known)
+                if not np.isnan(values).all():
+                    found[m.name] = known[m.name] = values
+    return found
+
+
+def text_columns(response_text: np.ndarray) -> dict[str, np.ndarray]:
+    """Sample metrics of responses' texts, shape (N,) each; too dear to work out for every line of a log."""
+    known = {"response_text": response_text}
+    return {m.name: m.call(known) for m in registry.of_level("sample") if m.needs == ("response_text",)}

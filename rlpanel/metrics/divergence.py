@@ -21,12 +21,24 @@ _SCHULMAN = "Schulman 2020, Approximating KL Divergence"
 CLAMP = 20.0
 
 
+@metric("clamped", level="token", pooled=True)
+def _clamped(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
+    """Tokens whose log-ratio k3 clamps."""
+    return (np.abs(logprobs - ref_logprobs) > CLAMP).astype(float)
+
+
 @metric(
     "log-ratio",
     level="token",
     unit="nats",
     source=_SCHULMAN,
     reductions=("mean", "sum"),
+    pooled=True,
+    good="near 0",
+    advice="Its expectation is a KL, so a step's mean that stays below 0 says that the logged logprobs "
+    "are not "
+    "those of the policy that sampled.",
+    aliases={"objective/kl": "sum", "objective/kl_dist": "sum"},
     scale="diverging",
     color="kl",
 )
@@ -46,7 +58,18 @@ def log_ratio(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     return logprobs - ref_logprobs
 
 
-@metric("KL k3", level="token", unit="nats", source=_SCHULMAN, reductions=("mean", "sum"), color="kl")
+@metric(
+    "KL k3",
+    level="token",
+    unit="nats",
+    source=_SCHULMAN,
+    reductions=("mean", "sum"),
+    good="near 0",
+    advice="Never below 0; one token that the reference finds impossible can make a whole step's mean, so "
+    "look "
+    "at the step's samples before the curve.",
+    color="kl",
+)
 def kl_k3(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     """Non-negative, low-variance estimate of KL(policy || reference) at each sampled token.
 
@@ -66,7 +89,16 @@ def kl_k3(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     return np.expm1(negative) - negative
 
 
-@metric("KL k2", level="token", unit="nats", source=_SCHULMAN, reductions=("mean", "sum"), color="kl")
+@metric(
+    "KL k2",
+    level="token",
+    unit="nats",
+    source=_SCHULMAN,
+    reductions=("mean", "sum"),
+    good="near 0",
+    advice="Biased, but with the smallest spread of the three while the models are close.",
+    color="kl",
+)
 def kl_k2(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     """Half the squared log-ratio: a biased, low-variance estimate of KL(policy || reference).
 
@@ -89,6 +121,7 @@ def kl_k2(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     unit="nats",
     source="RLLoggingBoard (estimates chi-square minus KL)",
     reductions=("mean", "sum"),
+    advice="Only to compare with old screenshots: where the true KL is 0.368 it reads 0.272.",
     color="kl",
 )
 def kl_rllb(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
@@ -115,6 +148,11 @@ def kl_rllb(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     unit="nats",
     source="TRL objective/entropy is its sum",
     reductions=("mean", "sum"),
+    pooled=True,
+    advice="A steady fall towards 0 is collapse, above about 2 nats a token the policy rambles; its sum "
+    "moves "
+    "with the length.",
+    aliases={"objective/entropy": "sum"},
     color="entropy",
 )
 def surprisal(logprobs: np.ndarray) -> np.ndarray:
@@ -133,7 +171,15 @@ def surprisal(logprobs: np.ndarray) -> np.ndarray:
     return -logprobs
 
 
-@metric("entropy (logged)", level="token", unit="nats", reductions=("mean",), color="entropy")
+@metric(
+    "entropy (logged)",
+    level="token",
+    unit="nats",
+    reductions=("mean",),
+    pooled=True,
+    advice="Exact where surprisal is an estimate from one draw; a steady fall towards 0 is collapse.",
+    color="entropy",
+)
 def token_entropy(entropy: np.ndarray) -> np.ndarray:
     """Entropy of the policy's full distribution, as the trainer logged it.
 
@@ -149,7 +195,15 @@ def token_entropy(entropy: np.ndarray) -> np.ndarray:
     return entropy
 
 
-@metric("logprob", level="token", unit="nats", color="entropy")
+@metric(
+    "logprob",
+    level="token",
+    unit="nats",
+    reductions=("mean",),
+    advice="Near 0 the policy was sure; one very negative token is one it hardly believed itself.",
+    aliases={"objective/logprobs": "mean"},
+    color="entropy",
+)
 def logprob(logprobs: np.ndarray) -> np.ndarray:
     """Log-probability of the sampled token under the policy.
 
@@ -165,7 +219,15 @@ def logprob(logprobs: np.ndarray) -> np.ndarray:
     return logprobs
 
 
-@metric("ref logprob", level="token", unit="nats", color="reference")
+@metric(
+    "ref logprob",
+    level="token",
+    unit="nats",
+    reductions=("mean",),
+    advice="Falling while the policy's stays: the policy says what the reference would not.",
+    aliases={"objective/ref_logprobs": "mean"},
+    color="reference",
+)
 def ref_logprob(ref_logprobs: np.ndarray) -> np.ndarray:
     """Log-probability of the sampled token under the frozen reference.
 
@@ -181,7 +243,12 @@ def ref_logprob(ref_logprobs: np.ndarray) -> np.ndarray:
     return ref_logprobs
 
 
-@metric("prob", level="token", color="policy")
+@metric(
+    "prob",
+    level="token",
+    advice="The logprob on a scale people read; small ones all look like 0.",
+    color="policy",
+)
 def prob(logprobs: np.ndarray) -> np.ndarray:
     """Probability of the sampled token under the policy.
 
@@ -198,7 +265,12 @@ def prob(logprobs: np.ndarray) -> np.ndarray:
     return np.exp(logprobs)
 
 
-@metric("ref prob", level="token", color="reference")
+@metric(
+    "ref prob",
+    level="token",
+    advice="Beside prob: where the two part, the policy has learnt something.",
+    color="reference",
+)
 def ref_prob(ref_logprobs: np.ndarray) -> np.ndarray:
     """Probability of the sampled token under the frozen reference.
 

@@ -1,121 +1,52 @@
-"""Declare a metric once; curves, grid, token colours, hover texts and docs read the declaration.
-
-A *token* metric is an elementwise function of token arrays, so the same code serves one sample and a
-batch of thousands laid end to end. Its reductions become sample columns (``kl_k3`` → ``kl_k3_mean``,
-``kl_k3_sum``). A *sample* metric is an elementwise function of sample columns. The argument names are
-the fields needed, so the registry knows when a run can show it.
-"""
+"""What a column is, in words: for headers, axes, hover texts, menus and docs."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Literal
-
-import numpy as np
 
 from rlpanel import schema
+from rlpanel.metrics.declare import (
+    LEVELS,
+    METRICS,
+    Good,
+    Metric,
+    get,
+    metric,
+    of_level,
+    pooling,
+    reduced,
+    remembered,
+    silent_at_zero,
+    step_names,
+    token_means,
+    withdraw,
+)
 
-Level = Literal["token", "sample"]
-Scale = Literal["diverging", "sequential"]
-Reduction = Literal["mean", "sum"]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """What is known of a metric.
-
-    Attributes
-    ----------
-    name, label, unit, help : str
-        ``help`` is the docstring's first line.
-    level : str
-        ``token`` (shape (T,)) or ``sample`` (shape (N,)).
-    source : str
-        Paper or trainer file that the formula comes from.
-    needs : tuple of str
-        Fields or columns that the function takes.
-    reductions : tuple of str
-        Which reductions over a sample's tokens become sample columns.
-    scale, color : str
-        How to draw it: ``diverging`` around zero or ``sequential``; the theme's colour name.
-    """
-
-    name: str
-    label: str
-    level: Level
-    unit: str
-    source: str
-    needs: tuple[str, ...]
-    help: str
-    function: Callable[..., np.ndarray]
-    reductions: tuple[Reduction, ...] = ()
-    scale: Scale = "sequential"
-    color: str = "muted"
-
-    def available(self, fields: Mapping[str, object] | set[str]) -> bool:
-        """Whether all that the function takes is there."""
-        return all(need in fields for need in self.needs)
-
-
-METRICS: dict[str, Metric] = {}
-
-
-def metric(
-    label: str,
-    *,
-    level: Level,
-    unit: str = "",
-    source: str = "",
-    reductions: tuple[Reduction, ...] = (),
-    scale: Scale = "sequential",
-    color: str = "muted",
-) -> Callable[[Callable[..., np.ndarray]], Callable[..., np.ndarray]]:
-    """Register the decorated function under its own name.
-
-    Raises
-    ------
-    ValueError
-        If the name is taken.
-    """
-
-    def register(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-        name = function.__name__
-        if name in METRICS:
-            raise ValueError(f"metric {name!r} is declared twice")
-        METRICS[name] = Metric(
-            name=name,
-            label=label,
-            level=level,
-            unit=unit,
-            source=source,
-            needs=tuple(inspect.signature(function).parameters),
-            help=(inspect.getdoc(function) or "").split("\n")[0],
-            function=function,
-            reductions=reductions,
-            scale=scale,
-            color=color,
-        )
-        return function
-
-    return register
-
-
-def of_level(level: Level) -> list[Metric]:
-    """The metrics of a level, in the order they were declared."""
-    return [m for m in METRICS.values() if m.level == level]
-
-
-def get(name: str) -> Metric:
-    """The metric of this name (KeyError if none)."""
-    return METRICS[name]
+__all__ = [
+    "ALIASES",
+    "METRICS",
+    "Column",
+    "Metric",
+    "aliases",
+    "canonical",
+    "computed_columns",
+    "describe",
+    "get",
+    "metric",
+    "of_level",
+    "pooling",
+    "reduced",
+    "shown",
+    "silent_at_zero",
+    "step_names",
+    "token_means",
+    "withdraw",
+]
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a sample column means, for headers, axes and hover texts."""
+    """What a sample column or a step metric means."""
 
     name: str
     label: str
@@ -124,6 +55,9 @@ class Column:
     help: str = ""
     color: str = "muted"
     source: str = ""
+    good: Good = ""
+    advice: str = ""
+    level: str = "sample"
 
     @property
     def axis(self) -> str:
@@ -131,12 +65,63 @@ class Column:
         text = f"{self.label}, {self.detail}" if self.detail else self.label
         return f"{text} ({self.unit})" if self.unit else text
 
+    @property
+    def tip(self) -> str:
+        """What it is, how to read it and where its formula is from, in one paragraph."""
+        parts = [f"{self.axis}: {self.help}", self.advice, f"Good: {self.good}." if self.good else ""]
+        parts.append(f"Formula: {self.source}." if self.source else "")
+        parts.append(f"In TRL: {', '.join(self.aliases)}." if self.aliases else "")
+        return " ".join(part for part in parts if part)
 
-_REDUCED = {"mean": "mean per token", "sum": "sum over tokens"}
-_COUNTS = {
-    "response_tokens": ("response length", "tokens", "Number of response tokens logged."),
-    "prompt_chars": ("prompt length", "characters", "Characters of the prompt."),
-    "response_chars": ("response length", "characters", "Characters of the response."),
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The names that trainers log it under."""
+        return tuple(alias for alias, name in aliases().items() if name == self.name)
+
+
+_REDUCED = {"mean": "mean per token", "sum": "sum over tokens", "count": "tokens"}
+
+#: Columns that are counted or logged rather than computed by a metric: label, unit, help, colour, and how to
+#: read them.
+_FIELDS: dict[str, Column] = {
+    c.name: c
+    for c in (
+        Column(
+            "response_tokens",
+            "response length",
+            "tokens",
+            help="Number of response tokens logged.",
+            color="length",
+            advice="Where the shortest equals the longest, every response was cut.",
+        ),
+        Column(
+            "prompt_chars", "prompt length", "characters", help="Characters of the prompt.", color="length"
+        ),
+        Column(
+            "response_chars",
+            "response length",
+            "characters",
+            help="Characters of the response.",
+            color="length",
+        ),
+        Column(
+            "invalid_chars",
+            "invalid characters",
+            "characters",
+            help="Characters U+FFFD of the response: bytes that are no UTF-8.",
+            good="down",
+            color="bad",
+            advice="A byte-level tokenizer's policy can say half a character; trainers log it as U+FFFD.",
+        ),
+        Column(
+            "ended",
+            "ended by itself",
+            help="1 where the response ended with an end token, 0 where it was cut.",
+            source="truncated where logged, else finish_reason",
+            good="up",
+            advice="A falling share means that answers outgrow the length limit.",
+        ),
+    )
 }
 _FIELD_COLORS = {
     "reward": "policy",
@@ -145,42 +130,77 @@ _FIELD_COLORS = {
     "ref_valid_reward": "reference",
     "advantage": "policy",
 }
+_FIELD_READING: dict[str, tuple[Good, str]] = {
+    "reward": ("up", "A rise says that the score rose, not that the answers got better: read some."),
+    "truncated": ("down", "Cut answers often score low for their end alone; near 1 nothing finishes."),
+}
 
 #: Names that mean the same number. k1 *is* the log-ratio; it is stored once.
 ALIASES = {"kl_k1_mean": "log_ratio_mean", "kl_k1_sum": "log_ratio_sum"}
 
+#: TRL's names for what is logged as it is; the step's mean, deviation and spread are drawn together.
+_FIELD_ALIASES = {
+    "objective/scores": "reward",
+    "env/reward_mean": "reward",
+    "env/reward_std": "reward",
+    "env/reward_dist": "reward",
+    "reward_std": "reward",
+    "tokens/responses_len_mean": "response_tokens",
+    "tokens/responses_len_std": "response_tokens",
+    "tokens/responses_len_dist": "response_tokens",
+    "completions/mean_length": "response_tokens",
+    "tokens/queries_len_mean": "prompt_chars",
+    "tokens/queries_len_std": "prompt_chars",
+    "tokens/queries_len_dist": "prompt_chars",
+    "completions/clipped_ratio": "truncated",
+}
 
-@cache
-def token_means() -> frozenset[str]:
-    """Sample columns that are a mean over tokens (``kl_k3_mean``); their step mean keeps the name."""
-    return frozenset(f"{m.name}_mean" for m in of_level("token") if "mean" in m.reductions)
+
+@remembered
+def aliases() -> dict[str, str]:
+    """Every name that trainers log a number under → the column or step metric that it is."""
+    declared = {alias: name for m in METRICS.values() for alias, name in m.aliases.items()}
+    return {**_FIELD_ALIASES, **declared}
 
 
-@cache
+def canonical(name: str) -> str:
+    """Rlpanel's own name of a column; the name itself where it is no other's."""
+    return aliases().get(name, name)
+
+
+@remembered
 def computed_columns() -> frozenset[str]:
     """Names that a logged column may not take, because rlpanel computes columns of these names."""
-    tokens = of_level("token")
-    reduced = {f"{m.name}_{reduction}" for m in tokens for reduction in m.reductions}
-    return frozenset({m.name for m in tokens} | reduced | {m.name for m in of_level("sample")} | set(ALIASES))
+    own = {m.name for m in METRICS.values()} | set(ALIASES) | {"ended"}
+    return frozenset(own | reduced())
 
 
-@cache
+@remembered
 def describe(name: str) -> Column:
-    """What the sample column ``name`` is; an unknown one is a custom column under its own name."""
+    """What the column ``name`` is; an unknown one is a custom column under its own name."""
     if name in ALIASES:
         source = describe(ALIASES[name])
         return Column(name, "KL k1", "nats", source.detail, source.help, "kl", source.source)
     if name in METRICS:
-        m = METRICS[name]
-        return Column(name, m.label, m.unit, "", m.help, m.color, m.source)
+        return _of(METRICS[name], name, "")
     base, _, reduction = name.rpartition("_")
-    if base in METRICS and reduction in METRICS[base].reductions:
-        m = METRICS[base]
-        return Column(name, m.label, m.unit, _REDUCED[reduction], m.help, m.color, m.source)
-    if name in _COUNTS:
-        label, unit, text = _COUNTS[name]
-        return Column(name, label, unit, "", text, "length")
+    if base in METRICS and reduction in METRICS[base].columns:
+        return _of(METRICS[base], name, _REDUCED[reduction])
+    if name in _FIELDS:
+        return _FIELDS[name]
     if name in schema.BY_NAME:
         f = schema.BY_NAME[name]
-        return Column(name, f.label, f.unit, "", f.help, _FIELD_COLORS.get(name, "muted"))
+        good, advice = _FIELD_READING.get(name, ("", ""))
+        color = _FIELD_COLORS.get(name, "muted")
+        return Column(name, f.label, f.unit, "", f.help, color, good=good, advice=advice)
     return Column(name, name, help="Logged by the trainer under this name.")
+
+
+def _of(m: Metric, name: str, detail: str) -> Column:
+    level = "sample" if detail else m.level
+    return Column(name, m.label, m.unit, detail, m.help, m.color, m.source, m.good, m.advice, level)
+
+
+def shown() -> list[Metric]:
+    """All metrics that people see: by token, by sample, by group, by step."""
+    return [m for level in LEVELS for m in of_level(level) if not m.hidden]

@@ -56,25 +56,8 @@ def record_of(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, full: 
         record.rank = rank_of(path)
     if is_eval(path):
         record.labels.setdefault("split", "eval")
-    if not full:
-        _drop_filled(record)
     _count_tokens(record)
     return record
-
-
-def _drop_filled(record: Record) -> None:
-    """Trainers without a critic fill ``values`` with 0.0, and ``token_rewards`` along with them.
-
-    No critic says exactly 0.0 for every token, so such values are "not logged"; zero token rewards
-    beside values that tell something are what they say.
-    """
-    values = record.arrays.get("values")
-    if values is None or not len(values) or values[0] or values.any():
-        return
-    del record.arrays["values"]
-    rewards = record.arrays.get("token_rewards")
-    if rewards is not None and not rewards.any():
-        del record.arrays["token_rewards"]
 
 
 def _count_tokens(record: Record) -> None:

@@ -61,12 +61,16 @@ class FileState:
 
 @dataclass(frozen=True)
 class Saved:
-    """What is saved of a run; rows of file numbers that are not in ``files`` are dead."""
+    """What is saved of a run; rows of file numbers that are not in ``files`` are dead.
+
+    ``constants`` are those of the training that the rows were made with.
+    """
 
     columns: Columns
     files: list[FileState]
     newest_line: float
     left_out: str
+    constants: list[Any]
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,7 @@ class Cache:
                 columns.labels[key.removeprefix("texts/")].restore(_texts(raw))
         self._disk, self._columns = _OnDisk(folder, data.name, manifest, files), columns
         states = [FileState(**{**state, "mark": Mark.of(state["mark"])}) for state in found["files"]]
-        return Saved(columns, states, float(found["newest_line"]), str(found["left_out"]))
+        return Saved(columns, states, float(found["newest_line"]), str(found["left_out"]), found["constants"])
 
 
 def _new_parts(columns: Columns, known: dict[str, Grown]) -> Iterator[tuple[str, int, np.ndarray]]:
@@ -248,6 +252,7 @@ def _manifest(saved: Saved, code: str, data: str, files: dict[str, Grown]) -> by
         "files": [{**asdict(state), "mark": state.mark.plain()} for state in saved.files],
         "newest_line": saved.newest_line,
         "left_out": saved.left_out,
+        "constants": saved.constants,
     }
     body = json.dumps(found).encode()
     return _digest(body) + b"\n" + body

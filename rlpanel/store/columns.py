@@ -108,6 +108,7 @@ class Columns:
         "notes": np.uint8,
         "hash": np.uint64,
         "prompt_hash": np.uint64,
+        "response_hash": np.uint64,
     }
 
     def __init__(self) -> None:

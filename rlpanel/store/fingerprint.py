@@ -19,11 +19,11 @@ def fingerprint() -> str:
 
     Metrics over sample columns that were declared elsewhere do not count: they are not saved.
     """
-    tokens = [m for m in registry.of_level("token") if m.reductions]
+    tokens = [m for m in registry.of_level("token") if m.columns]
     found = xxhash.xxh3_64(_package())
     for m in tokens:
         code = m.function.__code__
-        found.update(f"{m.name} {m.needs} {m.reductions} {code.co_consts} {code.co_names}".encode())
+        found.update(f"{m.name} {m.needs} {tuple(m.columns)} {code.co_consts} {code.co_names}".encode())
         found.update(code.co_code)
     return found.hexdigest()
 

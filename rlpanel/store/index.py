@@ -11,13 +11,16 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlpanel.settings import Reading
+from rlpanel.metrics.constants import gather
+from rlpanel.settings import Reading, Training
 from rlpanel.sources.base import Chunk
 from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
+from rlpanel.sources.run_file import RunFile
 from rlpanel.sources.tail import Mark
 from rlpanel.store.cache import WORTH_BYTES, Cache, FileState, Saved
 from rlpanel.store.kept import first_living, kept_rows
+from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
 from rlpanel.store.stage import MOST_COLUMNS
@@ -102,6 +105,10 @@ class RunIndex:
         self._files: dict[str, _File] = {}
         self._table = Table()
         self._quantiles = Quantiles()
+        self._pooled = Pooled()
+        self._run_file = RunFile(self.path)
+        self._training = Training.from_environment().given()
+        self._learn()
         self._bad_lines: tuple[BadLineAt, ...] | None = ()
         self._newest_line = 0.0
         self._changed = False
@@ -124,6 +131,8 @@ class RunIndex:
             )
             return
         self.folder_problem = ""
+        if self._run_file.changed():
+            self._learn()
         if not self._resumed:
             self._resume(seen)
         for name, found in seen.items():
@@ -190,11 +199,24 @@ class RunIndex:
         elif file.gone:
             file.gone, file.more = False, True
 
+    def _learn(self) -> None:
+        """What is known of the training; where rows were made with other constants, they are made again."""
+        constants = gather(self._run_file.content, self._training)
+        before, self._table.stage.constants = self._table.stage.constants, constants
+        self._changed = True
+        if before.at_ingest != constants.at_ingest:
+            files = [file for file in self._files.values() if not file.gone]
+            for file in files:
+                file.reader.tail.reset()
+                file.more = True
+            self._void(files)
+
     def _resume(self, seen: dict[str, Found]) -> None:
         """Begin with the rows that are on disk, of files that are still what they were."""
         self._resumed = True
         saved = self._cache.load() if self._cache is not None else None
-        if saved is None:
+        constants = list(self._table.stage.constants.at_ingest)
+        if saved is None or saved.constants != constants:
             return
         kept: dict[int, tuple[int, int]] = {}
         for state in saved.files:
@@ -217,7 +239,8 @@ class RunIndex:
             mark = None if file.gone else file.reader.mark(file.generation)
             if mark is not None:
                 files.append(file.state(since[file.number], mark))
-        return Saved(table.columns, files, self._newest_line, table.stage.left_out)
+        constants = list(table.stage.constants.at_ingest)
+        return Saved(table.columns, files, self._newest_line, table.stage.left_out, constants)
 
     def _turn(self, file: _File) -> None:
         """Read a budget's worth of one file."""
@@ -310,6 +333,8 @@ class RunIndex:
             progress=self._progress(),
             _place={name: column.view(rows) for name, column in columns.place.items()},
             _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
+            constants=table.stage.constants,
             _quantiles=self._quantiles,
+            _pooled=self._pooled,
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from rlpanel import schema
 from rlpanel.errors import RLPanelError, RunNotFound, SourceChanged
+from rlpanel.metrics.compute import text_columns
+from rlpanel.metrics.fill import follow
 from rlpanel.metrics.registry import ALIASES
 from rlpanel.schema import Sample
 from rlpanel.settings import Reading
@@ -95,7 +98,8 @@ class Run:
         step : int, optional
             Only this step; all by default.
         text : bool
-            Add the texts (``prompt``, ``response``, ...), read back from the files.
+            Add the texts (``prompt``, ``response``, ...), read back from the files, and how repetitive the
+            responses are (``zlib_ratio``, ``distinct_4``).
         older : bool
             Add the samples of older attempts, which a restart of the job replaced; the column ``older``
             tells which they are.
@@ -110,6 +114,9 @@ class Run:
             for name in schema.TEXTS:
                 if any(name in found for found in texts):
                     frame[name] = [found.get(name) for found in texts]
+            if "response" in frame:
+                responses = np.array([found.get("response", "") for found in texts], object)
+                frame = frame.assign(**text_columns(responses))
         return frame
 
     def sample(self, uid: str) -> Sample:
@@ -305,6 +312,7 @@ def fetch(index: RunIndex, snapshot: Snapshot, row: int) -> Sample:
     values.update({name: record.labels[name] for name in schema.LABELS if name in record.labels})
     values.update(record.texts)
     values.update({name: array for name, array in record.arrays.items() if name in schema.ARRAYS})
+    numbers |= {name: float(snapshot.values(name, np.array([row]))[0]) for name in snapshot.derived}
     locator = snapshot.locator(row)
     return Sample(
         uid=snapshot.uid(row),
@@ -314,6 +322,7 @@ def fetch(index: RunIndex, snapshot: Snapshot, row: int) -> Sample:
         line=locator.line,
         offset=locator.offset,
         response_tokens=record.tokens,
+        derived=follow(record.arrays, record.numbers, snapshot.constants),
         columns=numbers,
         extra=record.extra,
         notes=tuple(record.notes),

@@ -11,13 +11,16 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.errors import SampleNotFound
-from rlpanel.metrics.registry import ALIASES, token_means
+from rlpanel.metrics.constants import USUAL, Constants
+from rlpanel.metrics.registry import ALIASES, pooling, silent_at_zero, step_names, token_means
 from rlpanel.sources.base import Locator
 from rlpanel.sources.tail import line_hash
+from rlpanel.store import pooled
 from rlpanel.store.columns import Columns
 from rlpanel.store.keys import mix
+from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
-from rlpanel.store.steps import Steps
+from rlpanel.store.steps import COUNT, MAX, MIN, Steps
 from rlpanel.store.table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 
 
@@ -80,6 +83,8 @@ class Snapshot:
         Steps at which a rank went back and began another attempt (see `rlpanel.store.attempts`).
     problems : tuple of str
         What cannot be read just now, in words.
+    constants : Constants
+        What is known of the training.
     newest_line : float
         When the file that brought the newest line was written, seconds since the epoch; 0 if never.
     """
@@ -105,7 +110,9 @@ class Snapshot:
     _place: dict[str, np.ndarray] = field(default_factory=_no_rows)
     _numbers: dict[str, np.ndarray] = field(default_factory=dict)
     _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
+    constants: Constants = USUAL
     _quantiles: Quantiles = field(default_factory=Quantiles)
+    _pooled: Pooled = field(default_factory=Pooled)
 
     # -- what there is ---------------------------------------------------------------------------
 
@@ -134,10 +141,20 @@ class Snapshot:
         """Samples that count although an equal line came before: chance may have made it."""
         return int(np.count_nonzero(self.state == REPEATED))
 
-    @property
+    @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """Number columns, aliases left out."""
-        return tuple(self._numbers)
+        """Number columns, aliases, filled columns and columns that are for pooling alone left out."""
+        return tuple(name for name in self._numbers if name not in pooling() and not self._filled(name))
+
+    @cached_property
+    def derived(self) -> tuple[str, ...]:
+        """Number columns that compare samples of a group: made when asked for, so not in `numbers`."""
+        return pooled.lazy_columns(self)
+
+    @cached_property
+    def step_metrics(self) -> frozenset[str]:
+        """The step metrics that the run has a value of."""
+        return self._pooled.offered(self)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -145,15 +162,49 @@ class Snapshot:
         return tuple(self._labels)
 
     def has(self, column: str) -> bool:
+        """Whether the run has a number column or a step metric of this name that holds a finite value."""
+        return self.has_number(column) or column in self.step_metrics
+
+    def has_number(self, column: str) -> bool:
         """Whether the run has a number column of this name that holds a finite value."""
         name = ALIASES.get(column, column)
-        return name in self.steps.columns and bool((self.steps.stat(name, 0) > 0).any())
+        return (
+            name in self.steps.columns
+            and bool((self.steps.stat(name, COUNT) > 0).any())
+            and not self._filled(name)
+        )
+
+    def _filled(self, column: str) -> bool:
+        """Whether all there is of the column are the zeros that trainers fill in for what they have not."""
+        if column not in silent_at_zero() or column not in self.steps.columns:
+            return False
+        low, high = self.steps.stat(column, MIN), self.steps.stat(column, MAX)
+        return not (low < 0).any() and not (high > 0).any()
+
+    @cached_property
+    def grouped(self) -> bool:
+        """Whether samples come in groups of one prompt."""
+        return pooled.grouped(self)
 
     # -- rows ------------------------------------------------------------------------------------
 
     def number(self, column: str) -> np.ndarray:
         """A number column, shape (rows,)."""
-        return self._numbers[ALIASES.get(column, column)]
+        name = ALIASES.get(column, column)
+        if name not in self._numbers and name in self.derived:
+            return pooled.sample_values(self, name, np.arange(self.rows))
+        return self._numbers[name]
+
+    def values(self, column: str, rows: np.ndarray) -> np.ndarray:
+        """A number column at ``rows``; of one that compares samples, only these rows' steps are looked at."""
+        if column not in self._numbers and column in self.derived:
+            return pooled.sample_values(self, column, rows)
+        return self.number(column)[rows]
+
+    @property
+    def group_codes(self) -> np.ndarray | None:
+        """The logged group of each row as a number, -1 where none; None where the run logs no groups."""
+        return self._labels["group"][0] if "group" in self._labels else None
 
     def place(self, column: str) -> np.ndarray:
         """A column of `rlpanel.store.columns.Columns.PLACE`, shape (rows,)."""
@@ -263,17 +314,18 @@ class Snapshot:
             "line": self._place["line"][rows],
         }
         aliases = [alias for alias, name in ALIASES.items() if name in self._numbers]
-        wanted = set(columns) if columns is not None else {*self._numbers, *self._labels, *aliases}
+        numbers = [*self.numbers, *self.derived]
+        wanted = set(columns) if columns is not None else {*numbers, *self._labels, *aliases}
         for name in self._labels:
             if name in wanted:
                 data[f"{name}_text" if name in self._numbers else name] = self.label(name, rows)
-        for name in [*self._numbers, *aliases]:
+        for name in [*numbers, *aliases]:
             if name in wanted:
-                data[name] = self.number(name)[rows]
+                data[name] = self.values(name, rows)
         return pd.DataFrame(data)
 
     def step_frame(self) -> pd.DataFrame:
-        """A row a step: step, samples, and mean, std, min, max of every column.
+        """A row a step: step, samples, the step metrics, and mean, std, min, max of every column.
 
         ``<column>_mean`` and so on; a column that is itself a mean keeps its name (``kl_k3_mean`` is
         the mean over the step's samples of their ``kl_k3_mean``).
@@ -281,13 +333,25 @@ class Snapshot:
         data: dict[str, np.ndarray] = {"step": self.steps.values, "samples": self.steps.samples}
         aliases = {alias: name for alias, name in ALIASES.items() if name in self.steps.columns}
         for shown, name in {**{c: c for c in self.steps.columns}, **aliases}.items():
-            if not self.has(name):
+            if name in pooling() or not self.has_number(name):
                 continue
             data[step_name(shown, "mean")] = self.steps.mean(name)
             data[step_name(shown, "std")] = self.steps.std(name)
-            data[step_name(shown, "min")] = self.steps.stat(name, 3)
-            data[step_name(shown, "max")] = self.steps.stat(name, 4)
-        return pd.DataFrame(data)
+            data[step_name(shown, "min")] = self.steps.stat(name, MIN)
+            data[step_name(shown, "max")] = self.steps.stat(name, MAX)
+        wanted = [name for name in step_names() if name in self.step_metrics]
+        return pd.DataFrame(data | self._pooled.of(self, wanted))
+
+    def step_values(self, column: str) -> np.ndarray:
+        """A number a step, shape (S,): a step metric, or the mean of a number column."""
+        if column in step_names():
+            return self._pooled.of(self, [column])[column]
+        return self.steps.mean(ALIASES.get(column, column))
+
+    @cached_property
+    def known(self) -> Constants:
+        """`constants`, and what the rows themselves show of the training."""
+        return pooled.inferred(self)
 
     def quantiles(self, column: str, q: tuple[float, ...]) -> np.ndarray:
         """Exact quantiles by step, shape (len(q), S); NaN where a step has no finite value."""

@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from rlpanel.metrics.compute import derive_columns, reduce_tokens
+from rlpanel.metrics.constants import USUAL, Constants
 from rlpanel.metrics.registry import computed_columns
 from rlpanel.sources.base import Chunk, Locator, Record
 from rlpanel.sources.tail import line_hash
@@ -46,10 +47,13 @@ class Stage:
     ----------
     left_out : str
         The first logged column beyond `MOST_COLUMNS`; empty if there is none.
+    constants : Constants
+        What is known of the training, for metrics of the rows that come.
     """
 
     def __init__(self) -> None:
         self.left_out = ""
+        self.constants: Constants = USUAL
         self._number_names: set[str] = set()
         self._label_names: set[str] = set()
         self._parts: list[Rows] = []
@@ -81,7 +85,7 @@ class Stage:
         numbers = _join_numbers(parts)
         return Rows(
             {name: np.concatenate([part.place[name] for part in parts]) for name in Columns.PLACE},
-            numbers | derive_columns(numbers),
+            numbers | derive_columns(numbers, self.constants),
             _join_labels(parts),
         )
 
@@ -96,7 +100,8 @@ class Stage:
         records = self._records
         if records:
             numbers = self._admit(_numbers(records), self._number_names)
-            numbers |= reduce_tokens([record.arrays for record in records])
+            numbers |= _ended(records) | _invalid(records)
+            numbers |= reduce_tokens([record.arrays for record in records], numbers, self.constants)
             labels = self._admit(_labels(records), self._label_names)
             self._parts.append(Rows(_places(self._files, self._locators, records), numbers, labels))
         self._clear()
@@ -123,12 +128,38 @@ def _places(
     place["step"] = np.array([record.step for record in records], np.int64)
     place["rank"] = np.array([record.rank for record in records], np.int32)
     place["notes"] = np.array([min(len(record.notes), 255) for record in records], np.uint8)
-    place["prompt_hash"] = np.array([_prompt_hash(record) for record in records], np.uint64)
+    for text in ("prompt", "response"):
+        place[f"{text}_hash"] = np.array([_text_hash(record, text) for record in records], np.uint64)
     return place
 
 
-def _prompt_hash(record: Record) -> int:
-    return line_hash(record.texts.get("prompt", "").encode())
+def _text_hash(record: Record, text: str) -> int:
+    return line_hash(record.texts.get(text, "").encode())
+
+
+#: How trainers and engines say that a response was finished, or cut.
+_ENDS = {"stop": 1.0, "eos": 1.0, "eos_token": 1.0, "end_turn": 1.0, "stop_sequence": 1.0, "completed": 1.0}
+_ENDS |= dict.fromkeys(("length", "max_tokens", "max_length", "truncated"), 0.0)
+
+
+def _ended(records: Sequence[Record]) -> dict[str, np.ndarray]:
+    """Whether each response ended by itself; NaN where neither key tells."""
+    ended = [
+        1.0 - record.numbers["truncated"]
+        if "truncated" in record.numbers
+        else _ENDS.get(record.labels.get("finish_reason", "").lower(), np.nan)
+        for record in records
+    ]
+    column = np.array(ended)
+    return {} if np.isnan(column).all() else {"ended": column}
+
+
+def _invalid(records: Sequence[Record]) -> dict[str, np.ndarray]:
+    """How many characters of each response stand for bytes that are none; NaN where there is no response."""
+    texts = [record.texts.get("response") for record in records]
+    if not any(texts):
+        return {}
+    return {"invalid_chars": np.array([np.nan if t is None else float(t.count("\ufffd")) for t in texts])}
 
 
 def _numbers(records: Sequence[Record]) -> dict[str, np.ndarray]:

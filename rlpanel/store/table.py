@@ -96,7 +96,7 @@ class Table:
         rows = columns.rows
         numbers = {name: column.view(rows) for name, column in columns.numbers.items()}
         self.stage.know(numbers, columns.labels)
-        for name, values in derive_columns(numbers).items():
+        for name, values in derive_columns(numbers, self.stage.constants).items():
             columns.numbers[name] = Column(np.float64, np.nan)
             columns.numbers[name].write(0, values)
         self.columns, self.state = columns, np.full(max(1024, rows), COUNTED, np.uint8)

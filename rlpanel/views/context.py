@@ -15,13 +15,11 @@ from rlpanel.errors import RLPanelError, SampleNotFound
 from rlpanel.schema import Sample
 from rlpanel.settings import DARK_DEFAULT, Display
 from rlpanel.sources.directory import RunInfo
+from rlpanel.store.complete import newest_complete
 from rlpanel.store.index import RunIndex
 from rlpanel.store.notes import Notes
 from rlpanel.store.run import fetch
 from rlpanel.store.snapshot import Snapshot
-
-#: After this many seconds without a new line the newest step counts as complete.
-SETTLED = 1.0
 
 
 class Selection(param.Parameterized):
@@ -133,20 +131,6 @@ class Context(param.Parameterized):
             self.message = ""
         except RLPanelError as error:
             self.sample, self.message = None, str(error)
-
-
-def newest_complete(snapshot: Snapshot, now: float) -> int | None:
-    """The newest step that is not still being written.
-
-    The last step counts when it has as many samples as the steps before it usually had, or when no
-    line has come for a second; until then the one before it does.
-    """
-    steps, samples = snapshot.steps.values, snapshot.steps.samples
-    if not len(steps):
-        return None
-    usual = np.median(samples[-6:-1]) if len(samples) > 1 else 0
-    settled = now - snapshot.newest_line > SETTLED
-    return int(steps[-1] if settled or samples[-1] >= usual else steps[-2])
 
 
 def watch_step(context: Context, draw: Callable[..., None]) -> None:

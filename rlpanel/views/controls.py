@@ -10,7 +10,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.metrics import registry
-from rlpanel.views import theme
+from rlpanel.views import curve_menu, theme
 from rlpanel.views.context import Context
 
 _GROUPS = {
@@ -54,10 +54,11 @@ class Controls(Viewer):
 
     def _offer(self, *_: Any) -> None:
         snapshot = self.context.snapshot
-        options = {registry.describe(name).axis: name for name in snapshot.numbers if snapshot.has(name)}
+        options = curve_menu.options(snapshot)
         if options != self._curves.options:
             self._curves.options = options
-        value = [name for name in self.context.selection.curves if name in options.values()]
+        wanted = map(registry.canonical, self.context.selection.curves)
+        value = [name for name in wanted if name in options.values()]
         if value != self._curves.value:
             self._curves.value = value
 

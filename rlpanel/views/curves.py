@@ -45,7 +45,7 @@ def kl_column(context: Context) -> str:
 def curves_of(context: Context) -> list[Curve]:
     """The cards to show: the chosen columns, else what the run has of the usual four."""
     snapshot = context.snapshot
-    chosen = [name for name in context.selection.curves if snapshot.has(name)]
+    chosen = [name for name in map(registry.canonical, context.selection.curves) if snapshot.has(name)]
     if chosen:
         return [_curve(name, context) for name in chosen]
     length = "response_tokens" if snapshot.has("response_tokens") else "response_chars"
@@ -211,11 +211,11 @@ class CurveCard:
         column = registry.describe(self.curve.columns[0])
         steps = self._snapshot.steps
         at = steps.position(step) if step >= 0 else -1
-        means = steps.mean(registry.ALIASES.get(column.name, column.name)) if at >= 0 else np.empty(0)
+        means = self._snapshot.step_values(column.name) if at >= 0 else np.empty(0)
         value = float(means[at]) if at >= 0 else float("nan")
         change = delta(value, float(means[at - 1])) if at > 0 else ""
         self._head.object = (
-            f'<div class="head" title="{safe_text(column.axis)}: {safe_text(column.help)}">'
+            f'<div class="head" title="{safe_text(column.tip)}">'
             f"<b>{safe_text(self.curve.title)}</b>"
             f'<span class="unit">{safe_text(self._words(column))}</span>'
             f'<span class="number {column.color}">{number(value)}</span>{change}</div>'
@@ -223,13 +223,14 @@ class CurveCard:
 
     def _words(self, column: registry.Column) -> str:
         display = self.context.display
-        parts = [column.detail.removeprefix("mean ") or "mean"]
+        pooled = column.level == "step"
+        parts = ["pooled" if pooled else column.detail.removeprefix("mean ") or "mean"]
         if column.unit and column.unit != "reward":
             parts.append(column.unit)
-        if display.band == "std":
+        if display.band == "std" and not pooled:
             scale = display.variance_scale
             parts[0] += " ± 1σ" if scale == 1 else f" ± {scale:g}σ"
-        elif display.band in _BAND_WORDS:
+        elif display.band in _BAND_WORDS and not pooled:
             parts[0] += f", {_BAND_WORDS[display.band]}"
         if display.zero_shift:
             parts.append("from its first step")

@@ -13,6 +13,9 @@ from rlpanel.views import theme
 from rlpanel.views.context import Context, watch_step
 from rlpanel.views.theme import delta, number, safe_text
 
+#: Step metrics that say whether training can work at all.
+_POOLED = ("var_explained", "clipfrac", "engine_mismatch", "zero_variance_groups", "repeated_responses")
+
 
 class Numbers(Viewer):
     """The step's means with their change since the step before."""
@@ -58,15 +61,16 @@ class Numbers(Viewer):
             "ref_valid_reward",
             "valid_reward_gap",
         ]
-        return [*rewards, "log_ratio_mean", f"{kl}_sum", length, "truncated", "token_entropy_mean"]
+        usual = [*rewards, "log_ratio_mean", f"{kl}_sum", length, "truncated", "token_entropy_mean"]
+        return [*usual, *_POOLED]
 
 
 def _pair(snapshot: Snapshot, name: str, at: int) -> str:
     column = registry.describe(name)
-    means = snapshot.steps.mean(name)
+    means = snapshot.step_values(name)
     change = delta(float(means[at]), float(means[at - 1])) if at else ""
     label = f"{column.label} {'Σ' if name.endswith('_sum') else ''}"
     return (
-        f'<div title="{safe_text(column.axis)}"><dt>{safe_text(label)}</dt>'
+        f'<div title="{safe_text(column.tip)}"><dt>{safe_text(label)}</dt>'
         f"<dd>{number(float(means[at]))} {change}</dd></div>"
     )

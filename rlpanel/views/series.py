@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from bokeh.models import ColumnDataSource
 
+from rlpanel.metrics.registry import step_names
 from rlpanel.settings import Display
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.steps import COUNT, M2, MAX, MEAN, MIN
@@ -30,7 +31,7 @@ def bucket_size(steps: int) -> int:
 
 
 def curve(snapshot: Snapshot, column: str, display: Display) -> Points:
-    """Points of a column's mean with its band.
+    """Points of a column's mean with its band, or of a step metric without one.
 
     Returns
     -------
@@ -38,6 +39,8 @@ def curve(snapshot: Snapshot, column: str, display: Display) -> Points:
         ``x`` (step), ``y`` (mean), ``lo`` and ``hi`` (band), ``n`` (samples behind the point).
     """
     steps = snapshot.steps
+    if column in step_names():
+        return bare(steps.values, snapshot.step_values(column), display)
     size = bucket_size(len(steps.values))
     starts = np.arange(0, len(steps.values), size)
     count, mean, m2 = (steps.stat(column, which) for which in (COUNT, MEAN, M2))
@@ -50,6 +53,19 @@ def curve(snapshot: Snapshot, column: str, display: Display) -> Points:
     shift = _first(y) if display.zero_shift else 0.0
     x = steps.values[starts].astype(float)
     return {"x": x, "y": y - shift, "lo": lo - shift, "hi": hi - shift, "n": n}
+
+
+def bare(steps: np.ndarray, values: np.ndarray, display: Display) -> Points:
+    """Points of numbers that come one a step, so that there is no band; as `curve`."""
+    size = bucket_size(len(steps))
+    starts = np.arange(0, len(steps), size)
+    finite = np.isfinite(values)
+    n = _sum(finite.astype(float), starts)
+    with np.errstate(all="ignore"):
+        y = _sum(np.where(finite, values, 0.0), starts) / n
+    none = np.full(len(y), np.nan)
+    shift = _first(y) if display.zero_shift else 0.0
+    return {"x": steps[starts].astype(float), "y": y - shift, "lo": none, "hi": none, "n": n}
 
 
 def _band(

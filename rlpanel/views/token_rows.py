@@ -150,7 +150,7 @@ def _order(kl_estimator: str) -> list[str]:
     """Names of the rows, from what is looked at first to metrics this file has not heard of."""
     names = list(dict.fromkeys((*_FIRST, kl_estimator, *_THEN)))
     hidden = {*names, *KL_ESTIMATORS}
-    return names + [m.name for m in registry.of_level("token") if m.name not in hidden]
+    return names + [m.name for m in registry.shown() if m.level == "token" and m.name not in hidden]
 
 
 def _left_out(

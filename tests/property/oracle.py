@@ -34,7 +34,17 @@ class Reading:
     def frame(self) -> pd.DataFrame:
         """A row a sample, by uid."""
         rows = [{key: value for key, value in row.items() if key != "_line"} for row in self.rows]
-        return pd.DataFrame(rows).set_index("uid").sort_index() if rows else pd.DataFrame()
+        frame = pd.DataFrame(rows).set_index("uid").sort_index() if rows else pd.DataFrame()
+        return frame.drop(columns=[name for name in _CRITIC if name in frame and _filled(frame[name])])
+
+
+#: What trainers that have no critic fill with zeros.
+_CRITIC = ("value_mean", "token_reward_sum")
+
+
+def _filled(column: pd.Series) -> bool:
+    finite = column.astype(float).replace([math.inf, -math.inf], math.nan).dropna()
+    return not finite.any()
 
 
 def read(logs: Mapping[str, bytes]) -> Reading:
@@ -128,10 +138,6 @@ def _reductions(row: dict[str, Any]) -> dict[str, float]:
         for key in ("logprobs", "ref_logprobs", "values", "token_rewards", "entropy", "loss_mask")
         if key in row
     }
-    if arrays.get("values") and not any(arrays["values"]):  # filled by a trainer that has no critic
-        del arrays["values"]
-        if not any(arrays.get("token_rewards", [1.0])):
-            del arrays["token_rewards"]
     found = {}
     for name, (needs, formula, reductions) in _FORMULAS.items():
         inputs = [arrays.get(need) for need in needs]
@@ -164,6 +170,8 @@ _FORMULAS: dict[str, tuple[tuple[str, ...], Callable[..., float], tuple[str, ...
     "kl_k3": (_PAIR, lambda lp, rl: math.expm1(-_clamped(lp - rl)) + _clamped(lp - rl), _BOTH),
     "kl_rllb": (_PAIR, lambda lp, rl: math.expm1(_clamped(lp - rl)) - _clamped(lp - rl), _BOTH),
     "surprisal": (("logprobs",), lambda lp: -lp, _BOTH),
+    "logprob": (("logprobs",), lambda lp: lp, ("mean",)),
+    "ref_logprob": (("ref_logprobs",), lambda rl: rl, ("mean",)),
     "value": (("values",), lambda value: value, ("mean",)),
     "token_reward": (("token_rewards",), lambda reward: reward, ("sum",)),
     "token_entropy": (("entropy",), lambda entropy: entropy, ("mean",)),

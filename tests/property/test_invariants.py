@@ -73,6 +73,19 @@ def assert_same(one: Snapshot, other: Snapshot) -> None:
     assert one.blank_count == other.blank_count
 
 
+#: Columns that the slow reader does not work out; their own tests have other oracles.
+ELSEWHERE = {
+    "ended",
+    "token_advantage_mean",
+    "token_return_mean",
+    "non_score_reward",
+    "rlhf_reward",
+    "grpo_advantage",
+    "dr_grpo_advantage",
+    "rloo_advantage",
+}
+
+
 def assert_true(snapshot: Snapshot, logs: Mapping[str, bytes]) -> None:
     """Rows, statistics and counts are what the slow reader finds."""
     truth = oracle.read(logs)
@@ -80,7 +93,7 @@ def assert_true(snapshot: Snapshot, logs: Mapping[str, bytes]) -> None:
     assert (len(found), snapshot.bad_count, snapshot.blank_count) == (len(truth.rows), truth.bad, truth.blank)
     assert (snapshot.older, snapshot.duplicates) == (truth.older, truth.duplicates)
     names = informative(expected)
-    assert informative(found) == names
+    assert informative(found) - ELSEWHERE == names
     if "group" in names:
         assert expected["group"].fillna("-").tolist() == found["group"].fillna("-").tolist()
     numbers = sorted(names - {"group"})

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rlpanel.metrics.compute import reduce_tokens
 from rlpanel.metrics.divergence import kl_k2, kl_k3, kl_rllb, log_ratio, prob, surprisal
 
 POLICY = np.array([0.9, 0.1])
@@ -26,6 +29,28 @@ def test_the_true_divergence_is_as_the_books_have_it() -> None:
 def test_k1_and_k3_are_unbiased() -> None:
     found = [expectation(log_ratio(LOGPROBS, REF_LOGPROBS)), expectation(kl_k3(LOGPROBS, REF_LOGPROBS))]
     assert found == pytest.approx([TRUE_KL, TRUE_KL])
+
+
+def test_estimators_of_two_gaussians_come_to_the_closed_form() -> None:
+    # KL of N(0, 1) from N(0.5, 1.5²), integrated over the policy's density on a fine grid.
+    x = np.linspace(-12, 12, 200_001)
+    logp = -(x**2) / 2 - np.log(np.sqrt(2 * np.pi))
+    ref = -(((x - 0.5) / 1.5) ** 2) / 2 - np.log(1.5 * np.sqrt(2 * np.pi))
+    wanted = np.log(1.5) + (1 + 0.5**2) / (2 * 1.5**2) - 0.5
+    weight = np.exp(logp) * (x[1] - x[0])
+    found = [float((weight * estimator(logp, ref)).sum()) for estimator in (log_ratio, kl_k3)]
+    assert found == pytest.approx([wanted, wanted], abs=1e-6)
+
+
+@given(st.lists(st.tuples(st.floats(-800, 0), st.floats(-800, 0)), min_size=1))
+def test_k3_is_never_negative(pairs: list[tuple[float, float]]) -> None:
+    one, other = np.array(pairs).T
+    assert (kl_k3(one, other) >= 0).all()
+
+
+def test_what_k3_clamps_is_counted() -> None:
+    far = {"logprobs": np.array([-1.0, -30.0, 0.0]), "ref_logprobs": np.array([-1.0, -1.0, -19.0])}
+    assert reduce_tokens([far])["_clamped_sum"].tolist() == [1.0]
 
 
 def test_the_predecessors_number_estimates_something_else() -> None:

@@ -37,6 +37,21 @@ def _small_runs_are_saved_and_homes_left_alone(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("home")))
 
 
+Declare = Callable[[str, Callable[..., np.ndarray]], None]
+
+
+@pytest.fixture
+def declare() -> Iterator[Declare]:
+    """Declare a metric that was not there when the run was saved."""
+
+    def made_up(level: str, function: Callable[..., np.ndarray]) -> None:
+        reductions = ("sum",) if level == "token" else ()
+        registry.metric("made up", level=level, reductions=reductions, name="made_up")(function)  # type: ignore[arg-type]
+
+    yield made_up
+    registry.withdraw("made_up")
+
+
 def look(found: RunIndex) -> Snapshot:
     found.rescan()
     while found.read():
@@ -105,33 +120,21 @@ def test_a_half_line_is_finished_after_opening_again(tmp_path: Path) -> None:
     assert opened(tmp_path).snapshot.samples == 25
 
 
-def test_a_metric_over_columns_that_is_new_needs_no_line_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_metric_over_columns_that_is_new_needs_no_line_again(tmp_path: Path, declare: Declare) -> None:
     saved(tmp_path)
-    declare(monkeypatch, "sample", lambda reward: 2 * reward)
+    declare("sample", lambda reward: 2 * reward)
     again = opened(tmp_path)
     found = again.snapshot
     assert again.bytes_read == 0
     np.testing.assert_array_equal(found.number("made_up"), 2 * found.number("reward"))
 
 
-def test_a_metric_over_tokens_that_is_new_reads_the_logs_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_metric_over_tokens_that_is_new_reads_the_logs_again(tmp_path: Path, declare: Declare) -> None:
     saved(tmp_path)
-    declare(monkeypatch, "token", lambda logprobs: 2 * logprobs)
+    declare("token", lambda logprobs: 2 * logprobs)
     assert_read_anew(tmp_path)
     found = opened(tmp_path).snapshot
     np.testing.assert_allclose(found.number("made_up_sum"), -2 * found.number("surprisal_sum"))
-
-
-def declare(patch: pytest.MonkeyPatch, level: str, function: Callable[..., np.ndarray]) -> None:
-    """A metric that was not there when the run was saved."""
-    patch.setattr(registry, "METRICS", dict(registry.METRICS))
-    function.__name__ = "made_up"
-    reductions = ("sum",) if level == "token" else ()
-    registry.metric("made up", level=level, reductions=reductions)(function)  # type: ignore[arg-type]
 
 
 # -- when it is not trusted --------------------------------------------------------------------------

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import rlpanel
+from rlpanel.store.complete import newest_complete
 from rlpanel.store.snapshot import Snapshot
-from rlpanel.views.context import Context, newest_complete
+from rlpanel.views.context import Context
 from tests.factories import append, line, write_run
 
 

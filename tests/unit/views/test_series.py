@@ -41,6 +41,15 @@ def test_a_curve_is_mean_and_deviation_by_step(tmp_path: Path) -> None:
     np.testing.assert_allclose(made["lo"], wanted["mean"] - wanted["std"])
 
 
+def test_a_step_metric_is_a_curve_without_a_band(tmp_path: Path) -> None:
+    snapshot = rlpanel.open_run(write_run(tmp_path / "run", steps=3), follow=False).snapshot
+    made = series.curve(snapshot, "win_share", Display())
+    frame = raw(tmp_path / "run")
+    wanted = (frame.reward > frame.ref_reward).groupby(frame.step).mean()
+    np.testing.assert_allclose(made["y"], wanted)
+    assert np.isnan(made["lo"]).all()
+
+
 @pytest.mark.parametrize(
     ("band", "low", "high"),
     [

@@ -1,0 +1,115 @@
+"""What the rules found: a badge that counts, a list with the evidence, a way to the samples behind it."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar
+
+import panel as pn
+import param
+from panel.custom import JSComponent
+from panel.viewable import Viewer
+
+from rlpanel.health.check import findings
+from rlpanel.health.finding import Finding
+from rlpanel.settings import Health
+from rlpanel.store.index import RunIndex
+from rlpanel.views import theme
+from rlpanel.views.background import Background
+from rlpanel.views.context import Context
+from rlpanel.views.curves import curves_of
+
+#: Seconds between two looks at a run that goes on.
+EVERY = 3.0
+
+#: What was found in a run at a version, for all sessions that look at it.
+_known: weakref.WeakKeyDictionary[RunIndex, tuple[int, float, list[Finding]]] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+class FindingList(JSComponent):
+    """The badge and its list, drawn in ``findings.js``; a click comes back as the finding's key."""
+
+    found = param.List(default=[], doc="The findings as plain objects.")
+    checked = param.Boolean(default=False, doc="Whether the rules have looked at the run.")
+
+    _esm = Path(__file__).with_name("findings.js")
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, theme.style("findings")]
+
+
+class Findings(Viewer):
+    """Follows the selected run's findings; a click opens step, curve and samples."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._found: dict[str, Finding] = {}
+        self._seen: tuple[object, ...] = ()
+        self._looked = 0.0
+        self._thresholds = Health.from_environment()
+        self._work: Background[list[Finding]] = Background(self._show)
+        self._list = FindingList(
+            margin=(0, 10, 0, 0), align="center", css_classes=["rl-findings"], styles={"margin-left": "auto"}
+        )
+        self._list.on_msg(self._open)
+        context.param.watch(self._restart, "index")
+        context.param.watch(self._look, ["snapshot", "now"])
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._list
+
+    def _restart(self, *_: Any) -> None:
+        self._looked, self._found = 0.0, {}
+        self._work.stop()
+        self._list.param.update(found=[], checked=False)
+
+    def _look(self, *_: Any) -> None:
+        """Look again, when there is something new and some time has passed."""
+        context = self.context
+        now, index = time.time(), context.index
+        if index is None or not context.snapshot.progress.caught_up or now - self._looked < EVERY:
+            return
+        self._looked = now
+        self._work.start(_found(index, self._thresholds, now))
+
+    def _show(self, found: list[Finding]) -> None:
+        self._found = {finding.key: finding for finding in found}
+        self._list.param.update(found=[_plain(finding) for finding in found], checked=True)
+
+    def _open(self, key: Any) -> None:
+        """Show what is behind a finding: its last step, or the shown one where that is among them."""
+        finding = self._found.get(key) if isinstance(key, str) else None
+        if finding is None:
+            return
+        context, selection = self.context, self.context.selection
+        with pn.io.hold():
+            shown = [curve.columns[0] for curve in curves_of(context)]
+            if finding.column and finding.column not in shown and context.snapshot.has(finding.column):
+                selection.curves = [*shown, finding.column]
+            if finding.steps and selection.step not in finding.steps:
+                context.choose_step(finding.steps[-1])
+            if finding.uid:
+                context.choose_sample(finding.uid)
+
+
+def _found(index: RunIndex, thresholds: Health, now: float) -> Iterator[list[Finding]]:
+    """What the rules find now; worked out once for all sessions of a run."""
+    snapshot = index.snapshot
+    with _lock:
+        known = _known.get(index)
+    if known is None or known[0] != snapshot.version or now - known[1] >= EVERY:
+        known = snapshot.version, now, findings(snapshot, thresholds, now)
+        with _lock:
+            _known[index] = known
+    yield known[2]
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    """As the browser takes it; it shows texts as texts, never as HTML."""
+    plain = asdict(finding) | {"key": finding.key, "steps": len(finding.steps)}
+    return {name: plain[name] for name in ("key", "severity", "sentence", "evidence", "steps", "where")}
