@@ -13,6 +13,7 @@ import pandas as pd
 
 from rlpanel import schema
 from rlpanel.errors import RLPanelError
+from rlpanel.metrics.compute import text_columns
 from rlpanel.store.index import RunIndex
 from rlpanel.store.notes import Notes
 from rlpanel.store.run import fetch_record
@@ -39,7 +40,7 @@ class Piece(NamedTuple):
 
 
 def pieces(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, notes: Notes, kind: str) -> Iterator[Piece]:
-    """The file of these samples, in their order: place, labels, numbers, tags, texts.
+    """The file of these samples, in their order: place, labels, numbers, tags, texts, and how repetitive responses are.
 
     Parameters
     ----------
@@ -76,7 +77,8 @@ def _frame(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, notes: Notes) 
     further |= {name: [found.get(name) for found in texts] for name in schema.TEXTS}
     data: dict[str, Any] = {name: frame[name] for name in frame.columns}
     data |= {name: pd.Series(values, dtype=object) for name, values in further.items()}
-    return pd.DataFrame(data)
+    responses = np.array([found.get("response", "") for found in texts], object)
+    return pd.DataFrame(data | text_columns(responses))
 
 
 def _texts(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
