@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+#: Places that are remembered of each token.
+PLACES = 3
+
 
 class Ranked(NamedTuple):
     """One token of the vocabulary, as one measure saw it.
@@ -19,26 +22,26 @@ class Ranked(NamedTuple):
         Places with a finite value.
     mean, most : float
         Over those places; the largest one.
-    sample, at : int
-        Where the largest one stands: the number that `TokenTally.add` was given, and the token's index.
+    places : tuple of (int, int)
+        Where the `PLACES` largest ones stand, the largest first: the number that `TokenTally.add` was
+        given, and the token's index.
     """
 
     token: str
     seen: int
     mean: float
     most: float
-    sample: int
-    at: int
+    places: tuple[tuple[int, int], ...]
 
 
 class _Measure:
-    """Running count, sum and largest value by token code."""
+    """Running count, sum and largest values by token code, with where those stand."""
 
     def __init__(self) -> None:
         self.count = np.zeros(0, np.int64)
         self.sum = np.zeros(0)
-        self.most = np.zeros(0)
-        self.place = np.zeros((0, 2), np.int64)
+        self.most = np.zeros((0, PLACES))
+        self.place = np.zeros((0, PLACES, 2), np.int64)
 
     def add(self, codes: np.ndarray, values: np.ndarray, sample: int, size: int) -> None:
         if size > len(self.count):
@@ -47,11 +50,31 @@ class _Measure:
         codes, values = codes[finite], values[finite]
         np.add.at(self.count, codes, 1)
         np.add.at(self.sum, codes, values)
-        larger = np.flatnonzero(values > self.most[codes])
-        larger = larger[np.argsort(values[larger], kind="stable")]  # of one token's, the last one stays
-        self.most[codes[larger]] = values[larger]
-        self.place[codes[larger], 0] = sample
-        self.place[codes[larger], 1] = finite[larger]
+        enters = values > self.most[codes, -1]
+        if enters.any():
+            self._enter(codes[enters], values[enters], finite[enters], sample)
+
+    def _enter(self, codes: np.ndarray, values: np.ndarray, at: np.ndarray, sample: int) -> None:
+        """Merge a sample's values into the largest ones; of equal ones the first stays."""
+        order = np.lexsort((-values, codes))
+        codes, values, at = codes[order], values[order], at[order]
+        met, starts, row = np.unique(codes, return_index=True, return_inverse=True)
+        rank = np.arange(len(codes)) - starts[row]
+        kept = rank < PLACES
+        row, rank = row[kept], rank[kept]
+        most = np.full((len(met), PLACES), -np.inf)
+        place = np.full((len(met), PLACES, 2), sample)
+        most[row, rank] = values[kept]
+        place[row, rank, 1] = at[kept]
+        both = np.hstack([self.most[met], most])
+        best = np.argsort(-both, axis=1, kind="stable")[:, :PLACES]
+        self.most[met] = np.take_along_axis(both, best, 1)
+        self.place[met] = np.take_along_axis(np.hstack([self.place[met], place]), best[..., None], 1)
+
+    def places(self, code: int) -> tuple[tuple[int, int], ...]:
+        """Where the largest values of a token stand."""
+        known = np.isfinite(self.most[code])
+        return tuple((sample, at) for sample, at in self.place[code][known].tolist())
 
     def copy(self) -> _Measure:
         made = _Measure()
@@ -63,8 +86,8 @@ class _Measure:
         more = size - len(self.count)
         self.count = np.concatenate([self.count, np.zeros(more, np.int64)])
         self.sum = np.concatenate([self.sum, np.zeros(more)])
-        self.most = np.concatenate([self.most, np.full(more, -np.inf)])
-        self.place = np.concatenate([self.place, np.zeros((more, 2), np.int64)])
+        self.most = np.concatenate([self.most, np.full((more, PLACES), -np.inf)])
+        self.place = np.concatenate([self.place, np.zeros((more, PLACES, 2), np.int64)])
 
 
 class TokenTally:
@@ -132,9 +155,8 @@ class TokenTally:
                 names[code],
                 int(found.count[code]),
                 float(mean),
-                float(found.most[code]),
-                int(found.place[code, 0]),
-                int(found.place[code, 1]),
+                float(found.most[code, 0]),
+                found.places(code),
             )
             for code, mean in zip(codes[order].tolist(), means[order].tolist(), strict=True)
         ]

@@ -15,7 +15,7 @@ from rlpanel.views.compare import Compare
 from rlpanel.views.context import Context
 from rlpanel.views.over_time import OverTime
 from rlpanel.views.sample_actions import SampleActions
-from rlpanel.views.text import clean, prompt_html
+from rlpanel.views.text import clean, one_line, prompt_html
 from rlpanel.views.theme import number, safe_text
 from rlpanel.views.token_ranking import TokenRanking
 from rlpanel.views.token_rows import build_rows
@@ -158,8 +158,12 @@ class SampleDetail(Viewer):
 def _prompt_block(sample: Sample | None, pad_token: str, system_end: str) -> str:
     if sample is None or sample.prompt is None:
         return ""
-    text = prompt_html(sample.prompt, pad_token, system_end)
-    return f'<div class="prompt"><span class="caption">Prompt</span> {text}</div>'
+    line = one_line(clean(sample.prompt, pad_token, system_end))
+    return (
+        '<details class="prompt"><summary><span class="caption">Prompt</span>'
+        f"<span>{safe_text(line)}</span></summary>"
+        f"<div>{prompt_html(sample.prompt, pad_token, system_end)}</div></details>"
+    )
 
 
 def _pair_html(sample: Sample | None, pad_token: str, system_end: str) -> str:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from rlpanel.views.theme import safe_text
 
+#: More than any line on a screen shows.
+LINE_CHARS = 600
+
 
 def clean(text: str, pad_token: str = "", system_end: str = "") -> str:
     """The text without pads, and without what stands before the end of the system prompt."""
     if pad_token:
         text = text.replace(pad_token, "")
     return split_system(text, system_end)[1]
+
+
+def one_line(text: str) -> str:
+    """The beginning of a text in one line, for a place that cuts it off where it ends."""
+    return " ".join(text[:LINE_CHARS].split())
 
 
 def split_system(text: str, system_end: str) -> tuple[str, str]:

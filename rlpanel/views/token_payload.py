@@ -15,7 +15,7 @@ import numpy as np
 
 from rlpanel.metrics import registry
 from rlpanel.schema import Sample
-from rlpanel.views.token_rows import DERIVED, Row, build_rows
+from rlpanel.views.token_rows import DERIVED, Row, build_rows, scale_of
 from rlpanel.views.token_text import TokenText, decode, reveal, spell
 
 SEPARATOR = b"\xff"
@@ -71,9 +71,9 @@ def pack(sample: Sample | None, *, pad_token: str = "", kl_estimator: str = "kl_
 
 def declarations() -> dict[str, dict[str, Any]]:
     """What each token metric declares, by name: label, unit, scale, color, help, needs."""
-    names = ("label", "unit", "scale", "color", "help")
+    names = ("label", "unit", "color", "help")
     return {
-        m.name: {name: getattr(m, name) for name in names} | {"needs": list(m.needs)}
+        m.name: {name: getattr(m, name) for name in names} | {"scale": scale_of(m), "needs": list(m.needs)}
         for m in registry.of_level("token")
     }
 
@@ -164,7 +164,7 @@ def _pack_rows(rows: Sequence[Row], arrays: Mapping[str, np.ndarray]) -> dict[st
         "at": at,
         "size": [len(row.values) for row in rows],
         "constant": [float(row.values[0]) for row in rows],
-        "outlier": [row.outlier for row in rows],
+        "around": [row.around for row in rows],
         "flip": [row.flip for row in rows],
         "digits": [row.digits for row in rows],
         "short": [row.short for row in rows],

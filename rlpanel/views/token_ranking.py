@@ -5,6 +5,7 @@ Of the step, those samples count that pass the grid's search and filters.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.metrics import registry
+from rlpanel.metrics.tally import PLACES, Ranked
 from rlpanel.views import theme
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context, watch_step
@@ -29,6 +31,8 @@ READ_NOW = 1 << 18
 MOST_TOKENS = 50
 #: Choices of how often a token must be seen: a mean of one place is no mean.
 LEAST = (1, 3, 10, 30, 100, 300, 1000)
+#: Columns that lead to a place, from the largest on.
+_AT = ("at", "second", "third")
 
 
 class TokenRanking(Viewer):
@@ -188,11 +192,17 @@ def _frame(reading: Reading, measure: str | None, least: int) -> pd.DataFrame:
             "count": [f"{ranked.seen:,}" for ranked in found],
             "mean": [number(ranked.mean) for ranked in found],
             "largest": [number(ranked.most) for ranked in found],
-            "at": [f"#{ranked.at}" for ranked in found],
-            "uid": [reading.samples[ranked.sample][0] for ranked in found],
-        },
+        }
+        | dict(part for number in range(PLACES) for part in _places(found, number, reading)),
         dtype=str,
     )
+
+
+def _places(found: Sequence[Ranked], number: int, reading: Reading) -> Iterator[tuple[str, list[str]]]:
+    """Token and uid of each ranked token's place of this number; empty where it has no so many."""
+    places = [ranked.places[number] if number < len(ranked.places) else None for ranked in found]
+    yield _AT[number], [f"#{place[1]}" if place else "" for place in places]
+    yield f"uid_{_AT[number]}", [reading.samples[place[0]][0] if place else "" for place in places]
 
 
 def _label(name: str) -> str:
@@ -208,16 +218,21 @@ def _shown(token: str, encoding: Encoding) -> str:
     return f"“{text}”".replace("\n", "↵").replace("\t", "⇥") if text else "∅ (empty piece)"
 
 
-#: uid and token of the clicked row as the browser shows it; the tail makes a second click on it news.
+#: uid and token of the clicked place as the browser shows it, of the largest for a click on the rest of the
+#: row; the tail makes a second click on it news.
 _PICK = """
-const {uid, at} = cb_obj.origin.source.data
+const {data} = cb_obj.origin.source
 const row = cb_obj.row
-if (uid && row < uid.length) { picked.value = `${uid[row]}\\n${at[row]}\\n${Date.now()}` }
+const at = data[`uid_${cb_obj.column}`]?.[row] ? cb_obj.column : "at"
+if (data[at] && row < data[at].length) {
+  picked.value = `${data[`uid_${at}`][row]}\\n${data[at][row]}\\n${Date.now()}`
+}
 """
 
 
 def _table() -> pn.widgets.Tabulator:
-    names = ("token", "count", "mean", "largest", "at", "uid")
+    hidden = [f"uid_{at}" for at in _AT]
+    names = ("token", "count", "mean", "largest", *_AT, *hidden)
     return pn.widgets.Tabulator(
         pd.DataFrame({name: pd.Series(dtype=str) for name in names}),
         show_index=False,
@@ -229,11 +244,11 @@ def _table() -> pn.widgets.Tabulator:
         layout="fit_columns",
         stylesheets=[theme.style("table")],
         css_classes=["rl-ranking"],
-        hidden_columns=["uid"],
+        hidden_columns=hidden,
         formatters={name: {"type": "plaintext"} for name in names},
-        text_align=dict.fromkeys(names[1:5], "right"),
-        header_align=dict.fromkeys(names[1:5], "right"),
-        titles={"count": "seen", "largest": "largest", "at": "largest at"},
+        text_align=dict.fromkeys(names[1:7], "right"),
+        header_align=dict.fromkeys(names[1:7], "right"),
+        titles={"count": "seen", "at": "largest at", "second": "2nd at", "third": "3rd at"},
         row_height=27,
         sortable=False,
         configuration={"placeholder": ""},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ KL_ESTIMATORS = ("kl_k3", "kl_k2", "log_ratio", "kl_rllb")
 
 _FIRST = ("token_reward", "log_ratio")
 _THEN = (
-    "value", "token_advantage", "token_return", "logprob", "ref_logprob", "prob", "ref_prob",
+    "value", "token_advantage", "token_return", "ratio", "logprob", "ref_logprob", "prob", "ref_prob",
     "token_entropy", "surprisal",
 )  # fmt: skip
 
@@ -33,7 +34,10 @@ DERIVED = frozenset(
 #: A diverging row with nothing between zero and this share of its largest |x| is scaled without zero.
 NEAR_ZERO = 0.25
 
-#: A token is an outlier of a row beyond this percentile of |x|; its inner neighbours give the scale.
+#: What is unremarkable, where that is another number than zero: these rows are coloured around it.
+AROUND: Mapping[str, float] = MappingProxyType({"ratio": 1.0})
+
+#: Percent at each end of a row that its scale leaves out.
 TAIL = 1.0
 
 #: Digits after the point. What they cannot show is given no colour either.
@@ -52,18 +56,18 @@ class Row:
         The metric's, which declares label, unit, scale and colour.
     values : ndarray of float, shape (n,)
         The numbers that the browser has; ``n`` may differ from the number of tokens.
+    around : float
+        What a diverging row is coloured around: zero, or one for an importance ratio.
     lo, hi : float
-        Range of the colours; symmetric around zero for a diverging row, unless it stays far from zero on
-        one side: then the range of its values, which shows in that side's colours.
+        Range of the colours; symmetric around ``around`` for a diverging row, unless it stays far from it
+        on one side: then the range of its values, which shows in that side's colours.
     flip : bool
         A sequential row whose plain end is ``hi``, the end nearer zero (log-probabilities).
     least, most : float
         Smallest and largest finite value, NaN if there is none.
     center : float
-        What is unremarkable: zero for a row that is coloured around it, else the median. Where tokens
-        share a pixel, the one farthest from it is drawn.
-    outlier : float
-        |x| beyond which a token counts as an outlier.
+        What is unremarkable: ``around`` for a row that is coloured around it, else the median. Where
+        tokens share a pixel, the one farthest from it is drawn.
     digits : int
         After the point, as many as float32 carries, at most 4.
     short : str
@@ -74,13 +78,13 @@ class Row:
 
     name: str
     values: np.ndarray
+    around: float
     lo: float
     hi: float
     flip: bool
     least: float
     most: float
     center: float
-    outlier: float
     digits: int
     short: str
     note: str
@@ -174,20 +178,20 @@ def _row(name: str, values: np.ndarray, tokens: int | None) -> Row:
     digits = DIGITS if name in DERIVED else _digits(values)
     values = np.asarray(values, np.float64) if name in DERIVED else printable(values, digits)
     finite = values[np.isfinite(values)].astype(np.float64)
-    sizes = np.abs(finite)
-    diverging = m.scale == "diverging"
-    lo, hi = _diverging(finite) if diverging else _sequential(finite)
+    around = AROUND.get(name, 0.0)
+    diverging = scale_of(m) == "diverging"
+    lo, hi = _diverging(finite, around) if diverging else _sequential(finite)
     short, note = _oddities(values, finite, tokens)
     return Row(
         name=name,
         values=values,
+        around=around,
         lo=lo,
         hi=hi,
         flip=not diverging and abs(lo) > abs(hi),
         least=float(finite.min()) if len(finite) else np.nan,
         most=float(finite.max()) if len(finite) else np.nan,
-        center=0.0 if not len(finite) or (diverging and lo < 0 < hi) else float(np.median(finite)),
-        outlier=_inner(sizes, 100.0 - TAIL, "lower", 0.0),
+        center=around if not len(finite) or (diverging and lo < around < hi) else float(np.median(finite)),
         digits=digits,
         short=short,
         note=note,
@@ -203,20 +207,26 @@ def _inner(finite: np.ndarray, percent: float, method: Literal["lower", "higher"
     return float(np.percentile(finite, percent, method=method)) if len(finite) else empty
 
 
-def _diverging(finite: np.ndarray) -> tuple[float, float]:
-    """Symmetric around zero, unless all is far on one side of it.
+def scale_of(metric: registry.Metric) -> Literal["diverging", "sequential"]:
+    """How the metric is coloured token by token; what has a plain value of its own runs both ways from it."""
+    return "diverging" if metric.name in AROUND else metric.scale
+
+
+def _diverging(finite: np.ndarray, around: float) -> tuple[float, float]:
+    """Symmetric around the plain value, unless all is far on one side of it.
 
     The bound is the largest |x| where the rest is zero, as with a score at the end.
     """
-    low = _inner(finite, TAIL, "higher", 0.0)
-    high = _inner(finite, 100.0 - TAIL, "lower", 0.0)
+    off = finite - around
+    low = _inner(off, TAIL, "higher", 0.0)
+    high = _inner(off, 100.0 - TAIL, "lower", 0.0)
     bound = max(abs(low), abs(high))
-    if _one_sided(finite, low, high) and high - low >= _LEAST:
-        return low, high
-    if bound < _LEAST and len(finite):
-        bound = float(np.abs(finite).max())
+    if _one_sided(off, low, high) and high - low >= _LEAST:
+        return around + low, around + high
+    if bound < _LEAST and len(off):
+        bound = float(np.abs(off).max())
     bound = max(bound, _LEAST)
-    return -bound, bound
+    return around - bound, around + bound
 
 
 def _one_sided(finite: np.ndarray, low: float, high: float) -> bool:

@@ -21,10 +21,14 @@ class TokenBoard {
     this.root.append(bar, this.textBox);
     this.bar = new MetricBar(bar, {choose});
     this.text = new RunningText(this.textBox, {seen: (range) => this.strip.showSeen(range)});
-    this.finder = new Finder(this.root, {
-      pin, mark: (hits) => this.markHits(hits), unzoom: () => zoom(0, this.sample.cells),
-    });
-    this.choice = new RowChoice(this.finder.bar, this.root, {
+    this.tools = element("div", "rl-tools");
+    this.outliers = new Outliers(this.tools, {pin});
+    this.finder = new Finder(this.tools, {pin, mark: (hits) => this.markHits(hits)});
+    this.zoomed = button("rl-tool rl-zoomed", "", "show all tokens (Esc)", () => zoom(0, this.sample.cells));
+    this.crowd = element("span", "rl-crowd quiet");
+    this.tools.append(this.zoomed, this.crowd);
+    this.root.append(this.tools, this.outliers.list);
+    this.choice = new RowChoice(this.tools, this.root, {
       changed: (shown) => {
         this.strip.setRows(shown);
         this.strip.select(this.row);
@@ -51,6 +55,8 @@ class TokenBoard {
     this.strip.show(this.sample, this.palette, this.choice.show(rows));
     if (this.sample.cells) this.text.show(this.sample);
     else this.text.showPlain(this.sample.plain);
+    this.tools.hidden = !this.sample.cells;
+    this.outliers.show(this.sample);
     this.finder.show(this.sample);
     this.notes.replaceChildren(...[...notes, ...rowNotes(rows)].map((note) => element("div", "", note)));
     this.color();
@@ -65,7 +71,7 @@ class TokenBoard {
     const missing = this.row && this.row.name !== wish ? this.model.metrics[wish]?.label ?? wish : "";
     this.bar.select(this.row, this.palette, missing);
     this.strip.select(this.row);
-    this.finder.select(this.row);
+    this.outliers.select(this.row);
     this.text.paint(this.#shade());
     this.#showPinned();
   }
@@ -74,7 +80,7 @@ class TokenBoard {
   point() {
     const i = this.model.token;
     this.pin = i >= 0 && i < this.sample.cells ? i : -1;
-    this.finder.at = this.pin;
+    this.outliers.at = this.pin;
     this.text.mark("pinned", this.pin < 0 ? [] : [this.pin]);
     this.strip.point("pin", this.pin);
     if (this.pin >= 0) {
@@ -179,18 +185,18 @@ class TokenBoard {
   #showZoom() {
     const [from, to] = this.strip.range;
     const all = to - from >= this.sample.cells;
-    this.finder.zoomed.textContent = all ? "" : `tokens ${from}–${to - 1} ✕`;
-    this.finder.zoomed.hidden = all;
+    this.zoomed.textContent = all ? "" : `tokens ${from}–${to - 1} ✕`;
+    this.zoomed.hidden = all;
     const crowd = this.strip.crowd;
-    this.finder.crowd.textContent = crowd < 1.5 ? "" : `${crowd.toFixed(crowd < 10 ? 1 : 0)} tokens a pixel; drag to zoom`;
+    this.crowd.textContent = crowd < 1.5 ? "" : `${crowd.toFixed(crowd < 10 ? 1 : 0)} a pixel; drag to zoom`;
   }
 }
 
 /** Keys inside the view; what they do here must not reach the page's own keys. */
 function listenKeys(board) {
   const keys = {
-    ArrowLeft: (event) => (event.shiftKey ? board.finder.walk(-1) : board.stepToken(-1)),
-    ArrowRight: (event) => (event.shiftKey ? board.finder.walk(1) : board.stepToken(1)),
+    ArrowLeft: (event) => (event.shiftKey ? board.outliers.walk(-1) : board.stepToken(-1)),
+    ArrowRight: (event) => (event.shiftKey ? board.outliers.walk(1) : board.stepToken(1)),
     "[": () => board.stepMetric(-1),
     "]": () => board.stepMetric(1),
     "/": () => board.finder.input.focus(),

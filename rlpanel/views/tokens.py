@@ -19,7 +19,20 @@ from rlpanel.views.token_rows import KL_ESTIMATORS
 
 _HERE = Path(__file__).parent
 # One module to the browser, one idea a file here; the last one exports ``render``.
-_PARTS = ("dom", "formulas", "data", "color", "text", "lines", "strip", "rows", "tip", "bar", "find")
+_PARTS = (
+    "dom",
+    "formulas",
+    "data",
+    "color",
+    "text",
+    "lines",
+    "strip",
+    "rows",
+    "tip",
+    "bar",
+    "outliers",
+    "find",
+)
 
 
 def _theme_css() -> str:

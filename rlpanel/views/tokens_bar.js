@@ -40,9 +40,8 @@ class MetricBar {
       [this.low.textContent, this.high.textContent] = [row.short, ""];
       return;
     }
-    const stops = rampOf(palette, row).filter((_, step) => step % 16 === 0);
-    this.gradient.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
-    [this.low.textContent, this.high.textContent] = formatRange(row.lo, row.hi, row.scale === "diverging");
+    this.gradient.style.background = gradientOf(palette, row);
+    [this.low.textContent, this.high.textContent] = formatRange(row.lo, row.hi, isSigned(row));
     this.legend.title = `1st to 99th percentile${row.unit ? `, ${row.unit}` : ""}`;
   }
 }

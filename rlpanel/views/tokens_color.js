@@ -90,21 +90,28 @@ function makePalette(element) {
   };
 }
 
-/** A diverging row that is scaled without zero takes the colours of its side alone. */
-const isOneSided = (row) => row.scale === "diverging" && row.lo * row.hi > 0;
+/** A diverging row that is scaled without its plain value takes the colours of its side alone. */
+const isOneSided = (row) => row.scale === "diverging" && (row.lo > row.around || row.hi < row.around);
+const isAbove = (row) => row.lo > row.around;
 
 /** The colours from the row's low end to its high end. */
 function rampOf(palette, row) {
   const {backgrounds} = palette.ramp(row);
   const half = STEPS / 2;
-  const used = isOneSided(row) ? (row.lo > 0 ? backgrounds.slice(half) : backgrounds.slice(0, half + 1)) : backgrounds;
+  const used = isOneSided(row) ? (isAbove(row) ? backgrounds.slice(half) : backgrounds.slice(0, half + 1)) : backgrounds;
   return row.flip ? used.toReversed() : used;
+}
+
+/** The row's colours as a CSS image. */
+function gradientOf(palette, row) {
+  const stops = rampOf(palette, row).filter((_, step) => step % 16 === 0);
+  return `linear-gradient(to right, ${stops.join(", ")})`;
 }
 
 /** Which step of its ramp a value takes; -1 for NaN. */
 function stepOf(row, x) {
   if (Number.isNaN(x)) return -1;
   const t = Math.min(1, Math.max(0, (x - row.lo) / (row.hi - row.lo)));
-  if (isOneSided(row)) return Math.round((row.lo > 0 ? 1 + t : t) * (STEPS / 2));
+  if (isOneSided(row)) return Math.round((isAbove(row) ? 1 + t : t) * (STEPS / 2));
   return Math.round((row.flip ? 1 - t : t) * STEPS);
 }

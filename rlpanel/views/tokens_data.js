@@ -96,6 +96,9 @@ function toFixed(x, digits) {
   return ((below + (below & 1)) / 10 ** digits).toFixed(digits);
 }
 
+/** Whether the row's numbers run both ways from zero. */
+const isSigned = (row) => row.scale === "diverging" && row.around === 0;
+
 /** A value as text: the row's digits, a sign where the row runs both ways, no sign for zero. */
 function formatValue(row, x) {
   if (x === undefined) return "—";
@@ -103,7 +106,7 @@ function formatValue(row, x) {
   if (!Number.isFinite(x)) return x > 0 ? "+inf" : "-inf";
   const text = Math.abs(x) >= 1e7 ? x.toExponential(4) : toFixed(x, row.digits);
   if (!/[1-9]/.test(text)) return text.replace("-", "");
-  return row.scale === "diverging" && x > 0 ? `+${text}` : text;
+  return isSigned(row) && x > 0 ? `+${text}` : text;
 }
 
 /** A number on an axis: two digits, fewer where it is large. */

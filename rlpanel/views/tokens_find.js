@@ -1,26 +1,6 @@
-// Finding tokens: outliers of the chosen row, the ten most extreme, and a search of the text.
+// A search of the response's text: it counts its hits and walks them.
 //
-// The browser's own search sees the text but not the tokens; this one counts its hits and walks them.
-
-/** Indices of the tokens beyond the row's threshold, in order. */
-function outliers(row) {
-  const found = [];
-  if (row && !row.short) row.values.forEach((x, i) => { if (Math.abs(x) > row.outlier) found.push(i); });
-  return found;
-}
-
-/** The `count` tokens farthest from zero, the farthest first. */
-function mostExtreme(row, count) {
-  const order = Array.from(row.values.keys()).filter((i) => !Number.isNaN(row.values[i]));
-  return order.sort((a, b) => Math.abs(row.values[b]) - Math.abs(row.values[a])).slice(0, count);
-}
-
-/** The neighbour of `from` among sorted `indices`, going round at the ends; -1 if there is none. */
-function step(indices, from, direction) {
-  if (!indices.length) return -1;
-  if (direction > 0) return indices.find((i) => i > from) ?? indices[0];
-  return indices.findLast((i) => from < 0 || i < from) ?? indices.at(-1);
-}
+// The browser's own search sees the text but not the tokens, and not which of them a hit covers.
 
 /** A pattern from what was typed: `/…/` is a regular expression, the rest is text; null if it is broken. */
 function makePattern(typed) {
@@ -57,51 +37,22 @@ function findText(sample, pattern) {
   return hits;
 }
 
-/** The row of tools between text and strip. */
+/** The search among the tools between text and strip. */
 class Finder {
-  constructor(root, {pin, mark, unzoom}) {
-    Object.assign(this, {pin, mark, sample: null, row: null, hits: [], hit: -1, at: -1});
-    this.count = button("rl-tool rl-outliers", "", "the ten most extreme tokens", () => this.#toggleList());
-    this.before = button("rl-tool", "‹", "previous outlier (shift ←)", () => this.walk(-1));
-    this.after = button("rl-tool", "›", "next outlier (shift →)", () => this.walk(1));
-    this.outliers = element("span", "rl-group");
-    this.outliers.append(this.before, this.count, this.after);
-    this.input = element("input", "rl-token-search");
+  constructor(tools, {pin, mark}) {
+    Object.assign(this, {pin, mark, sample: null, hits: [], hit: -1});
+    this.input = element("input", "rl-field rl-token-search");
     Object.assign(this.input, {type: "text", placeholder: "search tokens  /", spellcheck: false});
     this.input.title = "text, or /regular expression/; Enter and Shift+Enter walk the hits";
     this.found = element("span", "rl-found quiet");
-    this.zoomed = button("rl-tool rl-zoomed", "", "show all tokens (Esc)", unzoom);
-    this.crowd = element("span", "rl-crowd quiet");
-    this.list = element("div", "rl-extremes");
-    this.list.hidden = true;
-    this.bar = element("div", "rl-tools");
-    this.bar.append(this.outliers, this.input, this.found, this.zoomed, this.crowd);
-    root.append(this.bar, this.list);
+    tools.append(this.input, this.found);
     this.#listen();
   }
 
   show(sample) {
     Object.assign(this, {sample, hits: [], hit: -1});
-    this.bar.hidden = !sample.cells;
     this.input.hidden = !sample.texts.length;
     this.search();
-  }
-
-  select(row) {
-    this.row = row;
-    this.indices = outliers(row);
-    const count = this.indices.length;
-    this.outliers.hidden = !row;
-    this.count.textContent = `${count} outlier${count === 1 ? "" : "s"}`;
-    this.count.title = row ? `|${row.label}| > ${formatShort(row.outlier)}; click for the ten most extreme` : "";
-    this.before.disabled = this.after.disabled = !count;
-    this.#fillList();
-  }
-
-  /** Pin the next or previous outlier. */
-  walk(direction) {
-    const i = step(this.indices ?? [], this.at, direction);
-    if (i >= 0) this.pin(i);
   }
 
   search() {
@@ -129,21 +80,6 @@ class Finder {
     this.found.textContent = !typed ? "" : !pattern ? "not a pattern" : `${place}${count} hit${count === 1 ? "" : "s"}`;
   }
 
-  #toggleList() {
-    this.list.hidden = !this.list.hidden;
-    this.#fillList();
-  }
-
-  #fillList() {
-    if (this.list.hidden || !this.row) return;
-    this.list.replaceChildren(...mostExtreme(this.row, 10).map((i) => {
-      const text = i < this.sample.texts.length ? this.sample.texts[i].trim().slice(0, 16) : "";
-      const item = button("rl-tool", `#${i} `, "", () => this.pin(i));
-      item.append(element("b", "", text), ` ${formatValue(this.row, this.row.values[i])}`);
-      return item;
-    }));
-  }
-
   #listen() {
     this.input.addEventListener("input", () => this.search());
     this.input.addEventListener("keydown", (event) => {
@@ -153,7 +89,7 @@ class Finder {
       this.input.value = "";
       this.search();
       this.input.blur();
-      this.bar.parentElement.focus();
+      this.input.getRootNode().querySelector(".rl-tokens").focus();
     });
   }
 }

@@ -28,8 +28,8 @@ function rescaled(row, indices) {
   const inner = (share) => drawn[Math.round(share * (drawn.length - 1))];
   const [lo, hi] = [inner(0.01), inner(0.99)];
   if (row.scale === "diverging" && !isOneSided(row)) {
-    const bound = Math.max(Math.abs(lo), Math.abs(hi), row.hi);
-    return {...row, lo: -bound, hi: bound};
+    const bound = Math.max(row.around - lo, hi - row.around, row.hi - row.around);
+    return {...row, lo: row.around - bound, hi: row.around + bound};
   }
   return {...row, lo: Math.min(lo, row.lo), hi: Math.max(hi, row.hi)};
 }
@@ -62,10 +62,12 @@ class Strip {
     this.ranges.replaceChildren(...rows.map((row) => this.#rangeOf(row)));
     if (this.sample.outside) this.#nameMask();
     this.lines.show(rows);
+    this.#drawLegends();
   }
 
   restyle(palette) {
     this.palette = palette;
+    this.#drawLegends();
     this.draw();
   }
 
@@ -228,12 +230,25 @@ class Strip {
     return label;
   }
 
+  /** Colours of the row's scale, then its least and its largest value. */
   #rangeOf(row) {
     const text = row.short || formatRange(row.least, row.most).join(" … ") + (row.note ? " *" : "");
-    const title = [row.note, row.unit, "click: draw as a line"].filter(Boolean).join("\n");
-    return button("rl-row-range", text, title, () => {
+    const scale = row.short ? "" : `colours from ${formatRange(row.lo, row.hi, isSigned(row)).join(" to ")}`;
+    const title = [scale, row.unit, row.note, "click: draw as a line"].filter(Boolean).join("\n");
+    const range = button("rl-row-range", "", title, () => {
       this.lines.toggle(row.name);
       this.draw();
+    });
+    range.append(element("i"), text);
+    return range;
+  }
+
+  /** The theme's colours in the legends. */
+  #drawLegends() {
+    if (!this.rows) return;
+    this.rows.forEach((row, k) => {
+      const legend = this.ranges.children[k].firstChild;
+      legend.style.background = row.short ? "none" : gradientOf(this.palette, row);
     });
   }
 }

@@ -102,9 +102,10 @@ def write(folder: Path) -> None:
 def line(chance: np.random.Generator, size: int, label: str) -> dict[str, Any]:
     """One sample with the rows of a PPO run."""
     logprobs = -chance.exponential(1.0, size)
+    ref_logprobs = np.minimum(logprobs - 0.3 * chance.standard_t(3, size), 0.0)
     names = ("values", "token_rewards", "advantages", "returns")
     arrays = {name: chance.normal(size=size) for name in names}
-    arrays |= {"logprobs": logprobs, "ref_logprobs": logprobs - 0.3 * chance.standard_t(3, size)}
+    arrays |= {"logprobs": logprobs, "ref_logprobs": ref_logprobs}
     tokens = [label, *(WORDS[k] for k in chance.integers(0, len(WORDS), size - 1))]
     numbers = {name: array.round(6).tolist() for name, array in arrays.items()}
     return {"step": 1, "prompt": "p", "response": label, "reward": 1.0, "response_tokens": tokens} | numbers

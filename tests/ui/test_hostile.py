@@ -59,7 +59,7 @@ def test_nothing_that_a_log_says_is_run(open_board: OpenBoard) -> None:
     page.locator(".rl-tokens-text [data-i]").first.click()
     board.tab("Pair")
     expect(board.pair).to_contain_text("<img src=x")
-    board.pair.locator("details summary").click()
+    board.pair.locator(".extra summary").click()
     board.badge.locator("summary").first.click()
     expect(board.badge.locator("li").first).to_contain_text("not valid JSON")
     page.locator(".rl-curve-choice").click()

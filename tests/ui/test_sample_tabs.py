@@ -18,6 +18,7 @@ from tests.ui.raw import raw_frame
 
 PPO = "couplets-ppo"
 PAYLOAD = "<img src=x onerror=\"window.ran = 'compare'\">"
+QUESTIONS = [f"question {n}" for n in range(40)]
 LONG = [f"line {n} of a long answer" for n in range(400)]
 
 
@@ -36,6 +37,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
             line(1, tokens=False, response="\n".join(LONG),
                  ref_response="\n".join(text.replace("line 7 ", "row 7 ") for text in LONG)),
         ],
+        "chat": [line(1, prompt=f"You are {PAYLOAD}<|im_end|>\n" + "\n".join(QUESTIONS))],
         "plain": [line(1, tokens=False, drop=["ref_response", "ground_truth", "group"])],
     }.items():  # fmt: skip
         (root / name).mkdir()
@@ -64,6 +66,23 @@ def raw_tokens(root: Path, step: int) -> pd.DataFrame:
 def choose(page: Page, select: str, option: str) -> None:
     page.locator(select).get_by_role("combobox").click()
     page.locator("li").get_by_text(option).click()
+
+
+def test_a_prompt_is_folded_to_a_line_and_opens_below_its_system_prompt(open_board: OpenBoard) -> None:
+    board = open_board(run="chat", step=1).settled(1)
+    prompt = board.page.locator(".rl-prompt details.prompt")
+    summary = prompt.locator("> summary")
+    expect(summary).to_contain_text(PAYLOAD)
+    assert (prompt.bounding_box() or {})["height"] < 30
+    marker = board.page.get_by_label("System prompt ends")
+    marker.fill("<|im_end|>")
+    marker.press("Enter")
+    expect(summary).not_to_contain_text("You are")
+    expect(summary).to_contain_text("question 0 question 1")
+    summary.click()
+    expect(prompt.locator("> div")).to_contain_text("question 39")
+    expect(prompt.get_by_text("system prompt, 62 characters")).to_be_visible()
+    assert board.page.evaluate("window.ran") is None
 
 
 def test_what_differs_from_the_reference_is_marked_and_markup_stays_text(open_board: OpenBoard) -> None:
@@ -143,12 +162,18 @@ def test_a_ranked_token_leads_to_where_it_is_largest_and_the_link_leads_there_to
     frame = raw_tokens(root, 30)
     counted = frame[frame.groupby("token").token.transform("size") >= 3]
     token = counted.groupby("token").kl.mean().idxmax()
-    place = counted[counted.token == token].sort_values("kl").iloc[-1]
+    places = counted[counted.token == token].sort_values("kl", ascending=False, kind="stable")
+    place, second = places.iloc[0], places.iloc[1]
     board = open_board(run=PPO, step=30).settled(30)
     board.tab("Step's tokens")
-    board.page.locator(".rl-ranking .tabulator-row").first.click()
-    board.shows(place.uid)
+    row = board.page.locator(".rl-ranking .tabulator-row").first
+    row.locator('[tabulator-field="second"]').click()
+    board.shows(second.uid)
     head = board.page.locator(".rl-pin .rl-tip-head")
+    expect(head).to_contain_text(f"#{second['at']} “{token}”")
+    board.tab("Step's tokens")
+    row.locator('[tabulator-field="token"]').click()
+    board.shows(place.uid)
     expect(head).to_contain_text(f"#{place['at']} “{token}”")
     board.until(lambda: f"token={place['at']}" in board.page.url, "the link names the token")
     board = open_board(run=PPO, step=30, sample=place.uid, token=place["at"]).settled(30)
@@ -231,7 +256,7 @@ def test_every_title_of_the_ranking_stands_over_its_numbers(open_board: OpenBoar
     board = open_board(run=PPO, step=30).settled(30)
     board.tab("Step's tokens")
     expect(board.page.locator(".rl-ranking .tabulator-row").first).to_be_visible()
-    for name in ("count", "mean", "largest", "at"):
+    for name in ("count", "mean", "largest", "at", "second", "third"):
         title = board.page.locator(f'.rl-ranking .tabulator-col[tabulator-field="{name}"]')
         cell = board.page.locator(f'.rl-ranking .tabulator-cell[tabulator-field="{name}"]').first
         board.until(

@@ -65,6 +65,55 @@ def test_shift_and_arrows_walk_the_outliers_of_the_metric(open_tokens: Open) -> 
     token_becomes(board, int(beyond[-1]))
 
 
+@pytest.mark.parametrize(
+    ("typed", "beyond"),
+    [
+        ("90%", lambda x: np.abs(x) > np.percentile(np.abs(x), 90, method="lower")),
+        ("0.8", lambda x: np.abs(x) > 0.8),
+        ("> 0.5", lambda x: x > 0.5),
+        ("<-.5", lambda x: x < -0.5),
+        ("< 5%", lambda x: x < np.percentile(x, 5, method="higher")),
+        ("> 95 %", lambda x: x > np.percentile(x, 95, method="lower")),
+    ],
+)
+def test_what_counts_as_an_outlier_is_chosen(
+    open_tokens: Open, typed: str, beyond: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    sample = generated(WORDS * 40)
+    assert sample.logprobs is not None
+    assert sample.ref_logprobs is not None
+    wanted = np.flatnonzero(beyond(sample.logprobs - sample.ref_logprobs))
+    board = open_tokens(sample=sample, metric="log_ratio")
+    bound = board.page.locator(".rl-bound")
+    bound.fill(typed)
+    expect(board.page.locator(".rl-outliers")).to_have_text(f"{len(wanted)} outliers")
+    for i in wanted[:3]:
+        bound.press("Enter")
+        token_becomes(board, int(i))
+
+
+def test_a_bound_that_is_none_is_said_and_escape_brings_the_usual_one(open_tokens: Open) -> None:
+    board = open_tokens(sample=generated(WORDS * 40), metric="log_ratio")
+    bound, count = board.page.locator(".rl-bound"), board.page.locator(".rl-outliers")
+    expect(count).to_have_text("4 outliers")
+    for typed in ("big", "101%", "5 6"):
+        bound.fill(typed)
+        expect(count).to_have_text("not a bound")
+    bound.press("Escape")
+    expect(count).to_have_text("4 outliers")
+    expect(board.page.locator(".rl-tokens")).to_be_focused()
+
+
+def test_the_least_and_the_greatest_can_be_listed(open_tokens: Open) -> None:
+    line = raw_line(0)
+    board = open_tokens(sample=make_sample(line), metric="prob")
+    board.page.locator(".rl-bound").fill("< 5%")
+    board.page.locator(".rl-outliers").click()
+    shown = board.page.locator(".rl-extremes button").all_text_contents()
+    order = np.argsort(np.exp(line["logprobs"]), kind="stable")[:10]
+    assert [text.split()[0] for text in shown] == [f"#{i}" for i in order]
+
+
 def test_the_ten_most_extreme_tokens_are_listed(open_tokens: Open) -> None:
     line = raw_line(0)
     board = open_tokens(sample=make_sample(line), metric="log_ratio")
@@ -168,6 +217,53 @@ def test_where_tokens_share_a_pixel_the_extreme_one_is_found(open_tokens: Open, 
     page.mouse.move(box["x"] + (column + 0.5) / columns * box["width"], box["y"] + 5)
     farthest = of_column[np.argmax(np.abs(ratios[of_column]))]
     expect(board.tip.locator("b").first).to_have_text(f"#{farthest}")
+
+
+def test_text_strip_and_lines_share_one_token_and_one_visible_range(open_tokens: Open, page: Page) -> None:
+    board = open_tokens(sample=generated(WORDS * 400))
+    box = board.strip.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] * 2000.5 / 3600, box["y"] + 5)
+    wait_until(lambda: board.view.token >= 0, page=page)
+    pinned = board.view.token
+    assert pinned == pytest.approx(2000, abs=3600 / box["width"])
+    expect(board.token(pinned)).to_be_in_viewport()
+    band, cursor, lines = (
+        page.locator(selector) for selector in (".rl-band", ".rl-cursor.pin", "canvas.rl-lines")
+    )
+    place, here, below = band.bounding_box(), cursor.bounding_box(), lines.bounding_box()
+    assert place is not None
+    assert here is not None
+    assert below is not None
+    assert place["x"] <= here["x"] <= place["x"] + place["width"]
+    assert here["y"] + here["height"] == pytest.approx(below["y"] + below["height"], abs=1)
+    board.text.evaluate("text => { text.scrollTop = 0 }")
+    wait_until(lambda: (band.bounding_box() or place)["x"] == pytest.approx(box["x"], abs=2), page=page)
+    edge = board.text.bounding_box()
+    assert edge is not None
+    bottoms = page.locator("[data-i]").evaluate_all("all => all.map(t => t.getBoundingClientRect().bottom)")
+    first_out = int(np.argmax(np.array(bottoms) > edge["y"] + edge["height"]))
+    assert band.evaluate("band => band.clientWidth") == pytest.approx(box["width"] * first_out / 3600, abs=4)
+
+
+def test_a_line_stands_where_its_values_are(open_tokens: Open, page: Page) -> None:
+    values = np.array(raw_line(0)["values"])
+    board = open_tokens(sample=make_sample(raw_line(0)))
+    row = page.locator(".rl-row-label").evaluate_all("labels => labels.map(l => l.dataset.row)")
+    page.locator(".rl-row-range").nth(row.index("token_return")).click()  # leaves the value alone
+    heights = page.locator("canvas.rl-lines").evaluate(
+        """(canvas, cells) => Array.from({length: cells}, (_, i) => {
+            const x = Math.floor(((i + 0.5) / cells) * canvas.width);
+            const {data} = canvas.getContext("2d").getImageData(x, 0, 1, 60);
+            const weights = Array.from({length: 60}, (_, y) => data[4 * y + 3]);
+            const all = weights.reduce((a, b) => a + b);
+            return weights.reduce((sum, weight, y) => sum + weight * (y + 0.5), 0) / all;
+        })""",
+        23,
+    )
+    share = (values - values.min()) / np.ptp(values)
+    assert board.view.token == -1
+    np.testing.assert_allclose(heights, 8 + (1 - share) * 48, atol=3)
 
 
 def test_a_row_becomes_a_line_by_a_click_on_its_range(open_tokens: Open, page: Page) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Literal
 
@@ -16,10 +17,12 @@ from tests.ui.token_page import (
     expected_colors,
     generated,
     hex_rgb,
+    linear,
     make_sample,
     metrics,
     raw_line,
     serve_tokens,
+    to_lab,
 )
 from tests.waiting import wait_until
 
@@ -44,7 +47,9 @@ def test_the_running_text_is_the_response(open_tokens: Open, number: int) -> Non
 
 
 @pytest.mark.parametrize("dark", [True, False], ids=["dark", "light"])
-@pytest.mark.parametrize("name", ["log_ratio", "value", "kl_k3", "logprob", "prob", "token_advantage"])
+@pytest.mark.parametrize(
+    "name", ["token_reward", "log_ratio", "value", "kl_k3", "logprob", "prob", "token_advantage"]
+)
 def test_the_text_has_the_colours_of_the_raw_line(open_tokens: Open, name: str, dark: bool) -> None:
     line, m = raw_line(ENGLISH), registry.get(name)
     board = open_tokens(sample=make_sample(line), metric=name, dark=dark)
@@ -63,13 +68,106 @@ def test_every_row_of_the_strip_has_a_scale_of_its_own(open_tokens: Open) -> Non
         wanted = expected_colors(
             metrics(line)[name], diverging=m.scale == "diverging", color=m.color, dark=True
         )
-        if name != "token_reward":  # its scale is tested beside the numbers; the last token is far outside
-            assert np.abs(np.array(board.strip_colors(row, 23), dtype=float) - wanted).max() <= CLOSE, name
+        assert np.abs(np.array(board.strip_colors(row, 23), dtype=float) - wanted).max() <= CLOSE, name
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, lambda response: response),
+        (1, lambda response: response.replace("\u200d", "\\u200d")),  # alone in a token, so it is spelled out
+        (2, lambda response: response),
+    ],
+    ids=["code", "emoji", "english"],
+)
+def test_a_byte_level_run_reads_as_written_with_the_values_of_its_lines(
+    open_tokens: Open, number: int, text: Callable[[str], str]
+) -> None:
+    line = raw_line(number, "byte_level")
+    wanted = metrics(line)
+    board = open_tokens(sample=make_sample(line), metric="ratio")
+    assert board.text.text_content() == text(line["response"]) + "<|endoftext|>"
+    places, shown = board.backgrounds()
+    assert places == list(range(len(line["response_tokens"])))
+    ratios = expected_colors(wanted["ratio"], diverging=True, color="policy", dark=True, around=1.0)
+    assert np.abs(shown - ratios).max() <= CLOSE
+    for i, token in enumerate(line["response_tokens"]):
+        board.token(i).hover()
+        head = board.tip.locator(".rl-tip-head")
+        expect(head).to_contain_text(f"id {line['response_token_ids'][i]}")
+        expect(head.locator("b")).to_have_text(f"#{i}")
+        if not (token.isascii() and token.isprintable()):
+            expect(head.locator("code")).to_have_text(token)
+        values = board.tip_values()
+        assert values == {name: printed(name, wanted[name][i]) for name in values}
+        assert "ratio" in values
+
+
+@pytest.mark.parametrize("size", [8, 256, 4096, 32768])
+def test_colours_and_values_are_those_of_numpy_at_any_length(open_tokens: Open, size: int) -> None:
+    chance = np.random.default_rng(size)
+    policy = -chance.exponential(1.0, size)
+    numbers = {"logprobs": policy, "ref_logprobs": policy - 0.3 * chance.standard_t(3, size)}
+    numbers["values"] = chance.normal(size=size)
+    words = [" the", " river", "\n", "月", " is", ","]
+    line: dict[str, object] = {name: array.round(6).tolist() for name, array in numbers.items()}
+    line["response_tokens"] = [words[k] for k in chance.integers(0, len(words), size)]
+    wanted = metrics(line)
+    colors = expected_colors(wanted["log_ratio"], diverging=True, color="kl", dark=True)
+    board = open_tokens(sample=make_sample(line), metric="log_ratio")
+    for i in (0, size // 2, size - 1):
+        board.view.token = i
+        expect(board.token(i)).to_be_in_viewport()
+        board.token(i).hover()
+        expect(board.tip.locator("b").first).to_have_text(f"#{i}")
+        values = board.tip_values()
+        assert values == {name: printed(name, wanted[name][i]) for name in values}
+        assert {"log_ratio", "kl_k3", "value", "prob", "ref_prob"} <= set(values)
+        places, shown = board.backgrounds()
+        assert i in places
+        assert np.abs(shown - colors[places]).max() <= CLOSE
+
+
+#: Machado, Oliveira and Fernandes 2009, full severity, on linear RGB: protan, deutan, tritan.
+_BLINDNESS = np.array(
+    [
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    ]
+)
+
+
+def seen_by(color: np.ndarray, eye: np.ndarray) -> np.ndarray:
+    """OKLab of what an eye of this kind sees."""
+    rgb = np.clip(eye @ linear(color), 0, 1)
+    return to_lab(tuple(255 * np.where(rgb <= 0.0031308, 12.92 * rgb, 1.055 * rgb ** (1 / 2.4) - 0.055)))
+
+
+@pytest.mark.parametrize("dark", [True, False], ids=["dark", "light"])
+def test_colours_are_even_and_told_apart_by_every_eye(open_tokens: Open, dark: bool) -> None:
+    board = open_tokens(sample=make_sample(raw_line(ENGLISH)), dark=dark)
+    for name in ("log_ratio", "kl_k3", "logprob", "prob", "ref_prob"):
+        board.chip(name).click()
+        expect(board.chip(name)).to_have_class("rl-chip chosen")
+        drawn = board.page.locator(".rl-legend i").evaluate("legend => legend.style.backgroundImage")
+        stops = np.array(re.findall(r"rgb\((\d+), (\d+), (\d+)\)", drawn), float)
+        steps = np.linalg.norm(np.diff([to_lab(tuple(stop)) for stop in stops], axis=0), axis=1)
+        sides = np.split(steps, 2) if name == "log_ratio" else [steps]
+        assert all(side.max() < 1.25 * side.min() for side in sides), name
+        for eye in (np.eye(3), *_BLINDNESS):
+            seen = [seen_by(stop, eye) for stop in stops]
+            ends = (seen[0], seen[8], seen[16]) if name == "log_ratio" else (seen[0], seen[16])
+            apart = [np.linalg.norm(a - b) for k, a in enumerate(ends) for b in ends[k + 1 :]]
+            assert min(apart) > 0.15, name
 
 
 @pytest.mark.parametrize("dark", [True, False], ids=["dark", "light"])
 def test_text_is_legible_on_every_colour(open_tokens: Open, dark: bool) -> None:
-    board = open_tokens(sample=make_sample(raw_line(ENGLISH)), dark=dark)
+    line = raw_line(ENGLISH)
+    line["response_tokens"][3:6] = ["", "<|pad|>", "\u200b"]
+    line["logprobs"][7] = float("nan")
+    board = open_tokens(sample=make_sample(line), dark=dark, pad_token="<|pad|>")
     surface = tuple(hex_rgb(theme.palette(dark)["surface"]))
     worst = 21.0
     for chip in board.page.locator(".rl-chip").all():

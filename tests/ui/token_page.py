@@ -7,12 +7,12 @@ import re
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import panel as pn
 
-from rlpanel.metrics.compute import token_values
 from rlpanel.schema import ARRAYS, Sample
 from rlpanel.views import theme
 from rlpanel.views.tokens import TokenView
@@ -21,14 +21,17 @@ from tests.waiting import wait_until
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
-LINES = Path(__file__).parents[1] / "data" / "tokens" / "ppo_lines.jsonl"
+LINES = Path(__file__).parents[1] / "data" / "tokens"
 
 RGB = tuple[int, int, int]
 
 
-def raw_line(number: int) -> dict[str, Any]:
-    """A line of a recorded PPO run: 0 is English, 1 Chinese."""
-    return json.loads(LINES.read_text("utf-8").splitlines()[number])
+def raw_line(number: int, run: str = "ppo") -> dict[str, Any]:
+    """A line of a recorded PPO run (0 is English, 1 Chinese), or of one with byte-level pieces.
+
+    Of the latter's, 0 is code, 1 Chinese with emoji, 2 English; its numbers are drawn at random.
+    """
+    return json.loads((LINES / f"{run}_lines.jsonl").read_text("utf-8").splitlines()[number])
 
 
 def make_sample(line: dict[str, Any]) -> Sample:
@@ -48,9 +51,39 @@ def generated(tokens: list[str], seed: int = 0) -> Sample:
 
 
 def metrics(line: dict[str, Any]) -> dict[str, np.ndarray]:
-    return token_values(
-        {name: np.array(line[name], float) for name in ARRAYS if isinstance(line.get(name), list)}
-    )
+    """What each metric should be, worked out from the raw line in plain numpy."""
+    raw = {name: np.array(value, float) for name, value in line.items() if name in _LOGGED}
+    found = {_LOGGED[name]: array for name, array in raw.items() if _LOGGED[name]}
+    policy, reference, before = (raw.get(name) for name in ("logprobs", "ref_logprobs", "old_logprobs"))
+    if policy is not None:
+        found |= {"prob": np.exp(policy), "surprisal": -policy}
+    if reference is not None:
+        found["ref_prob"] = np.exp(reference)
+    if policy is not None and before is not None:
+        found["ratio"] = np.exp(policy - before)
+    if policy is not None and reference is not None:
+        ratio = policy - reference
+        bounded = np.clip(ratio, -20, 20)
+        found |= {
+            "log_ratio": ratio,
+            "kl_k3": np.expm1(-bounded) + bounded,
+            "kl_k2": ratio**2 / 2,
+            "kl_rllb": np.expm1(bounded) - bounded,
+        }
+    return found
+
+
+#: Keys of a raw line and the rows that show them as they are.
+_LOGGED = {
+    "logprobs": "logprob",
+    "ref_logprobs": "ref_logprob",
+    "old_logprobs": "",
+    "values": "value",
+    "token_rewards": "token_reward",
+    "advantages": "token_advantage",
+    "returns": "token_return",
+    "entropy": "token_entropy",
+}
 
 
 class TokenPage:
@@ -74,6 +107,13 @@ class TokenPage:
             "spans => spans.map(getComputedStyle).map(s => [s.backgroundColor, s.color])"
         )
         return [(_rgb(background), _rgb(ink) or (0, 0, 0)) for background, ink in found]
+
+    def backgrounds(self) -> tuple[list[int], np.ndarray]:
+        """The drawn tokens and their backgrounds, shape (n, 3)."""
+        found = self.page.locator("[data-i]").evaluate_all(
+            "spans => spans.map(s => [Number(s.dataset.i), getComputedStyle(s).backgroundColor])"
+        )
+        return [i for i, _ in found], np.array([_rgb(background) for _, background in found], dtype=float)
 
     def strip_colors(self, row: int, cells: int) -> list[RGB]:
         """The colour in the middle of each cell of a row of the strip."""
@@ -110,8 +150,10 @@ def serve_tokens(page: Page) -> Iterator[Callable[..., TokenPage]]:
 
     def open_page(**params: Any) -> TokenPage:
         views: list[TokenView] = []
+        loaded = Event()  # what is sent before may be taken for part of the page that the browser has
 
         def app() -> pn.viewable.Viewable:
+            pn.state.onload(loaded.set)
             views.append(TokenView(**params))
             return pn.Column(views[-1], sizing_mode="stretch_width")
 
@@ -122,6 +164,7 @@ def serve_tokens(page: Page) -> Iterator[Callable[..., TokenPage]]:
         wait_until(lambda: _listens(port), message="the server listens")
         page.goto(f"http://127.0.0.1:{port}/")
         page.locator(".rl-tokens[data-state]").wait_for()
+        wait_until(loaded.is_set, message="the page is loaded", page=page)
         return TokenPage(page, views[-1])
 
     yield open_page
@@ -162,28 +205,31 @@ def contrast(one: RGB, other: RGB) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def expected_colors(values: np.ndarray, *, diverging: bool, color: str, dark: bool) -> np.ndarray:
-    """Colours of a row of fewer than 100 tokens by its own robust scale, shape (T, 3)."""
+def expected_colors(
+    values: np.ndarray, *, diverging: bool, color: str, dark: bool, around: float = 0.0
+) -> np.ndarray:
+    """Colours of a row by its own robust scale, shape (T, 3)."""
     colors = theme.palette(dark)
-    ordered = np.sort(values)
-    lo, hi = ordered[min(1, len(ordered) - 1)], ordered[max(0, len(ordered) - 2)]
-    if diverging and values.min() > 0 and lo > hi / 4:  # far from zero: its own range, in the side's colour
-        share = np.clip((values - lo) / (hi - lo), 0, 1)
-        ends = np.broadcast_to(_to_lab(colors["bad"]), (len(values), 3))
+    off = values - around if diverging else values
+    lo, hi = np.percentile(off, 1, method="higher"), np.percentile(off, 99, method="lower")
+    if diverging and off.min() > 0 and lo > hi / 4:  # far from plain: its own range, in the side's colour
+        share = np.clip((off - lo) / (hi - lo), 0, 1)
+        ends = np.broadcast_to(to_lab(colors["bad"]), (len(values), 3))
     elif diverging:
-        bound = max(abs(lo), abs(hi))
-        share = np.clip(values / bound, -1, 1)
-        ends = np.where(share[:, None] < 0, _to_lab(colors["reference"]), _to_lab(colors["bad"]))
+        share = np.clip(off / max(abs(lo), abs(hi)), -1, 1)
+        ends = np.where(share[:, None] < 0, to_lab(colors["reference"]), to_lab(colors["bad"]))
     else:
-        share = np.clip((values - lo) / (hi - lo), 0, 1)
+        share = np.clip((off - lo) / (hi - lo), 0, 1)
         share = 1 - share if abs(lo) > abs(hi) else share
-        ends = np.broadcast_to(_to_lab(colors[color]), (len(values), 3))
-    middle = _to_lab(colors["surface"])
+        ends = np.broadcast_to(to_lab(colors[color]), (len(values), 3))
+    middle = to_lab(colors["surface"])
     return _from_lab(middle + (ends - middle) * np.abs(share)[:, None] * 0.86)
 
 
-def _to_lab(text: str) -> np.ndarray:
-    return _LAB @ np.cbrt(_LMS @ linear(hex_rgb(text)))
+def to_lab(color: str | RGB) -> np.ndarray:
+    """OKLab (Ottosson 2020) of a hex colour or of three bytes."""
+    rgb = hex_rgb(color) if isinstance(color, str) else np.array(color, float)
+    return _LAB @ np.cbrt(_LMS @ linear(rgb))
 
 
 def _from_lab(lab: np.ndarray) -> np.ndarray:

@@ -94,7 +94,7 @@ def test_nothing_is_read_before_the_tab_is_in_sight(tmp_path: Path) -> None:
 def test_a_click_selects_sample_and_token_at_once(tmp_path: Path) -> None:
     view = opened(tmp_path, logged(["a", "b"], [-1.0, -2.0]), logged(["b"], [-5.0], index=1))
     assert list(shown(view)) == ["“b”", "“a”"]
-    uid = view._table.value["uid"].iloc[0]
+    uid = view._table.value["uid_at"].iloc[0]
     view._picked.value = f"{uid}\n#0\n1"
     selection = view.context.selection
     assert (selection.uid, selection.token, selection.follow, view.picks) == (uid, 0, False, 1)

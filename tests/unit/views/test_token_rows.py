@@ -111,11 +111,21 @@ def test_metrics_of_unequal_inputs_are_left_out_with_a_word() -> None:
     assert notes == ["log-ratio, KL k3 not shown: 3 logprob values but 2 ref logprob values"]
 
 
-def test_an_outlier_is_beyond_the_99th_percentile_of_size() -> None:
-    values = np.random.default_rng(1).standard_t(3, size=1000)
-    row = one_row(list(values))
-    beyond = np.abs(values) > np.percentile(np.abs(values), 99, method="lower")
-    assert ((np.abs(row.values) > row.outlier) == beyond).all()
+@pytest.mark.parametrize(
+    ("ratios", "range_", "center"),
+    [
+        ([0.8, 1.0, 1.1, 1.3, 3.0], (0.7, 1.3), 1.0),
+        ([2.0, 2.2, 2.3, 2.6], (2.2, 2.3), 2.25),
+    ],
+)
+def test_an_importance_ratio_is_coloured_around_one(
+    ratios: list[float], range_: tuple[float, float], center: float
+) -> None:
+    before = np.full(len(ratios), -1.0)
+    rows, _ = build_rows({"logprobs": before + np.log(ratios), "old_logprobs": before}, len(ratios))
+    (row,) = [row for row in rows if row.name == "ratio"]
+    assert (row.lo, row.hi) == pytest.approx(range_, abs=1e-6)
+    assert (row.around, row.center) == (1.0, pytest.approx(center, abs=1e-6))
 
 
 def test_large_values_print_only_digits_that_float32_carries() -> None:
