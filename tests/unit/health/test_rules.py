@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +195,7 @@ def test_where_broken_characters_sit_is_told(tmp_path: Path) -> None:
 
     found = next(f for f in look(tmp_path / "run", change) if f.rule == "invalid_text")
     told = " ".join(found.evidence)
-    assert "By lang" in told and "zh 50%" in told and "en 0%" in told
+    assert "By lang, responses with U+FFFD: zh 50% of 120, en 0% of 120." in told
     # Zh is rewarded 1 more than en, and a broken answer half a point less than its neighbour.
     assert "-0.50 ± 0.00 (2 s.e.) within" in told
 
@@ -209,14 +209,14 @@ def test_thresholds_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture(scope="module")
-def recorded(grpo_run: Path, ppo_run: Path) -> Iterator[dict[str, list[Finding]]]:
+def recorded(grpo_run: Path, ppo_run: Path) -> dict[str, list[Finding]]:
     """What the rules find in the two real runs."""
     found = {}
     for name, folder in (("grpo", grpo_run), ("ppo", ppo_run)):
         run = rlpanel.open_run(folder)
         found[name] = findings(run.snapshot, Health(), time.time() + 86400)
         run.close()
-    yield found
+    return found
 
 
 def test_the_collapse_of_the_grpo_run_is_found(recorded: dict[str, list[Finding]]) -> None:
@@ -224,7 +224,8 @@ def test_the_collapse_of_the_grpo_run_is_found(recorded: dict[str, list[Finding]
     first = recorded["grpo"][0]
     assert (first.rule, first.severity) == ("invalid_text", "alarm")
     assert first.sentence == "The share of responses with invalid UTF-8 rises from 2% to 67%."
-    assert 6 <= first.steps[0] <= 12 and first.steps[-1] == 60
+    assert 6 <= first.steps[0] <= 12
+    assert first.steps[-1] == 60
     assert any("zh 64% of 2,112, en 3% of 1,088" in line for line in first.evidence)
     assert not any("hack" in " ".join((f.sentence, *f.evidence)) for f in recorded["grpo"])
 
