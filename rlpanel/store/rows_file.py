@@ -40,7 +40,7 @@ class Piece(NamedTuple):
 
 
 def pieces(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, notes: Notes, kind: str) -> Iterator[Piece]:
-    """The file of these samples, in their order: place, labels, numbers, tags, texts and what they measure.
+    """The file of these samples, in their order: place, labels, numbers, tags, texts and measures of them.
 
     Parameters
     ----------
