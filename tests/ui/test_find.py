@@ -17,7 +17,9 @@ from tests.ui.board import BoardPage
 from tests.ui.conftest import OpenBoard
 from tests.ui.raw import raw_frame
 
-PPO, ODD = "couplets-ppo", "odd"
+PPO, ODD, SLOW = "couplets-ppo", "odd", "slow"
+#: Takes its time on each response of the slow run, and passes the first.
+PATTERN = "/(?:a|b)+x?[cd]/"
 PAYLOAD = "<img src=x onerror=window.pwned=1>"
 
 
@@ -34,6 +36,10 @@ def runs(root: Path) -> None:
     ]  # fmt: skip
     append(root / ODD / "rollout_data_rank_0.jsonl", *lines)
 
+    (root / SLOW).mkdir()
+    slow = [line(1, index=at, response="a" * 600 if at else "ac", tokens=False) for at in range(400)]
+    append(root / SLOW / "rollout_data_rank_0.jsonl", *slow)
+
 
 @pytest.fixture(scope="module")
 def whole(root: Path) -> pd.DataFrame:
@@ -46,7 +52,7 @@ def field(board: BoardPage) -> Locator:
 
 
 def says(board: BoardPage) -> Locator:
-    return board.page.locator(".rl-query .says")
+    return board.page.locator(".rl-query .says span")
 
 
 def choose(board: BoardPage, menu: str, entry: str) -> None:
@@ -103,6 +109,16 @@ def test_a_text_is_found_in_all_steps_and_stays_text(board: BoardPage) -> None:
     expect(board.count).to_have_text("8 of 16 hit")
     assert board.column("response").count(f"{PAYLOAD} zebra") == 4
     assert board.page.evaluate("window.pwned") is None
+
+
+def test_a_long_search_says_how_far_it_is_and_stops_when_told_to(board: BoardPage) -> None:
+    board.go(run=SLOW, step=1, scope="run", search=PATTERN).settled()
+    expect(says(board)).to_contain_text("1 found so far")
+    stop = board.page.locator(".rl-query").get_by_role("button", name="stop")
+    stop.click()
+    expect(says(board)).to_have_text("stopped; 1 found by then")
+    expect(board.count).to_have_text("1 of 400 hit")
+    expect(stop).to_be_hidden()
 
 
 def test_what_is_found_is_taken_away_as_it_stands(board: BoardPage, whole: pd.DataFrame) -> None:

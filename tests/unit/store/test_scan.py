@@ -166,6 +166,16 @@ def test_lines_that_are_gone_are_counted_and_pass_nothing(tmp_path: Path) -> Non
     assert passing(index, test) == [0, 1, 8]
 
 
+def test_slow_texts_are_told_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanning, "PAUSE", -1.0)
+    index = write(tmp_path / "run")
+    told = [
+        len(batch.rows)
+        for batch in scan(index, index.snapshot, index.snapshot.living, [TextTest("", "matches", "x")])
+    ]
+    assert told == [1] * 18
+
+
 def test_progress_ends_at_all_bytes(tmp_path: Path) -> None:
     index = write(tmp_path / "run")
     last = list(scan(index, index.snapshot, index.snapshot.living, [TextTest("", "contains", "quick")]))[-1]
