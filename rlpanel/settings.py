@@ -10,7 +10,14 @@ import param
 from rlpanel.errors import SettingError
 
 KL_ESTIMATORS = {"k3": "kl_k3", "k2": "kl_k2", "k1 (log-ratio)": "log_ratio", "rllb": "kl_rllb"}
-BANDS = {"± 1σ": "std", "IQR": "iqr", "min–max": "range", "none": "none"}
+BANDS = {
+    "± 1σ": "std",
+    "IQR": "iqr",
+    "min–max": "range",
+    "density": "density",
+    "ridge": "ridge",
+    "none": "none",
+}
 DARK_DEFAULT = True
 
 
@@ -18,7 +25,15 @@ class Display(param.Parameterized):
     """What a viewer may turn; each browser session has its own."""
 
     band = param.Selector(
-        default="std", objects=BANDS, label="Band", doc="What the band around a mean shows."
+        default="std",
+        objects=BANDS,
+        label="Band",
+        doc="What is shown around a mean: a band, every value's density at each step, or ridges.",
+    )
+    log_values = param.Boolean(
+        default=False,
+        label="Log values",
+        doc="Logarithmic values in densities and ridges, for columns whose values are mostly above 0.",
     )
     variance_scale = param.Number(
         default=1.0,

@@ -19,9 +19,10 @@ def lowest(requirement: Requirement) -> str:
 
 
 def main() -> None:
-    """Write the constraints for the dependencies and the parquet extra."""
+    """Write the constraints for the dependencies and the extras that tests need."""
     project = tomllib.loads(PYPROJECT.read_text())["project"]
-    names = project["dependencies"] + project["optional-dependencies"]["parquet"]
+    extras = project["optional-dependencies"]
+    names = project["dependencies"] + extras["parquet"] + extras["tensorboard"]
     sys.stdout.writelines(f"{lowest(Requirement(name))}\n" for name in names)
 
 

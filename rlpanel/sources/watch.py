@@ -15,6 +15,7 @@ from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
 from rlpanel.sources.directory import OWN_FOLDER, is_rollout_name
+from rlpanel.sources.scalars.find import is_scalar_name
 
 #: Beyond this many events a second (about 100 µs of CPU each) a clock is cheaper.
 MAX_EVENTS_PER_SECOND = 500
@@ -93,7 +94,7 @@ class Watch(FileSystemEventHandler):
             return  # what we write ourselves
         with self._lock:
             self._count()
-            if not folders and not any(is_rollout_name(os.path.basename(path)) for path in paths):
+            if not folders and not any(_is_read(os.path.basename(path)) for path in paths):
                 return  # a checkpoint being written beside the logs
             self._folders |= folders
             self._paths |= paths
@@ -115,6 +116,10 @@ class Watch(FileSystemEventHandler):
             self.reason = f"file events are not available ({error.strerror or error})"
             return None
         return observer
+
+
+def _is_read(name: str) -> bool:
+    return is_rollout_name(name) or is_scalar_name(name)
 
 
 def _identity(root: str) -> tuple[int, int] | None:

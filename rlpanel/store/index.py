@@ -22,6 +22,7 @@ from rlpanel.store.cache import WORTH_BYTES, Cache, FileState, Saved
 from rlpanel.store.kept import first_living, kept_rows
 from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
+from rlpanel.store.scalars import ScalarLog
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
 from rlpanel.store.stage import MOST_COLUMNS
 from rlpanel.store.table import Table
@@ -102,6 +103,7 @@ class RunIndex:
         self.bytes_read = 0
         self.folder_problem = ""
         self._directory = Directory(root or self.path)
+        self._scalars = ScalarLog(self.path, Path(root or self.path))
         self._files: dict[str, _File] = {}
         self._table = Table()
         self._quantiles = Quantiles()
@@ -142,6 +144,7 @@ class RunIndex:
             file.gone, file.more, file.problem = True, False, ""
             file.reader.tail.reset()
         self._void(gone)
+        self._scalars.rescan()
 
     def read(self, only: set[str] | None = None) -> bool:
         """One turn: at most one budget from each file; True while whole lines may be waiting.
@@ -156,6 +159,7 @@ class RunIndex:
                 wanted = only is None or file.more or file.problem or file.reader.path in only
                 if wanted and not file.gone and (file.more or file.reader.tail.changed()):
                     self._turn(file)
+            self._changed |= self._scalars.read(only, self.reading.turn_bytes)
         if self._changed or self._news():
             self.commit()
         return not self.snapshot.progress.caught_up
@@ -298,14 +302,15 @@ class RunIndex:
                 f"the log makes up columns: the first {MOST_COLUMNS} are shown, "
                 f"{self._table.stage.left_out!r} and later ones are left out"
             )
-        return tuple(problems)
+        return (*problems, *self._scalars.problems)
 
     def _progress(self) -> Progress:
         files = [file for file in self._files.values() if not file.gone]
         return Progress(
             bytes_read=sum(file.reader.tail.offset for file in files),
             bytes_total=sum(file.reader.tail.size for file in files),
-            caught_up=bool(self.folder_problem) or not any(file.more for file in files),
+            caught_up=bool(self.folder_problem)
+            or not (any(file.more for file in files) or self._scalars.more),
         )
 
     def _freeze(self) -> Snapshot:
@@ -323,14 +328,15 @@ class RunIndex:
             steps=table.steps.freeze(),
             state=state,
             files=tuple(self._files),
-            bad_lines=self._bad_lines,
-            bad_count=sum(file.bad_count for file in files),
+            bad_lines=(*self._bad_lines, *_of_scalars(self._scalars)),
+            bad_count=sum(file.bad_count for file in files) + self._scalars.bad_count,
             blank_count=sum(file.blank_count for file in files),
             problems=self._problems(),
             ranks=len(table.ranks),
             restarts=tuple(sorted({r.step for found in table.restarts.values() for r in found})),
             newest_line=self._newest_line,
             progress=self._progress(),
+            scalars=self._scalars.freeze(),
             _place={name: column.view(rows) for name, column in columns.place.items()},
             _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
             constants=table.stage.constants,
@@ -338,3 +344,7 @@ class RunIndex:
             _pooled=self._pooled,
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )
+
+
+def _of_scalars(log: ScalarLog) -> list[BadLineAt]:
+    return [BadLineAt(name, bad.line, bad.offset, bad.reason) for name, bad in log.bad]

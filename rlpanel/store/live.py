@@ -59,13 +59,21 @@ class Reader:
 
     # -- for any thread --------------------------------------------------------------------------
 
-    def open(self, path: str | os.PathLike[str], name: str = "") -> RunIndex:
-        """Begin to follow a run (or join those who do); pair with `close`."""
+    def open(self, path: str | os.PathLike[str], name: str = "", root: Path | None = None) -> RunIndex:
+        """Begin to follow a run (or join those who do); pair with `close`.
+
+        Parameters
+        ----------
+        root : path, optional
+            The bound for linked files and scalars: the root that is watched above the run by default, else
+            the run's folder.
+        """
         folder = Path(path).resolve()
         with self._lock:
             index = self._runs.get(folder)
             if index is None:
-                root = next((root for root in self._roots if folder.is_relative_to(root)), folder)
+                above = (known for known in self._roots if folder.is_relative_to(known))
+                root = root or next(above, folder)
                 index = self._runs[folder] = RunIndex(folder, name or folder.name, self.reading, root)
                 self._fresh.add(folder)
             self._users[folder] = self._users.get(folder, 0) + 1

@@ -90,6 +90,15 @@ class Run:
         """A row a sample that readers left a tag or a note on: ``uid``, ``tag``, ``note``, ``time``."""
         return Notes(self.path).frame()
 
+    @property
+    def scalars(self) -> pd.DataFrame:
+        """The trainer's own log, a row a step: ``step``, ``loss``, ``learning_rate``, ...
+
+        Under the trainer's names, from the files beside the run (``scalars.jsonl``, ``metrics.jsonl``,
+        ``trainer_state.json``, TensorBoard's events); NaN where a step lacks one.
+        """
+        return self.snapshot.scalars.frame()
+
     def samples(self, step: int | None = None, *, text: bool = False, older: bool = False) -> pd.DataFrame:
         """A row a sample: ``uid``, ``step``, ``rank``, ``group``, ``reward``, ``kl_k3_mean``, ...
 
@@ -231,18 +240,19 @@ def open_run(path: str | os.PathLike[str], *, wait: bool = True, follow: bool = 
     RunNotFound
         If the folder does not exist or holds no rollout files; the message says what was seen.
     """
-    folder = _run_folder(Path(path).resolve())
+    given = Path(path).resolve()
+    folder = _run_folder(given)
     if not follow:
-        return _read_once(folder)
+        return _read_once(folder, given)
     service = reader()
-    run = Run(service.open(folder), service)
+    run = Run(service.open(folder, root=given), service)
     if wait:
         run.wait(progress=True)
     return run
 
 
-def _read_once(folder: Path) -> Run:
-    index = RunIndex(folder, folder.name, Reading.from_environment())
+def _read_once(folder: Path, root: Path) -> Run:
+    index = RunIndex(folder, folder.name, Reading.from_environment(), root)
     show = _Terminal(index.name)
     index.rescan()
     while index.read():

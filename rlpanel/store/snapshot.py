@@ -20,6 +20,7 @@ from rlpanel.store.columns import Columns
 from rlpanel.store.keys import mix
 from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
+from rlpanel.store.scalars import Scalars
 from rlpanel.store.steps import COUNT, MAX, MIN, Steps
 from rlpanel.store.table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 
@@ -87,6 +88,8 @@ class Snapshot:
         What is known of the training.
     newest_line : float
         When the file that brought the newest line was written, seconds since the epoch; 0 if never.
+    scalars : Scalars
+        The trainer's own log, with a version of its own.
     """
 
     name: str
@@ -107,6 +110,7 @@ class Snapshot:
     restarts: tuple[int, ...] = ()
     newest_line: float = 0.0
     progress: Progress = field(default_factory=Progress)
+    scalars: Scalars = field(default_factory=Scalars)
     _place: dict[str, np.ndarray] = field(default_factory=_no_rows)
     _numbers: dict[str, np.ndarray] = field(default_factory=dict)
     _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
@@ -236,11 +240,15 @@ class Snapshot:
         """At most ``most`` of a step's rows: always the same ones, whatever order they came in.
 
         With ``older`` those of older attempts too.
+        """
+        return self.draw(self.rows_of(step, older=older), most)
+
+    def draw(self, rows: np.ndarray, most: int) -> np.ndarray:
+        """At most ``most`` of these rows.
 
         The draw goes by a hash of the sample's uid, so a sample that is shown stays shown until one with
         a smaller hash comes.
         """
-        rows = self.rows_of(step, older=older)
         if len(rows) <= most:
             return rows
         file, offset, part = (self._place[name][rows] for name in ("file", "offset", "part"))

@@ -80,6 +80,13 @@ class Context(param.Parameterized):
             return
         self.selection.param.update(step=step, follow=False, uid="", token=-1)
 
+    def choose_range(self, step: int | None, within: str) -> None:
+        """The viewer chose values of a step: the grid is filtered by that range."""
+        if step is not None:
+            self.selection.param.update(
+                step=step, filter=within, scope="step", follow=False, uid="", token=-1
+            )
+
     def move_step(self, by: int) -> None:
         """To the step ``by`` places further on, whatever their spacing."""
         steps = self.snapshot.steps.values

@@ -10,11 +10,11 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.metrics import registry
-from rlpanel.views import curve_menu, theme
+from rlpanel.views import curve_menu, theme, trainer_log
 from rlpanel.views.context import Context
 
 _GROUPS = {
-    "Curves": ("band", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
+    "Curves": ("band", "log_values", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
     "Samples": ("max_samples", "older_attempts", "stuck_steps"),
     "Text": ("pad_token", "system_end"),
 }
@@ -54,7 +54,7 @@ class Controls(Viewer):
 
     def _offer(self, *_: Any) -> None:
         snapshot = self.context.snapshot
-        options = curve_menu.options(snapshot)
+        options = {**curve_menu.options(snapshot), **trainer_log.options(snapshot)}
         if options != self._curves.options:
             self._curves.options = options
         wanted = map(registry.canonical, self.context.selection.curves)

@@ -14,15 +14,18 @@ from bokeh.models.ranges import DataRange1d
 from panel.viewable import Viewer
 
 from rlpanel.metrics import registry
-from rlpanel.views import series, theme
+from rlpanel.views import series, theme, trainer_log
 from rlpanel.views.context import Context
+from rlpanel.views.spread import Spread
 from rlpanel.views.theme import delta, number, safe_text
 
 HEIGHT = 120
-_BAND_WORDS = {"iqr": "IQR", "range": "min–max"}
+_BAND_WORDS = {"iqr": "IQR", "range": "min–max", "density": "density", "ridge": "ridges"}
 _REWARDS = ("reward", "ref_reward", "valid_reward", "ref_valid_reward")
 _LEGEND = {"ref_reward": "ref", "valid_reward": "valid", "ref_valid_reward": "ref valid"}
 _DASH = {"ref_reward": "dashed", "valid_reward": "dotted", "ref_valid_reward": "dotted"}
+#: Size of the points' marks, and up to how many points have them.
+_MARK, _MARKED = 4, 40
 #: More curves are drawn only when asked for by name.
 _SHOWN = 4
 
@@ -45,7 +48,8 @@ def kl_column(context: Context) -> str:
 def curves_of(context: Context) -> list[Curve]:
     """The cards to show: the chosen columns, else what the run has of the usual four."""
     snapshot = context.snapshot
-    chosen = [name for name in map(registry.canonical, context.selection.curves) if snapshot.has(name)]
+    wanted = map(registry.canonical, context.selection.curves)
+    chosen = [name for name in wanted if trainer_log.has(snapshot, name)]
     if chosen:
         return [_curve(name, context) for name in chosen]
     length = "response_tokens" if snapshot.has("response_tokens") else "response_chars"
@@ -62,11 +66,12 @@ def curves_of(context: Context) -> list[Curve]:
 
 
 def _curve(name: str, context: Context) -> Curve:
-    if name == "reward":
-        columns = tuple(column for column in _REWARDS if context.snapshot.has(column))
-        return Curve("reward", "Reward", columns)
-    label = registry.describe(name).label
-    return Curve(name, label[:1].upper() + label[1:], (name,))
+    snapshot = context.snapshot
+    columns = tuple(c for c in _REWARDS if snapshot.has(c)) if name == "reward" else (name,)
+    label = trainer_log.describe(name).label
+    if trainer_log.scalar_of(name) is None:
+        label = label[:1].upper() + label[1:]
+    return Curve(name, label, (*columns, *trainer_log.twins(snapshot, columns)))
 
 
 class Curves(Viewer):
@@ -90,7 +95,7 @@ class Curves(Viewer):
         selection.param.watch(self._cursor, ["step"])
         selection.param.watch(self._restyle, ["dark"])
         display.param.watch(self._lay_out, ["kl_estimator", "per_sequence"])
-        display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift"])
+        display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift", "log_values"])
         self._lay_out()
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -149,9 +154,13 @@ class CurveCard:
             css_classes=["rl-curve-head"],
         )
         self._plot = self._figure()
+        self._pane = pn.pane.Bokeh(
+            self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 4, 0, 4)
+        )
+        self._spread = Spread(context, curve.columns[0], self._sources[curve.columns[0]], HEIGHT)
         self.card = pn.Column(
             self._head,
-            pn.pane.Bokeh(self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 4, 0, 4)),
+            self._pane,
             styles={**theme.CARD, "flex": "1 1 250px", "min-width": "250px"},
             css_classes=["rl-card", "rl-curve"],
             margin=0,
@@ -165,18 +174,24 @@ class CurveCard:
         """Bring the chart to the newest snapshot."""
         self._snapshot = self.context.snapshot
         for column, source in self._sources.items():
-            points = series.curve(self._snapshot, column, self.context.display)
+            points = trainer_log.points(self._snapshot, column, self.context.display)
             series.send(source, points, self._sent[column])
             self._sent[column] = points
-        few = len(self._points()["x"]) <= 40
-        for kind, renderer in self._glyphs:
-            if kind == "mark" and renderer.visible != few:
-                renderer.visible = few
+        self._plot.y_range.default_span = _span(self._points()["y"])
+        # By size: a legend shows a line with an invisible mark as one that was switched off.
+        size = _MARK if len(self._points()["x"]) <= _MARKED else 0
+        for (kind, renderer), column in zip(self._glyphs, self._glyph_columns, strict=True):
+            if kind == "mark" and column == self.curve.columns[0] and renderer.glyph.size != size:
+                renderer.glyph.size = size
+        self._spread.draw(self._snapshot)
+        if self.card[1] is not (self._spread.pane or self._pane):
+            self.card[1] = self._spread.pane or self._pane
         self.move_cursor()
 
     def move_cursor(self) -> None:
         """The selected step: a line, a dot, and its number in the head."""
         step = self.context.selection.step
+        self._spread.move_cursor(step)
         points = self._points()
         if step is None or not len(points["x"]):
             self._span.visible = False
@@ -194,13 +209,14 @@ class CurveCard:
         theme.restyle(self._plot, self.context.selection.dark)
         self._span.line_color = colors["muted"]
         for (kind, renderer), column in zip(self._glyphs, self._glyph_columns, strict=True):
-            color = colors[_color(column)]
+            color = colors[_color(column, column == self.curve.columns[0])]
             if kind == "band":
                 renderer.glyph.fill_color = color
             elif kind == "line":
                 renderer.glyph.line_color = color
             else:
                 renderer.glyph.update(fill_color=color, line_color=colors["surface"])
+        self._spread.restyle(self.context.selection.dark)
         for legend in self._plot.legend:
             legend.label_text_color = colors["muted"]
 
@@ -208,33 +224,36 @@ class CurveCard:
         return self._sent[self.curve.columns[0]] or _no_points()
 
     def _write_head(self, step: int) -> None:
-        column = registry.describe(self.curve.columns[0])
-        steps = self._snapshot.steps
-        at = steps.position(step) if step >= 0 else -1
-        means = self._snapshot.step_values(column.name) if at >= 0 else np.empty(0)
-        value = float(means[at]) if at >= 0 else float("nan")
-        change = delta(value, float(means[at - 1])) if at > 0 else ""
+        column = trainer_log.describe(self.curve.columns[0])
+        value, before = trainer_log.values(self._snapshot, column.name, step)
+        change = delta(value, before)
+        apart = trainer_log.difference(self._snapshot, self.curve.columns[1:])
         self._head.object = (
             f'<div class="head" title="{safe_text(column.tip)}">'
             f"<b>{safe_text(self.curve.title)}</b>"
-            f'<span class="unit">{safe_text(self._words(column))}</span>'
+            f'<span class="unit">{safe_text(self._words(column))}</span>{apart.html if apart else ""}'
             f'<span class="number {column.color}">{number(value)}</span>{change}</div>'
         )
 
     def _words(self, column: registry.Column) -> str:
         display = self.context.display
+        scalar = trainer_log.scalar_of(column.name)
         pooled = column.level == "step"
         parts = ["pooled" if pooled else column.detail.removeprefix("mean ") or "mean"]
         if column.unit and column.unit != "reward":
             parts.append(column.unit)
-        if display.band == "std" and not pooled:
+        banded = scalar is None and not pooled
+        if banded and display.band == "std":
             scale = display.variance_scale
             parts[0] += " ± 1σ" if scale == 1 else f" ± {scale:g}σ"
-        elif display.band in _BAND_WORDS and not pooled:
+        elif banded and display.band in _BAND_WORDS:
             parts[0] += f", {_BAND_WORDS[display.band]}"
+        if self._spread.words:
+            parts.append(self._spread.words)
         if display.zero_shift:
             parts.append("from its first step")
-        size = series.bucket_size(len(self._snapshot.steps.values))
+        steps = self._snapshot.steps.values if scalar is None else self._snapshot.scalars.series(scalar).steps
+        size = series.bucket_size(len(steps))
         if size > 1:
             parts.append(f"{size} steps a point")
         return ", ".join(parts)
@@ -263,12 +282,14 @@ class CurveCard:
                 "y",
                 source=source,
                 line_width=1.7 if first else 1.2,
-                line_dash=_DASH.get(column, "solid"),
+                line_dash=_DASH.get(column, "dotted" if column != self.curve.columns[0] else "solid"),
             )
-            mark = plot.scatter("x", "y", source=source, size=4 if first else 0, line_alpha=0)
+            mark = plot.scatter("x", "y", source=source, size=_MARK if first else 0, line_alpha=0)
             self._add(column, ("band", band), ("line", line), ("mark", mark))
             shown: list[Any] = [line, band, mark]
-            items.append(LegendItem(label=_LEGEND.get(column, column), renderers=shown))
+            label = "log" if trainer_log.scalar_of(column) else trainer_log.describe(column).label
+            label = _LEGEND.get(column, label)
+            items.append(LegendItem(label=label, renderers=shown))
         self._span = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
         plot.add_layout(self._span)
         dot = plot.scatter("x", "y", source=self._dot, size=8, line_width=1.5)
@@ -286,12 +307,11 @@ class CurveCard:
     def _tools(self, plot: Any) -> None:
         lines = [renderer for kind, renderer in self._glyphs if kind == "line"]
         # A fixed word for the value: column names come from logs and stay out of tooltips' markup.
-        tips = [
-            ("step", "@x{0}"),
-            ("mean", "@y{0.0000}"),
-            ("band", "@lo{0.000} … @hi{0.000}"),
-            ("samples", "@n{0,0}"),
-        ]
+        tips = [("step", "@x{0}"), ("mean", "@y{0.0000}")]
+        if trainer_log.scalar_of(self.curve.columns[0]):
+            tips = [("step", "@x{0}"), ("logged", "@y{0.0000000}")]
+        else:
+            tips += [("band", "@lo{0.000} … @hi{0.000}"), ("samples", "@n{0,0}")]
         hover = HoverTool(tooltips=tips, mode="vline", renderers=lines[:1], line_policy="nearest")
         zoom = BoxZoomTool(dimensions="width")
         plot.add_tools(hover, zoom, ResetTool())
@@ -322,8 +342,15 @@ def _reset(plot: Any) -> Any:
     return CustomJS(args={"plot": plot}, code="plot.reset.emit()")
 
 
-def _color(column: str) -> str:
-    return registry.describe(column).color
+def _color(column: str, first: bool) -> str:
+    """A column's colour; a scalar that lies over the column it equals must be told from it."""
+    return trainer_log.describe(column).color if first or trainer_log.scalar_of(column) is None else "text"
+
+
+def _span(values: np.ndarray) -> float:
+    """Height of the axis where all values are one, so that a small constant is not drawn at zero."""
+    finite = np.abs(values[np.isfinite(values)])
+    return float(finite.max()) or 2.0 if len(finite) else 2.0
 
 
 def _no_points() -> series.Points:

@@ -11,12 +11,12 @@ from rlpanel.views.theme import safe_text
 
 
 def shown_rows(snapshot: Snapshot, step: int, display: Display) -> np.ndarray:
-    """The rows to show: all of a small step, a reproducible draw of a big one."""
-    return snapshot.sampled_rows(step, display.max_samples, older=display.older_attempts)
+    """The rows to show: all where they are few, else a reproducible draw."""
+    return snapshot.draw(snapshot.rows_of(step, older=display.older_attempts), display.max_samples)
 
 
 def drawn_html(snapshot: Snapshot, step: int, display: Display) -> str:
-    """How many of a big step's samples are shown; empty where all are."""
+    """How many of many rows are shown; empty where all are."""
     total = len(snapshot.rows_of(step, older=display.older_attempts))
     if total <= display.max_samples:
         return ""

@@ -37,15 +37,15 @@ def session(run: Path) -> None:
     live = RunIndex(run, "run")
     look(live)
     live.save(last=True)
-    append(run / LOG, line(9, custom=1.0, note="a text"))
+    append(run / LOG, line(9, custom=1.0, note="a text", tokens=False))
     look(live)
     live.save(last=True)
-    (run / LOG).write_bytes(line(1) + line(2))
+    (run / LOG).write_bytes(line(1, tokens=False) + line(2, tokens=False))
     look(live)
     live.save(last=True)
     again = RunIndex(run, "run")
     look(again)
-    append(run / LOG, line(3))
+    append(run / LOG, line(3, tokens=False))
     look(again)
     again.save(last=True)
 
@@ -95,7 +95,7 @@ def killed(run: Path, at: int) -> bool:
 def main() -> None:
     """Kill at the first write, at the second, ... until there is none left."""
     folder, places, spared = Path(sys.argv[1]), 0, 0
-    while killed(run := write_run(folder / f"run-{places}", ranks=2, samples=2), places + 1):
+    while killed(run := write_run(folder / f"run-{places}", ranks=2, samples=2, tokens=False), places + 1):
         again, plain = RunIndex(run, "run"), RunIndex(run, "run", Reading(cache=False))
         opened, anew = look(again), look(plain)
         for name in ("samples", "older", "duplicates", "bad_count", "ranks"):

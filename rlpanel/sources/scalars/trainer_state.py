@@ -1,0 +1,77 @@
+"""``trainer_state.json``, which transformers' trainers write whole at every checkpoint."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from rlpanel.errors import LineError
+from rlpanel.sources.base import BadLine
+from rlpanel.sources.parse import parse_slow
+from rlpanel.sources.scalars.base import Points, row_of
+
+#: A file that does not parse is being written, until it has stood still for so many seconds.
+SETTLED = 5.0
+#: A larger one is no log of scalars.
+MOST_BYTES = 512 << 20
+
+
+class TrainerState:
+    """Its ``log_history``; a rewritten file replaces all that was read of the one before.
+
+    See `rlpanel.sources.scalars.base.ScalarFile`.
+    """
+
+    def __init__(self, path: str, name: str) -> None:
+        self.path = path
+        self.name = name
+        self._generation = 0
+        self._stamp: tuple[int, ...] = ()
+
+    def changed(self) -> bool:
+        """Whether the file was written since it was last read in whole."""
+        try:
+            return _stamp(os.stat(self.path)) != self._stamp
+        except OSError:
+            return bool(self._stamp)
+
+    def poll(self, budget: int) -> Points:
+        """All points anew where the file was rewritten; those before stand while it is being written."""
+        with open(self.path, "rb") as file:
+            status = os.fstat(file.fileno())
+            if _stamp(status) == self._stamp:
+                return Points(self._generation)
+            data = file.read() if status.st_size <= MOST_BYTES else b"[]"
+        try:
+            history = parse_slow(data).get("log_history")
+            if not isinstance(history, list):
+                raise LineError("no 'log_history' list")
+        except LineError as error:
+            if time.time() - status.st_mtime < SETTLED:
+                return Points(self._generation)
+            points = Points(self._generation, bad=[BadLine(1, 0, str(error))])
+        else:
+            self._generation += 1
+            points = Points(self._generation)
+            for entry in history:
+                _take(entry, points)
+        self._stamp = _stamp(status)
+        return points
+
+    def reset(self) -> None:
+        """Begin again."""
+        self._stamp = ()
+        self._generation += 1
+
+
+def _take(entry: object, points: Points) -> None:
+    try:
+        if not isinstance(entry, dict):
+            raise LineError("an entry of 'log_history' is no object")
+        points.rows.append(row_of(entry))
+    except LineError as error:
+        points.bad.append(BadLine(1, 0, str(error)))
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
