@@ -53,8 +53,9 @@ class Asking:
     ) -> None:
         self._context, self._found, self._to_take = context, found, taken
         self._work: Background[Outcome | FilterError] = Background(self._arrived, _pool)
-        self._taking: Background[Piece] = Background(self._taken, _pool)
+        self._taking: Background[Piece | None] = Background(self._taken, _pool)
         self._size, self._kind, self._name, self._hits = 0, "", "", 0
+        self._understood = True
         self.busy = False
         self.bar = QueryBar(self._act, margin=(0, 8, 6, 8))
         self.bar.takes = [[kind, kind, None] for kind in available()] + [["copy link", "link", None]]
@@ -72,9 +73,11 @@ class Asking:
             self._found(Outcome(np.empty(0, int), 0))
             return
         notes.refresh()
+        self._understood = True
         try:
             query = Query(context.index, context.snapshot, self._question(), notes)
         except FilterError as error:
+            self._understood = False
             self.bar.param.update(error=str(error), error_at=error.at)
             query = Query(context.index, context.snapshot, self._all_rows(), notes)
         self._offer(query.scope)
@@ -89,13 +92,13 @@ class Asking:
     def asks(self) -> bool:
         """Whether anything is asked, so that not just a step is shown."""
         selection = self._context.selection
-        return self.narrows or bool(selection.sort and not self.bar.error)
+        return self.narrows or bool(selection.sort and self._understood)
 
     @property
     def narrows(self) -> bool:
         """Whether samples are left out by the question."""
         selection = self._context.selection
-        return bool(selection.filter.strip() or selection.search.strip()) and not self.bar.error
+        return bool(selection.filter.strip() or selection.search.strip()) and self._understood
 
     def _question(self) -> Question:
         """The question that the selection is, over the rows that it is about."""
@@ -176,17 +179,19 @@ class Asking:
         self.bar.param.update(progress=0.0, note=f"making {kind} of {len(rows):,} samples …")
         self._taking.start(_ended(pieces(context.index, snapshot, rows, context.notes, kind)))
 
-    def _taken(self, piece: Piece) -> None:
+    def _taken(self, piece: Piece | None) -> None:
+        """A piece to the browser; None says that all are there."""
+        if piece is None:
+            kind = KINDS[self._kind]
+            self.bar.send({"name": f"{self._name}.{kind.ending}", "kind": kind.media})
+            said = f"{self._kind}: {self._hits:,} samples, {_size(self._size)}"
+            self.bar.param.update(progress=-1.0, note=said)
+            return
         self._size += len(piece.data)
         if self._size > MOST_TAKEN:
             self._stop()
             said = f"more than {_size(MOST_TAKEN)}: ask for fewer samples"
             self.bar.param.update(progress=-1.0, note="", error=said)
-        elif piece.done > 1.0:
-            kind = KINDS[self._kind]
-            self.bar.send({"name": f"{self._name}.{kind.ending}", "kind": kind.media})
-            said = f"{self._kind}: {self._hits:,} samples, {_size(self._size)}"
-            self.bar.param.update(progress=-1.0, note=said)
         else:
             self.bar.send({"piece": piece.data})
             self.bar.progress = piece.done
@@ -200,10 +205,10 @@ def _told(outcomes: Iterator[Outcome]) -> Iterator[Outcome | FilterError]:
         yield error
 
 
-def _ended(made: Iterator[Piece]) -> Iterator[Piece]:
-    """Pieces, and a last one that says there are no more."""
+def _ended(made: Iterator[Piece]) -> Iterator[Piece | None]:
+    """Pieces, and at the end that there are no more."""
     yield from made
-    yield Piece(b"", 2.0)
+    yield None
 
 
 def _size(size: float) -> str:

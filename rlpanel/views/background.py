@@ -41,7 +41,8 @@ class Background(Generic[T]):
         turn, document = self._turn, pn.state.curdoc
         if document is None:
             for result in results:
-                self._show(result)
+                if turn == self._turn:
+                    self._show(result)
         else:
             # An error is said where the loop's other errors are said.
             later = document.add_next_tick_callback

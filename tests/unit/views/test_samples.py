@@ -133,3 +133,10 @@ def test_new_samples_of_all_steps_wait_behind_the_pill(grid: Samples, run: Run) 
     assert grid._pill.label == "↻ 2 new"
     grid.load()
     assert len(shown(grid)) == 50
+
+
+def test_a_file_that_is_too_large_is_not_made(grid: Samples, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlpanel.views.asking.MOST_TAKEN", 100)
+    grid._asking._act("take", "JSONL")
+    assert "ask for fewer samples" in grid._asking.bar.error
+    assert grid._asking.bar.note == ""
