@@ -74,7 +74,8 @@ def declarations() -> dict[str, dict[str, Any]]:
     names = ("label", "unit", "color", "help")
     return {
         m.name: {name: getattr(m, name) for name in names} | {"scale": scale_of(m), "needs": list(m.needs)}
-        for m in registry.of_level("token")
+        for m in registry.shown()
+        if m.level == "token"
     }
 
 
