@@ -6,6 +6,7 @@ RLPanelError
 ├── SourceChanged     (RuntimeError)       the bytes behind a sample are no longer the same
 ├── SourceUnready     (OSError)            a file that makes no sense yet, or not here
 ├── LineError         (ValueError)         one line of a log that is no sample
+├── FilterError       (ValueError)         a filter or search that cannot be understood
 └── SettingError      (ValueError)         a setting outside its bounds
 """
 
@@ -37,6 +38,20 @@ class SourceUnready(RLPanelError, OSError):
 
 class LineError(RLPanelError, ValueError):
     """A line that cannot become a sample. The reader keeps it with file, line, offset and reason."""
+
+
+class FilterError(RLPanelError, ValueError):
+    """A filter or search that cannot be understood.
+
+    Attributes
+    ----------
+    at : int
+        Where in the text, in characters from 0.
+    """
+
+    def __init__(self, message: str, at: int = 0) -> None:
+        super().__init__(message)
+        self.at = at
 
 
 class SettingError(RLPanelError, ValueError):

@@ -81,6 +81,12 @@ class Display(param.Parameterized):
         doc="Show in the grid, too, the samples that a restart of the training job replaced. Statistics "
         "use the newest attempt.",
     )
+    stuck_steps = param.Integer(
+        default=3,
+        bounds=(1, 10_000),
+        label="Never better after",
+        doc="Steps that a prompt must have been seen at before it counts as one that never gets better.",
+    )
 
 
 class _FromEnvironment(param.Parameterized):

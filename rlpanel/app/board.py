@@ -20,7 +20,8 @@ from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.context import Context
 
 #: What the URL sets back when it says nothing of it.
-_UNSAID = {"step": None, "uid": "", "token": -1, "follow": True, "search": "", "curves": [], "within": ""}
+_UNSAID = {"step": None, "uid": "", "token": -1, "follow": True, "search": "", "curves": []}
+_UNSAID |= {"filter": "", "scope": "step", "sort": ""}
 
 
 class Board:

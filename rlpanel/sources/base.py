@@ -91,6 +91,9 @@ class Chunk:
 class Adapter(Protocol):
     """One trainer's dialect of a JSON line.
 
+    A record's texts are strings of the line as they stand there, or several of them with brackets, signs and
+    blanks between: a search looks for their bytes (`rlpanel.store.scan`).
+
     Attributes
     ----------
     name : str

@@ -27,6 +27,7 @@ from rlpanel.sources.directory import Directory
 from rlpanel.sources.survey import survey
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
+from rlpanel.store.notes import Notes
 from rlpanel.store.snapshot import Progress, Snapshot
 from rlpanel.store.table import OLDER
 
@@ -109,6 +110,11 @@ class Run:
         found = self.snapshot.histogram(column, bins)
         intervals = pd.IntervalIndex.from_breaks(found.edges, closed="left", name=column)
         return pd.DataFrame(found.counts, pd.Index(found.steps, name="step"), intervals)
+
+    @property
+    def notes(self) -> pd.DataFrame:
+        """A row a sample that readers left a tag or a note on: ``uid``, ``tag``, ``note``, ``time``."""
+        return Notes(self.path).frame()
 
     @property
     def scalars(self) -> pd.DataFrame:

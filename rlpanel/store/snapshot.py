@@ -221,6 +221,10 @@ class Snapshot:
         codes, names = self._labels[column]
         return [names[code] if code >= 0 else None for code in codes[rows].tolist()]
 
+    def coded(self, column: str) -> tuple[np.ndarray, list[str]]:
+        """A label column as codes, shape (rows,), and the texts they stand for; -1 is "not logged"."""
+        return self._labels[column]
+
     def rows_of(self, step: int | None, *, older: bool = False) -> np.ndarray:
         """The rows of a step (all steps for None) that count, in order of arrival.
 
