@@ -5,7 +5,9 @@ RLPanelError
 ├── SampleNotFound    (KeyError)           a uid that this run does not hold
 ├── SourceChanged     (RuntimeError)       the bytes behind a sample are no longer the same
 ├── SourceDamaged     (OSError)            compressed bytes that make no sense
+├── SourceUnready     (OSError)            a file that makes no sense yet, or not here
 ├── LineError         (ValueError)         one line of a log that is no sample
+├── FilterError       (ValueError)         a filter or search that cannot be understood
 └── SettingError      (ValueError)         a setting outside its bounds
 """
 
@@ -35,8 +37,26 @@ class SourceDamaged(RLPanelError, OSError):
     """A compressed file that cannot be read further; the lines before the damage are kept."""
 
 
+class SourceUnready(RLPanelError, OSError):
+    """A file that cannot be read now, and why; it is tried again when it changed."""
+
+
 class LineError(RLPanelError, ValueError):
     """A line that cannot become a sample. The reader keeps it with file, line, offset and reason."""
+
+
+class FilterError(RLPanelError, ValueError):
+    """A filter or search that cannot be understood.
+
+    Attributes
+    ----------
+    at : int
+        Where in the text, in characters from 0.
+    """
+
+    def __init__(self, message: str, at: int = 0) -> None:
+        super().__init__(message)
+        self.at = at
 
 
 class SettingError(RLPanelError, ValueError):

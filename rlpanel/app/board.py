@@ -20,7 +20,8 @@ from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.context import Context
 
 #: What the URL sets back when it says nothing of it.
-_UNSAID = {"step": None, "uid": "", "token": -1, "follow": True, "search": "", "curves": [], "within": ""}
+_UNSAID = {"step": None, "uid": "", "token": -1, "follow": True, "search": "", "curves": []}
+_UNSAID |= {"filter": "", "scope": "step", "sort": ""}
 
 
 class Board:
@@ -64,6 +65,7 @@ class Board:
         if self._watched is None:
             return
         context = self.context
+        context.survey = self._watched.survey
         found = {run.name: run for run in self._watched.runs or []}
         stay = [found.pop(run.name) for run in context.runs if run.name in found]
         runs = [*found.values(), *stay]

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from rlpanel.views import ranges
 from rlpanel.views.context import Selection
 
 _TRUE, _FALSE = {"1", "true", "dark"}, {"0", "false", "light"}
@@ -28,12 +27,14 @@ def _flag(text: str) -> bool:
     raise ValueError(text)
 
 
+def _scope(text: str) -> str:
+    if text not in ("step", "run"):
+        raise ValueError(text)
+    return text
+
+
 def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
-
-
-def _within(text: str) -> str:
-    return ranges.read(text).text
 
 
 #: Query key → (parameter, how to read its text, how to write its value).
@@ -45,7 +46,9 @@ KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
     "metric": ("metric", str, str),
     "curves": ("curves", _names, ",".join),
     "search": ("search", str, str),
-    "within": ("within", _within, str),
+    "filter": ("filter", str, str),
+    "scope": ("scope", _scope, str),
+    "sort": ("sort", str, str),
     "theme": ("dark", _flag, lambda dark: "dark" if dark else "light"),
 }
 MAX_QUERY = 8192

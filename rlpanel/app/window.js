@@ -1,5 +1,5 @@
 // Keys for the whole page, left alone while somebody types; the address, with Back and Forward.
-const KEYS = new Set(["ArrowLeft", "ArrowRight", "j", "k", "[", "]", "/", "?"])
+const KEYS = new Set(["ArrowLeft", "ArrowRight", "j", "k", "[", "]", "/", "f", "?"])
 const BUSY = "input, textarea, select, [contenteditable], [role=slider]"
 
 // composedPath sees through shadow roots, where event.target stops at the host
@@ -23,6 +23,8 @@ export function render({ model }) {
     event.preventDefault()
     if (event.key === "/") {
       find(document, "input[placeholder^='search prompts']")?.focus()
+    } else if (event.key === "f") {
+      find(document, "input[placeholder^='filter']")?.focus()
     } else if (event.key === "?") {
       find(document, "details.rl-help")?.toggleAttribute("open")
     } else {

@@ -15,6 +15,7 @@ KEYS = {
     "j k": "next sample, sample before",
     "[ ]": "colour the tokens by another metric",
     "/": "search prompts and responses",
+    "f": "filter samples",
     "?": "this list",
     "in the token view": "← → token, Shift ← → outlier, / search, Esc lets go",
 }

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+#: Samples in one line: a row keeps which of them it is in 16 bits.
+MOST_SAMPLES = 2**16 - 1
+
 
 @dataclass(slots=True)
 class Record:
@@ -88,6 +91,9 @@ class Chunk:
 class Adapter(Protocol):
     """One trainer's dialect of a JSON line.
 
+    A record's texts are strings of the line as they stand there, or several of them with brackets, signs and
+    blanks between: a search looks for their bytes (`rlpanel.store.scan`).
+
     Attributes
     ----------
     name : str
@@ -95,8 +101,13 @@ class Adapter(Protocol):
         What its files look like, for a person whose folder was not recognised.
     """
 
-    name: str
-    looks: str
+    @property
+    def name(self) -> str:
+        """Tells this dialect from others."""
+
+    @property
+    def looks(self) -> str:
+        """What its files look like."""
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Whether a file named ``path`` whose first line is ``document`` is in this dialect."""

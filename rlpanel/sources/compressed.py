@@ -11,8 +11,7 @@ import os
 from dataclasses import replace
 
 from rlpanel.errors import SourceDamaged
-from rlpanel.sources.base import Adapter
-from rlpanel.sources.inflate import PIECE_BYTES, SUFFIXES, Inflated, Inflater
+from rlpanel.sources.inflate import PIECE_BYTES, Inflated, Inflater
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.tail import BEFORE, HEAD, Block, Mark, Tail
 
@@ -148,6 +147,7 @@ class CompressedFile(JsonlFile):
     """Reads one ``.jsonl.gz`` or ``.jsonl.zst`` file; see `rlpanel.sources.base.RolloutFile`."""
 
     tail: CompressedTail
+    lines_on_disk = False
 
     def _tail(self, line_bytes: int, end: int | None) -> Tail:
         return CompressedTail(self.path, line_bytes)
@@ -164,9 +164,3 @@ class CompressedFile(JsonlFile):
         with Inflated(self.path, *self.tail.inflater.nearest(offset)) as plain:
             plain.skip_to(offset)
             return io.BufferedReader(plain).read(length)
-
-
-def rollout_file(path: str, name: str, adapter: Adapter, line_bytes: int) -> JsonlFile:
-    """The reader for a file of this name."""
-    kind = CompressedFile if name.endswith(SUFFIXES) else JsonlFile
-    return kind(path, name, adapter, line_bytes)

@@ -15,8 +15,12 @@ from rlpanel.errors import LineError
 from rlpanel.sources.base import Record, is_eval, rank_of
 from rlpanel.sources.parse import floats, plain
 
-#: Columns that the store fills itself; a logged key of the same name becomes ``logged_<name>``.
-RESERVED = frozenset({"uid", "file", "line", "offset", "prompt_chars", "response_chars"})
+#: Columns that the store fills, a query knows (`rlpanel.store.scope`) or readers fill; a logged key of the
+#: same name becomes ``logged_<name>``.
+RESERVED = frozenset(
+    {"uid", "file", "line", "offset", "prompt_chars", "response_chars"}
+    | {"attempt", "copies", "group_reward", "note", "tag"}
+)
 
 
 def record_of(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, full: bool) -> Record:

@@ -16,14 +16,16 @@ from rlpanel.errors import SourceDamaged
 from rlpanel.metrics.constants import gather
 from rlpanel.settings import Reading, Training
 from rlpanel.sources.base import Chunk
-from rlpanel.sources.compressed import rollout_file
 from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
+from rlpanel.sources.opening import open_file
 from rlpanel.sources.run_file import RunFile
 from rlpanel.store.backfill import Piece, Range
 from rlpanel.store.cache import WORTH_BYTES, Cache
 from rlpanel.store.catchup import Backlog, loosen
+from rlpanel.store.histograms import Histograms
 from rlpanel.store.kept import kept_rows, state_of
+from rlpanel.store.late import LateColumns
 from rlpanel.store.member import Member, wanted
 from rlpanel.store.pace import Pace
 from rlpanel.store.pooled import Pooled
@@ -78,14 +80,15 @@ class RunIndex:
         self.version = 0
         self.bytes_read = 0
         self.folder_problem = ""
-        self._directory = Directory(root or self.path)
+        self._said = ""  # why what somebody said of these files is not followed
+        self._directory = Directory(root or self.path, self.reading)
         self._scalars = ScalarLog(self.path, Path(root or self.path))
         self._files: dict[str, Member] = {}
         self._numbered: list[Member] = []
         self._backlog = Backlog(workers)
         self._pace = Pace()
         self._table = Table()
-        self._quantiles = Quantiles()
+        self._quantiles, self._histograms = Quantiles(), Histograms()
         self._pooled = Pooled()
         self._run_file = RunFile(self.path)
         self._training = Training.from_environment().given()
@@ -95,6 +98,7 @@ class RunIndex:
         self._changed = False
         self._cache = Cache(self.path, self.reading.line_bytes) if self.reading.cache else None
         self._resumed = False
+        self._late: LateColumns | None = None
         self._saved = 0  # version
 
     # -- reading ---------------------------------------------------------------------------------
@@ -112,6 +116,7 @@ class RunIndex:
             )
             return
         self.folder_problem = ""
+        self._said = self._directory.said.of(self.path).problem
         if self._run_file.changed():
             self._learn()
         if not self._resumed:
@@ -124,6 +129,8 @@ class RunIndex:
             file.reader.tail.reset()
         self._void(gone)
         self._loosen(seen)
+        if self._late is not None:
+            self._late.stuck = False
         self._scalars.rescan()
 
     def read(self, only: set[str] | None = None, seconds: float = math.inf) -> bool:
@@ -147,6 +154,7 @@ class RunIndex:
                     break
             for where, piece in self._backlog.turn():
                 self._take_piece(where, piece)
+            self._add_late()
             self._changed |= self._scalars.read(only, self.reading.turn_bytes)
         if self._changed or self._news():
             self.commit()
@@ -155,7 +163,8 @@ class RunIndex:
     @property
     def busy(self) -> bool:
         """Whether another turn would bring something at once, rather than wait for a process."""
-        more = self._scalars.more or any(file.more and not file.gone for file in self._numbered)
+        late = self._late is not None and not self._late.stuck
+        more = late or self._scalars.more or any(file.more and not file.gone for file in self._numbered)
         return not self.folder_problem and (more or self._backlog.busy)
 
     @property
@@ -178,7 +187,7 @@ class RunIndex:
         cache = self._cache
         if cache is None:
             return
-        worth = self.snapshot.progress.bytes_read >= WORTH_BYTES and not self.loose
+        worth = self.snapshot.progress.bytes_read >= WORTH_BYTES and not self.loose and self._late is None
         if worth and self._saved != self.version and (last or cache.due):
             if self._changed:
                 self.commit()
@@ -206,7 +215,7 @@ class RunIndex:
     def _meet(self, name: str, found: Found) -> None:
         file = self._files.get(name)
         if file is None:
-            reader = rollout_file(found.path, name, found.adapter, self.reading.line_bytes)
+            reader = open_file(found, self.reading)
             file = self._files[name] = Member(len(self._files), reader)
             self._numbered.append(file)
             self._table.files.append(name)
@@ -214,6 +223,10 @@ class RunIndex:
         elif file.gone:
             file.gone, file.more = False, True
         file.modified = found.status.st_mtime
+        if file is not None and found.adapter.name != file.reader.adapter.name:
+            # Somebody said meanwhile how the file is to be read.
+            file.reader.adapter, file.more = found.adapter, True
+            file.reader.tail.reset()
 
     def _loosen(self, seen: dict[str, Found]) -> None:
         """Where much is unread, let ranges of the long files come newest first, and follow their ends."""
@@ -288,12 +301,23 @@ class RunIndex:
             if found is not None and found.adapter.name == state.adapter:
                 self._meet(state.name, found)
                 file = self._files[state.name]
-                if file.reader.resume(state.mark):
+                # What is late is read line by line, which a compressed file is not made for.
+                if (file.reader.lines_on_disk or not saved.missing) and file.reader.resume(state.mark):
                     file.restore(state)
                     kept[state.number] = file.number, state.since
         self._table.adopt(kept_rows(saved.columns, kept), self._next)
         self._table.stage.left_out = saved.left_out
         self._newest_line, self._bad_lines = saved.newest_line, None
+        if saved.missing:
+            self._late = LateColumns(self._table, saved.missing)
+
+    def _add_late(self) -> None:
+        """Columns of metrics that are new, for the rows that were saved without."""
+        if self._late is None:
+            return
+        files = list(self._files.values())
+        if self._late.turn(lambda number: files[number].reader, self._next):
+            self._late, self._changed = None, True
 
     def _turn(self, file: Member) -> None:
         """Read a budget's worth of one file."""
@@ -348,7 +372,8 @@ class RunIndex:
     def _problems(self) -> tuple[str, ...]:
         if self.folder_problem:
             return (self.folder_problem,)
-        problems = [file.problem for file in self._files.values() if file.problem]
+        problems = [self._said] * bool(self._said)
+        problems += [file.problem for file in self._files.values() if file.problem]
         if self._table.stage.left_out:
             problems.append(
                 f"the log makes up columns: the first {MOST_COLUMNS} are shown, "
@@ -358,12 +383,15 @@ class RunIndex:
 
     def _progress(self) -> Progress:
         files = [file for file in self._files.values() if not file.gone]
-        read = sum(file.reader.tail.done for file in files) - self._backlog.bytes
+        late = self._late
+        read = (
+            sum(file.reader.tail.done for file in files) - self._backlog.bytes - (late.waiting if late else 0)
+        )
         waits = self._backlog or self._scalars.more or any(file.more for file in files)
         return Progress(
             bytes_read=read,
             bytes_total=sum(file.reader.tail.size for file in files),
-            caught_up=bool(self.folder_problem) or not waits,
+            caught_up=bool(self.folder_problem) or not (waits or (late is not None and not late.stuck)),
             rate=self._pace.rate(time.monotonic(), read),
         )
 
@@ -395,6 +423,7 @@ class RunIndex:
             _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
             constants=table.stage.constants,
             _quantiles=self._quantiles,
+            _histograms=self._histograms,
             _pooled=self._pooled,
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import Generic, TypeVar
 
 import panel as pn
+from bokeh.application.application import SessionContext
+from bokeh.document import Document
 
 T = TypeVar("T")
 
@@ -21,10 +23,13 @@ class Background(Generic[T]):
     ----------
     show : callable
         Takes each result on the session's loop, and only while its work is the newest.
+    pool : Executor, optional
+        Threads of their own, for work that may take minutes and should keep nobody waiting.
     """
 
-    def __init__(self, show: Callable[[T], None]) -> None:
+    def __init__(self, show: Callable[[T], None], pool: Executor | None = None) -> None:
         self._show = show
+        self._pool = pool or _pool
         self._turn = 0
 
     def start(self, results: Iterator[T]) -> None:
@@ -36,19 +41,22 @@ class Background(Generic[T]):
         turn, document = self._turn, pn.state.curdoc
         if document is None:
             for result in results:
-                self._show(result)
+                if turn == self._turn:
+                    self._show(result)
         else:
-            later = document.add_next_tick_callback
             # An error is said where the loop's other errors are said.
-            _pool.submit(self._work, turn, results, later).add_done_callback(
-                lambda done: later(done.result) if done.exception() else None
-            )
+            later = document.add_next_tick_callback
+            self._pool.submit(
+                self._work, turn, results, document, document.session_context
+            ).add_done_callback(lambda done: later(done.result) if done.exception() else None)
 
-    def _work(self, turn: int, results: Iterator[T], later: Callable[[Callable[[], None]], object]) -> None:
+    def _work(
+        self, turn: int, results: Iterator[T], document: Document, session: SessionContext | None
+    ) -> None:
         for result in results:
-            if turn != self._turn:
+            if turn != self._turn or (session is not None and session.destroyed):
                 return
-            later(partial(self._arrived, turn, result))
+            document.add_next_tick_callback(partial(self._arrived, turn, result))
 
     def _arrived(self, turn: int, result: T) -> None:
         if turn == self._turn:

@@ -36,7 +36,7 @@ _NAMES = {"reference": "Reference response", "truth": "Ground truth"}
 
 
 @dataclass(frozen=True)
-class _Side:
+class Side:
     """What stands on the right."""
 
     title: str
@@ -59,8 +59,8 @@ class Compare(Viewer):
         self._quiet = False
         self._drawn: tuple[object, ...] | None = None
         self._work: Background[str] = Background(self._put)
-        self._against = _select("against", 230)
-        self._which = _select("which", 250)
+        self._against = select("against", 230)
+        self._which = select("which", 250)
         self._open = pmui.Button(
             label="open", size="small", variant="text", visible=False, margin=0, align="center",
             on_click=self._go,
@@ -172,18 +172,18 @@ class Compare(Viewer):
             return None
         return fetch(context.index, context.snapshot, context.snapshot.row(self._which.value))
 
-    def _side(self, sample: Sample) -> _Side:
+    def _side(self, sample: Sample) -> Side:
         kind = self._against.value
         if kind in _OWN:
             reward = sample.ref_reward if kind == "reference" else math.nan
             color = "reference" if kind == "reference" else "good"
-            return _Side(_NAMES[kind], "", color, getattr(sample, _OWN[kind]), reward)
+            return Side(_NAMES[kind], "", color, getattr(sample, _OWN[kind]), reward)
         other = self._other()
         if other is None:
-            return _Side("", "", "muted", None)
+            return Side("", "", "muted", None)
         title = "Same group" if kind == "group" else f"Step {other.step}"
         place, tokens = other.place, other.response_tokens
-        return _Side(title, place, "reference", other.response, other.reward, tokens)
+        return Side(title, place, "reference", other.response, other.reward, tokens)
 
     def _draw(self) -> None:
         sample, pad = self.context.sample, self.context.display.pad_token
@@ -201,18 +201,18 @@ class Compare(Viewer):
             self._put(f'<p class="note">{safe_text(error)}</p>')
             return
         if len(sample.response or "") + len(side.text or "") <= NOW_CHARS:
-            self._put(next(_pages(sample, side, pad)))
+            self._put(next(pages(sample, side, pad)))
         else:
             self._put('<p class="note">comparing …</p>')
-            self._work.start(_pages(sample, side, pad))
+            self._work.start(pages(sample, side, pad))
 
     def _put(self, html: str) -> None:
         self._pane.object = html
 
 
-def _pages(sample: Sample, side: _Side, pad_token: str) -> Iterator[str]:
+def pages(sample: Sample, side: Side, pad_token: str) -> Iterator[str]:
     """The comparison as HTML: one result, for `Background`."""
-    left = _Side("Response", "", "policy", sample.response, sample.reward, sample.response_tokens)
+    left = Side("Response", "", "policy", sample.response, sample.reward, sample.response_tokens)
     by_tokens = bool(left.tokens and side.tokens)
     found = diff(_units(left, pad_token, by_tokens), _units(side, pad_token, by_tokens))
     said = f"{found.shared:.0%} of the {'tokens' if by_tokens else 'words'} in common"
@@ -224,7 +224,7 @@ def _pages(sample: Sample, side: _Side, pad_token: str) -> Iterator[str]:
     )
 
 
-def _units(side: _Side, pad_token: str, by_tokens: bool) -> list[Unit]:
+def _units(side: Side, pad_token: str, by_tokens: bool) -> list[Unit]:
     if not by_tokens or side.tokens is None:
         return words(reveal(clean(side.text or "", pad_token)))
     shown = decode(side.tokens, pad_token)
@@ -232,7 +232,7 @@ def _units(side: _Side, pad_token: str, by_tokens: bool) -> list[Unit]:
     return cells([side.tokens[i] for i in kept], [shown.texts[i] for i in kept])
 
 
-def _head(side: _Side) -> str:
+def _head(side: Side) -> str:
     reward = "" if math.isnan(side.reward) else f"<em>reward <b>{number(side.reward)}</b></em>"
     place = f"<em>{safe_text(side.place)}</em>" if side.place else ""
     return f'<h5><span class="{side.color}">{safe_text(side.title)}</span>{reward}{place}</h5>'
@@ -259,7 +259,8 @@ def _nothing(sample: Sample | None) -> str:
     )
 
 
-def _select(name: str, width: int) -> pmui.Select:
+def select(name: str, width: int) -> pmui.Select:
+    """A select at the house's density, to be filled."""
     return pmui.Select(
         label="",
         options={},

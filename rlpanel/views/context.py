@@ -11,12 +11,14 @@ from collections.abc import Callable
 import numpy as np
 import param
 
-from rlpanel.errors import RLPanelError
+from rlpanel.errors import RLPanelError, SampleNotFound
 from rlpanel.schema import Sample
 from rlpanel.settings import DARK_DEFAULT, Display
 from rlpanel.sources.directory import RunInfo
+from rlpanel.sources.survey import Survey
 from rlpanel.store.complete import newest_complete
 from rlpanel.store.index import RunIndex
+from rlpanel.store.notes import Notes
 from rlpanel.store.run import fetch
 from rlpanel.store.snapshot import Snapshot
 
@@ -31,8 +33,12 @@ class Selection(param.Parameterized):
     token = param.Integer(default=-1, doc="Pinned token of the sample; -1 for none.")
     metric = param.String(default="log_ratio", doc="Token metric that colours the text.")
     curves = param.List(default=[], item_type=str, doc="Sample columns drawn as curves; empty: defaults.")
-    search = param.String(default="", doc="Text sought in the step's prompts and responses.")
-    within = param.String(default="", doc="Range of a column's values that the grid's samples lie in.")
+    search = param.String(default="", doc="Text sought in prompts and responses; /like this/ an expression.")
+    filter = param.String(default="", doc="Filter expression over the sample columns.")
+    scope = param.Selector(
+        default="step", objects=["step", "run"], doc="Whether the grid asks the step or all steps."
+    )
+    sort = param.String(default="", doc="Number column that sorts the grid; with - from the largest down.")
     dark = param.Boolean(default=DARK_DEFAULT, doc="Dark or light.")
 
 
@@ -40,6 +46,7 @@ class Context(param.Parameterized):
     """All that a session's views share."""
 
     runs = param.List(default=[], item_type=RunInfo, doc="Runs below the root, newest first.")
+    survey = param.ClassSelector(class_=Survey, allow_None=True, doc="What is there instead of runs.")
     index = param.ClassSelector(class_=RunIndex, allow_None=True, doc="The selected run's index.")
     snapshot = param.ClassSelector(
         class_=Snapshot, default=Snapshot(""), instantiate=False, doc="Newest version of the selected run."
@@ -48,6 +55,7 @@ class Context(param.Parameterized):
     message = param.String(default="", doc="What went wrong with the last wish, in words.")
     root = param.String(default="", doc="The folder whose runs are shown, as it was given.")
     failure = param.String(default="", doc="What keeps the reader from reading just now; empty if nothing.")
+    noted = param.Integer(default=0, doc="Counts the tags and notes that were left.")
     now = param.Number(default=0.0, doc="The clock, once a second, for ages.")
     #: uid of the grid's first row, shown while the viewer has chosen none
     first = param.String(default="", doc="Sample shown while none is chosen.")
@@ -60,6 +68,7 @@ class Context(param.Parameterized):
 
     def __init__(self, **params: object) -> None:
         super().__init__(**{"selection": Selection(), "display": Display(), **params})
+        self._notes: Notes | None = None
         self.param.watch(self._ride, ["snapshot", "now"])
         self.selection.param.watch(self._ride, "follow")
         self.selection.param.watch(self._show, ["uid"])
@@ -74,9 +83,11 @@ class Context(param.Parameterized):
         self.selection.param.update(step=step, follow=False, uid="", token=-1)
 
     def choose_range(self, step: int | None, within: str) -> None:
-        """The viewer chose values of a step: the grid shows its samples in that range."""
+        """The viewer chose values of a step: the grid is filtered by that range."""
         if step is not None:
-            self.selection.param.update(step=step, within=within, follow=False, uid="", token=-1)
+            self.selection.param.update(
+                step=step, filter=within, scope="step", follow=False, uid="", token=-1
+            )
 
     def move_step(self, by: int) -> None:
         """To the step ``by`` places further on, whatever their spacing."""
@@ -100,8 +111,22 @@ class Context(param.Parameterized):
     # -- samples ---------------------------------------------------------------------------------
 
     def choose_sample(self, uid: str) -> None:
-        """The viewer chose a sample of the step shown; the step stays where it is."""
-        self.selection.param.update(uid=uid, follow=False, token=-1)
+        """The viewer chose a sample; its step is shown with it."""
+        where = {}
+        try:
+            where["step"] = int(self.snapshot.place("step")[self.snapshot.row(uid)])
+        except SampleNotFound:  # its file was written anew; the step stays, and the sample's place says why
+            pass
+        self.selection.param.update(uid=uid, follow=False, token=-1, **where)
+
+    @property
+    def notes(self) -> Notes | None:
+        """The run's tags and notes; None while there is no run."""
+        if self.index is None:
+            return None
+        if self._notes is None or self._notes.run != self.index.path:
+            self._notes = Notes(self.index.path)
+        return self._notes
 
     def _show(self, *_: object) -> None:
         uid = self.selection.uid or self.first

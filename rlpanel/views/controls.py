@@ -15,7 +15,7 @@ from rlpanel.views.context import Context
 
 _GROUPS = {
     "Curves": ("band", "log_values", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
-    "Samples": ("max_samples", "older_attempts"),
+    "Samples": ("max_samples", "older_attempts", "stuck_steps"),
     "Text": ("pad_token", "system_end"),
 }
 

@@ -13,13 +13,15 @@ from rlpanel.schema import Sample
 from rlpanel.views import theme
 from rlpanel.views.compare import Compare
 from rlpanel.views.context import Context
+from rlpanel.views.over_time import OverTime
+from rlpanel.views.sample_actions import SampleActions
 from rlpanel.views.text import clean, one_line, prompt_html
 from rlpanel.views.theme import number, safe_text
 from rlpanel.views.token_ranking import TokenRanking
 from rlpanel.views.token_rows import build_rows
 from rlpanel.views.tokens import TokenView
 
-_TOKENS, _PAIR, _COMPARE, _RANKING = range(4)
+_TOKENS, _PAIR, _COMPARE, _TIME, _RANKING = range(5)
 
 
 class SampleDetail(Viewer):
@@ -39,6 +41,7 @@ class SampleDetail(Viewer):
         self._pair = _text_pane("rl-pair")
         self.tokens = TokenView(dark=context.selection.dark, metric=context.selection.metric)
         self.compare = Compare(context)
+        self.over_time = OverTime(context)
         self.ranking = TokenRanking(context)
         self._tabs = pmui.Tabs(
             (
@@ -49,6 +52,7 @@ class SampleDetail(Viewer):
             ),
             ("Pair", pn.Column(self._pair, sizing_mode="stretch_both", scroll="y-auto", margin=0)),
             ("Compare", self.compare),
+            ("Over time", self.over_time),
             ("Step's tokens", self.ranking),
             sizing_mode="stretch_both",
             margin=0,
@@ -61,6 +65,7 @@ class SampleDetail(Viewer):
         )
         self._card = pn.Column(
             self._head,
+            SampleActions(context, margin=(4, 14, 0, 14)),
             self._tabs,
             styles=theme.CARD,
             sizing_mode="stretch_both",
@@ -88,6 +93,7 @@ class SampleDetail(Viewer):
     def _turned(self, *_: Any) -> None:
         """Only the tab in sight does its work."""
         self.compare.active = self._tabs.active == _COMPARE
+        self.over_time.active = self._tabs.active == _TIME
         self.ranking.active = self._tabs.active == _RANKING
 
     def next_metric(self, by: int) -> None:

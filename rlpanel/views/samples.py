@@ -1,4 +1,4 @@
-"""Which sample? The step's samples in a grid: sorted, filtered and paged on the server.
+"""Which sample? What the query finds in a grid: sorted, filtered and paged on the server.
 
 A click is resolved by the uid that stood in the clicked row in the browser, not by the row's number:
 while a sort is on its way the two differ.
@@ -6,7 +6,6 @@ while a sort is on its way the two differ.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,42 +13,38 @@ import numpy as np
 import pandas as pd
 import panel as pn
 import panel_material_ui as pmui
-from bokeh.models.widgets.tables import NumberFormatter
 from panel.viewable import Viewer
 
 from rlpanel import schema
-from rlpanel.errors import RLPanelError
-from rlpanel.metrics import registry
 from rlpanel.store.index import RunIndex
-from rlpanel.store.run import fetch_record
+from rlpanel.store.notes import NOTED
+from rlpanel.store.query import Outcome
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
+from rlpanel.views.asking import Asking
 from rlpanel.views.context import Context
-from rlpanel.views.range_chip import RangeChip
-from rlpanel.views.shown import attempt_column, drawn_html, shown_rows
-from rlpanel.views.text import clean
+from rlpanel.views.samples_frame import frame_of
+from rlpanel.views.samples_table import PICK, Table, table_of
+from rlpanel.views.samples_texts import READ_NOW, read_texts
+from rlpanel.views.shown import drawn_html, shown_rows
 from rlpanel.views.theme import safe_text
 
-#: Characters of a text that a row carries; the search looks at all of it.
-TEXT_CHARS = 2000
-#: Bytes of log that are read on the event loop; more is read on a thread while the numbers stand.
-READ_NOW = 8 << 20
-#: Rows a page. A size taken from the height on screen comes out as none while the page is being laid out.
-PAGE = 20
-
-_HIDDEN = frozenset({"prompt_chars", "response_chars", "time", "response_length", "logged_uid"})
 _pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-texts")
 
 
 class Samples(Viewer):
-    """The grid with its head: count, search, and what came since."""
+    """The grid with its head: count, search, query, and what came since."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
         self._rows = np.empty(0, int)
-        self._texts: list[dict[str, str]] = []
-        self._shown: tuple[str, int | None, str] = ("", None, "")
+        self._outcome = Outcome(np.empty(0, int), 0)
+        self._texts: dict[int, dict[str, str]] = {}
+        self._snapshot = context.snapshot
+        self._asking = Asking(context, self._found, self._taken)
+        self._shown: tuple[str, int | None] = ("", None)
+        self._sorting = False
         self._head = pn.pane.HTML("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
         self._search = pmui.TextInput(
             placeholder="search prompts and responses  /",
@@ -69,12 +64,11 @@ class Samples(Viewer):
             on_click=lambda _: self.load(),
         )
         self._picked = pn.widgets.TextInput(visible=False)
-        self._table = _Table(pd.DataFrame({"uid": pd.Series(dtype=str)}))
+        self._table = Table(pd.DataFrame({"uid": pd.Series(dtype=str)}))
         self._place = pn.Column(sizing_mode="stretch_both", margin=0)
         self._card = pn.Column(
             pn.Row(
                 self._head,
-                RangeChip(context),
                 self._search,
                 self._pill,
                 self._picked,
@@ -82,6 +76,7 @@ class Samples(Viewer):
                 height=42,
                 margin=0,
             ),
+            self._asking.bar,
             self._place,
             styles=theme.CARD,
             sizing_mode="stretch_both",
@@ -93,9 +88,11 @@ class Samples(Viewer):
         self._search.param.watch(self._searched, "value")
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, "snapshot")
-        selection.param.watch(self._on_step, ["step", "within"])
+        selection.param.watch(self._on_step, "step")
         selection.param.watch(self._highlight, "uid")
         context.param.watch(self._highlight, "first")
+        selection.param.watch(self._asked, ["filter", "scope", "search", "sort"])
+        context.param.watch(self._on_noted, "noted")
         settings = ["kl_estimator", "max_samples", "older_attempts", "pad_token", "system_end"]
         display.param.watch(lambda _: self.load(), settings)
         self.load()
@@ -117,52 +114,87 @@ class Samples(Viewer):
             self.context.choose_sample(order[at])
 
     def load(self, *_: Any) -> None:
-        """Read the step's rows and texts anew."""
+        """Ask the run anew."""
         context = self.context
-        snapshot, step = context.snapshot, context.selection.step
-        self._shown = (snapshot.name, step, context.selection.within)
+        self._snapshot = context.snapshot
+        self._shown = (context.snapshot.name, context.selection.step)
         self._pill.visible = False
-        self._rows = self._rows_of(snapshot)
-        self._texts = [{} for _ in self._rows]
-        if context.index is None or not len(self._rows):
-            self._show()
-        elif snapshot.place("length")[self._rows].sum() <= READ_NOW:
-            self._texts = _read_texts(context.index, snapshot, self._rows)
-            self._show()
+        self._texts = {}
+        if self._search.value != context.selection.search:
+            self._search.value = context.selection.search
+        self._asking.ask()
+
+    def _found(self, outcome: Outcome) -> None:
+        """Show what was found, at most as many rows as the settings say."""
+        context, snapshot, step = self.context, self._snapshot, self.context.selection.step
+        self._outcome = outcome
+        if step is not None and not self._asking.asks and not self._whole:
+            self._rows = shown_rows(snapshot, step, context.display)
         else:
-            self._show()
-            self._read_later(context.index, snapshot)
+            self._rows = outcome.rows[: context.display.max_samples]
+        wanted = np.array([row for row in self._rows.tolist() if row not in self._texts], int)
+        now = snapshot.place("length")[wanted].sum() <= READ_NOW
+        if context.index is not None and now:
+            self._keep(wanted, read_texts(context.index, snapshot, wanted))
+        self._show()
+        if context.index is not None and not now:
+            self._read_later(context.index, snapshot, wanted)
         context.first = str(self._table.value["uid"].iloc[0]) if len(self._table.value) else ""
         self._highlight()
+
+    @property
+    def _whole(self) -> bool:
+        """Whether all steps are asked."""
+        return self.context.selection.scope == "run"
+
+    def _keep(self, rows: np.ndarray, texts: list[dict[str, str]]) -> None:
+        self._texts |= dict(zip(rows.tolist(), texts, strict=True))
+
+    def _taken(self) -> tuple[Snapshot, np.ndarray]:
+        """What a file of the grid holds: all that is found, or what the heads' filters leave of it."""
+        if not self._table.filters:
+            return self._snapshot, self._outcome.rows
+        row_of = dict(zip(self._table.value["uid"], self._rows.tolist(), strict=True))
+        return self._snapshot, np.array([row_of[uid] for uid in self._table.current_view["uid"]], int)
 
     # -- reacting --------------------------------------------------------------------------------
 
     def _on_snapshot(self, event: Any) -> None:
-        step = self.context.selection.step
-        if self._shown[:2] != (event.new.name, step):
+        selection, new = self.context.selection, event.new
+        if self._shown[0] != new.name or (not self._whole and self._shown[1] != selection.step):
             self.load()
             return
-        if step is None or event.new.steps.position(step) not in event.new.steps.changed_since(
-            event.old.version
+        if not self._whole and (
+            selection.step is None
+            or new.steps.position(selection.step) not in new.steps.changed_since(event.old.version)
         ):
             return
-        count = len(self._rows_of(event.new))
-        if self.context.selection.follow or not len(self._rows) or count < len(self._rows):
+        step = None if self._whole else selection.step
+        count, of = len(new.rows_of(step, older=self.context.display.older_attempts)), self._outcome.of
+        if count < of or not of or (selection.follow and not self._whole and not self._asking.busy):
             self.load()
-        elif count > len(self._rows):
-            self._pill.param.update(label=f"↻ {count - len(self._rows):,} new", visible=True)
+        elif count > of:
+            self._pill.param.update(label=f"↻ {count - of:,} new", visible=True)
 
-    def _rows_of(self, snapshot: Snapshot) -> np.ndarray:
-        """What the grid shows: the step's rows in the chosen range, or a draw of them."""
-        selection = self.context.selection
-        if selection.step is None:
-            return np.empty(0, int)
-        return shown_rows(snapshot, selection.step, self.context.display, selection.within)
-
-    def _on_step(self, *_: Any) -> None:
-        selection = self.context.selection
-        if self._shown != (self.context.snapshot.name, selection.step, selection.within):
+    def _on_step(self, _: Any) -> None:
+        if self._whole:
+            self._shown = (self._shown[0], self.context.selection.step)
+        elif self._shown != (self.context.snapshot.name, self.context.selection.step):
             self.load()
+
+    def _asked(self, *events: Any) -> None:
+        """Ask anew, unless the table has sorted all there is by itself."""
+        alone = len(events) == 1 and events[0].name == "sort"
+        if not (alone and self._sorting and len(self._rows) == len(self._outcome.rows)):
+            self.load()
+
+    def _on_noted(self, _: Any) -> None:
+        """A tag or note was left; a long search is not begun anew unless it asks for them."""
+        if not {*NOTED}.isdisjoint(self._outcome.columns):
+            self.load()
+        else:
+            self._show()
+            self._highlight()
 
     def _pick(self, event: Any) -> None:
         if event.new:
@@ -170,7 +202,18 @@ class Samples(Viewer):
 
     def _searched(self, event: Any) -> None:
         self.context.selection.search = event.new
-        self._show()
+
+    def _sorted(self, event: Any) -> None:
+        """A column's head was clicked; sorting by a text stays with the table."""
+        field = event.new[0]["field"] if event.new else ""
+        column = self._table.value.get(field)
+        if field and (column is None or not pd.api.types.is_numeric_dtype(column)):
+            return
+        wish = f"-{field}" if field and event.new[0]["dir"] == "desc" else field
+        if wish != self.context.selection.sort:
+            self._sorting = True
+            self.context.selection.sort = wish
+            self._sorting = False
 
     def _highlight(self, *_: Any) -> None:
         uid = self.context.selection.uid or self.context.first
@@ -184,15 +227,14 @@ class Samples(Viewer):
     # -- showing ---------------------------------------------------------------------------------
 
     def _show(self) -> None:
-        frame = self._frame()
-        sought = self.context.selection.search.strip().lower()
-        total = len(frame)
-        if sought:
-            hits = [any(sought in text.lower() for text in texts.values()) for texts in self._texts]
-            frame = frame[np.array(hits, bool)].reset_index(drop=True)
+        context = self.context
+        frame = frame_of(
+            self._snapshot, self._rows, self._texts, self._outcome, context.notes, context.display,
+            whole_run=self._whole,
+        )  # fmt: skip
         self._fill(frame)
         self._tell_passing()
-        self._write_head(len(frame), total, bool(sought))
+        self._write_head(len(frame))
 
     def _fill(self, frame: pd.DataFrame) -> None:
         """Give the table these rows; other columns are another table.
@@ -201,62 +243,61 @@ class Samples(Viewer):
         """
         if list(frame.columns) == list(self._table.value.columns):
             self._table.value = frame
+            if self._sorters(frame) != [_bare(sorter) for sorter in self._table.sorters]:
+                self._table.sorters = self._sorters(frame)
         elif len(frame):
-            self._table = _table(frame)
-            self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
+            self._table = table_of(frame)
+            self._table.sorters = self._sorters(frame)
+            self._table.param.watch(self._sorted, "sorters")
             self._table.param.watch(self._tell_passing, "filters")
+            self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
             self._place[:] = [self._table]
         else:
             self._table.value = self._table.value.iloc[:0]
 
+    def _sorters(self, frame: pd.DataFrame) -> list[dict[str, str]]:
+        """The query's sort, and a sort by a text that the viewer chose."""
+        sort = self.context.selection.sort
+        field = sort.removeprefix("-")
+        if field in frame:
+            return [{"field": field, "dir": "desc" if sort.startswith("-") else "asc"}]
+        return [_bare(s) for s in self._table.sorters if s["field"] in ("prompt", "response", *schema.LABELS)]
+
     def _tell_passing(self, *_: Any) -> None:
-        """Which samples pass, for views of the same samples."""
-        asked = bool(self.context.selection.search.strip() or self._table.filters)
-        self.context.passing = frozenset(self._table.current_view["uid"]) if asked else None
+        """Which samples of the step pass, for views of the same samples."""
+        selection, rows = self.context.selection, self._outcome.rows
+        if self._table.filters:
+            passing = frozenset(self._table.current_view["uid"])
+        elif self._asking.narrows:
+            rows = rows[self._snapshot.place("step")[rows] == selection.step]
+            passing = frozenset(self._snapshot.uids(rows))
+        else:
+            passing = None
+        self.context.passing = passing
 
-    def _frame(self) -> pd.DataFrame:
-        """The rows with the columns that the run has, in reading order."""
-        snapshot, display = self.context.snapshot, self.context.display
-        columns = grid_columns(snapshot, display.kl_estimator)
-        frame = snapshot.frame(self._rows, columns)
-        texts = {
-            name: [self._shorten(name, found.get(name, "")) for found in self._texts]
-            for name in schema.TEXTS
-            if any(name in found for found in self._texts) or name in ("prompt", "response")
-        }
-        data: dict[str, Any] = {"uid": frame["uid"], **attempt_column(snapshot, self._rows)}
-        for name in ["prompt", "response", *columns, "ground_truth", "ref_response", "rank", "line"]:
-            if name in texts:
-                data[name] = texts[name]
-            elif name in frame:
-                data[name] = frame[name]
-        return pd.DataFrame(data)
-
-    def _shorten(self, name: str, text: str) -> str:
-        display = self.context.display
-        text = clean(text, display.pad_token, display.system_end if name == "prompt" else "")
-        return text if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}…"
-
-    def _write_head(self, shown: int, total: int, searched: bool) -> None:
-        step = self.context.selection.step
-        at = self.context.snapshot.steps.position(step) if step is not None else -1
-        count = (
-            f"{shown:,} of {total:,} hit" if searched else f"{shown:,} of step {step}" if at >= 0 else "none"
-        )
-        within = self.context.selection.within
-        drawn = "" if step is None else drawn_html(self.context.snapshot, step, self.context.display, within)
-        self._head.width = 300 if drawn else 210
-        said = f"{safe_text(count)} · {drawn}" if drawn and searched else drawn or safe_text(count)
+    def _write_head(self, shown: int) -> None:
+        selection, display, outcome = self.context.selection, self.context.display, self._outcome
+        found, step = len(outcome.rows), selection.step
+        drawn = shown < found and not self._whole and not self._asking.asks
+        said = f"{found:,} of all steps" if self._whole else f"{found:,} of step {step}"
+        if not outcome.of:
+            said = "none"
+        elif self._asking.narrows:
+            said = f"{found:,} of {outcome.of:,} hit"
+        if shown < found:
+            said += f" · {shown:,} shown"
+        said = drawn_html(self._snapshot, step, display) if drawn and step is not None else safe_text(said)
+        self._head.width = 300 if shown < found else 210
         self._head.object = f'<div class="head"><b>Samples</b><span class="unit">{said}</span></div>'
 
-    def _read_later(self, index: RunIndex, snapshot: Snapshot) -> None:
-        """Read a big step's texts on a thread; show them if the step is still the one shown."""
+    def _read_later(self, index: RunIndex, snapshot: Snapshot, wanted: np.ndarray) -> None:
+        """Read many texts on a thread; show them if their rows are still the ones shown."""
         document, rows = pn.state.curdoc, self._rows
-        reading = _pool.submit(_read_texts, index, snapshot, rows)
+        reading = _pool.submit(read_texts, index, snapshot, wanted)
 
         def arrived() -> None:
             if self._rows is rows:
-                self._texts = reading.result()
+                self._keep(wanted, reading.result())
                 self._show()
                 self._highlight()
 
@@ -266,122 +307,6 @@ class Samples(Viewer):
             reading.add_done_callback(lambda _: document.add_next_tick_callback(arrived))
 
 
-def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
-    """The number and label columns of the grid, in reading order; only those the run has."""
-    usual = [
-        "reward",
-        f"{kl}_mean",
-        f"{kl}_sum",
-        "log_ratio_mean",
-        "log_ratio_sum",
-        "response_tokens",
-        "advantage",
-        "ref_reward",
-        "reward_gap",
-        "valid_reward",
-        "ref_valid_reward",
-        "valid_reward_gap",
-        "group",
-        "truncated",
-        "surprisal_mean",
-        "token_entropy_mean",
-        "value_mean",
-        "token_reward_sum",
-    ]
-    derived = {f"{m.name}_{r}" for m in registry.of_level("token") for r in m.reductions}
-    custom = [
-        n for n in (*snapshot.labels, *snapshot.numbers) if n not in usual and n not in derived | _HIDDEN
-    ]
-    found = {*snapshot.labels, *(name for name in snapshot.numbers if snapshot.has(name))}
-    return [name for name in dict.fromkeys([*usual, *custom]) if name in found]
-
-
-def _read_texts(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> list[dict[str, str]]:
-    return [_texts_of(index, snapshot, row) for row in rows.tolist()]
-
-
-def _texts_of(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
-    try:
-        return fetch_record(index, snapshot, row).texts
-    except RLPanelError as error:  # the file changed under us; its rows are replaced in a moment
-        return {"prompt": f"({error})"}
-
-
-class _Table(pn.widgets.Tabulator):
-    """A table that nobody edits.
-
-    Panel takes some of its own updates for edits made in the browser, and would write a page of rows that
-    may be old by then over those it has now.
-    """
-
-    def _process_data(self, data: Mapping[str, Any]) -> None:
-        pass
-
-
-def _table(frame: pd.DataFrame) -> _Table:
-    """A table for these rows and for others with the same columns."""
-    columns = list(frame.columns)
-    return _Table(
-        frame,
-        titles={name: _title(name) for name in columns},
-        formatters={name: _format(frame[name]) for name in columns},
-        text_align={name: "right" for name in columns if _is_number(frame[name])},
-        header_filters={name: _filter(frame[name]) for name in columns if name != "uid"},
-        widths={name: _width(name, frame[name]) for name in columns},
-        hidden_columns=["uid"],
-        pagination="remote",
-        page_size=PAGE,
-        show_index=False,
-        selectable=1,
-        disabled=True,
-        sizing_mode="stretch_both",
-        margin=0,
-        layout="fit_data",
-        stylesheets=[theme.style("table")],
-        css_classes=["rl-grid"],
-        row_height=27,
-        configuration={"columnDefaults": {"headerSortTristate": True}, "placeholder": "no samples match"},
-    )
-
-
-#: The uid of the clicked row as the browser shows it; the tail makes a second click on it news.
-_PICK = """
-const uids = cb_obj.origin.source.data.uid
-if (uids && cb_obj.row < uids.length) { picked.value = uids[cb_obj.row] + "\\n" + Date.now() }
-"""
-
-
-def _format(values: pd.Series) -> Any:
-    """Plain text for text, whole numbers whole, other numbers to three places, NaN as a dash."""
-    if not _is_number(values):
-        return {"type": "plaintext"}
-    finite = values[np.isfinite(values)]
-    whole = len(finite) > 0 and bool((finite == np.round(finite)).all()) and finite.name in _WHOLE
-    return NumberFormatter(format="0,0" if whole else "0.000", nan_format="–")
-
-
-#: Counts and places; a reward that happens to be whole in one step still shows its decimals.
-_WHOLE = frozenset({"rank", "line", "response_tokens", "truncated", "episode", "generation"})
-
-
-def _title(name: str) -> str:
-    """A column's title; Tabulator reads titles as HTML, so names from a log are escaped."""
-    column = registry.describe(name)
-    mark = {"mean": " ø", "sum": " Σ"}.get(name.rpartition("_")[2], "") if column.detail else ""
-    return safe_text(f"{column.label}{mark}")
-
-
-def _is_number(values: pd.Series) -> bool:
-    return pd.api.types.is_numeric_dtype(values)
-
-
-def _filter(values: pd.Series) -> dict[str, str]:
-    if _is_number(values):
-        return {"type": "number", "func": ">=", "placeholder": "≥"}
-    return {"type": "input", "func": "like", "placeholder": "contains"}
-
-
-def _width(name: str, values: pd.Series) -> int:
-    if name in ("prompt", "response"):
-        return 140
-    return 150 if name in schema.TEXTS else 84 if _is_number(values) else 90
+def _bare(sorter: dict[str, Any]) -> dict[str, str]:
+    """A sorter without what the browser adds to it."""
+    return {"field": sorter["field"], "dir": sorter["dir"]}

@@ -7,26 +7,21 @@ import numpy as np
 from rlpanel.settings import Display
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.table import OLDER
-from rlpanel.views import ranges
 from rlpanel.views.theme import safe_text
 
 
-def shown_rows(snapshot: Snapshot, step: int, display: Display, within: str = "") -> np.ndarray:
-    """The rows to show, in the range ``within``: all where they are few, else a reproducible draw."""
-    return snapshot.draw(_asked(snapshot, step, display, within), display.max_samples)
+def shown_rows(snapshot: Snapshot, step: int, display: Display) -> np.ndarray:
+    """The rows to show: all where they are few, else a reproducible draw."""
+    return snapshot.draw(snapshot.rows_of(step, older=display.older_attempts), display.max_samples)
 
 
-def drawn_html(snapshot: Snapshot, step: int, display: Display, within: str = "") -> str:
+def drawn_html(snapshot: Snapshot, step: int, display: Display) -> str:
     """How many of many rows are shown; empty where all are."""
-    total = len(_asked(snapshot, step, display, within))
+    total = len(snapshot.rows_of(step, older=display.older_attempts))
     if total <= display.max_samples:
         return ""
     tip = "A reproducible draw by uid; Max samples a step, in the side panel, sets how many."
     return f'<span title="{tip}">{display.max_samples:,} of {total:,} shown, statistics over all</span>'
-
-
-def _asked(snapshot: Snapshot, step: int, display: Display, within: str) -> np.ndarray:
-    return ranges.keep(snapshot, snapshot.rows_of(step, older=display.older_attempts), within)
 
 
 def attempt_column(snapshot: Snapshot, rows: np.ndarray) -> dict[str, list[str]]:

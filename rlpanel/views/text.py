@@ -37,3 +37,9 @@ def prompt_html(text: str, pad_token: str, system_end: str) -> str:
         f"<details><summary>system prompt, {len(system):,} characters</summary>{safe_text(system)}</details>"
     )
     return f"{folded if system else ''}{safe_text(rest)}"
+
+
+def first_line(text: str | None, pad_token: str, system_end: str = "", most: int = 300) -> str:
+    """The first line that shows anything, cut to ``most`` characters; a dash where none does."""
+    lines = clean(text or "", pad_token, system_end).strip().splitlines()
+    return lines[0][:most] if lines else "–"

@@ -80,6 +80,11 @@ def style(name: str) -> str:
     return (Path(__file__).parent / "style" / f"{name}.css").read_text("utf-8")
 
 
+def script(*names: str) -> str:
+    """Scripts of ``views`` as one module; the last one exports ``render``."""
+    return "\n".join(Path(__file__).with_name(f"{name}.js").read_text("utf-8") for name in names)
+
+
 #: Text pieces: heads, captions, numbers. For panes that show escaped HTML.
 CSS = style("base")
 

@@ -83,14 +83,14 @@ def test_a_density_holds_the_files_values_and_a_click_lists_them(open_board: Ope
     box = board.curve("KL k3").locator("canvas").first.bounding_box()
     assert box is not None
     board.page.mouse.click(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.55)
-    expect(board.page.locator(".rl-range")).to_be_visible()
-    board.until(lambda: "within=" in board.page.url, "the range stands in the address")
+    board.until(lambda: "filter=" in board.page.url, "the range stands in the address")
     query = dict(parse_qsl(urlsplit(board.page.url).query))
-    step, within = int(query["step"]), query["within"].replace("`", "")
+    step, within = int(query["step"]), query["filter"].replace("`", "")
     found = frame.query(f"step == {step} and {within}")
     assert 0 < len(found) < 64
-    expect(board.count).to_have_text(f"{len(found)} of step {step}")
-    board.page.locator(".rl-range").click()
+    expect(board.count).to_have_text(f"{len(found)} of 64 hit")
+    board.page.get_by_label("filter expression").fill("")
+    board.press("Enter")
     expect(board.count).to_have_text(f"64 of step {step}")
 
 

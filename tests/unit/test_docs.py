@@ -13,6 +13,7 @@ from docs import generate
 from rlpanel import schema
 from rlpanel.metrics import registry
 from rlpanel.recording import Options
+from rlpanel.store.filter import LABEL, NUMBER, TEXT, Filter
 
 PAGES = generate.pages()
 
@@ -43,6 +44,18 @@ def test_the_code_in_the_page_on_recording_names_what_is_there() -> None:
     taken = re.findall(r"from (rlpanel[.\w]*) import (\w+)", page)
     assert [(module, name) for module, name in taken if not hasattr(import_module(module), name)] == []
     assert len(taken) == 3
+
+
+def test_every_filter_in_the_page_on_finding_is_one() -> None:
+    page = (generate.FOLDER / "find.md").read_text("utf-8")
+    filters = [
+        first or second for first, second in re.findall(r"^\| (?:``(.+?)``|`(.+?)`) \|", page, re.MULTILINE)
+    ]
+    kinds = dict.fromkeys(["group_reward", "copies", "judge_score", "rewards/format", "kl_k3_mean"], NUMBER)
+    kinds |= dict.fromkeys(["reward", "ref_reward", "reward_gap", "response_tokens", "truncated"], NUMBER)
+    kinds |= {"split": LABEL, "tag": LABEL, "response": TEXT}
+    named = {name for text in filters for name in Filter(text, kinds).columns}
+    assert {*kinds} - named == {"response"}
 
 
 def test_every_picture_of_the_readme_is_carried() -> None:

@@ -17,6 +17,10 @@ selections = st.builds(
     token=st.integers(0, 10**5),
     metric=st.sampled_from(["kl_k3", "value"]),
     curves=st.lists(st.text("abc_/ü", min_size=1, max_size=9), max_size=3),
+    search=st.text(max_size=20),
+    filter=st.sampled_from(["", "reward < 0", 'tag == "月 &=%"']),
+    scope=st.sampled_from(["step", "run"]),
+    sort=st.sampled_from(["", "reward", "-kl_k3_mean"]),
     dark=st.booleans(),
 )
 
@@ -42,7 +46,7 @@ def test_a_run_named_by_a_number_is_text() -> None:
     assert read_query("?run=123")[0] == {"run": "123"}
 
 
-@pytest.mark.parametrize("bad", ["step=x", "token=1.5", "theme=pink"])
+@pytest.mark.parametrize("bad", ["step=x", "token=1.5", "scope=all", "theme=pink"])
 def test_a_bad_value_is_ignored_alone(bad: str) -> None:
     values, problems = read_query(f"?run=a&{bad}")
     assert values == {"run": "a"}

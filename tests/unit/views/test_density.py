@@ -11,16 +11,16 @@ from bokeh.document.events import ColumnsPatchedEvent
 from bokeh.events import Tap
 from bokeh.models import ColumnDataSource
 
-from rlpanel.settings import Display, Reading
+from rlpanel.settings import Reading
 from rlpanel.store.density import density
+from rlpanel.store.filter import NUMBER, Filter
 from rlpanel.store.index import RunIndex
-from rlpanel.views import ranges, theme
+from rlpanel.views import theme
 from rlpanel.views.context import Context
 from rlpanel.views.density import SHADES, DensityPlot, ramp, shades
 from rlpanel.views.ranges import Range
 from rlpanel.views.ridge import RIDGES, ridges
 from rlpanel.views.samples import Samples
-from rlpanel.views.shown import drawn_html, shown_rows
 from rlpanel.views.spread import Spread
 from tests.factories import append, line, write_run
 
@@ -87,12 +87,10 @@ def test_a_click_gives_the_step_and_the_range(tmp_path: Path) -> None:
     assert (step, within.column, within.low < 0.6, within.high > 0.4) == (2.2, "reward", True, True)
 
 
-def test_a_range_is_its_text() -> None:
-    for wanted in (Range("rewards/a b", 0.25, 0.5), Range("x", -np.inf, 2.0), Range("x", 1e-9, np.inf)):
-        assert ranges.read(wanted.text) == wanted
+def test_a_range_is_a_filter() -> None:
+    for wanted in (Range("rewards/a b", -0.25, 0.5), Range("x", -np.inf, 2.0), Range("x", 1e-9, np.inf)):
+        assert Filter(wanted.text, {wanted.column: NUMBER}).columns[0] == wanted.column
     assert Range("x", 0.25, 0.5).text == "0.25 <= `x` <= 0.5"
-    with pytest.raises(ValueError):
-        ranges.read("`x`")
 
 
 def test_the_grid_lists_the_samples_in_the_range(tmp_path: Path) -> None:
@@ -104,7 +102,7 @@ def test_the_grid_lists_the_samples_in_the_range(tmp_path: Path) -> None:
     shown = set(samples._table.value["uid"])
     assert shown == set(frame[frame.reward.between(0.2, 0.6)].uid)
     assert 0 < len(shown) < len(frame)
-    context.selection.within = ""
+    context.selection.filter = ""
     assert set(samples._table.value["uid"]) == set(frame.uid)
 
 
@@ -133,12 +131,3 @@ def test_a_spread_stands_for_any_run(tmp_path: Path, band: str, log: bool, steps
         context.display.band = "std"
         made.draw(index.snapshot)
         assert made.pane is None
-
-
-def test_a_range_that_holds_too_many_is_drawn_from(tmp_path: Path) -> None:
-    index = index_of(write_run(tmp_path / "run", steps=3, samples=64))
-    snapshot, display, within = index.snapshot, Display(max_samples=8), "0.2 <= `reward`"
-    drawn = shown_rows(snapshot, 2, display, within)
-    inside = snapshot.rows_of(2)[snapshot.number("reward")[snapshot.rows_of(2)] >= 0.2]
-    assert (len(drawn), set(drawn) <= set(inside)) == (8, True)
-    assert f"8 of {len(inside)} shown" in drawn_html(snapshot, 2, display, within)

@@ -1,0 +1,154 @@
+"""The grid's table: which columns it has, how each is written, and a Tabulator that nobody edits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import panel as pn
+from bokeh.models.widgets.tables import NumberFormatter
+
+from rlpanel import schema
+from rlpanel.metrics import registry
+from rlpanel.store.snapshot import Snapshot
+from rlpanel.views import theme
+from rlpanel.views.theme import safe_text
+
+#: Rows a page. A size taken from the height on screen comes out as none while the page is being laid out.
+PAGE = 20
+
+_HIDDEN = frozenset({"prompt_chars", "response_chars", "time", "response_length", "logged_uid"})
+
+
+def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
+    """The number and label columns of the grid, in reading order; only those the run has."""
+    usual = [
+        "reward",
+        f"{kl}_mean",
+        f"{kl}_sum",
+        "log_ratio_mean",
+        "log_ratio_sum",
+        "response_tokens",
+        "advantage",
+        "ref_reward",
+        "reward_gap",
+        "valid_reward",
+        "ref_valid_reward",
+        "valid_reward_gap",
+        "group",
+        "truncated",
+        "surprisal_mean",
+        "token_entropy_mean",
+        "value_mean",
+        "token_reward_sum",
+    ]
+    derived = {f"{m.name}_{r}" for m in registry.of_level("token") for r in m.reductions}
+    custom = [
+        n for n in (*snapshot.labels, *snapshot.numbers) if n not in usual and n not in derived | _HIDDEN
+    ]
+    found = {*snapshot.labels, *(name for name in snapshot.numbers if snapshot.has(name))}
+    return [name for name in dict.fromkeys([*usual, *custom]) if name in found]
+
+
+class Table(pn.widgets.Tabulator):
+    """A table that nobody edits, and whose equal rows keep their order when it is sorted.
+
+    Panel takes some of its own updates for edits made in the browser, and would write a page of rows that
+    may be old by then over those it has now. And it sorts equal rows by the letters of their numbers.
+    """
+
+    def _sort_df(self, df: pd.DataFrame) -> pd.DataFrame:
+        if not self.sorters:
+            return df
+        rising = [sorter["dir"] == "asc" for sorter in self.sorters]
+        return df.sort_values(
+            [s["field"] for s in self.sorters], ascending=rising, kind="stable", key=_folded
+        )
+
+    def _process_data(self, data: Mapping[str, Any]) -> None:
+        pass
+
+
+def table_of(frame: pd.DataFrame) -> Table:
+    """A table for these rows and for others with the same columns."""
+    columns = list(frame.columns)
+    return Table(
+        frame,
+        titles={name: _title(name) for name in columns},
+        formatters={name: _format(frame[name]) for name in columns},
+        text_align={name: "right" for name in columns if _is_number(frame[name])},
+        header_filters={name: _filter(frame[name]) for name in columns if name != "uid"},
+        widths={name: _width(name, frame[name]) for name in columns},
+        hidden_columns=["uid"],
+        pagination="remote",
+        page_size=PAGE,
+        show_index=False,
+        selectable=1,
+        disabled=True,
+        sizing_mode="stretch_both",
+        margin=0,
+        layout="fit_data",
+        stylesheets=[theme.style("table")],
+        css_classes=["rl-grid"],
+        row_height=27,
+        # A page is short: all of it is drawn, so that what is there does not hang on the grid's height.
+        configuration={
+            "columnDefaults": {"headerSortTristate": True},
+            "placeholder": "no samples match",
+            "renderVertical": "basic",
+        },
+    )
+
+
+def _folded(values: pd.Series) -> pd.Series:
+    """Texts without regard to case."""
+    return values if _is_number(values) else values.fillna("").str.lower()
+
+
+#: The uid of the clicked row as the browser shows it; the tail makes a second click on it news.
+PICK = """
+const uids = cb_obj.origin.source.data.uid
+if (uids && cb_obj.row < uids.length) { picked.value = uids[cb_obj.row] + "\\n" + Date.now() }
+"""
+
+
+def _format(values: pd.Series) -> Any:
+    """Plain text for text, whole numbers whole, other numbers to three places, NaN as a dash."""
+    if not _is_number(values):
+        return {"type": "plaintext"}
+    finite = values[np.isfinite(values)]
+    whole = len(finite) > 0 and bool((finite == np.round(finite)).all()) and finite.name in _WHOLE
+    return NumberFormatter(format="0,0" if whole else "0.000", nan_format="–")
+
+
+#: Counts and places; a reward that happens to be whole in one step still shows its decimals.
+_WHOLE = frozenset(
+    {"step", "copies", "rank", "line", "response_tokens", "truncated", "episode", "generation"}
+)
+
+
+def _title(name: str) -> str:
+    """A column's title; Tabulator reads titles as HTML, so names from a log are escaped."""
+    column = registry.describe(name)
+    mark = {"mean": " ø", "sum": " Σ"}.get(name.rpartition("_")[2], "") if column.detail else ""
+    return safe_text(f"{column.label}{mark}")
+
+
+def _is_number(values: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(values)
+
+
+def _filter(values: pd.Series) -> dict[str, str]:
+    if _is_number(values):
+        return {"type": "number", "func": ">=", "placeholder": "≥"}
+    return {"type": "input", "func": "like", "placeholder": "contains"}
+
+
+def _width(name: str, values: pd.Series) -> int:
+    if name in ("prompt", "response"):
+        return 140
+    if name == "step":
+        return 64
+    return 150 if name in schema.TEXTS else 84 if _is_number(values) else 90

@@ -1,0 +1,19 @@
+// What a person takes along from the page: text on the clipboard, files.
+
+async function copy(text) {
+  if (navigator.clipboard && window.isSecureContext) { return navigator.clipboard.writeText(text) }
+  const area = element("textarea")  // a page served over plain http to another machine
+  area.value = text
+  document.body.append(area)
+  area.select()
+  document.execCommand("copy")
+  area.remove()
+}
+
+function save(parts, name, kind) {
+  const link = element("a")
+  link.href = URL.createObjectURL(new Blob(parts, { type: kind }))
+  link.download = name
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+}

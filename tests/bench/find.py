@@ -1,0 +1,136 @@
+"""Finding: a filter over a million samples, and a text in a run of gigabytes.
+
+``python -m tests.bench.find [--gigabytes 2.6]``; each runs on a thread while an event loop beside it notes
+how late its clock ticks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from rlpanel.settings import Reading
+from rlpanel.store.columns import Column
+from rlpanel.store.filter import NUMBER, Asked, Filter
+from rlpanel.store.index import RunIndex
+from rlpanel.store.scan import scan
+from rlpanel.store.scope import Scope
+from rlpanel.store.snapshot import Snapshot
+from rlpanel.store.table import COUNTED
+from rlpanel.store.text_test import TextTest
+from tests.bench.generate import Shape, write_log
+
+ROWS = 1_000_000
+COLUMNS = ("reward", "response_tokens", "kl_k3_mean")
+FILTERS = (
+    "reward < 0",
+    "reward < 0 and response_tokens > 500 and kl_k3_mean > p99",
+    "not (reward < p10 or kl_k3_mean > p99) and reward - kl_k3_mean > 0.5",
+)
+SOUGHT = ("zebra", "答案是", "<|user|>7 + 19 = ?", "no such 🙂 text")
+
+
+def million() -> Scope:
+    """A snapshot of a million rows, every column filled."""
+    draw = np.random.default_rng(0)
+    place = {name: Column(dtype, 0) for name, dtype in (("step", np.int64),)}
+    place["step"].write(0, np.repeat(np.arange(1000), ROWS // 1000))
+    numbers = {name: Column(np.float64, np.nan) for name in COLUMNS}
+    for column in numbers.values():
+        column.write(0, draw.normal(scale=400, size=ROWS))
+    snapshot = Snapshot(
+        "million",
+        rows=ROWS,
+        state=np.full(ROWS, COUNTED, np.uint8),
+        _place={name: column.view(ROWS) for name, column in place.items()},
+        _numbers={name: column.view(ROWS) for name, column in numbers.items()},
+    )
+    return Scope(snapshot, np.arange(ROWS))
+
+
+async def beside(work: Callable[[], object]) -> tuple[float, float]:
+    """Seconds that the work took on a thread, and the latest tick of the loop meanwhile."""
+    late = 0.0
+    started = time.perf_counter()
+    running = asyncio.get_running_loop().run_in_executor(None, work)
+    while not running.done():
+        before = time.perf_counter()
+        await asyncio.sleep(0.002)
+        late = max(late, time.perf_counter() - before - 0.002)
+    await running
+    return time.perf_counter() - started, late
+
+
+def ask(scope: Scope, text: str) -> None:
+    """One filter, from its text to its rows."""
+    truth = Filter(text, dict.fromkeys(COLUMNS, NUMBER)).ask(Asked(scope))
+    np.flatnonzero(truth.sure)
+
+
+def filters() -> str:
+    """A filter a line, as markdown."""
+    scope = million()
+    lines = ["| filter over 1M samples | ms | loop late, ms |", "|---|---|---|"]
+    for text in FILTERS:
+        runs = [asyncio.run(beside(lambda text=text: ask(scope, text))) for _ in range(5)]
+        took, late = np.median([run[0] for run in runs]), max(run[1] for run in runs)
+        lines.append(f"| `{text}` | {took * 1e3:,.0f} | {late * 1e3:,.0f} |")
+    return "\n".join(lines)
+
+
+def search(gigabytes: float) -> str:
+    """A search a line, as markdown."""
+    with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as folder:
+        index = _run_of(Path(folder), gigabytes)
+        size = index.snapshot.progress.bytes_total
+        what = f"text in {size / 1e9:.1f} GB, {index.snapshot.samples:,} samples"
+        lines = [f"| {what} | hits | s | MB/s | loop late, ms |", "|---|---|---|---|---|"]
+        for text in SOUGHT:
+            hits: list[int] = []
+
+            def work(text: str = text, hits: list[int] = hits) -> None:
+                test = TextTest("", "contains", text)
+                found = scan(index, index.snapshot, index.snapshot.living, [test])
+                hits.append(sum(int(batch.texts[test].sum()) for batch in found))
+
+            took, late = asyncio.run(beside(work))
+            speed, sought = size / took / 1e6, text.replace("|", "\\|")
+            lines.append(f"| {sought} | {hits[0]:,} | {took:.2f} | {speed:,.0f} | {late * 1e3:,.0f} |")
+    return "\n".join(lines)
+
+
+def _run_of(folder: Path, gigabytes: float) -> RunIndex:
+    """A run of this size: one log of 100 MB under as many ranks as it takes."""
+    source = folder / "source"
+    path = write_log(source, Shape(steps=32, samples=128, ranks=1, tokens=256))[0]
+    run = folder / "run"
+    run.mkdir()
+    for rank in range(max(1, round(gigabytes * 1e9 / path.stat().st_size))):
+        shutil.copyfile(path, run / f"rollout_data_rank_{rank}.jsonl")
+    index = RunIndex(run, "run", Reading())
+    index.rescan()
+    while index.read():
+        pass
+    return index
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--gigabytes", type=float, default=0.5)
+    given = parser.parse_args()
+    sys.stdout.write(f"{filters()}\n\n{search(given.gigabytes)}\n")
+
+
+if __name__ == "__main__":
+    main()
