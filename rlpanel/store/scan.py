@@ -117,7 +117,7 @@ def _suspects(
         needles = [needles_of(test) for test in tests]
         offsets = snapshot.place("offset")[rows[start:end]]
         ends = offsets + snapshot.place("length")[rows[start:end]]
-        if all(needles):
+        if all(needles) and reader.lines_on_disk:
             look = _Look(reader.path, offsets, ends, [n for several in needles for n in several])
         else:
             look = _Look("", offsets, ends, [])
