@@ -184,7 +184,7 @@ def test_an_empty_run_is_told_of_too(follower: Follower, tmp_path: Path) -> None
 
 
 def test_a_backlog_is_shown_while_it_is_read(tmp_path: Path) -> None:
-    reader = Reader(Reading(turn_bytes=1 << 10))
+    reader = Reader(Reading(turn_bytes=1 << 13))
     seen: list[float] = []
     follower = Follower(reader)
     reader.listen(lambda index: seen.append(index.snapshot.progress.fraction) if index else None)
