@@ -1,4 +1,4 @@
-"""The commands: ``rlpanel demo | serve | index``.
+"""The commands: ``rlpanel demo | serve | index | convert``.
 
 Each command imports what it needs when it runs, so that ``rlpanel --help`` answers at once.
 """
@@ -29,6 +29,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+convert_app = typer.Typer(no_args_is_help=True, help="Turn files that the board does not read into lines.")
+app.add_typer(convert_app, name="convert")
+
 Host = Annotated[str, typer.Option(help="Address to listen on; other than loopback lets others read.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]
 Show = Annotated[bool | None, typer.Option("--show/--no-show", help="Open the board in a browser.")]
@@ -44,6 +47,24 @@ Token = Annotated[
 Origin = Annotated[
     list[str] | None,
     typer.Option(help="host:port of a proxy through which browsers reach the board; may be repeated."),
+]
+
+Map = Annotated[
+    str | None,
+    typer.Option(
+        "--map",
+        envvar="RLPANEL_MAP",
+        help="Which key is which, for logs in no known dialect: prompt=input,response=output,reward=score.",
+        show_default=False,
+    ),
+]
+Tokenizer = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="RLPANEL_TOKENIZER",
+        help="A tokenizer.json, for logs of token ids without their texts.",
+        show_default=False,
+    ),
 ]
 
 _NOT_TO_BE_HAD = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
@@ -92,18 +113,25 @@ def serve(
     show: Show = False,
     token: Token = None,
     origin: Origin = None,
+    keys: Map = None,
+    tokenizer: Tokenizer = None,
 ) -> None:
     """Open the board on the runs below a folder and follow what training appends to them."""
+    _tell_reader(keys, tokenizer)
     if root is not None and root.exists() and not root.is_dir():
         raise RunNotFound(f"{root} is a file; give the folder that holds it")
     if root is not None and not root.exists():
         from rlpanel.recording.find import find_experiment
+        from rlpanel.sources.directory import Directory
+        from rlpanel.sources.survey import survey
 
-        waiting = f"{root} does not exist yet; the board fills when it does"
+        waiting = f"{root} does not exist yet. {survey(Directory(root)).sentence}"
         if root.name == str(root):  # a name, no path
             root, waiting = find_experiment(root.name)
         if waiting:
             _say(f"rlpanel: {waiting}", typer.colors.YELLOW)
+    elif root is not None:
+        _say_if_other(root)
     _serve(root, host, port, bool(show), token, tuple(origin or ()))
 
 
@@ -111,8 +139,11 @@ def serve(
 def index(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for a program.")] = False,
+    keys: Map = None,
+    tokenizer: Tokenizer = None,
 ) -> None:
     """Read a run once and say what it holds and what reading it cost."""
+    _tell_reader(keys, tokenizer)
     open_run = rlpanel.open_run  # what loading pandas costs is no cost of this run
     began, cpu = time.perf_counter(), time.process_time()
     with open_run(run, follow=False) as opened:
@@ -128,6 +159,50 @@ def index(
     for name, value in found.items():
         shown = "unknown" if value is None else f"{value:,}"
         typer.echo(f"{name.replace('_', ' '):<18} {shown:>16}")
+
+
+@convert_app.command()
+def slime(
+    folder: Annotated[Path, typer.Argument(help="What slime was given as --dump-details.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Where the lines go.", show_default="FOLDER/rlpanel")
+    ] = None,
+    trusted: Annotated[
+        bool, typer.Option("--trusted", help="Read pickles that can run code; only for files you trust.")
+    ] = False,
+) -> None:
+    """Write slime's torch dumps as lines that the board reads; what was converted before is kept."""
+    from rlpanel.sources.slime import convert
+
+    target = out or folder / "rlpanel"
+    done = convert(folder, target, trusted=trusted)
+    kept = f", {done.kept:,} were there already" if done.kept else ""
+    typer.echo(f"{done.samples:,} samples in {done.files:,} files to {target}{kept}: rlpanel serve {target}")
+
+
+def _say_if_other(root: Path) -> None:
+    """A folder of other files is served too, but whoever named it should hear what is in it."""
+    from rlpanel.sources.directory import Directory
+    from rlpanel.sources.survey import survey
+
+    directory = Directory(root)
+    found = None if directory.any() else survey(directory)
+    if found is not None and found.seen:
+        seen = "; ".join(f"{sight.name}: {sight.what}" for sight in found.seen[:3])
+        _say(f"rlpanel: {found.sentence} Seen: {seen}. The board says what is read.", typer.colors.YELLOW)
+
+
+def _tell_reader(keys: str | None, tokenizer: Path | None) -> None:
+    """Settings of reading go by way of the environment, where processes that help find them too.
+
+    What is wrong with them is said now, not when the first file is met.
+    """
+    from rlpanel.settings import Reading
+    from rlpanel.sources.beside import from_settings
+
+    told = {"RLPANEL_MAP": keys, "RLPANEL_TOKENIZER": str(tokenizer.resolve()) if tokenizer else None}
+    os.environ |= {name: value for name, value in told.items() if value}
+    from_settings(Reading.from_environment())
 
 
 def _serve(

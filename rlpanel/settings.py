@@ -219,6 +219,14 @@ class Reading(_FromEnvironment):
         bounds=(1 << 10, 1 << 32),
         doc="Longest line that is parsed; a longer one is counted as bad.",
     )
+    map = param.String(
+        default="",
+        doc="Which key of the lines is which, for logs in no known dialect: prompt=input,response=output. "
+        "An rlpanel.toml beside a run goes before it.",
+    )
+    tokenizer = param.String(
+        default="", doc="A tokenizer.json that gives the texts of token ids logged without them."
+    )
     cache = param.Boolean(
         default=True,
         doc="Keep a run's index on disk, so that it opens at once: in the folder .rlpanel beside the logs, "
@@ -230,6 +238,8 @@ def _parse(name: str, text: str, parameter: param.Parameter) -> Any:
     """The environment's text as the parameter's type."""
     if isinstance(parameter, param.Boolean):
         return text.strip().lower() in {"1", "true", "yes", "on"}
+    if isinstance(parameter, param.String):
+        return text
     try:
         return int(text) if isinstance(parameter, param.Integer) else float(text)
     except ValueError as error:

@@ -9,6 +9,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
+#: Extras that the tests use.
+NEEDED = ("parquet", "tokenizers", "tensorboard")
 
 
 def lowest(requirement: Requirement) -> str:
@@ -22,7 +24,7 @@ def main() -> None:
     """Write the constraints for the dependencies and the extras that tests need."""
     project = tomllib.loads(PYPROJECT.read_text())["project"]
     extras = project["optional-dependencies"]
-    names = project["dependencies"] + extras["parquet"] + extras["tensorboard"]
+    names = project["dependencies"] + [line for name in NEEDED for line in extras[name]]
     sys.stdout.writelines(f"{lowest(Requirement(name))}\n" for name in names)
 
 

@@ -65,6 +65,7 @@ class Board:
         if self._watched is None:
             return
         context = self.context
+        context.survey = self._watched.survey
         found = {run.name: run for run in self._watched.runs or []}
         stay = [found.pop(run.name) for run in context.runs if run.name in found]
         runs = [*found.values(), *stay]

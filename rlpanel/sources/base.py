@@ -10,6 +10,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+#: Samples in one line: a row keeps which of them it is in 16 bits.
+MOST_SAMPLES = 2**16 - 1
+
 
 @dataclass(slots=True)
 class Record:
@@ -98,8 +101,13 @@ class Adapter(Protocol):
         What its files look like, for a person whose folder was not recognised.
     """
 
-    name: str
-    looks: str
+    @property
+    def name(self) -> str:
+        """Tells this dialect from others."""
+
+    @property
+    def looks(self) -> str:
+        """What its files look like."""
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Whether a file named ``path`` whose first line is ``document`` is in this dialect."""

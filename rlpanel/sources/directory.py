@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlpanel.errors import LineError, RunNotFound
-from rlpanel.sources.adapters import ADAPTERS, NATIVE
+from rlpanel.settings import Reading
+from rlpanel.sources import layout, parquet
+from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
 from rlpanel.sources.base import Adapter
+from rlpanel.sources.beside import Beside, Said, from_settings
 from rlpanel.sources.parse import parse
 
 #: How far into a file to look for a line that tells its dialect; the first line may be longer.
@@ -23,7 +26,7 @@ SNIFF_LINES = 20
 SNIFF_LINE_BYTES = 64 << 20
 #: Files of these names are rollouts even where no line of theirs can be read.
 _NAMED = ("rollout_data", "data_rank")
-_SUFFIX = ".jsonl"
+_SUFFIXES = (".jsonl", parquet.SUFFIX)
 #: Where a run's index lies. Like every folder whose name begins with a dot it is not looked into.
 OWN_FOLDER = ".rlpanel"
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
@@ -82,16 +85,32 @@ class _Verdict:
 
 
 class Directory:
-    """Finds rollout files below a root and remembers what each file turned out to be."""
+    """Finds rollout files below a root and remembers what each file turned out to be.
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    Parameters
+    ----------
+    root : path
+    reading : Reading, optional
+        Tells dialects and tokenizers for all files; from the environment by default.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], reading: Reading | None = None) -> None:
         self.root = Path(root).resolve()
-        self._verdicts: dict[tuple[str, int, int], _Verdict] = {}
+        self.said = Said(self.root, from_settings(reading or Reading.from_environment()))
+        self._verdicts: dict[tuple[str, int, int, Beside], _Verdict] = {}
 
     def runs(self) -> list[RunInfo]:
         """Every run below the root, newest first; what cannot be read is left out."""
-        found = (self._info(folder, entries) for folder, entries in self._walk(str(self.root)))
-        return sorted((info for info in found if info), key=lambda info: (-info.modified, info.name))
+        homes: dict[str, list[os.stat_result]] = {}
+        for folder, entries in self._walk(str(self.root)):
+            for _, home, _, status in self._rollouts(folder, entries):
+                homes.setdefault(home, []).append(status)
+        found = [self._info(home, members) for home, members in homes.items()]
+        return sorted(found, key=lambda info: (-info.modified, info.name))
+
+    def any(self) -> bool:
+        """Whether there is a run; the first one found ends the search."""
+        return any(True for place in self._walk(str(self.root)) for _ in self._rollouts(*place))
 
     def files(self, folder: str | os.PathLike[str]) -> list[Found]:
         """The rollout files of one run, by name.
@@ -101,11 +120,19 @@ class Directory:
         OSError
             If the folder cannot be listed.
         """
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        home = os.fspath(folder)
+        found = [
+            Found(entry.path, shown_name(os.path.relpath(entry.path, home)), adapter)
+            for place, entries in layout.below(home, list(os.scandir(home)))
+            for entry, whose, adapter, _ in self._rollouts(place, entries)
+            if whose == home
+        ]
+        said = self.said.of(folder)
+        arranged = layout.arrange(Path(home), {one.name: one.adapter for one in found})
         return [
-            Found(entry.path, shown_name(entry.name), adapter)
-            for entry in entries
-            if (adapter := self._adapter(entry)) is not None
+            Found(one.path, one.name, said.dress(arranged[one.name]))
+            for one in sorted(found, key=lambda one: one.name)
+            if one.name in arranged
         ]
 
     def run_path(self, name: str) -> Path:
@@ -135,31 +162,37 @@ class Directory:
             if _is_open_folder(entry):
                 yield from self._walk(entry.path)
 
-    def _info(self, folder: str, entries: list[os.DirEntry[str]]) -> RunInfo | None:
-        status = [_stat(entry) for entry in entries if self._adapter(entry) is not None]
-        living = [s for s in status if s is not None]
-        if not living:
-            return None
+    def _rollouts(
+        self, folder: str, entries: list[os.DirEntry[str]]
+    ) -> Iterator[tuple[os.DirEntry[str], str, Adapter, os.stat_result]]:
+        """The rollout files of a folder, each with its run's folder, dialect and stat."""
+        said = self.said.of(folder)
+        for entry in entries:
+            adapter, status = self._adapter(entry, said), _stat(entry)
+            if adapter is not None and status is not None:
+                yield entry, layout.home(entry.path, adapter, str(self.root)), adapter, status
+
+    def _info(self, folder: str, members: list[os.stat_result]) -> RunInfo:
         path = Path(folder)
         return RunInfo(
             name=path.relative_to(self.root).as_posix(),
             path=path,
-            files=len(living),
-            bytes=sum(s.st_size for s in living),
-            modified=max(s.st_mtime for s in living),
+            files=len(members),
+            bytes=sum(status.st_size for status in members),
+            modified=max(status.st_mtime for status in members),
         )
 
-    def _adapter(self, entry: os.DirEntry[str]) -> Adapter | None:
+    def _adapter(self, entry: os.DirEntry[str], said: Beside) -> Adapter | None:
         """The dialect of a file, or None while it is no rollout file (or not yet one)."""
         if not is_rollout_name(entry.name) or not self._is_inside(entry):
             return None
         status = _stat(entry)
         if status is None:
             return None
-        key = (entry.path, status.st_dev, status.st_ino)
+        key = (entry.path, status.st_dev, status.st_ino, said)
         known = self._verdicts.get(key)
         if known is None or not known.holds(status):
-            known = self._verdicts[key] = _Verdict(*sniff(entry.path, entry.name), status)
+            known = self._verdicts[key] = _Verdict(*sniff(entry.path, entry.name, said.mapped), status)
         return known.adapter
 
     def _is_inside(self, entry: os.DirEntry[str]) -> bool:
@@ -195,7 +228,7 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int]:
 
 def is_rollout_name(name: str) -> bool:
     """Whether a file of this name may hold rollouts."""
-    return name.endswith(_SUFFIX) and not name.startswith(".")
+    return name.endswith(_SUFFIXES) and not name.startswith(".")
 
 
 def shown_name(name: str) -> str:
@@ -203,8 +236,8 @@ def shown_name(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def sniff(path: str, name: str) -> tuple[Adapter | None, bool]:
-    """Which adapter reads a file.
+def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter | None, bool]:
+    """Which adapter reads a file; a mapping that a person gave goes before all others.
 
     Returns
     -------
@@ -213,20 +246,30 @@ def sniff(path: str, name: str) -> tuple[Adapter | None, bool]:
         False while the file may still turn out otherwise: it is empty, unreadable or holds no whole
         line yet.
     """
-    named = NATIVE if name.startswith(_NAMED) else None
+    named = _named(name)
     try:
-        lines, final = _first_lines(path)
+        lines, final = first_lines(path)
     except OSError:
         return named, False
+    asked = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
     for line in lines:
-        for adapter in ADAPTERS:
+        for adapter in asked:
             if _accepts(adapter, name, line):
                 return adapter, True
     return named, final
 
 
-def _first_lines(path: str) -> tuple[list[bytes], bool]:
+def _named(name: str) -> Adapter | None:
+    """The dialect of a file whose name alone tells that it holds rollouts."""
+    if name.startswith(_NAMED) and not name.endswith(parquet.SUFFIX):
+        return NATIVE
+    return TRL if trl.NAME.fullmatch(name) else None
+
+
+def first_lines(path: str) -> tuple[list[bytes], bool]:
     """Whole lines that are not blank, and whether enough was seen to judge the file by."""
+    if path.endswith(parquet.SUFFIX):
+        return parquet.first_lines(path, SNIFF_LINES), True
     lines: list[bytes] = []
     with open(path, "rb") as file:
         while file.tell() < SNIFF_BYTES and len(lines) < SNIFF_LINES:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from rlpanel.errors import LineError, SourceChanged
-from rlpanel.sources.base import Adapter, BadLine, Chunk, Locator, Record
+from rlpanel.sources.base import MOST_SAMPLES, Adapter, BadLine, Chunk, Locator, Record
 from rlpanel.sources.parse import parse
 from rlpanel.sources.tail import Block, Mark, Tail, line_hash
 
@@ -34,7 +34,14 @@ class JsonlFile:
         The dialect of its lines.
     line_bytes : int
         The longest line that is read; a longer one is counted as bad.
+
+    Attributes
+    ----------
+    lines_on_disk : bool
+        Whether a line's bytes stand in the file at its offset, as they are.
     """
+
+    lines_on_disk = True
 
     def __init__(self, path: str, name: str, adapter: Adapter, line_bytes: int = 256 << 20) -> None:
         self.path = path
@@ -131,6 +138,8 @@ class JsonlFile:
             if len(line) > self.tail.line_bytes:
                 raise LineError(self._too_long(len(line)))
             records = self.adapter.read(parse(line), self.name, full=False)
+            if len(records) > MOST_SAMPLES:
+                raise LineError(f"{len(records):,} samples in one line; at most {MOST_SAMPLES:,} are read")
         except LineError as error:
             chunk.bad.append(BadLine(number, offset, str(error)))
             return

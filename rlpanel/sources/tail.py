@@ -140,12 +140,12 @@ class Tail:
             os.close(descriptor)
 
     def changed(self) -> bool:
-        """Whether something of the file's stat differs from the last look."""
+        """Whether the file's stat differs from the last look, or what it told of was not read to its end."""
         try:
             status = os.stat(self.path)
         except OSError:
             return self._stamp != ()
-        return _stamp(status) != self._stamp
+        return stamp_of(status) != self._stamp or self._unread()
 
     def reset(self) -> None:
         """Start a new generation: what was handed out is void."""
@@ -184,7 +184,7 @@ class Tail:
     def _check(self, descriptor: int) -> bool:
         """Begin again when this is no longer the file we know; True if bytes read before are void."""
         status = os.fstat(descriptor)
-        stamp = _stamp(status)
+        stamp = stamp_of(status)
         if stamp == self._stamp:
             return False
         moved = bool(self._stamp) and self._stamp[:2] != stamp[:2]
@@ -243,7 +243,8 @@ class Tail:
         return self.size > self.offset + self._scanned
 
 
-def _stamp(status: os.stat_result) -> tuple[int, ...]:
+def stamp_of(status: os.stat_result) -> tuple[int, ...]:
+    """What changes whenever a file does."""
     # ctime too: some tools that rewrite a file put its old mtime back
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 

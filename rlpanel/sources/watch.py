@@ -15,16 +15,11 @@ from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
 from rlpanel.sources.directory import OWN_FOLDER, is_rollout_name
+from rlpanel.sources.mounts import MOUNTS, REMOTE, file_system
 from rlpanel.sources.scalars.find import is_scalar_name
 
 #: Beyond this many events a second (about 100 µs of CPU each) a clock is cheaper.
 MAX_EVENTS_PER_SECOND = 500
-
-#: File systems whose changes by other machines raise no events here.
-_REMOTE = (
-    "nfs", "cifs", "smb", "fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "9p", "lustre", "gpfs", "ceph",
-    "beegfs",
-)  # fmt: skip
 
 
 class Watch(FileSystemEventHandler):
@@ -130,22 +125,7 @@ def _identity(root: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _unreachable(root: str, mounts: str = "/proc/mounts") -> str:
+def _unreachable(root: str, mounts: str = MOUNTS) -> str:
     """Why no events would arrive for this root, or an empty text."""
-    kind = _file_system(root, mounts)
-    return f"{kind} raises no events for other machines' writes" if kind.startswith(_REMOTE) else ""
-
-
-def _file_system(path: str, mounts: str) -> str:
-    """The type of the file system that holds a path, as the table of mounts names it; empty if unknown."""
-    best, kind = "", ""
-    try:
-        with open(mounts, encoding="utf-8", errors="replace") as table:
-            for line in table:
-                _, point, fstype, *_ = line.split(" ")
-                inside = path == point or path.startswith(point.rstrip("/") + "/")
-                if inside and len(point) >= len(best):
-                    best, kind = point, fstype
-    except OSError:
-        return ""
-    return kind
+    kind = file_system(root, mounts)
+    return f"{kind} raises no events for other machines' writes" if kind.startswith(REMOTE) else ""

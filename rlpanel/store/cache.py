@@ -26,18 +26,20 @@ import xxhash
 from rlpanel.metrics import registry
 from rlpanel.sources.tail import Mark
 from rlpanel.store.columns import Column, Columns, Labels
-from rlpanel.store.fingerprint import fingerprint
-from rlpanel.store.grown import Grown, read_into, write_all
+from rlpanel.store.fingerprint import of_columns, of_reading
+from rlpanel.store.grown import Grown, content, write_all
 from rlpanel.store.place import Lock, lock, places
 
 log = logging.getLogger(__name__)
 
 #: Goes up when the layout on disk changes.
-FORMAT = 1
+FORMAT = 2
 #: Seconds between two saves, and before the next try after one that failed.
 SAVE_EVERY, RETRY_AFTER = 5.0, 60.0
 #: Logs smaller than this are read as fast as their index, and get none.
 WORTH_BYTES = 4 << 20
+#: What a response's chance is judged by, before any row counts.
+SURPRISAL = "surprisal_sum"
 #: How often a reader tries again whose files were replaced by the writer meanwhile.
 _READ_TRIES = 3
 
@@ -63,7 +65,8 @@ class FileState:
 class Saved:
     """What is saved of a run; rows of file numbers that are not in ``files`` are dead.
 
-    ``constants`` are those of the training that the rows were made with.
+    ``constants`` are those of the training that the rows were made with; ``missing`` are columns over
+    tokens that were not saved, or were made in another way.
     """
 
     columns: Columns
@@ -71,6 +74,7 @@ class Saved:
     newest_line: float
     left_out: str
     constants: list[Any]
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class Cache:
 
     def __init__(self, run: Path, line_bytes: int) -> None:
         self._run = run
-        self._code = f"{fingerprint()}-{line_bytes}"
+        self._code = f"{of_reading()}-{line_bytes}"
         self._lock: Lock | None = None
         self._disk: _OnDisk | None = None
         self._columns: Columns | None = None  # those that `_disk` has
@@ -183,19 +187,20 @@ class Cache:
         found = json.loads(body)
         if (found["format"], found["code"]) != (FORMAT, self._code):
             raise ValueError("it was made by another version")
-        data, columns, files = folder / Path(found["data"]).name, Columns(), {}
+        name, columns, files = Path(found["data"]).name, Columns(), {}
         columns.rows = int(found["rows"])
         for at, (key, items, size, digest) in enumerate(found["columns"]):
-            raw = _room(columns, key, int(size))
-            grown = read_into(data / str(at), raw)
-            if grown.hash != digest:
+            data = content(folder / name / str(at), int(size))
+            files[key] = Grown().followed_by(int(items), data)
+            if files[key].hash != digest:
                 raise ValueError(f"{key} is damaged")
-            files[key] = Grown(int(items), grown.bytes, grown._hash)
-            if key.startswith("texts/"):
-                columns.labels[key.removeprefix("texts/")].restore(_texts(raw))
-        self._disk, self._columns = _OnDisk(folder, data.name, manifest, files), columns
+            _restore(columns, key, data)
+        missing = _drop_outdated(columns, found["made_by"])
+        if not missing:
+            self._disk, self._columns = _OnDisk(folder, name, manifest, files), columns
         states = [FileState(**{**state, "mark": Mark.of(state["mark"])}) for state in found["files"]]
-        return Saved(columns, states, float(found["newest_line"]), str(found["left_out"]), found["constants"])
+        newest, left_out = float(found["newest_line"]), str(found["left_out"])
+        return Saved(columns, states, newest, left_out, found["constants"], missing)
 
 
 def _new_parts(columns: Columns, known: dict[str, Grown]) -> Iterator[tuple[str, int, np.ndarray]]:
@@ -220,11 +225,12 @@ def _saved_columns(columns: Columns) -> dict[str, Column]:
     }
 
 
-def _room(columns: Columns, key: str, size: int) -> np.ndarray:
-    """Where the bytes of a part go."""
+def _restore(columns: Columns, key: str, data: np.ndarray) -> None:
+    """Put the bytes of a part where they belong."""
     kind, _, name = key.partition("/")
     if kind == "texts":
-        return np.empty(size, np.uint8)
+        columns.labels[name].restore(_texts(data))
+        return
     if kind == "number":
         if name in registry.computed_columns() and name in {m.name for m in registry.of_level("sample")}:
             raise ValueError(f"{name!r} is a metric's name now")
@@ -232,10 +238,23 @@ def _room(columns: Columns, key: str, size: int) -> np.ndarray:
     elif kind == "label":
         columns.labels[name] = Labels()
     column = {"place": columns.place.get, "number": columns.numbers.get}.get(kind, lambda _: None)(name)
-    raw = (column or columns.labels[name].codes).room(columns.rows).view(np.uint8)
-    if len(raw) != size:
+    column = column or columns.labels[name].codes
+    if len(data) != columns.rows * column.dtype.itemsize:
         raise ValueError(f"{key} has another length")
-    return raw
+    column.adopt(data.view(column.dtype))
+
+
+def _drop_outdated(columns: Columns, made_by: dict[str, str]) -> tuple[str, ...]:
+    """Drop columns whose metric is gone or another one now; returns those that are to be made."""
+    now = of_columns()
+    if SURPRISAL in now and now[SURPRISAL] != made_by.get(SURPRISAL):
+        raise ValueError("what tells duplicates is made in another way")
+    for name in set(now) - set(made_by):
+        if name in columns.numbers:
+            raise ValueError(f"{name!r} is a metric's name now")
+    for name in [name for name, code in made_by.items() if now.get(name) != code]:
+        columns.numbers.pop(name, None)
+    return tuple(name for name, code in now.items() if made_by.get(name) != code)
 
 
 def _texts(raw: np.ndarray) -> list[str]:
@@ -250,6 +269,7 @@ def _manifest(saved: Saved, code: str, data: str, files: dict[str, Grown]) -> by
         "rows": saved.columns.rows,
         "columns": [(key, grown.items, grown.bytes, grown.hash) for key, grown in files.items()],
         "files": [{**asdict(state), "mark": state.mark.plain()} for state in saved.files],
+        "made_by": of_columns(),
         "newest_line": saved.newest_line,
         "left_out": saved.left_out,
         "constants": saved.constants,

@@ -26,6 +26,7 @@ class Column:
 
     def __init__(self, dtype: np.dtype | type, fill: float | int) -> None:
         self.fill = fill
+        self.dtype = np.dtype(dtype)
         self._data = np.empty(0, dtype)
         self._written = 0
 
@@ -36,11 +37,9 @@ class Column:
         self._data[start:end] = values
         self._written = end
 
-    def room(self, rows: int) -> np.ndarray:
-        """The first ``rows`` rows of an empty column, which the caller fills before anybody looks."""
-        self._data = np.empty(max(_FIRST, rows * 9 // 8), self._data.dtype)
-        self._written = rows
-        return self._data[:rows]
+    def adopt(self, values: np.ndarray) -> None:
+        """Begin with ``values``, which may be read-only: rows that come later go into a copy."""
+        self._data, self._written = values, len(values)
 
     def view(self, rows: int) -> np.ndarray:
         """The first ``rows`` rows, read-only."""
@@ -68,25 +67,30 @@ class Labels:
 
     def __init__(self) -> None:
         self.codes = Column(np.int32, -1)
-        self.names: list[str] = []
-        self._code: dict[str, int] = {}
+        self.restore([])
 
     def restore(self, names: list[str]) -> None:
         """The texts of codes that were written before."""
         self.names = names
-        self._code = {name: code for code, name in enumerate(names)}
+        self._code = _Codes(names)
 
     def write(self, start: int, texts: Sequence[str | None]) -> None:
         """Put one text a row at ``start``..., None for "not logged"."""
-        codes = np.fromiter((self._encode(text) for text in texts), dtype=np.int32, count=len(texts))
+        codes = np.fromiter(map(self._code.__getitem__, texts), np.int32, len(texts))
         self.codes.write(start, codes)
 
-    def _encode(self, text: str | None) -> int:
-        if text is None:
-            return -1
-        code = self._code.setdefault(text, len(self.names))
-        if code == len(self.names):
-            self.names.append(text)
+
+class _Codes(dict[str | None, int]):
+    """Codes by text; a text that is new gets the next one and joins ``names``."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__((name, code) for code, name in enumerate(names))
+        self[None] = -1
+        self._names = names
+
+    def __missing__(self, text: str) -> int:
+        code = self[text] = len(self._names)
+        self._names.append(text)
         return code
 
 

@@ -16,10 +16,13 @@ from rlpanel.settings import Reading, Training
 from rlpanel.sources.base import Chunk
 from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
+from rlpanel.sources.opening import open_file
 from rlpanel.sources.run_file import RunFile
 from rlpanel.sources.tail import Mark
 from rlpanel.store.cache import WORTH_BYTES, Cache, FileState, Saved
+from rlpanel.store.histograms import Histograms
 from rlpanel.store.kept import first_living, kept_rows
+from rlpanel.store.late import LateColumns
 from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.scalars import ScalarLog
@@ -102,11 +105,12 @@ class RunIndex:
         self.version = 0
         self.bytes_read = 0
         self.folder_problem = ""
-        self._directory = Directory(root or self.path)
+        self._said = ""  # why what somebody said of these files is not followed
+        self._directory = Directory(root or self.path, self.reading)
         self._scalars = ScalarLog(self.path, Path(root or self.path))
         self._files: dict[str, _File] = {}
         self._table = Table()
-        self._quantiles = Quantiles()
+        self._quantiles, self._histograms = Quantiles(), Histograms()
         self._pooled = Pooled()
         self._run_file = RunFile(self.path)
         self._training = Training.from_environment().given()
@@ -116,6 +120,7 @@ class RunIndex:
         self._changed = False
         self._cache = Cache(self.path, self.reading.line_bytes) if self.reading.cache else None
         self._resumed = False
+        self._late: LateColumns | None = None
         self._saved = 0  # version
 
     # -- reading ---------------------------------------------------------------------------------
@@ -133,6 +138,7 @@ class RunIndex:
             )
             return
         self.folder_problem = ""
+        self._said = self._directory.said.of(self.path).problem
         if self._run_file.changed():
             self._learn()
         if not self._resumed:
@@ -144,6 +150,8 @@ class RunIndex:
             file.gone, file.more, file.problem = True, False, ""
             file.reader.tail.reset()
         self._void(gone)
+        if self._late is not None:
+            self._late.stuck = False
         self._scalars.rescan()
 
     def read(self, only: set[str] | None = None) -> bool:
@@ -159,6 +167,7 @@ class RunIndex:
                 wanted = only is None or file.more or file.problem or file.reader.path in only
                 if wanted and not file.gone and (file.more or file.reader.tail.changed()):
                     self._turn(file)
+            self._add_late()
             self._changed |= self._scalars.read(only, self.reading.turn_bytes)
         if self._changed or self._news():
             self.commit()
@@ -174,7 +183,8 @@ class RunIndex:
     def save(self, *, last: bool = False) -> None:
         """Bring the index on disk up to date, at most every few seconds or for the ``last`` time."""
         cache, progress = self._cache, self.snapshot.progress
-        if cache is not None and progress.bytes_read >= WORTH_BYTES and self._saved != self.version:
+        whole = self._late is None and progress.bytes_read >= WORTH_BYTES
+        if cache is not None and whole and self._saved != self.version:
             if self._changed:
                 self.commit()
             if (last or cache.due) and cache.save(self._state()):
@@ -196,12 +206,16 @@ class RunIndex:
     def _meet(self, name: str, found: Found) -> None:
         file = self._files.get(name)
         if file is None:
-            reader = JsonlFile(found.path, name, found.adapter, self.reading.line_bytes)
+            reader = open_file(found, self.reading)
             self._files[name] = _File(len(self._files), reader)
             self._table.files.append(name)
             self._changed = True
         elif file.gone:
             file.gone, file.more = False, True
+        if file is not None and found.adapter.name != file.reader.adapter.name:
+            # Somebody said meanwhile how the file is to be read.
+            file.reader.adapter, file.more = found.adapter, True
+            file.reader.tail.reset()
 
     def _learn(self) -> None:
         """What is known of the training; where rows were made with other constants, they are made again."""
@@ -234,6 +248,16 @@ class RunIndex:
         self._table.adopt(kept_rows(saved.columns, kept), self._next)
         self._table.stage.left_out = saved.left_out
         self._newest_line, self._bad_lines = saved.newest_line, None
+        if saved.missing:
+            self._late = LateColumns(self._table, saved.missing)
+
+    def _add_late(self) -> None:
+        """Columns of metrics that are new, for the rows that were saved without."""
+        if self._late is None:
+            return
+        files = list(self._files.values())
+        if self._late.turn(lambda number: files[number].reader, self._next):
+            self._late, self._changed = None, True
 
     def _state(self) -> Saved:
         """What is to be saved. A file that was replaced and not read again yet is left out."""
@@ -296,7 +320,8 @@ class RunIndex:
     def _problems(self) -> tuple[str, ...]:
         if self.folder_problem:
             return (self.folder_problem,)
-        problems = [file.problem for file in self._files.values() if file.problem]
+        problems = [self._said] * bool(self._said)
+        problems += [file.problem for file in self._files.values() if file.problem]
         if self._table.stage.left_out:
             problems.append(
                 f"the log makes up columns: the first {MOST_COLUMNS} are shown, "
@@ -306,11 +331,13 @@ class RunIndex:
 
     def _progress(self) -> Progress:
         files = [file for file in self._files.values() if not file.gone]
+        late = self._late
+        waits = any(file.more for file in files) or self._scalars.more
+        waits |= late is not None and not late.stuck
         return Progress(
-            bytes_read=sum(file.reader.tail.offset for file in files),
+            bytes_read=sum(file.reader.tail.offset for file in files) - (late.waiting if late else 0),
             bytes_total=sum(file.reader.tail.size for file in files),
-            caught_up=bool(self.folder_problem)
-            or not (any(file.more for file in files) or self._scalars.more),
+            caught_up=bool(self.folder_problem) or not waits,
         )
 
     def _freeze(self) -> Snapshot:
@@ -341,6 +368,7 @@ class RunIndex:
             _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
             constants=table.stage.constants,
             _quantiles=self._quantiles,
+            _histograms=self._histograms,
             _pooled=self._pooled,
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )

@@ -27,11 +27,12 @@ class Seen:
         if len(keys) > _RECENT:
             return self._take_many(keys)
         before = self._in_sorted(keys)
-        recent = self._recent
-        for at, key in enumerate(keys.tolist()):
-            if key in recent:
-                before[at] = True
-            else:
+        recent, new = self._recent, keys.tolist()
+        if recent.isdisjoint(new) and len(set(new)) == len(new):
+            recent.update(new)
+        else:
+            for at, key in enumerate(new):
+                before[at] |= key in recent
                 recent.add(key)
         if len(recent) > _RECENT:
             self._sort_in()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rlpanel.settings import Reading
 from rlpanel.sources.directory import Directory, RunInfo
+from rlpanel.sources.survey import Survey, survey
 from rlpanel.sources.watch import Watch
 from rlpanel.store.index import RunIndex
 from rlpanel.store.snapshot import Snapshot
@@ -97,7 +98,7 @@ class Reader:
         """Keep the list of runs below a root up to date."""
         folder = Path(root).resolve()
         with self._lock:
-            known = self._roots.setdefault(folder, Root(folder))
+            known = self._roots.setdefault(folder, Root(folder, self.reading))
         self._start()
         return known
 
@@ -248,18 +249,26 @@ class Reader:
 
 
 class Root:
-    """The runs below a root, as of the last look; None before the first."""
+    """The runs below a root, as of the last look; None before the first.
 
-    def __init__(self, path: Path) -> None:
+    Attributes
+    ----------
+    survey : Survey or None
+        What is there instead, where no runs are.
+    """
+
+    def __init__(self, path: Path, reading: Reading | None = None) -> None:
         self.path = path
-        self.directory = Directory(path)
+        self.directory = Directory(path, reading)
         self.runs: list[RunInfo] | None = None
+        self.survey: Survey | None = None
 
     def refresh(self) -> bool:
         """Look again; True if runs came, went or changed."""
         found = self.directory.runs()
-        changed = found != self.runs
-        self.runs = found
+        seen = None if found else survey(self.directory)
+        changed = (found, seen) != (self.runs, self.survey)
+        self.runs, self.survey = found, seen
         return changed
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from rlpanel.settings import Reading
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.base import Record
 from rlpanel.sources.directory import Directory
+from rlpanel.sources.survey import survey
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
 from rlpanel.store.notes import Notes
@@ -84,6 +86,30 @@ class Run:
     def steps(self) -> pd.DataFrame:
         """A row a step: ``step``, ``samples``, ``reward_mean``, ``reward_std``, ``kl_k3_mean``, ..."""
         return self.snapshot.step_frame()
+
+    def quantiles(self, column: str, q: Sequence[float] = (0.25, 0.5, 0.75)) -> pd.DataFrame:
+        """A row a step, a column a quantile: exact, of all that count; KeyError if nobody logged it."""
+        snapshot = self.snapshot
+        found = snapshot.quantiles(column, tuple(q))
+        return pd.DataFrame(found.T, pd.Index(snapshot.steps.values, name="step"), pd.Index(q, name=column))
+
+    def histogram(self, column: str, bins: int = 64) -> pd.DataFrame:
+        """A row a step, a column an interval: how many samples' numbers lie in it, of all that count.
+
+        Parameters
+        ----------
+        column : str
+        bins : int
+            At most as many intervals; each is a power of two wide and closed on the left.
+
+        Raises
+        ------
+        KeyError
+            If nobody logged the column.
+        """
+        found = self.snapshot.histogram(column, bins)
+        intervals = pd.IntervalIndex.from_breaks(found.edges, closed="left", name=column)
+        return pd.DataFrame(found.counts, pd.Index(found.steps, name="step"), intervals)
 
     @property
     def notes(self) -> pd.DataFrame:
@@ -291,7 +317,6 @@ def _run_folder(path: Path) -> Path:
     try:
         if directory.files(path):
             return path
-        seen = sorted(entry.name for entry in path.iterdir())
     except OSError as error:
         raise RunNotFound(f"{path} cannot be read: {error.strerror}") from error
     runs = directory.runs()
@@ -300,9 +325,16 @@ def _run_folder(path: Path) -> Path:
     if runs:
         names = ", ".join([info.name for info in runs[:5]] + ["…"] * (len(runs) > 5))
         raise RunNotFound(f"{path} holds {len(runs)} runs ({names}); open one of them")
-    raise RunNotFound(
-        f"{path} holds no rollout files. Accepted: {accepted()}. Seen: {', '.join(seen[:5]) or 'nothing'}"
-    )
+    raise RunNotFound(_nothing_in(path, directory))
+
+
+def _nothing_in(path: Path, directory: Directory) -> str:
+    """Why a folder is no run: what was seen, what would be read."""
+    found = survey(directory)
+    seen = "; ".join(f"{sight.name}: {sight.what}" for sight in found.seen) or "no files"
+    way = f" For other lines say which key is which: --map {found.mapping}." if found.mapping else ""
+    why = "".join(f" {hint}." for hint in found.hints) if found.seen else ""
+    return f"{path} holds no rollout files. Seen: {seen}.{why}{way} Accepted: {'; '.join(accepted())}"
 
 
 def fetch_record(index: RunIndex, snapshot: Snapshot, row: int) -> Record:

@@ -17,6 +17,7 @@ from rlpanel.sources.base import Locator
 from rlpanel.sources.tail import line_hash
 from rlpanel.store import pooled
 from rlpanel.store.columns import Columns
+from rlpanel.store.histograms import Histogram, Histograms
 from rlpanel.store.keys import mix
 from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
@@ -116,6 +117,7 @@ class Snapshot:
     _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
     constants: Constants = USUAL
     _quantiles: Quantiles = field(default_factory=Quantiles)
+    _histograms: Histograms = field(default_factory=Histograms)
     _pooled: Pooled = field(default_factory=Pooled)
 
     # -- what there is ---------------------------------------------------------------------------
@@ -365,6 +367,11 @@ class Snapshot:
         """Exact quantiles by step, shape (len(q), S); NaN where a step has no finite value."""
         step, values = self._place["step"][self.living], self.number(column)[self.living]
         return self._quantiles.of(ALIASES.get(column, column), q, self.version, self.steps, step, values)
+
+    def histogram(self, column: str, bins: int = 64) -> Histogram:
+        """How a column's finite values spread in each step, over at most ``bins`` bins for all steps."""
+        step, values = self._place["step"][self.living], self.number(column)[self.living]
+        return self._histograms.of(ALIASES.get(column, column), bins, self.version, self.steps, step, values)
 
 
 def step_name(column: str, reduction: str) -> str:

@@ -8,7 +8,7 @@ counts. The statistics of the steps concerned are then made anew from the rows t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -107,10 +107,37 @@ class Table:
         saved = Rows({name: self._place(name) for name in Columns.PLACE}, {}, {})
         self._set_aside(self._restarts(saved, 0))
         self._tell_twins(saved)
+        self._count_all(version)
+
+    def complete(self, found: Mapping[str, np.ndarray], version: int) -> None:
+        """Give the first rows columns that they lacked, and what follows from those.
+
+        Parameters
+        ----------
+        found : mapping of str to ndarray of float, shape (N,)
+            Rows that came later have values of their own.
+        version : int
+        """
+        self.add_staged(version)
+        rows, numbers = self.columns.rows, self.columns.numbers
+        for name, values in found.items():
+            later = numbers[name].view(rows)[len(values) :] if name in numbers else np.empty(0)
+            numbers[name] = Column(np.float64, np.nan)
+            numbers[name].write(0, np.concatenate([values, later]))
+        known = {name: column.view(rows) for name, column in numbers.items()}
+        for name, values in derive_columns(known, self.stage.constants).items():
+            numbers[name] = Column(np.float64, np.nan)
+            numbers[name].write(0, values)
+        self.steps.clear(self._place("step"), version)
+        self._count_all(version)
+
+    def _count_all(self, version: int) -> None:
+        """Statistics of all rows that count."""
+        rows = self.columns.rows
         counted = np.flatnonzero(counts(self._state()))
         for start in range(0, len(counted), STAGED_ROWS):  # so that copies stay small
             part = counted[start : start + STAGED_ROWS]
-            parts = {name: column.view(rows)[part] for name, column in columns.numbers.items()}
+            parts = {name: column.view(rows)[part] for name, column in self.columns.numbers.items()}
             self.steps.add(self._place("step")[part], parts, version)
 
     def bury(self, files: Iterable[int], version: int) -> None:

@@ -15,6 +15,7 @@ from rlpanel.errors import RLPanelError, SampleNotFound
 from rlpanel.schema import Sample
 from rlpanel.settings import DARK_DEFAULT, Display
 from rlpanel.sources.directory import RunInfo
+from rlpanel.sources.survey import Survey
 from rlpanel.store.complete import newest_complete
 from rlpanel.store.index import RunIndex
 from rlpanel.store.notes import Notes
@@ -45,6 +46,7 @@ class Context(param.Parameterized):
     """All that a session's views share."""
 
     runs = param.List(default=[], item_type=RunInfo, doc="Runs below the root, newest first.")
+    survey = param.ClassSelector(class_=Survey, allow_None=True, doc="What is there instead of runs.")
     index = param.ClassSelector(class_=RunIndex, allow_None=True, doc="The selected run's index.")
     snapshot = param.ClassSelector(
         class_=Snapshot, default=Snapshot(""), instantiate=False, doc="Newest version of the selected run."

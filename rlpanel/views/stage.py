@@ -11,9 +11,9 @@ from panel.viewable import Viewer
 
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
+from rlpanel.views.beginning import beginning
 from rlpanel.views.context import Context
 from rlpanel.views.runs import trouble_html
-from rlpanel.views.theme import safe_text
 
 
 class Stage(Viewer):
@@ -47,7 +47,7 @@ class Stage(Viewer):
             sizing_mode="stretch_width",
             css_classes=["rl-stage"],
         )
-        context.param.watch(self._draw, ["runs", "snapshot", "root"])
+        context.param.watch(self._draw, ["runs", "snapshot", "root", "survey"])
         self._draw()
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -56,7 +56,7 @@ class Stage(Viewer):
     def _draw(self, *_: Any) -> None:
         runs, snapshot = self.context.runs, self.context.snapshot
         self._demo.visible = not runs
-        self._pane.object = _waiting(snapshot) if runs else _how_to_begin(self.context.root)
+        self._pane.object = _waiting(snapshot) if runs else beginning(self.context.root, self.context.survey)
 
 
 def _waiting(snapshot: Snapshot) -> str:
@@ -66,17 +66,4 @@ def _waiting(snapshot: Snapshot) -> str:
     return (
         "<h2>No samples yet</h2><p>The run's files hold no whole line that is a sample. "
         f"New lines appear here by themselves.</p>{trouble_html(snapshot)}"
-    )
-
-
-def _how_to_begin(root: str) -> str:
-    where = f"<code>{safe_text(root)}</code>" if root else "the folder given"
-    return (
-        f"<h2>No runs yet</h2><p>Nothing below {where} looks like a rollout log. This page follows the "
-        "folder: a run appears as soon as a rank writes its first line.</p>"
-        "<p>Each rank appends one line a sample to a <code>.jsonl</code> file of its own:</p>"
-        '<pre>{"step": 3, "prompt": "2 + 2 =", "response": "4", "reward": 1.0,\n'
-        ' "response_tokens": ["4"], "logprobs": [-0.02], "ref_logprobs": [-0.11]}</pre>'
-        "<p>Only <code>step</code> and one of <code>prompt</code> and <code>response</code> are needed; "
-        "what is not logged is not shown. Another folder: <code>rlpanel serve FOLDER</code>.</p>"
     )

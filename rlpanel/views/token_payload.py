@@ -58,6 +58,8 @@ def pack(sample: Sample | None, *, pad_token: str = "", kl_estimator: str = "kl_
         shown = decode(tokens, pad_token)
         packed |= {"state": "tokens", "tokens": len(tokens)} | _pack_texts(tokens, shown)
         notes += _text_notes(shown)
+    elif ids is not None:
+        notes.append("Token texts are not logged, #id is shown; --tokenizer tokenizer.json gives them.")
     else:
         notes.append("Token texts are not logged; a cell is a place in the response.")
     if not rows:
@@ -75,7 +77,8 @@ def declarations() -> dict[str, dict[str, Any]]:
     return {
         m.name: {name: getattr(registry.describe(m.name), name) for name in names}
         | {"scale": scale_of(m), "needs": list(m.needs)}
-        for m in registry.of_level("token")
+        for m in registry.shown()
+        if m.level == "token"
     }
 
 

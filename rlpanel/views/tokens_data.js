@@ -81,7 +81,7 @@ function readSample(payload, metrics) {
 /** The text of a cell; where no tokens were logged, its id or its place. */
 function cellText(sample, i) {
   if (i < sample.texts.length) return sample.texts[i];
-  return sample.ids && i < sample.ids.length ? String(sample.ids[i]) : `#${i}`;
+  return sample.ids && i < sample.ids.length ? `#${sample.ids[i]}` : `#${i}`;
 }
 
 function cellKind(sample, i) {

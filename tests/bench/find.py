@@ -102,9 +102,8 @@ def search(gigabytes: float) -> str:
                 hits.append(sum(int(batch.texts[test].sum()) for batch in found))
 
             took, late = asyncio.run(beside(work))
-            lines.append(
-                f"| {text} | {hits[0]:,} | {took:.2f} | {size / took / 1e6:,.0f} | {late * 1e3:,.0f} |"
-            )
+            speed, sought = size / took / 1e6, text.replace("|", "\\|")
+            lines.append(f"| {sought} | {hits[0]:,} | {took:.2f} | {speed:,.0f} | {late * 1e3:,.0f} |")
     return "\n".join(lines)
 
 

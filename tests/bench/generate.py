@@ -30,13 +30,17 @@ _WORDS = np.array(_CHINESE + [f" {word}" for word in _ENGLISH.split()] + _BROKEN
 
 @dataclass(frozen=True)
 class Shape:
-    """How big a log is; ``tokens`` is the longest response, 0 writes no token fields at all."""
+    """How big a log is.
+
+    ``tokens`` is the longest response, 0 writes no token fields at all; ``scores`` are further rewards.
+    """
 
     steps: int = 20
     samples: int = 64
     ranks: int = 4
     tokens: int = 256
     seed: int = 0
+    scores: int = 0
 
     @property
     def rows(self) -> int:
@@ -69,6 +73,9 @@ def lines(shape: Shape) -> Iterator[bytes]:
                 row |= _tokens(draw, shape.tokens, learnt, row["reward"])
             else:
                 row["response"] = "".join(_WORDS[draw.integers(len(_WORDS), size=4)])
+            if shape.scores:
+                scores = draw.normal(learnt, 1.0, shape.scores).round(4).tolist()
+                row["rewards"] = {f"part_{number}": score for number, score in enumerate(scores)}
             yield json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 

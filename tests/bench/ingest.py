@@ -1,31 +1,35 @@
 """How fast a log is read, and what it costs: ours, the predecessor's way, and the bare parser, in one run.
 
-    python -m tests.bench.ingest [--full] [--record]
+    python -m tests.bench.ingest [--full] [--record] [--only SIZE] [--keep FOLDER]
 
 Each contender reads the same generated log in a process of its own, three times in turn with the others;
 medians of CPU seconds count, because the machine's other work must not. ``--full`` uses the sizes of a
-real run (660 MB, 2.6 GB, a million tiny samples) instead of some 200 MB; ``--record`` writes RESULTS.md.
+real run (660 MB, 2.6 GB, a million tiny samples) instead of some 200 MB; ``--record`` writes RESULTS.md;
+``--only`` measures one size, by the first letters of its name; ``--keep`` leaves the generated logs in a
+folder, where the next call finds them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 from tests.bench.generate import Shape, write_log
+from tests.bench.results import record
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
 REPEATS = 3
+#: Logs bigger than this are read into lists once: that takes minutes.
+SLOWLY_READ = 1e9
 
 MODEST = {
     "25 KB lines": Shape(steps=125, samples=64, tokens=256),
@@ -109,11 +113,24 @@ def measure(name: str, folder: Path) -> dict[str, float]:
     return {"seconds": seconds, "memory": (after - before) * 1024}
 
 
+@contextmanager
+def generated(shape: Shape, keep: Path | None) -> Iterator[Path]:
+    """A folder with the log."""
+    with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as temporary:
+        folder = keep or Path(temporary)
+        if not list(folder.glob("*.jsonl")):
+            write_log(folder, shape)
+        yield folder
+
+
 def compare(folder: Path, names: list[str]) -> dict[str, dict[str, float]]:
     """Medians for each contender."""
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
-    for _ in range(REPEATS):
+    size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
+    for number in range(REPEATS):
         for name in names:
+            if number and size > SLOWLY_READ and "lists" in name:
+                continue
             command = [sys.executable, "-m", "tests.bench.ingest", "--measure", name, str(folder)]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             runs[name].append(json.loads(done.stdout))
@@ -123,10 +140,10 @@ def compare(folder: Path, names: list[str]) -> dict[str, dict[str, float]]:
     }
 
 
-def table(title: str, size: int, rows: int, found: dict[str, dict[str, float]]) -> str:
+def table(size: int, rows: int, found: dict[str, dict[str, float]]) -> str:
     """One size's figures as markdown."""
     lines = [
-        f"### {title}: {size / 1e6:,.0f} MB, {rows:,} samples",
+        f"{size / 1e6:,.0f} MB, {rows:,} samples:",
         "",
         "| | MB per CPU-second | µs per sample | memory added |",
         "|---|---|---|---|",
@@ -144,6 +161,8 @@ def main() -> None:
     )
     parser.add_argument("--full", action="store_true", help="the sizes of a real run")
     parser.add_argument("--record", action="store_true", help="write RESULTS.md")
+    parser.add_argument("--only", default="", metavar="SIZE", help="25 KB, 100 KB or tiny")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="logs generated before, or now")
     parser.add_argument("--measure", nargs=2, metavar=("CONTENDER", "FOLDER"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
@@ -151,23 +170,17 @@ def main() -> None:
         sys.stdout.write(json.dumps(measure(name, Path(folder))))
         return
     names = [name for name, (_, module) in CONTENDERS.items() if find_spec(module)]
-    parts = []
+    full = " --full" if given.full else ""
     for title, shape in (FULL if given.full else MODEST).items():
-        with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as folder:
-            size = sum(path.stat().st_size for path in write_log(Path(folder), shape))
-            parts.append(table(title, size, shape.rows, compare(Path(folder), names)))
-        sys.stdout.write(parts[-1] + "\n\n")
-    if given.record:
-        _record("\n\n".join(parts), full=given.full)
-
-
-def _record(text: str, *, full: bool) -> None:
-    command = f"python -m tests.bench.ingest{' --full' if full else ''} --record"
-    head = (
-        "# What the benches measured\n\n## Ingest\n\n"
-        f"`{command}`, Python {platform.python_version()}, files in the page cache, medians of {REPEATS}.\n\n"
-    )
-    RESULTS.write_text(head + text + "\n", encoding="utf-8")
+        if not title.startswith(given.only):
+            continue
+        with generated(shape, given.keep and given.keep / title) as folder:
+            size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
+            text = table(size, shape.rows, compare(folder, names))
+        sys.stdout.write(f"{title}\n{text}\n\n")
+        if given.record:
+            command = f"python -m tests.bench.ingest{full} --only '{title.split(' lines')[0]}'"
+            record(f"Ingest, {title}{full and ', a real run'}", f"`{command}`, medians of {REPEATS}.", text)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """What the store costs once a run is big: memory, appending, fetching, watching, and the lag of a live line.
 
-    python -m tests.bench.store [NAME ...]
+    python -m tests.bench.store [--record] [NAME ...]
 
-Each figure is taken in a process of its own. Goals stand beside the figures.
+Each bench runs in a process of its own. Goals stand beside the figures; ``--record`` writes RESULTS.md.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.bench.generate import Shape, lines, write_log
+from tests.bench.results import record
 
-MILLION = Shape(steps=1000, samples=1000, ranks=8, tokens=0)
-
-
-def peak() -> float:
-    """Most memory this process ever held, MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+#: With what follows from them 27 numbers and a label.
+MILLION = Shape(steps=1000, samples=1000, ranks=8, tokens=0, scores=21)
+HEAD = "| | figure | goal |\n|---|---|---|\n"
 
 
 def held() -> float:
@@ -46,7 +44,7 @@ def ingest(folder: Path) -> object:
 
 
 def million(folder: Path) -> Iterator[str]:
-    """Memory of a million samples, and appending to them."""
+    """Memory of a million samples, appending to them, and opening them again."""
     write_log(folder, MILLION)
     import rlpanel.store.index  # noqa: F401
 
@@ -56,23 +54,53 @@ def million(folder: Path) -> Iterator[str]:
     snapshot = index.snapshot  # type: ignore[attr-defined]
     columns = len(snapshot.numbers) + len(snapshot.labels)
     memory = held() - before
-    yield f"1M samples, {columns} columns | {memory:,.0f} MB held, {seconds:,.1f} CPU s | ≤ 300 MB at 28"
-    taken = []
-    for number in range(15):
-        new = b"".join(lines(Shape(steps=1, samples=1024, tokens=0, seed=number + 1)))
-        with (folder / "rollout_data_rank_0.jsonl").open("ab") as file:
-            file.write(new.replace(b'"step": 0', b'"step": %d' % (MILLION.steps + number)))
-        chunks = list(index._files["rollout_data_rank_0.jsonl"].reader.poll(4 << 20))  # type: ignore[attr-defined]
-        started = time.process_time()
-        for chunk in chunks:
-            if chunk.records:
-                index._table.take(0, chunk, 0)  # type: ignore[attr-defined]
-        index.commit()  # type: ignore[attr-defined]
-        taken.append(time.process_time() - started)
-    yield f"append 1,024 rows at 1M (parsed → snapshot) | {statistics.median(taken) * 1e3:.2f} ms | < 3 ms"
+    yield f"1M samples, {columns} columns: memory added | {memory:,.0f} MB | ≤ 300 MB"
+    yield f"1M samples, {columns} columns: read | {seconds:,.1f} CPU s | "
+    whole, added = [], []
+    for number in range(25):
+        parsed, rows = _append(index, folder, number)
+        whole.append(parsed)
+        added.append(rows)
+    yield f"append 1,024 rows at 1M: rows → snapshot | {statistics.median(added) * 1e3:.2f} ms CPU | < 3 ms"
+    yield f"the same from parsed lines | {statistics.median(whole) * 1e3:.2f} ms CPU | "
     started = time.process_time()
-    frame = index.snapshot.step_frame()  # type: ignore[attr-defined]
-    yield f"table of {len(frame):,} steps at 1M | {(time.process_time() - started) * 1e3:.1f} ms | "
+    index.save(last=True)  # type: ignore[attr-defined]
+    yield f"write the index of 1M samples | {time.process_time() - started:.2f} CPU s | "
+    command = [sys.executable, "-m", "tests.bench.store", "--one", "reopened", str(folder)]
+    yield from subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+def _append(index: object, folder: Path, number: int) -> tuple[float, float]:
+    """CPU seconds from 1,024 parsed lines, and from their rows, to the snapshot."""
+    new = b"".join(lines(Shape(steps=1, samples=1024, tokens=0, seed=number + 1, scores=MILLION.scores)))
+    with (folder / "rollout_data_rank_0.jsonl").open("ab") as file:
+        file.write(new.replace(b'"step": 0', b'"step": %d' % (MILLION.steps + number)))
+    file_of = index._files["rollout_data_rank_0.jsonl"]  # type: ignore[attr-defined]
+    chunks = [chunk for chunk in file_of.reader.poll(4 << 20) if chunk.records]
+    table, started = index._table, time.process_time()  # type: ignore[attr-defined]
+    for chunk in chunks:
+        table.stage.take(file_of.number, chunk)
+    rows = table.stage.flush()
+    between = time.process_time()
+    table.add(rows, index.version + 1)  # type: ignore[attr-defined]
+    index.commit()  # type: ignore[attr-defined]
+    return time.process_time() - started, time.process_time() - between
+
+
+def reopened(folder: Path) -> Iterator[str]:
+    """A known run of a million samples in a new process."""
+    import rlpanel.store.index  # noqa: F401
+
+    before, started, clock = held(), time.process_time(), time.perf_counter()
+    index = ingest(folder)
+    table = index.snapshot.step_frame()  # type: ignore[attr-defined]
+    seconds, clock = time.process_time() - started, time.perf_counter() - clock
+    assert index.bytes_read == 0  # type: ignore[attr-defined]
+    yield f"reopen 1M samples to the first steps | {clock:.2f} s, {seconds:.2f} CPU s | < 1 s"
+    yield f"memory of it, columns mapped | {held() - before:,.0f} MB | "
+    started = time.process_time()
+    index.snapshot.histogram("reward")  # type: ignore[attr-defined]
+    yield f"histograms of {len(table):,} steps at 1M | {(time.process_time() - started) * 1e3:.0f} ms CPU | "
 
 
 def fetching(folder: Path) -> Iterator[str]:
@@ -84,20 +112,11 @@ def fetching(folder: Path) -> Iterator[str]:
         index = ingest(folder / title)
         snapshot, taken = index.snapshot, []  # type: ignore[attr-defined]
         for row in snapshot.living.tolist():
-            started = time.perf_counter()
+            started, clock = time.process_time(), time.perf_counter()
             fetch(index, snapshot, row)  # type: ignore[arg-type]
-            taken.append(time.perf_counter() - started)
-        yield f"fetch one sample, {title} line | {statistics.median(taken) * 1e3:.2f} ms | {goal}"
-
-
-def tokens(folder: Path) -> Iterator[str]:
-    """Memory added by many long samples (a tenth of a real run, so a tenth of the rows)."""
-    write_log(folder, Shape(steps=20, samples=128, ranks=8, tokens=1024))
-    import rlpanel.store.index  # noqa: F401
-
-    before = peak()
-    ingest(folder)
-    yield f"2,560 samples × 1,024 tokens | {peak() - before:,.0f} MB at the peak | ≤ 60 MB at 25,600"
+            taken.append((time.perf_counter() - clock, time.process_time() - started))
+        wall, cpu = (statistics.median(column) * 1e3 for column in zip(*taken, strict=True))
+        yield f"fetch one sample, {title} line | {wall:.2f} ms, {cpu:.2f} ms CPU | {goal}"
 
 
 def idle(folder: Path) -> Iterator[str]:
@@ -182,21 +201,28 @@ def _until(condition: Callable[[], bool], timeout: float = 60.0) -> None:
 
 
 BENCHES: dict[str, Callable[[Path], Iterator[str]]] = {
-    "million": million, "tokens": tokens, "fetching": fetching, "idle": idle, "lag": lag,
+    "million": million, "fetching": fetching, "idle": idle, "lag": lag,
 }  # fmt: skip
 
 
 def main() -> None:
     """Run the named benches, each in its own process."""
-    if sys.argv[1:2] == ["--one"]:
+    names = sys.argv[1:]
+    if names[:1] == ["--one"]:
         with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as folder:
-            for row in BENCHES[sys.argv[2]](Path(folder)):
-                sys.stdout.write(f"| {row} |\n")
+            rows = reopened(Path(names[2])) if names[2:] else BENCHES[names[1]](Path(folder))
+            for row in rows:
+                sys.stdout.write(f"{row}\n")
         return
-    sys.stdout.write("| | figure | goal |\n|---|---|---|\n")
-    sys.stdout.flush()
-    for name in sys.argv[1:] or BENCHES:
-        subprocess.run([sys.executable, "-m", "tests.bench.store", "--one", name], check=True)
+    keep = "--record" in names
+    for name in [name for name in names if name != "--record"] or BENCHES:
+        command = [sys.executable, "-m", "tests.bench.store", "--one", name]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        text = HEAD + "".join(f"| {row} |\n" for row in done.stdout.splitlines())
+        sys.stdout.write(f"{name}\n{text}\n")
+        sys.stdout.flush()
+        if keep:
+            record(f"Store, {name}", f"`python -m tests.bench.store {name}`.", text.rstrip())
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ headless Chromium that draws in software, up to the frame after the one that sho
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import statistics
 import tempfile
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import CDPSession, Page, sync_playwright
 
 from rlpanel.store.run import open_run
 from rlpanel.views.token_payload import pack
@@ -78,9 +79,9 @@ def main() -> None:
     try:
         write(root / "long")
         rows = sizes(root / "long")
-        with served(root) as (url, _), sync_playwright() as playwright:
+        with served(root) as (url, server), sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
-            rows += measure(browser.new_context(viewport=VIEWPORT).new_page(), url)
+            rows += measure(browser.new_context(viewport=VIEWPORT).new_page(), url, server.pid)
             browser.close()
     finally:
         shutil.rmtree(root, ignore_errors=True)
@@ -123,8 +124,10 @@ def sizes(folder: Path) -> list[tuple[str, str]]:
     return [(f"bytes a token, 11 rows, {' / '.join(map(str, SIZES))} tokens", " / ".join(found))]
 
 
-def measure(page: Page, url: str) -> list[tuple[str, str]]:
+def measure(page: Page, url: str, server: int) -> list[tuple[str, str]]:
     """Click → paint, change of metric with what it receives, and frames while scrolling."""
+    clock = page.context.new_cdp_session(page)
+    clock.send("Performance.enable", {"timeDomain": "threadTicks"})
     received: list[int] = []
     page.on("websocket", lambda socket: socket.on("framereceived", lambda data: received.append(len(data))))
     page.goto(f"{url}/?run=long&step=1")
@@ -134,11 +137,13 @@ def measure(page: Page, url: str) -> list[tuple[str, str]]:
     page.evaluate(CLOCKS)
     rows = []
     for size in SIZES:
-        paints, metrics, sent = [], [], 0
+        paints, metrics, work, sent = [], [], [], 0
         for number in range(1, ROUNDS):  # the very first sample is there already
             label = f"{size}/{number}"
+            before = (worked(server), drawn(clock))
             paints.append(page.evaluate("(label) => window.clickRow(label)", label))
             page.wait_for_timeout(500)
+            work.append((worked(server) - before[0], drawn(clock) - before[1]))
             received.clear()
             for name in ("prob", "kl_k3", "value", "log_ratio"):
                 metrics.append(page.evaluate("(name) => window.clickMetric(name)", name))
@@ -147,11 +152,28 @@ def measure(page: Page, url: str) -> list[tuple[str, str]]:
         frames = page.evaluate("() => window.scrollText(30, 240)")
         rows += [
             (f"sample click → paint, {size:,} tokens, median / worst", spread(paints)),
+            (f"processor time of it, {size:,} tokens, server + page", " + ".join(middles(work))),
             (f"change of metric, {size:,} tokens, median / worst", spread(metrics)),
             (f"bytes received for four changes of metric, {size:,} tokens", f"{sent:,}"),
             (f"frames while scrolling {size:,} tokens: a second, over 20 ms, longest", rate(frames)),
         ]
     return rows
+
+
+def worked(pid: int) -> float:
+    """Processor time of a process until now, in ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def drawn(clock: CDPSession) -> float:
+    """Processor time of the page's main thread until now, in ms."""
+    known = {entry["name"]: entry["value"] for entry in clock.send("Performance.getMetrics")["metrics"]}
+    return 1000 * known["TaskDuration"]
+
+
+def middles(pairs: list[tuple[float, float]]) -> list[str]:
+    return [f"{statistics.median(column):.0f} ms" for column in zip(*pairs, strict=True)]
 
 
 def spread(times: list[float]) -> str:

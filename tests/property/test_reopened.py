@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.settings import Reading
@@ -18,8 +18,6 @@ from tests.factories import append
 from tests.property import strategies
 from tests.property.test_invariants import folder, follow, samples
 
-#: Each example opens several runs.
-fewer = settings(max_examples=max(50, settings().max_examples * 2 // 5))
 History = tuple[dict[str, bytes], list[tuple[str, bytes]]]
 
 
@@ -56,7 +54,6 @@ def assert_same_run(one: Snapshot, other: Snapshot) -> None:
         assert getattr(one, name) == getattr(other, name), name
 
 
-@fewer
 @given(strategies.histories(), st.data())
 def test_a_run_opened_again_at_any_time_is_the_run_read_anew(history: History, data: st.DataObject) -> None:
     logs, appends = history
@@ -79,7 +76,6 @@ def test_a_run_opened_again_at_any_time_is_the_run_read_anew(history: History, d
         assert_same_run(follow(RunIndex(run, "run")), fresh(run))
 
 
-@fewer
 @given(strategies.log, strategies.log, st.booleans())
 def test_what_happens_to_a_log_while_nobody_looks_is_seen(before: bytes, after: bytes, anew: bool) -> None:
     """Rewritten in place or by another file, cut, or written on."""

@@ -14,7 +14,6 @@ from playwright.sync_api import Locator, expect
 from rlpanel.app.demo import write_recording
 from tests.factories import append, line
 from tests.ui.board import BoardPage
-from tests.ui.conftest import OpenBoard
 from tests.ui.raw import raw_frame
 
 PPO, ODD, SLOW = "couplets-ppo", "odd", "slow"
@@ -37,7 +36,7 @@ def runs(root: Path) -> None:
     append(root / ODD / "rollout_data_rank_0.jsonl", *lines)
 
     (root / SLOW).mkdir()
-    slow = [line(1, index=at, response="a" * 600 if at else "ac", tokens=False) for at in range(400)]
+    slow = [line(1, index=at, response="a" * 200 if at else "ac", tokens=False) for at in range(2000)]
     append(root / SLOW / "rollout_data_rank_0.jsonl", *slow)
 
 
@@ -117,7 +116,7 @@ def test_a_long_search_says_how_far_it_is_and_stops_when_told_to(board: BoardPag
     stop = board.page.locator(".rl-query").get_by_role("button", name="stop")
     stop.click()
     expect(says(board)).to_have_text("stopped; 1 found by then")
-    expect(board.count).to_have_text("1 of 400 hit")
+    expect(board.count).to_have_text("1 of 2,000 hit")
     expect(stop).to_be_hidden()
 
 
@@ -139,7 +138,7 @@ def test_what_is_found_is_taken_away_as_it_stands(board: BoardPage, whole: pd.Da
     expect(says(board)).to_contain_text(f"parquet: {len(wanted):,} samples")
 
 
-def test_a_sample_is_tagged_noted_copied_and_saved(board: BoardPage, open_board: OpenBoard) -> None:
+def test_a_sample_is_tagged_noted_copied_and_saved(board: BoardPage) -> None:
     board.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     board.go(run=ODD, step=3).settled(3)
     board.rows.nth(2).click()
@@ -152,10 +151,10 @@ def test_a_sample_is_tagged_noted_copied_and_saved(board: BoardPage, open_board:
     board.press("Enter")
     expect(board.rows.nth(2).locator('[tabulator-field="note"]')).to_have_text(f"see {PAYLOAD}")
     expect(tag).to_have_value("odd")
-    other = open_board(run=ODD, filter="not missing(tag)", scope="run").settled()
-    expect(other.count).to_have_text("1 of 16 hit")
-    other.shows(uid)
-    expect(other.page.get_by_label("note on the sample")).to_have_value(f"see {PAYLOAD}")
+    board.go(run=ODD, filter="not missing(tag)", scope="run")
+    expect(board.count).to_have_text("1 of 16 hit")
+    board.shows(uid)
+    expect(board.page.get_by_label("note on the sample")).to_have_value(f"see {PAYLOAD}")
     for what, text in {"uid": uid, "response": f"{PAYLOAD} zebra"}.items():
         board.page.locator(".rl-actions").get_by_role("button", name=what).click()
         board.until(lambda text=text: board.page.evaluate("navigator.clipboard.readText()") == text)

@@ -27,7 +27,7 @@ def test_a_root_that_is_not_there_yet_shows_how_to_begin_and_then_its_first_run(
     server: Served, open_board: OpenBoard, tmp_path: Path
 ) -> None:
     board = open_board(server=server)
-    expect(board.stage).to_contain_text("No runs yet")
+    expect(board.stage).to_contain_text("No such folder yet")
     expect(board.stage).to_contain_text('"step": 3')
     write_run(tmp_path / "root" / "first", steps=2, samples=4)
     board.settled()

@@ -350,8 +350,8 @@ def test_replacement_characters_are_counted(open_tokens: Open) -> None:
         (Sample(uid="a:0", step=1, values=np.array([1.0, 2.0])), "#0#1", "Token texts are not logged"),
         (
             Sample(uid="a:0", step=1, response_token_ids=np.array([7.0, 8.0])),
-            "78",
-            "Token texts are not logged",
+            "#7#8",
+            "--tokenizer tokenizer.json gives them",
         ),
         (Sample(uid="a:0", step=1, response="a <b>"), "a <b>", "Neither tokens nor token values"),
         (None, "Choose a sample to read its tokens.", ""),

@@ -50,7 +50,8 @@ def imported() -> set[str]:
 
 
 def test_conda_gets_what_pip_gets() -> None:
-    extras = [line for name in ("parquet", "tensorboard", "test", "dev") for line in EXTRAS[name]]
+    names = ("parquet", "tokenizers", "tensorboard", "test", "dev")
+    extras = [line for name in names for line in EXTRAS[name]]
     wanted = read([*PROJECT["dependencies"], *extras])
     assert conda() == wanted | {"python": PROJECT["requires-python"], "pip": ""}
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.base import Record
+from rlpanel.sources.base import MOST_SAMPLES, Record
 from rlpanel.sources.fields import record_of
 from rlpanel.sources.parse import plain
 
@@ -27,8 +27,6 @@ _NAMES = {
     "advantages": "advantage",
     "entropy": "logged_entropy",
 }
-#: A row keeps which sample of its line it is in 16 bits.
-MOST_SAMPLES = 2**16 - 1
 
 
 class Columnar:

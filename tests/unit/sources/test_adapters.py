@@ -293,6 +293,12 @@ def test_values_that_a_trainer_without_a_critic_fills_with_zeros_make_no_column(
             "'advantages' 3",
         ),
         ("completions.jsonl", SWIFT, {**SWIFT, "solution": "x"}, "'solution' is no list, as"),
+        (
+            "completions.jsonl",
+            SWIFT,
+            {"step": [1] * 65_536, "prompt": ["p"] * 65_536},
+            "65,536 samples in one line; at most 65,535 are read",
+        ),
         ("completions.jsonl", SWIFT, {"prompt": ["p"]}, "no 'step' or 'global_step'"),
         ("r_rollouts_000000.jsonl", TRACE, {"step": 1, "prompt_tokens": [1]}, "no 'response_tokens'"),
     ],

@@ -129,14 +129,6 @@ def test_a_metric_over_columns_that_is_new_needs_no_line_again(tmp_path: Path, d
     np.testing.assert_array_equal(found.number("made_up"), 2 * found.number("reward"))
 
 
-def test_a_metric_over_tokens_that_is_new_reads_the_logs_again(tmp_path: Path, declare: Declare) -> None:
-    saved(tmp_path)
-    declare("token", lambda logprobs: 2 * logprobs)
-    assert_read_anew(tmp_path)
-    found = opened(tmp_path).snapshot
-    np.testing.assert_allclose(found.number("made_up_sum"), -2 * found.number("surprisal_sum"))
-
-
 # -- when it is not trusted --------------------------------------------------------------------------
 
 
@@ -281,7 +273,7 @@ def test_who_takes_over_begins_anew_where_another_has_written(tmp_path: Path) ->
 
 def test_a_process_killed_at_any_of_its_writes_costs_only_work(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.unit.store.killed", str(tmp_path)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     places, spared = map(int, done.stdout.split())
     assert places > 100

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.schema import Sample
+from rlpanel.schema import ARRAYS, Sample
 from rlpanel.views import tokens
 from rlpanel.views.token_payload import declarations, lossless, pack
-from rlpanel.views.token_rows import DERIVED
+from rlpanel.views.token_rows import DERIVED, KL_ESTIMATORS, build_rows
 
 
 def make(**fields: Any) -> Sample:
@@ -137,5 +137,9 @@ def test_a_plain_response_shows_what_would_be_invisible() -> None:
     assert pack(make(response="a\u202eb"))["plain"] == r"a\u202eb"
 
 
-def test_every_token_metric_is_declared_to_the_browser() -> None:
+def test_every_row_is_declared_to_the_browser_and_nothing_else() -> None:
+    arrays = {name: np.linspace(-2.0, -1.0, 5) for name in ARRAYS}
+    rows = {row.name for kl in KL_ESTIMATORS for row in build_rows(arrays, 5, kl)[0]}
+    assert set(declarations()) == rows
     assert declarations()["kl_k3"]["unit"] == "nats"
+    assert declarations()["ratio"]["scale"] == "diverging"

@@ -1,0 +1,163 @@
+"""slime's dumps (``--dump-details DIR``) to native lines; run by ``rlpanel convert slime DIR``.
+
+``rollout_data/{id}.pt`` holds samples, ``train_data/{id}.pt`` what training computed for them, joined on
+``rollout_position``. Both are pickles, which can run code when they are read: they are read as plain tensors
+and containers, unless whoever runs the command says that the files are trusted. The server never reads them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlpanel.errors import RLPanelError, RunNotFound
+
+_NAME = re.compile(r"(eval_)?(\d+)\.pt")
+_ARRAYS = {
+    "rollout_log_probs": "rollout_logprobs",
+    "log_probs": "logprobs",
+    "ref_log_probs": "ref_logprobs",
+    "values": "values",
+    "advantages": "advantages",
+    "returns": "returns",
+    "entropy": "entropy",
+    "loss_mask": "loss_mask",
+    "loss_masks": "loss_mask",
+}
+#: What a reward of several parts calls their total.
+_TOTALS = ("score", "reward", "total")
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a conversion came to; ``kept`` files were converted before and have not changed."""
+
+    files: int
+    samples: int
+    kept: int
+
+
+def convert(folder: Path, out: Path, *, trusted: bool = False) -> Converted:
+    """Write a native file for each of slime's, where it is new or changed.
+
+    Parameters
+    ----------
+    folder : Path
+        What ``--dump-details`` was given.
+    out : Path
+        Made if it is not there.
+    trusted : bool
+        Read pickles that may run code.
+
+    Raises
+    ------
+    RunNotFound
+        If there are no such dumps.
+    RLPanelError
+        If torch is not installed, or a file needs trust.
+    """
+    dumps = sorted(path for path in (folder / "rollout_data").glob("*.pt") if _NAME.fullmatch(path.name))
+    if not dumps:
+        raise RunNotFound(f"{folder} holds no rollout_data/{{id}}.pt; give the folder of --dump-details")
+    out.mkdir(parents=True, exist_ok=True)
+    files = samples = kept = 0
+    for path in dumps:
+        train, target = folder / "train_data" / path.name, out / f"{path.stem}.jsonl"
+        newest = max(part.stat().st_mtime for part in (path, train) if part.exists())
+        if target.exists() and target.stat().st_mtime >= newest:
+            kept += 1
+            continue
+        rollout = _load(path, trusted=trusted)
+        trained = _load(train, trusted=trusted) if train.exists() else {}
+        lines = [
+            json.dumps(row, ensure_ascii=False, default=str) for row in rows(rollout, trained, path.name)
+        ]
+        beside = target.with_suffix(".new")
+        beside.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        os.replace(beside, target)  # whoever follows the folder never sees half a step
+        files, samples = files + 1, samples + len(lines)
+    return Converted(files, samples, kept)
+
+
+def _load(path: Path, *, trusted: bool) -> dict[str, Any]:
+    """What a file holds, on the CPU."""
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError as error:
+        raise RLPanelError(
+            "slime's dumps are torch files: pip install torch where you convert them"
+        ) from error
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=not trusted)
+    except Exception as error:  # torch raises many kinds
+        remedy = "" if trusted else "; if you trust who wrote it, add --trusted, which lets it run code"
+        raise RLPanelError(f"{path} cannot be read: {str(error).splitlines()[0][:160]}{remedy}") from error
+    if not isinstance(found, dict) or not isinstance(found.get("samples"), list):
+        raise RLPanelError(f"{path} holds no list of samples; is it one of slime's dumps?")
+    return found
+
+
+def rows(rollout: Mapping[str, Any], trained: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    """The native lines of a rollout.
+
+    Parameters
+    ----------
+    rollout, trained : mapping
+        What the two files hold; nothing where training has not come to it.
+    name : str
+        The file's name, for the step and the split.
+    """
+    named = _NAME.fullmatch(name)
+    number = int(named[2]) if named else rollout.get("rollout_id")
+    by_position = {sample.get("rollout_position"): sample for sample in trained.get("samples", [])}
+    for position, sample in enumerate(rollout["samples"]):
+        row = {"step": rollout.get("rollout_id", number)} | _row(sample)
+        row |= _arrays(by_position.get(position, {}))
+        if named and named[1]:
+            row["split"] = "eval"
+        yield row
+
+
+def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """A sample as the engine gave it."""
+    length = int(sample.get("response_length") or 0)
+    tokens = _plain(sample.get("tokens")) or []
+    status = getattr(sample.get("status"), "value", sample.get("status"))
+    row: dict[str, Any] = {
+        "group": sample.get("group_index"),
+        "prompt": sample.get("prompt"),
+        "response": sample.get("response"),
+        "ground_truth": sample.get("label"),
+        "finish_reason": status,
+        "truncated": status == "truncated",
+        "response_token_ids": tokens[len(tokens) - length :] if length else None,
+    }
+    row |= _reward(sample.get("reward")) | _arrays(sample)
+    return {key: value for key, value in row.items() if value is not None}
+
+
+def _reward(reward: Any) -> dict[str, Any]:
+    """A number is the reward; of several parts the total, if one is named so or there is but one."""
+    if not isinstance(reward, dict):
+        return {"reward": _plain(reward)}
+    parts = {key: value for key, value in reward.items() if isinstance(value, (int, float))}
+    total = next((parts[key] for key in _TOTALS if key in parts), None)
+    if total is None and len(parts) == 1:
+        total = next(iter(parts.values()))
+    return {"reward": total, "rewards": parts}
+
+
+def _arrays(sample: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: _plain(sample[key]) for key, name in _ARRAYS.items() if key in sample}
+    return {name: value for name, value in found.items() if isinstance(value, list)}
+
+
+def _plain(value: Any) -> Any:
+    """A tensor as numbers."""
+    return value.tolist() if hasattr(value, "tolist") else value

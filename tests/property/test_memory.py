@@ -1,0 +1,46 @@
+"""Memory grows with the rows, not with the bytes that were read."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlpanel.settings import Reading
+from rlpanel.store.index import RunIndex
+from tests.property.test_invariants import budgets, folder, follow
+
+#: What two readings of equally many rows may differ by: some texts, some numbers in messages.
+SLACK = 16 << 10
+
+
+def log(rows: int, tokens: int) -> bytes:
+    made = []
+    for row in range(rows):
+        logprobs = [-0.5 - row / 100] * tokens
+        sample = {"step": row % 5, "prompt": "p" * tokens, "reward": row, "logprobs": logprobs}
+        made.append(json.dumps(sample | {"response_tokens": ["word"] * tokens}).encode() + b"\n")
+    return b"".join(made)
+
+
+def held(data: bytes, budget: int) -> int:
+    """Bytes that a run's index holds when the log is read."""
+    with folder() as run:
+        (Path(run) / "rollout_data_rank_0.jsonl").write_bytes(data)
+        tracemalloc.start()
+        try:
+            index = RunIndex(run, "run", Reading(turn_bytes=budget, cache=False))
+            follow(index)
+            return tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+
+
+@given(st.integers(1, 30), st.integers(2, 300), budgets)
+def test_memory_does_not_grow_with_the_bytes_of_a_line(rows: int, tokens: int, budget: int) -> None:
+    held(log(1, 1), budget)  # what is made once stays out of it
+    short, long = log(rows, 1), log(rows, tokens)
+    assert held(long, budget) - held(short, budget) < SLACK

@@ -1,0 +1,88 @@
+"""slime's dumps as native lines; that torch really reads them is tested where torch is (tests/train)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlpanel
+from rlpanel.errors import RunNotFound
+from rlpanel.sources.slime import convert, rows
+
+
+def rollout(**fields: Any) -> dict[str, Any]:
+    """Two samples of a group, as ``Sample.to_dict`` gives them; arrays where torch has tensors."""
+    sample = {
+        "group_index": 4, "index": 0, "prompt": "2 + 2?", "tokens": [5, 6, 7, 8], "response": "4.",
+        "response_length": 2, "label": "4", "reward": 1.0, "loss_mask": [1, 1],
+        "rollout_log_probs": [-0.1, -0.2], "status": "completed", "metadata": {"a": 1},
+    }  # fmt: skip
+    second = sample | {"index": 1, "status": "truncated", "reward": {"score": 0.25, "format": 1, "why": "x"}}
+    return {"rollout_id": 3, "samples": [sample | fields, second]}
+
+
+TRAINED = {
+    "samples": [
+        {"rollout_position": 1, "log_probs": np.array([-1.0, -2.0]), "advantages": np.array([0.5, 0.5])},
+        {"rollout_position": 0, "log_probs": np.array([-3.0, -4.0]), "ref_log_probs": np.array([-5.0, -6.0])},
+    ]
+}
+
+
+def opened(tmp_path: Path, name: str, *parts: dict[str, Any]) -> rlpanel.Run:
+    text = "".join(json.dumps(row) + "\n" for row in rows(*parts, name))
+    (tmp_path / name.replace(".pt", ".jsonl")).write_text(text)
+    return rlpanel.open_run(tmp_path, follow=False)
+
+
+def test_samples_are_joined_with_what_training_computed_for_them(tmp_path: Path) -> None:
+    with opened(tmp_path, "3.pt", rollout(), TRAINED) as run:
+        frame = run.samples()
+        first, second = (run.sample(uid) for uid in frame["uid"])
+    assert (first.step, first.group, first.prompt, first.response, first.ground_truth, first.reward) == (
+        3, "4", "2 + 2?", "4.", "4", 1.0,
+    )  # fmt: skip
+    assert {name: array.tolist() for name, array in first.arrays().items()} == {
+        "response_token_ids": [7, 8],
+        "rollout_logprobs": [-0.1, -0.2],
+        "loss_mask": [1, 1],
+        "logprobs": [-3.0, -4.0],
+        "ref_logprobs": [-5.0, -6.0],
+    }
+    assert second.logprobs is not None
+    assert second.logprobs.tolist() == [-1.0, -2.0]
+    assert (second.truncated, second.finish_reason, second.reward) == (1.0, "truncated", 0.25)
+    assert frame[["rewards/format"]].fillna(-1).values.tolist() == [[-1.0], [1.0]]
+
+
+def test_a_rollout_that_was_not_trained_on_yet_is_shown_without(tmp_path: Path) -> None:
+    with opened(tmp_path, "3.pt", rollout(), {}) as run:
+        assert run.sample(run.samples()["uid"][0]).logprobs is None
+
+
+def test_eval_files_are_eval(tmp_path: Path) -> None:
+    with opened(tmp_path, "eval_3.pt", rollout(), {}) as run:
+        assert run.samples()["split"].tolist() == ["eval", "eval"]
+
+
+def test_a_folder_without_dumps_says_which_to_give(tmp_path: Path) -> None:
+    with pytest.raises(RunNotFound, match="--dump-details"):
+        convert(tmp_path, tmp_path / "out")
+
+
+def test_without_torch_the_command_says_so(tmp_path: Path) -> None:
+    (tmp_path / "rollout_data").mkdir()
+    (tmp_path / "rollout_data" / "0.pt").write_bytes(b"PK")
+    code = "import sys; sys.modules['torch'] = None; from rlpanel.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "convert", "slime", str(tmp_path)],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pip install torch" in done.stderr
