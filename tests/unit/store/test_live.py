@@ -188,7 +188,7 @@ def test_a_backlog_is_shown_while_it_is_read(tmp_path: Path) -> None:
     seen: list[float] = []
     follower = Follower(reader)
     reader.listen(lambda index: seen.append(index.snapshot.progress.fraction) if index else None)
-    opened(follower, write_run(tmp_path, steps=40, samples=100))
+    opened(follower, write_run(tmp_path, steps=10, samples=40))
     reader.stop()
     assert (seen == sorted(seen), seen[-1]) == (True, 1.0)
 
