@@ -215,7 +215,7 @@ class Reading(_FromEnvironment):
         doc="Bytes taken from one file in one turn, so that a backlog never starves a live line.",
     )
     line_bytes = param.Integer(
-        default=128 << 20,
+        default=64 << 20,
         bounds=(1 << 10, 1 << 32),
         doc="Longest line that is parsed; a longer one is counted as bad.",
     )

@@ -45,7 +45,7 @@ class JsonlFile:
 
     lines_on_disk = True
 
-    def __init__(self, path: str, name: str, adapter: Adapter, line_bytes: int = 128 << 20) -> None:
+    def __init__(self, path: str, name: str, adapter: Adapter, line_bytes: int = 64 << 20) -> None:
         self.path = path
         self.name = name
         self.adapter = adapter

@@ -30,6 +30,9 @@ _FAST_BYTES = 16 << 20
 #: A line shorter than this is made into Python objects at once, which costs less than being lazy.
 _SHORT_BYTES = 1024
 
+#: Lists and objects in a longer line, brackets in its texts included: each costs Python some sixty bytes.
+MOST_LISTS = 1_000_000
+
 #: A line with more keys is not taken for a sample; each key may become a column.
 MOST_KEYS = 10_000
 
@@ -47,8 +50,18 @@ def parse(line: bytes) -> dict[str, Any]:
     LineError
         If the line is no JSON object; the message is the reason, without the place.
     """
-    document = _fast(line) if simdjson is not None and len(line) <= _FAST_BYTES else None
+    if len(line) > _FAST_BYTES:
+        _check_lists(line)
+        return parse_slow(line)
+    document = _fast(line) if simdjson is not None else None
     return document if document is not None else parse_slow(line)
+
+
+def _check_lists(line: bytes) -> None:
+    """Refuse what may come to many times its length in memory."""
+    count = line.count(b"[") + line.count(b"{")
+    if count > MOST_LISTS:
+        raise LineError(f"the line holds {count:,} lists and objects; at most {MOST_LISTS:,} are read")
 
 
 def _check_keys(document: Any) -> None:

@@ -97,7 +97,7 @@ class Tail:
         When the file was last written, as of the last look; seconds since the epoch.
     """
 
-    def __init__(self, path: str, line_bytes: int = 128 << 20) -> None:
+    def __init__(self, path: str, line_bytes: int = 64 << 20) -> None:
         self.path = path
         self.line_bytes = line_bytes
         self.generation = 0

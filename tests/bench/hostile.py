@@ -78,22 +78,22 @@ def _many_lines() -> Iterator[bytes]:
         yield START + ", ".join(f'"n{at}_{key}": 1' for key in range(500)).encode() + b"}\n"
 
 
-LINE = 125 << 20
+LINE = 62 << 20
 CASES: dict[str, Callable[[Path], None]] = {
     "1 GB of nothing in one line": empty_gigabyte,
     "1 GB of text in one line": _written(_text(GIGABYTE)),
     "1 GB without a newline": _written(_items(b"", b"x", GIGABYTE, b"")),
-    "a text of 125 MB": _written(_text(LINE)),
-    "125 MB of logprobs": _written(_items(START + b'"logprobs": [', b"-0.1234,", LINE, b"0]}")),
-    "125 MB of nulls": _written(_items(START + b'"logprobs": [', b"null,", LINE, b"0]}")),
-    "125 MB of empty tokens": _written(_items(START + b'"response_tokens": [', b'"",', LINE, b'""]}')),
-    "125 MB of empty lists, unknown": _written(_items(START + b'"x": [', b"[],", LINE, b"[]]}")),
-    "125 MB of NaN": _written(_items(START + b'"logprobs": [', b"NaN,", LINE, b"0]}")),
+    "a text of 62 MB": _written(_text(LINE)),
+    "62 MB of logprobs": _written(_items(START + b'"logprobs": [', b"-0.1234,", LINE, b"0]}")),
+    "62 MB of nulls": _written(_items(START + b'"logprobs": [', b"null,", LINE, b"0]}")),
+    "62 MB of empty tokens": _written(_items(START + b'"response_tokens": [', b'"",', LINE, b'""]}')),
+    "62 MB of empty lists, unknown": _written(_items(START + b'"x": [', b"[],", LINE, b"[]]}")),
+    "62 MB of NaN": _written(_items(START + b'"logprobs": [', b"NaN,", LINE, b"0]}")),
     "1,000,000 keys": _written(iter([START, _keys(10**6), b"}\n"])),
     "1,000,000 rewards": _written(iter([START, b'"rewards": {', _keys(10**6), b"}}\n"])),
     "1,000,000 keys, one NaN": _written(iter([START, b'"x": NaN, ', _keys(10**6), b"}\n"])),
-    "65,000 samples of 900 columns in one line": _written(
-        _columns(65_000, 900), around=b'{"step": [1], "prompt": ["p"], "completion": ["c"]}\n'
+    "30,000 samples of 900 columns in one line": _written(
+        _columns(30_000, 900), around=b'{"step": [1], "prompt": ["p"], "completion": ["c"]}\n'
     ),
     "500 new keys in each of 2,000 lines": _written(_many_lines()),
     "a key of 50 MB": _written(iter([START, b'"', b"k" * (50 << 20), b'": 1}\n'])),

@@ -158,9 +158,10 @@ def look_at_curves(board: BoardPage) -> None:
         page.locator(".MuiPopover-root").get_by_text(option, exact=True).click()
     page.keyboard.press("Escape")
     expect(page.locator(".MuiPopover-root")).to_have_count(0)
-    for title in (f"X{NAMED}", f"S{NAMED}"):
-        hover(board.curve(title).locator(".head"))
-        hover(board.curve(title).locator("canvas").first)
+    for name in (f"x{NAMED}", f"s{NAMED}"):
+        curve = board.page.locator(".rl-curve").filter(has_text=name)
+        hover(curve.locator(".head"))
+        hover(curve.locator("canvas").first)
 
 
 def look_at_tokens(board: BoardPage) -> None:
@@ -189,12 +190,16 @@ def look_at_pairs(board: BoardPage) -> None:
     for kind in ("reference response", "ground truth", "another of the group", "the prompt at another step"):
         choose(board, ".rl-against", kind)
         expect(compare.locator(".sides > div").nth(1)).to_contain_text("onerror")
+    board.tab("Over time")
+    expect(board.page.locator(".rl-over-time .rl-strip .tabulator-row").first).to_contain_text("onerror")
+    choose(board, ".rl-what", "prompts that never get better")
+    expect(board.page.locator(".rl-over-time-note")).to_contain_text("prompt")
 
 
 def test_nothing_that_a_link_says_is_run(open_board: OpenBoard) -> None:
     link = ATTACK[:250]
     board = open_board(
-        run="plain", **dict.fromkeys(("step", "token", "theme", "metric", "curves", "within"), link)
+        run="plain", **dict.fromkeys(("step", "token", "theme", "metric", "curves", "scope"), link)
     )
     for key in ("step", "token", "theme"):
         expect(board.notice.first).to_contain_text(f"{key}=<img class=evil")
@@ -203,6 +208,9 @@ def test_nothing_that_a_link_says_is_run(open_board: OpenBoard) -> None:
     board.go(run="plain", step=1, sample=link, search=link)
     expect(board.count).to_contain_text("0 of 1 hit")
     expect(board.sample_head).to_contain_text("holds no sample '<img class=evil")
+    nothing_ran(board.page)
+    board.go(run="plain", step=1, filter=link, sort=link)
+    expect(board.page.locator(".rl-query .says")).to_contain_text("<img class=evil")
     nothing_ran(board.page)
     other = open_board(run=link)
     expect(other.notice.first).to_contain_text("no run '<img class=evil")

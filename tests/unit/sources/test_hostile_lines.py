@@ -93,6 +93,12 @@ def test_keys_that_no_line_repeats_do_not_fill_the_memory(tmp_path: Path) -> Non
     assert "the log makes up columns" in index.snapshot.problems[0]
 
 
+def test_a_long_line_of_many_lists_is_no_sample() -> None:
+    line = START + b'"x": [' + b"[]," * 6_000_000 + b"[]]}"
+    with within(1), pytest.raises(LineError, match="holds 6,000,003 lists and objects; at most 1,000,000"):
+        parse(line)
+
+
 @pytest.mark.parametrize("read", [parse, parse_slow])
 @pytest.mark.parametrize("closed", [True, False])
 def test_nesting_without_end_is_no_sample(read: Callable[[bytes], Any], closed: bool) -> None:
