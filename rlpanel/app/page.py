@@ -19,8 +19,10 @@ from rlpanel.views.controls import Controls, caption
 from rlpanel.views.curves import Curves
 from rlpanel.views.distributions import Distribution, Gap
 from rlpanel.views.findings import Findings
+from rlpanel.views.group_strip import GroupStrip
 from rlpanel.views.known import Known
 from rlpanel.views.numbers import Numbers
+from rlpanel.views.progress import Backlog
 from rlpanel.views.runs import Badge, RunList
 from rlpanel.views.sample import SampleDetail
 from rlpanel.views.samples import Samples
@@ -45,6 +47,7 @@ class Layout:
         stage = Stage(context, board.open_demo)
         self._stage = pn.Column(stage, sizing_mode="stretch_width", styles=_OVER)
         self._views = pn.Column(
+            Backlog(context),
             Curves(context),
             StepBar(context),
             self._lower(),
@@ -69,8 +72,10 @@ class Layout:
 
     def _lower(self) -> pn.FlexBox:
         context = self.board.context
+        groups = GroupStrip(context)
+        groups.param.watch(self.detail.show_group, "picks")
         over = pn.FlexBox(
-            Distribution(context), Gap(context), gap="10px", margin=0, sizing_mode="stretch_width"
+            Distribution(context), Gap(context), groups, gap="10px", margin=0, sizing_mode="stretch_width"
         )
         left = pn.Column(
             over,

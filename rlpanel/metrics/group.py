@@ -98,6 +98,21 @@ def group_diversity(groups: Within, response_key: np.ndarray) -> np.ndarray:
     return np.where(groups.shared, groups.distinct(response_key) / groups.sizes, np.nan)
 
 
+@metric(
+    "pass rate",
+    level="group",
+    unit="share",
+    source="c / n, which is pass@1: Chen 2021",
+    good="up",
+    color="good",
+    advice="0 is too hard for the policy as it is, 1 is solved; between them the group teaches most.",
+)
+def group_pass_rate(groups: Within, reward: np.ndarray, pass_reward: float) -> np.ndarray:
+    """Share of the group's rewards that are at least ``pass_reward``."""
+    passed = np.where(np.isfinite(reward), reward >= pass_reward - SAME, np.nan)
+    return _of_several(groups, reward, groups.mean(passed))
+
+
 def _of_several(groups: Within, reward: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.where(groups.count(reward) > 1, values, np.nan)
 

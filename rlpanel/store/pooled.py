@@ -67,7 +67,7 @@ class Pooled:
 
     def offered(self, snapshot: Snapshot) -> frozenset[str]:
         """The step metrics that the run has a value of; of a run of many rows, a few steps tell."""
-        names = [m.name for m in of_level("step") if _available(snapshot, m)]
+        names = [m.name for m in of_level("step") if available(snapshot, m)]
         if snapshot.samples <= EXACT:
             return _with_value(self.of(snapshot, names))
         count = len(snapshot.steps.values)
@@ -112,13 +112,13 @@ def sample_values(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray
     steps = np.unique(snapshot.place("step")[rows])
     column = np.full(snapshot.rows, np.nan)
     for part in _parts(snapshot, steps):
-        column[part] = _rows(snapshot, part).value(name)
+        column[part] = step_rows(snapshot, part).value(name)
     return column[rows]
 
 
 def lazy_columns(snapshot: Snapshot) -> tuple[str, ...]:
     """The sample metrics that compare samples of a group and that the run's columns allow."""
-    return tuple(m.name for m in of_level("sample") if m.lazy and _available(snapshot, m))
+    return tuple(m.name for m in of_level("sample") if m.lazy and available(snapshot, m))
 
 
 def _compute(snapshot: Snapshot, names: Sequence[str], steps: np.ndarray) -> dict[str, np.ndarray]:
@@ -126,11 +126,11 @@ def _compute(snapshot: Snapshot, names: Sequence[str], steps: np.ndarray) -> dic
     found = {name: np.full(len(steps), np.nan) for name in names}
     if not names:
         return found
-    usable = [name for name in names if _available(snapshot, METRICS[name])]
+    usable = [name for name in names if available(snapshot, METRICS[name])]
     for part in _parts(snapshot, steps):
         step = snapshot.place("step")[part]
         where = np.searchsorted(steps, step[np.append(True, np.diff(step) != 0)])
-        rows = _rows(snapshot, part)
+        rows = step_rows(snapshot, part)
         for name in usable:
             found[name][where] = rows.value(name)
     return found
@@ -154,7 +154,8 @@ def _parts(snapshot: Snapshot, steps: np.ndarray) -> Iterator[np.ndarray]:
             start = end
 
 
-def _rows(snapshot: Snapshot, rows: np.ndarray) -> StepRows:
+def step_rows(snapshot: Snapshot, rows: np.ndarray) -> StepRows:
+    """Rows of some steps, step by step, as metrics look at them."""
     step = snapshot.place("step")[rows]
     return StepRows(step, lambda name: _column(snapshot, name, rows), snapshot.constants)
 
@@ -189,7 +190,7 @@ def group_keys(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
     return keys if codes is None else np.where(codes[rows] >= 0, codes[rows], keys)
 
 
-def _available(snapshot: Snapshot, m: Metric) -> bool:
+def available(snapshot: Snapshot, m: Metric) -> bool:
     """Whether the run has what a metric needs."""
     if m.lazy and not snapshot.grouped:
         return False
@@ -213,7 +214,7 @@ def grouped(snapshot: Snapshot) -> bool:
     if not snapshot.has_number("prompt_chars"):
         return False
     rows = np.concatenate([*_parts(snapshot, _few(snapshot.steps.values)), np.empty(0, int)])
-    groups = _rows(snapshot, rows).groups
+    groups = step_rows(snapshot, rows).groups
     return bool(len(rows)) and groups.sizes[groups.shared].sum() >= GROUPED * len(rows)
 
 

@@ -24,6 +24,8 @@ _ATTEMPTS = ("newest", "older")
 GROUP_REWARD = "group_reward"
 #: How often the sample's prompt and response stand in the step.
 COPIES = "copies"
+#: Samples of one prompt have one key.
+PROMPT_KEY = "prompt_key"
 
 
 class Scope:
@@ -64,7 +66,8 @@ class Scope:
             found[GROUP_REWARD] = NUMBER
         if self._copies is not None:
             found[COPIES] = NUMBER
-        found |= {_label_name(snapshot, name): LABEL for name in snapshot.labels}
+        found |= {label_name(snapshot, name): LABEL for name in snapshot.labels}
+        found |= {PROMPT_KEY: LABEL} if snapshot.has_number("prompt_chars") else {}
         found |= {"file": LABEL}
         found |= dict.fromkeys(NOTED, LABEL) if self._notes is not None else {}
         found |= {ATTEMPT: LABEL} if self._older.any() else {}
@@ -86,10 +89,13 @@ class Scope:
             return self._noted[name]
         if name == ATTEMPT:
             return self._older.astype(np.intp), _ATTEMPTS
+        if name == PROMPT_KEY:
+            hashes, codes = np.unique(self._of_rows(self.snapshot.place("prompt_hash")), return_inverse=True)
+            return codes, [prompt_key(text) for text in hashes.tolist()]
         if name == "file":
             return self._of_rows(self.snapshot.place("file")), self.snapshot.files
         for own in self.snapshot.labels:
-            if _label_name(self.snapshot, own) == name:
+            if label_name(self.snapshot, own) == name:
                 codes, texts = self.snapshot.coded(own)
                 return self._of_rows(codes), texts
         raise KeyError(name)
@@ -145,6 +151,11 @@ class Scope:
             return (total / count)[places]
 
 
-def _label_name(snapshot: Snapshot, name: str) -> str:
+def prompt_key(prompt_hash: int) -> str:
+    """The text of `PROMPT_KEY` for a prompt's hash."""
+    return f"{prompt_hash:016x}"
+
+
+def label_name(snapshot: Snapshot, name: str) -> str:
     """A label's name; where a key was logged as number too, the texts have a name of their own."""
     return f"{name}_text" if name in snapshot.numbers else name

@@ -176,7 +176,7 @@ def _card(head: pn.pane.HTML, bars: Bars, name: str) -> pn.Column:
     return pn.Column(
         head,
         bars.pane,
-        styles={**theme.CARD, "flex": "1 1 200px", "min-width": "200px"},
+        styles={**theme.CARD, "flex": "1 1 165px", "min-width": "165px"},
         margin=0,
         visible=False,
         css_classes=["rl-card", name],

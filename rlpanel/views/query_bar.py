@@ -31,6 +31,7 @@ _OWN = {
     "file": "where it stands",
     "group_reward": "mean reward of the group",
     "note": "what a reader left",
+    "prompt_key": "the same where the prompt is the same",
     "tag": "what a reader left",
 }
 #: Stated where the column is known, but only of one step at a time.

@@ -13,6 +13,7 @@ from rlpanel.schema import Sample
 from rlpanel.views import theme
 from rlpanel.views.compare import Compare
 from rlpanel.views.context import Context
+from rlpanel.views.groups import Groups
 from rlpanel.views.over_time import OverTime
 from rlpanel.views.sample_actions import SampleActions
 from rlpanel.views.text import clean, one_line, prompt_html
@@ -21,7 +22,7 @@ from rlpanel.views.token_ranking import TokenRanking
 from rlpanel.views.token_rows import build_rows
 from rlpanel.views.tokens import TokenView
 
-_TOKENS, _PAIR, _COMPARE, _TIME, _RANKING = range(5)
+_TOKENS, _PAIR, _COMPARE, _GROUP, _TIME, _RANKING = range(6)
 
 
 class SampleDetail(Viewer):
@@ -41,6 +42,7 @@ class SampleDetail(Viewer):
         self._pair = _text_pane("rl-pair")
         self.tokens = TokenView(dark=context.selection.dark, metric=context.selection.metric)
         self.compare = Compare(context)
+        self.groups = Groups(context)
         self.over_time = OverTime(context)
         self.ranking = TokenRanking(context)
         self._tabs = pmui.Tabs(
@@ -52,6 +54,7 @@ class SampleDetail(Viewer):
             ),
             ("Pair", pn.Column(self._pair, sizing_mode="stretch_both", scroll="y-auto", margin=0)),
             ("Compare", self.compare),
+            ("Group", self.groups),
             ("Over time", self.over_time),
             ("Step's tokens", self.ranking),
             sizing_mode="stretch_both",
@@ -93,8 +96,14 @@ class SampleDetail(Viewer):
     def _turned(self, *_: Any) -> None:
         """Only the tab in sight does its work."""
         self.compare.active = self._tabs.active == _COMPARE
+        self.groups.active = self._tabs.active == _GROUP
         self.over_time.active = self._tabs.active == _TIME
         self.ranking.active = self._tabs.active == _RANKING
+
+    def show_group(self, *_: Any) -> None:
+        """Lay the samples of the sample's group side by side."""
+        self.groups.show_one()
+        self._tabs.active = _GROUP
 
     def next_metric(self, by: int) -> None:
         """Colour the tokens by another of the sample's metrics."""
@@ -125,7 +134,7 @@ class SampleDetail(Viewer):
         place = [
             f"step {sample.step}",
             f"rank {sample.rank}" if sample.rank >= 0 else "",
-            f"line {sample.line:,}",
+            sample.place,
         ]
         place += [f"group {sample.group}"] if sample.group else []
         where = " · ".join(part for part in place if part)

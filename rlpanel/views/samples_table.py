@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,7 @@ def table_of(frame: pd.DataFrame) -> Table:
     return Table(
         frame,
         titles={name: _title(name) for name in columns},
+        header_tooltips=header_tips(columns),
         formatters={name: _format(frame[name]) for name in columns},
         text_align={name: "right" for name in columns if _is_number(frame[name])},
         header_filters={name: _filter(frame[name]) for name in columns if name != "uid"},
@@ -100,6 +101,11 @@ def table_of(frame: pd.DataFrame) -> Table:
             "renderVertical": "basic",
         },
     )
+
+
+def header_tips(columns: Iterable[str]) -> dict[str, str]:
+    """What each column is, for its header; Tabulator reads tips as HTML, so names from a log are escaped."""
+    return {name: safe_text(registry.describe(name).tip) for name in columns if name != "uid"}
 
 
 def _folded(values: pd.Series) -> pd.Series:

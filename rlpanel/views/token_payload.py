@@ -72,10 +72,11 @@ def pack(sample: Sample | None, *, pad_token: str = "", kl_estimator: str = "kl_
 
 
 def declarations() -> dict[str, dict[str, Any]]:
-    """What each token metric declares, by name: label, unit, scale, color, help, needs."""
-    names = ("label", "unit", "color", "help")
+    """What each token metric declares, by name: label, unit, scale, color, tip, needs."""
+    names = ("label", "unit", "color", "tip")
     return {
-        m.name: {name: getattr(m, name) for name in names} | {"scale": scale_of(m), "needs": list(m.needs)}
+        m.name: {name: getattr(registry.describe(m.name), name) for name in names}
+        | {"scale": scale_of(m), "needs": list(m.needs)}
         for m in registry.shown()
         if m.level == "token"
     }

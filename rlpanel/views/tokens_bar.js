@@ -15,7 +15,7 @@ class MetricBar {
 
   show(rows) {
     const chips = rows.map((row) => {
-      const title = [row.help, row.note].filter(Boolean).join("\n");
+      const title = [row.tip, row.note].filter(Boolean).join("\n");
       const chip = button("rl-chip", row.label, title, () => this.choose(row.name));
       chip.tabIndex = 0;
       chip.dataset.metric = row.name;

@@ -224,7 +224,7 @@ class Strip {
   }
 
   #label(row) {
-    const title = [row.help, row.note].filter(Boolean).join("\n");
+    const title = [row.tip, row.note].filter(Boolean).join("\n");
     const label = button("rl-row-label", row.label, title, () => this.choose(row.name));
     label.dataset.row = row.name;
     return label;

@@ -166,10 +166,11 @@ class BoardPage:
             expect(head.locator(".delta")).to_have_text(change)
 
     def source(self, name: str) -> dict[str, np.ndarray]:
-        """The columns that the browser holds under a source's name."""
+        """The number columns that the browser holds under a source's name."""
         columns = self.page.evaluate(_READ_SOURCE, name)
         assert columns, f"the browser holds no source {name!r}"
-        return {key: np.array(values, float) for key, values in columns.items()}
+        texts = {key for key, values in columns.items() if values and isinstance(values[0], str)}
+        return {key: np.array(values, float) for key, values in columns.items() if key not in texts}
 
     def sources(self) -> set[str]:
         """Names of all sources the browser holds."""

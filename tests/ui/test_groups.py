@@ -1,0 +1,143 @@
+"""The groups of a step: a strip, a table, and one group's samples side by side."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.factories import append, sample, write_run
+from tests.ui.board import BoardPage
+from tests.ui.conftest import OpenBoard
+from tests.ui.raw import raw_frame
+
+STEP = 45
+#: What the registry says of KL k3: what it is, its trap, and where it is from.
+FULL = re.compile("KL k3.*Never below 0; one token.*Good: near 0.*Formula: .*[Ss]chulman", re.DOTALL)
+MARKUP = "<img src=x onerror='window.ran = 1'>"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runs(root: Path, grpo_run: Path) -> None:
+    """The recorded run, one whose groups grow and are markup, and one without groups."""
+    shutil.copytree(grpo_run, root / "grpo")
+    append_groups(root / "grows", 1, 8)
+    write_run(root / "alone", steps=2, prompt=None, drop=["group"])
+
+
+@pytest.fixture(scope="module")
+def raw(root: Path) -> pd.DataFrame:
+    """The recorded step as pandas reads it."""
+    return raw_frame(root / "grpo").query("step == @STEP")
+
+
+def append_groups(folder: Path, first: int, last: int) -> None:
+    """Groups of two of step 1; each earns its number and twice that."""
+    folder.mkdir(exist_ok=True)
+    rows = [
+        sample(1, index=2 * at + place, group=f"{MARKUP}{at}", reward=at * (place + 1), response=f"{MARKUP} {at}")
+        for at in range(first, last + 1)
+        for place in (0, 1)
+    ]  # fmt: skip
+    append(folder / "rollout_data_rank_0.jsonl", *(json.dumps(row).encode() + b"\n" for row in rows))
+
+
+def tap(board: BoardPage, share: float) -> None:
+    """Click the strip at a share of its width."""
+    box = board.page.locator(".rl-groups canvas").first.bounding_box()
+    assert box is not None
+    left, right = box["x"] + 34, box["x"] + box["width"] - 8
+    board.page.mouse.click(left + share * (right - left), box["y"] + 60)
+
+
+def strip(board: BoardPage) -> Locator:
+    return board.page.locator(".rl-groups .head")
+
+
+def cards(board: BoardPage) -> Locator:
+    return board.page.locator(".rl-group-cards .card")
+
+
+def test_the_strip_is_what_pandas_counts_sorted_by_mean(board: BoardPage, raw: pd.DataFrame) -> None:
+    board.go(run="grpo", step=STEP).settled(STEP)
+    expect(strip(board)).to_have_text("Groups8, 2 all high")
+    wanted = raw.groupby("group_id").reward.agg(["mean", "std", "max", "min"]).sort_values("mean")
+    held = board.source("groups")
+    for name, column in {"mean": "mean", "std": "std", "best": "max", "worst": "min"}.items():
+        np.testing.assert_allclose(held[name], wanted[column], atol=1e-9)
+
+
+def test_a_click_lays_the_group_side_by_side_and_a_step_lets_it_go(
+    board: BoardPage, raw: pd.DataFrame
+) -> None:
+    board.go(run="grpo", step=STEP).settled(STEP)
+    means = raw.groupby("group_id").reward.mean()
+    worst = raw[raw.group_id == means.idxmin()]
+    tap(board, 0.01)
+    expect(board.count).to_have_text("8 of 64 hit")
+    expect(cards(board)).to_have_count(8)
+    assert cards(board).locator("p").all_text_contents() == worst.response.tolist()
+    logged = cards(board).locator('[data-name="advantage"] dd').all_text_contents()
+    recomputed = cards(board).locator('[data-name="grpo_advantage"] dd').all_text_contents()
+    assert logged == recomputed
+    expect(board.page.locator(".rl-fit")).to_contain_text("from GRPO, ")
+    cards(board).nth(3).click()
+    board.shows(worst.uid.iloc[3])
+    board.press("ArrowRight")
+    board.at_step(STEP + 1)
+    expect(board.count).to_contain_text("64 of step")
+
+
+def test_the_table_of_groups_leads_to_one(board: BoardPage, raw: pd.DataFrame) -> None:
+    board.go(run="grpo", step=STEP).settled(STEP)
+    board.tab("Group")
+    board.page.locator(".rl-group-tab").get_by_role("combobox").click()
+    board.page.locator(".MuiPopover-root").get_by_text("groups of the step", exact=True).click()
+    rows = board.page.locator(".rl-group-table .tabulator-row")
+    expect(rows).to_have_count(8)
+    passing = (raw.groupby("group_id").reward.agg(lambda reward: (reward >= 1).mean())).mean()
+    expect(board.page.locator(".rl-group-note")).to_contain_text(f"8 groups · pass@1 {passing:.3g} · ")
+    fifth = raw.group_id.unique()[5]
+    expect(rows.nth(5).locator('[tabulator-field="group"]')).to_have_text(str(fifth))
+    expect(rows.nth(5).locator('[tabulator-field="prompt"]')).to_contain_text(
+        raw[raw.group_id == fifth].prompt.iloc[0].splitlines()[0][:8]
+    )
+    rows.nth(5).locator('[tabulator-field="group"]').click()
+    expect(cards(board)).to_have_count(8)
+    assert cards(board).locator("p").all_text_contents() == raw[raw.group_id == fifth].response.tolist()
+
+
+def test_groups_stream_into_the_shown_step_as_texts(open_board: OpenBoard, root: Path) -> None:
+    board = open_board(run="grows", step=1).settled(1)
+    expect(strip(board)).to_contain_text("8")
+    append_groups(root / "grows", 9, 12)
+    board.until(lambda: len(board.source("groups")["mean"]) == 12)
+    tap(board, 0.99)
+    expect(cards(board)).to_have_count(2)
+    assert cards(board).locator("p").all_text_contents() == [f"{MARKUP} 12"] * 2
+    assert board.page.evaluate("window.ran") is None
+
+
+def test_without_groups_nothing_is_shown(board: BoardPage) -> None:
+    board.go(run="alone", step=2).settled(2)
+    expect(board.page.locator(".rl-groups")).not_to_be_visible()
+
+
+def test_every_head_says_what_it_is_how_to_read_it_and_where_it_is_from(board: BoardPage) -> None:
+    board.go(run="grpo", step=STEP).settled(STEP)
+    page = board.page
+    for place in (
+        board.curve("KL k3").locator(".head"),
+        page.locator(".rl-numbers div[title]").filter(has_text="KL k3"),
+    ):
+        expect(place).to_have_attribute("title", FULL)
+    board.tab("Tokens")
+    expect(page.locator('.rl-chips [data-metric="kl_k3"]')).to_have_attribute("title", FULL)
+    board.header("kl_k3_mean").hover()
+    expect(page.locator(".rl-grid .tabulator-tooltip, .tabulator-tooltip").first).to_contain_text(FULL)
