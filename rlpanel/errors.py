@@ -4,6 +4,7 @@ RLPanelError
 ├── RunNotFound       (FileNotFoundError)  no such folder, or no rollouts in it
 ├── SampleNotFound    (KeyError)           a uid that this run does not hold
 ├── SourceChanged     (RuntimeError)       the bytes behind a sample are no longer the same
+├── SourceDamaged     (OSError)            compressed bytes that make no sense
 ├── SourceUnready     (OSError)            a file that makes no sense yet, or not here
 ├── LineError         (ValueError)         one line of a log that is no sample
 ├── FilterError       (ValueError)         a filter or search that cannot be understood
@@ -30,6 +31,10 @@ class SampleNotFound(RLPanelError, KeyError):
 
 class SourceChanged(RLPanelError, RuntimeError):
     """The file behind a sample was rewritten, truncated or removed since it was indexed."""
+
+
+class SourceDamaged(RLPanelError, OSError):
+    """A compressed file that cannot be read further; the lines before the damage are kept."""
 
 
 class SourceUnready(RLPanelError, OSError):

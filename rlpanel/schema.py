@@ -145,7 +145,7 @@ class Sample:
     step, rank : int
         ``rank`` is -1 where neither the line nor the file name tells.
     file, line, offset : str, int, int
-        Where the sample stands; lines count from 1.
+        Where the sample stands; lines count from 1, 0 while those before it are not counted yet.
     response_tokens : list of str or None
     logprobs, ref_logprobs, values, token_rewards, ... : ndarray of float64, shape (T,), or None
         None where not logged; each may differ in length from ``response_tokens``.
@@ -197,6 +197,11 @@ class Sample:
     columns: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """Where it stands in its file, in words."""
+        return f"line {self.line:,}" if self.line else f"byte {self.offset:,}"
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The token arrays by name: those that were logged, and those that follow from them."""

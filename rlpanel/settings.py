@@ -214,6 +214,16 @@ class Reading(_FromEnvironment):
         bounds=(1 << 10, 1 << 30),
         doc="Bytes taken from one file in one turn, so that a backlog never starves a live line.",
     )
+    jobs = param.Integer(
+        default=2,
+        bounds=(0, 64),
+        doc="Processes that help to read a big backlog; with 0 the reader's thread does it alone.",
+    )
+    backlog_bytes = param.Integer(
+        default=64 << 20,
+        bounds=(1, 1 << 50),
+        doc="Unread bytes of a run from which on its long files are read in ranges, newest first.",
+    )
     line_bytes = param.Integer(
         default=256 << 20,
         bounds=(1 << 10, 1 << 32),

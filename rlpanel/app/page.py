@@ -22,6 +22,7 @@ from rlpanel.views.findings import Findings
 from rlpanel.views.group_strip import GroupStrip
 from rlpanel.views.known import Known
 from rlpanel.views.numbers import Numbers
+from rlpanel.views.progress import Backlog
 from rlpanel.views.runs import Badge, RunList
 from rlpanel.views.sample import SampleDetail
 from rlpanel.views.samples import Samples
@@ -46,6 +47,7 @@ class Layout:
         stage = Stage(context, board.open_demo)
         self._stage = pn.Column(stage, sizing_mode="stretch_width", styles=_OVER)
         self._views = pn.Column(
+            Backlog(context),
             Curves(context),
             StepBar(context),
             self._lower(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlpanel.errors import LineError, RunNotFound
@@ -17,6 +17,7 @@ from rlpanel.sources import layout, parquet
 from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
 from rlpanel.sources.base import Adapter
 from rlpanel.sources.beside import Beside, Said, from_settings
+from rlpanel.sources.inflate import SUFFIXES, open_plain
 from rlpanel.sources.parse import parse
 
 #: How far into a file to look for a line that tells its dialect; the first line may be longer.
@@ -26,7 +27,7 @@ SNIFF_LINES = 20
 SNIFF_LINE_BYTES = 64 << 20
 #: Files of these names are rollouts even where no line of theirs can be read.
 _NAMED = ("rollout_data", "data_rank")
-_SUFFIXES = (".jsonl", parquet.SUFFIX)
+_SUFFIXES = (".jsonl", *(f".jsonl{suffix}" for suffix in SUFFIXES), parquet.SUFFIX)
 #: Where a run's index lies. Like every folder whose name begins with a dot it is not looked into.
 OWN_FOLDER = ".rlpanel"
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
@@ -67,6 +68,7 @@ class Found:
     path: str
     name: str
     adapter: Adapter
+    status: os.stat_result
 
 
 @dataclass(frozen=True)
@@ -122,15 +124,15 @@ class Directory:
         """
         home = os.fspath(folder)
         found = [
-            Found(entry.path, shown_name(os.path.relpath(entry.path, home)), adapter)
+            Found(entry.path, shown_name(os.path.relpath(entry.path, home)), adapter, status)
             for place, entries in layout.below(home, list(os.scandir(home)))
-            for entry, whose, adapter, _ in self._rollouts(place, entries)
+            for entry, whose, adapter, status in self._rollouts(place, entries)
             if whose == home
         ]
         said = self.said.of(folder)
         arranged = layout.arrange(Path(home), {one.name: one.adapter for one in found})
         return [
-            Found(one.path, one.name, said.dress(arranged[one.name]))
+            replace(one, adapter=said.dress(arranged[one.name]))
             for one in sorted(found, key=lambda one: one.name)
             if one.name in arranged
         ]
@@ -167,7 +169,7 @@ class Directory:
     ) -> Iterator[tuple[os.DirEntry[str], str, Adapter, os.stat_result]]:
         """The rollout files of a folder, each with its run's folder, dialect and stat."""
         said = self.said.of(folder)
-        for entry in entries:
+        for entry in _without_twins(entries):
             adapter, status = self._adapter(entry, said), _stat(entry)
             if adapter is not None and status is not None:
                 yield entry, layout.home(entry.path, adapter, str(self.root)), adapter, status
@@ -213,6 +215,12 @@ def _is_open_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir(follow_symlinks=False) and shown_name(entry.name) == entry.name
     except OSError:
         return False
+
+
+def _without_twins(entries: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
+    """Without compressed files whose plain one is still there: one is the copy of the other."""
+    names = {entry.name for entry in entries}
+    return [e for e in entries if not e.name.endswith(SUFFIXES) or e.name.rpartition(".")[0] not in names]
 
 
 def _stat(entry: os.DirEntry[str]) -> os.stat_result | None:
@@ -271,9 +279,11 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
     if path.endswith(parquet.SUFFIX):
         return parquet.first_lines(path, SNIFF_LINES), True
     lines: list[bytes] = []
-    with open(path, "rb") as file:
-        while file.tell() < SNIFF_BYTES and len(lines) < SNIFF_LINES:
+    seen = 0
+    with open_plain(path) as file:
+        while seen < SNIFF_BYTES and len(lines) < SNIFF_LINES:
             line = file.readline(SNIFF_LINE_BYTES)
+            seen += len(line)
             if not line.endswith(b"\n"):
                 return lines, len(line) == SNIFF_LINE_BYTES
             if not line.isspace():

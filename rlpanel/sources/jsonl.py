@@ -34,23 +34,32 @@ class JsonlFile:
         The dialect of its lines.
     line_bytes : int
         The longest line that is read; a longer one is counted as bad.
+    end : int, optional
+        Bytes from here on are not looked at; must stand just after a newline.
 
     Attributes
     ----------
+    generation, lines : int
+        The generation of what was handed out last, and its lines.
     lines_on_disk : bool
         Whether a line's bytes stand in the file at its offset, as they are.
     """
 
     lines_on_disk = True
 
-    def __init__(self, path: str, name: str, adapter: Adapter, line_bytes: int = 256 << 20) -> None:
+    def __init__(
+        self, path: str, name: str, adapter: Adapter, line_bytes: int = 256 << 20, end: int | None = None
+    ) -> None:
         self.path = path
         self.name = name
         self.adapter = adapter
-        self.tail = Tail(path, line_bytes)
-        self._generation = 0
+        self.lines = 0
+        self.tail = self._tail(line_bytes, end)
+        self.generation = 0
         self._kept: tuple[int, list[Record]] | None = None
-        self._lines = 0  # handed out in this generation
+
+    def _tail(self, line_bytes: int, end: int | None) -> Tail:
+        return Tail(self.path, line_bytes, end)
 
     def poll(self, budget: int) -> Iterator[Chunk]:
         """New records, reading about ``budget`` bytes; OSError if the file cannot be read.
@@ -58,17 +67,17 @@ class JsonlFile:
         At least one chunk comes, and all must be taken. There are several where lines are short, so that
         their records do not pile up.
         """
-        chunk = Chunk(self._generation)
+        chunk = Chunk(self.generation)
         size = min(budget, BLOCK_BYTES)
         for _ in range(budget // size):
             try:
                 block = self.tail.read(size)
             except OSError:
-                if not chunk.bytes:
+                if not (chunk.bytes or chunk.bad):
                     raise
                 break  # it comes again at the next look, after what was read before it
-            if block.generation != self._generation:
-                self._generation, self._lines = block.generation, 0
+            if block.generation != self.generation:
+                self.generation, self.lines = block.generation, 0
                 chunk = Chunk(block.generation)  # what came before is void
             self._read(block, chunk)
             if not chunk.more:
@@ -80,12 +89,19 @@ class JsonlFile:
 
     def mark(self, generation: int) -> Mark | None:
         """Where the reading stands; None if that is not in ``generation``, or cannot be gone on with."""
-        return self.tail.mark(self._lines) if self.tail.generation == self._generation == generation else None
+        return self.tail.mark(self.lines) if self.tail.generation == self.generation == generation else None
+
+    def begin(self, offset: int) -> bool:
+        """Go on at ``offset``, lines counted from there; see `rlpanel.sources.tail.Tail.begin`."""
+        if not self.tail.begin(offset):
+            return False
+        self.generation, self.lines = self.tail.generation, 0
+        return True
 
     def resume(self, mark: Mark) -> bool:
         """Go on at a mark; False, and begin at the beginning, if that is another file."""
         known = self.tail.resume(mark)
-        self._lines = mark.lines if known else 0
+        self.lines = mark.lines if known else 0
         return known
 
     def fetch(self, locator: Locator) -> Record:
@@ -101,13 +117,9 @@ class JsonlFile:
     def raw(self, locator: Locator) -> bytes:
         """The line itself; SourceChanged if other bytes stand there now."""
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-            try:
-                line = os.pread(descriptor, locator.length, locator.offset)
-            finally:
-                os.close(descriptor)
+            line = self._bytes(locator.offset, locator.length)
         except OSError as error:
-            raise SourceChanged(f"{self.name}:{locator.line}: {error.strerror}") from error
+            raise SourceChanged(f"{self.name}:{locator.line}: {error.strerror or error}") from error
         if line_hash(line) != locator.hash:
             raise SourceChanged(
                 f"{self.name}:{locator.line}: the file was rewritten since this sample was indexed; "
@@ -115,11 +127,19 @@ class JsonlFile:
             )
         return line
 
+    def _bytes(self, offset: int, length: int) -> bytes:
+        """What stands at ``offset``, fewer bytes at the file's end."""
+        descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            return os.pread(descriptor, length, offset)
+        finally:
+            os.close(descriptor)
+
     def _read(self, block: Block, chunk: Chunk) -> None:
         """The lines of a block to the chunk."""
         if block.skipped:
-            self._lines += 1
-            chunk.bad.append(BadLine(self._lines, block.offset, self._too_long(block.skipped)))
+            self.lines += 1
+            chunk.bad.append(BadLine(self.lines, block.offset, self._too_long(block.skipped)))
         offset = block.offset
         for line in block.lines():
             self._line(line, offset, chunk)
@@ -129,8 +149,8 @@ class JsonlFile:
 
     def _line(self, line: bytes, offset: int, chunk: Chunk) -> None:
         """One line to the chunk: records, a bad line, or a blank one."""
-        self._lines += 1
-        number = self._lines
+        self.lines += 1
+        number = self.lines
         if not line or line.isspace():
             chunk.blank_lines += 1
             return

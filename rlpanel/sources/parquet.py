@@ -71,17 +71,17 @@ class ParquetFile(JsonlFile):
         """
         content = self.tail.content()
         if content is None:
-            yield Chunk(self._generation)
+            yield Chunk(self.generation)
             return
         table = _table_of(content, self.tail.line_bytes)
         self.tail.taken()
-        self._generation, self._lines = self.tail.generation, 0
-        chunk = Chunk(self._generation, bytes=len(content))
+        self.generation, self.lines = self.tail.generation, 0
+        chunk = Chunk(self.generation, bytes=len(content))
         for row, line in enumerate(_lines_of(table)):
             self._line(line, row, chunk)
             if len(chunk.records) >= CHUNK_RECORDS:
                 yield chunk
-                chunk = Chunk(self._generation)
+                chunk = Chunk(self.generation)
         yield chunk
 
     def mark(self, generation: int) -> Mark | None:

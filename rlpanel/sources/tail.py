@@ -56,7 +56,8 @@ class Mark:
     """Where the reading of a file stands, and by what the file is known again.
 
     ``offset`` bytes and ``lines`` lines were handed out; ``stamp`` is of the file's stat, ``head`` and
-    ``before`` are its bytes there.
+    ``before`` are its bytes there. Of a compressed file, ``offset`` counts plain bytes, ``fed`` those on
+    disk, and ``starts`` are places to begin at (see `rlpanel.sources.inflate.Inflater`).
     """
 
     offset: int
@@ -64,17 +65,25 @@ class Mark:
     stamp: tuple[int, ...]
     head: bytes
     before: bytes
+    fed: int = 0
+    starts: tuple[tuple[int, int], ...] = ()
 
-    def plain(self) -> tuple[int, int, tuple[int, ...], str, str]:
+    def plain(self) -> tuple[int, int, tuple[int, ...], str, str, int, tuple[tuple[int, int], ...]]:
         """As JSON takes it."""
-        return self.offset, self.lines, self.stamp, self.head.hex(), self.before.hex()
+        return self.offset, self.lines, self.stamp, self.head.hex(), self.before.hex(), self.fed, self.starts
 
     @classmethod
     def of(cls, plain: Sequence[Any]) -> Mark:
         """What `plain` gave; ValueError or TypeError if it is something else."""
-        offset, lines, stamp, head, before = plain
+        offset, lines, stamp, head, before, fed, starts = plain
         return cls(
-            int(offset), int(lines), tuple(map(int, stamp)), bytes.fromhex(head), bytes.fromhex(before)
+            int(offset),
+            int(lines),
+            tuple(map(int, stamp)),
+            bytes.fromhex(head),
+            bytes.fromhex(before),
+            int(fed),
+            tuple((int(plain), int(packed)) for plain, packed in starts),
         )
 
 
@@ -86,6 +95,8 @@ class Tail:
     path : str
     line_bytes : int
         The longest line that is held in memory; a longer one is skipped and reported.
+    end : int, optional
+        Bytes from here on are not looked at; must stand just after a newline.
 
     Attributes
     ----------
@@ -97,9 +108,10 @@ class Tail:
         When the file was last written, as of the last look; seconds since the epoch.
     """
 
-    def __init__(self, path: str, line_bytes: int = 256 << 20) -> None:
+    def __init__(self, path: str, line_bytes: int = 256 << 20, end: int | None = None) -> None:
         self.path = path
         self.line_bytes = line_bytes
+        self._end = end
         self.generation = 0
         self.offset = 0
         self.size = 0
@@ -139,6 +151,39 @@ class Tail:
         finally:
             os.close(descriptor)
 
+    @property
+    def done(self) -> int:
+        """How much of `size` was handed out."""
+        return self.offset
+
+    @property
+    def _mark(self) -> int:
+        """Up to where on disk the file is known."""
+        return self.offset
+
+    def begin(self, offset: int) -> bool:
+        """Go on at ``offset``, just after a newline; others read what is before it.
+
+        False if this is not the file that was read before, or there is no newline: it was replaced.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+        """
+        descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            if self._check(descriptor):
+                return False
+            self._advance(offset - self.offset)
+            self._sign(descriptor)
+            if offset and (offset > self.size or self._before[-1:] != b"\n"):
+                self.reset()
+                return False
+            return True
+        finally:
+            os.close(descriptor)
+
     def changed(self) -> bool:
         """Whether the file's stat differs from the last look, or what it told of was not read to its end."""
         try:
@@ -156,7 +201,7 @@ class Tail:
 
     def mark(self, lines: int) -> Mark | None:
         """Where it stands after ``lines`` lines; None where more than a mark is needed to go on."""
-        if type(self) is not Tail or not self._stamp:
+        if not self._stamp:
             return None
         return Mark(self.offset, lines, self._stamp, self._head, self._before)
 
@@ -188,19 +233,27 @@ class Tail:
         if stamp == self._stamp:
             return False
         moved = bool(self._stamp) and self._stamp[:2] != stamp[:2]
-        void = moved or status.st_size < self.offset or not self._same(descriptor)
+        void = moved or status.st_size < self._mark or not self._same(descriptor)
         if void:
             self.reset()
         elif self._scanned and not self._same_half(descriptor, status.st_size):
             self._scanned, self._half, void = 0, b"", True
-        self._stamp, self.size, self.modified = stamp, status.st_size, status.st_mtime
+        self._stamp, self.size, self.modified = stamp, self._bound(status.st_size), status.st_mtime
         return void
 
+    def _bound(self, size: int) -> int:
+        return size if self._end is None else min(size, self._end)
+
+    def _sign(self, descriptor: int) -> None:
+        """Note by what bytes before ``offset`` this file is known again."""
+        self._head = os.pread(descriptor, min(HEAD, self.offset), 0)
+        self._before = os.pread(descriptor, min(BEFORE, self.offset), max(0, self.offset - BEFORE))
+
     def _same(self, descriptor: int) -> bool:
-        """Whether head and the bytes before ``offset`` are what they were."""
+        """Whether the bytes at the head and before `_mark` are what they were."""
         if os.pread(descriptor, len(self._head), 0) != self._head:
             return False
-        return os.pread(descriptor, len(self._before), self.offset - len(self._before)) == self._before
+        return os.pread(descriptor, len(self._before), self._mark - len(self._before)) == self._before
 
     def _same_half(self, descriptor: int, size: int) -> bool:
         """Whether the half line still ends as it did where scanning stopped."""
@@ -227,8 +280,7 @@ class Tail:
         offset = self.offset
         skipped = self._scanned + fresh.index(b"\n")
         self._advance(skipped + 1)
-        self._head = os.pread(descriptor, min(HEAD, self.offset), 0)
-        self._before = os.pread(descriptor, min(BEFORE, self.offset), max(0, self.offset - BEFORE))
+        self._sign(descriptor)
         return Block(self.generation, offset, length=skipped + 1, skipped=skipped, more=self._unread())
 
     def _advance(self, length: int) -> None:

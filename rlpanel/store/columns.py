@@ -48,6 +48,11 @@ class Column:
         view.flags.writeable = False
         return view
 
+    def rewrite(self, rows: np.ndarray, values: np.ndarray) -> None:
+        """Other values at ``rows``, in a copy: what a snapshot sees stays."""
+        self._data = self._data.copy()
+        self._data[rows] = values
+
     def _fill_to(self, rows: int, room: int) -> None:
         """Fill up to ``rows`` and make room for ``room`` rows."""
         if room > len(self._data):

@@ -6,11 +6,13 @@ Rows are a function of the files' bytes, whenever and in whatever pieces they we
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
+from rlpanel.errors import SourceDamaged
 from rlpanel.metrics.constants import gather
 from rlpanel.settings import Reading, Training
 from rlpanel.sources.base import Chunk
@@ -18,51 +20,21 @@ from rlpanel.sources.directory import Directory, Found
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.opening import open_file
 from rlpanel.sources.run_file import RunFile
-from rlpanel.sources.tail import Mark
-from rlpanel.store.cache import WORTH_BYTES, Cache, FileState, Saved
+from rlpanel.store.backfill import Piece, Range
+from rlpanel.store.cache import WORTH_BYTES, Cache
+from rlpanel.store.catchup import Backlog, loosen
 from rlpanel.store.histograms import Histograms
-from rlpanel.store.kept import first_living, kept_rows
+from rlpanel.store.kept import kept_rows, state_of
 from rlpanel.store.late import LateColumns
+from rlpanel.store.member import Member, wanted
+from rlpanel.store.pace import Pace
 from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.scalars import ScalarLog
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
 from rlpanel.store.stage import MOST_COLUMNS
 from rlpanel.store.table import Table
-
-#: Bad lines kept with their reason for each file; all are counted.
-BAD_KEPT = 1000
-
-
-@dataclass
-class _File:
-    """What the index knows of one file."""
-
-    number: int
-    reader: JsonlFile
-    generation: int = 0
-    bad: list[BadLineAt] = field(default_factory=list)
-    bad_count: int = 0
-    blank_count: int = 0
-    more: bool = True
-    problem: str = ""
-    gone: bool = False
-
-    def forget(self) -> None:
-        """What was read of it is void."""
-        self.bad, self.bad_count, self.blank_count = [], 0, 0
-
-    def state(self, since: int, mark: Mark) -> FileState:
-        """As it is saved."""
-        bad = [(line.line, line.offset, line.reason) for line in self.bad]
-        adapter = self.reader.adapter.name
-        counts = self.bad_count, self.blank_count
-        return FileState(self.reader.name, self.number, adapter, since, mark, *counts, bad)
-
-    def restore(self, state: FileState) -> None:
-        """As it was saved."""
-        self.bad = [BadLineAt(self.reader.name, *bad) for bad in state.bad]
-        self.bad_count, self.blank_count = state.bad_count, state.blank_count
+from rlpanel.store.workers import Workers
 
 
 class RunIndex:
@@ -78,6 +50,8 @@ class RunIndex:
         Budgets and bounds.
     root : path, optional
         Linked files count while they stay below it; the run's folder by default.
+    workers : Workers, optional
+        Who helps with a backlog; the calling thread reads it alone by default.
 
     Attributes
     ----------
@@ -97,6 +71,7 @@ class RunIndex:
         name: str,
         reading: Reading | None = None,
         root: str | os.PathLike[str] | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.path = Path(path)
         self.name = name
@@ -108,7 +83,10 @@ class RunIndex:
         self._said = ""  # why what somebody said of these files is not followed
         self._directory = Directory(root or self.path, self.reading)
         self._scalars = ScalarLog(self.path, Path(root or self.path))
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, Member] = {}
+        self._numbered: list[Member] = []
+        self._backlog = Backlog(workers)
+        self._pace = Pace()
         self._table = Table()
         self._quantiles, self._histograms = Quantiles(), Histograms()
         self._pooled = Pooled()
@@ -150,28 +128,49 @@ class RunIndex:
             file.gone, file.more, file.problem = True, False, ""
             file.reader.tail.reset()
         self._void(gone)
+        self._loosen(seen)
         if self._late is not None:
             self._late.stuck = False
         self._scalars.rescan()
 
-    def read(self, only: set[str] | None = None) -> bool:
+    def read(self, only: set[str] | None = None, seconds: float = math.inf) -> bool:
         """One turn: at most one budget from each file; True while whole lines may be waiting.
 
         Parameters
         ----------
         only : set of str, optional
             Paths on disk that changed; files with lines waiting are read as well. All by default.
+        seconds : float
+            Files that only have lines waiting are begun within this time, the newest first.
         """
+        deadline = time.monotonic() + seconds
         if not self.folder_problem:
-            for file in self._files.values():
-                wanted = only is None or file.more or file.problem or file.reader.path in only
-                if wanted and not file.gone and (file.more or file.reader.tail.changed()):
-                    self._turn(file)
+            changed, waiting = wanted(self._numbered, only)
+            for file in changed:
+                self._turn(file)
+            for file in waiting:
+                self._turn(file)
+                if time.monotonic() > deadline:
+                    break
+            for where, piece in self._backlog.turn():
+                self._take_piece(where, piece)
             self._add_late()
             self._changed |= self._scalars.read(only, self.reading.turn_bytes)
         if self._changed or self._news():
             self.commit()
         return not self.snapshot.progress.caught_up
+
+    @property
+    def busy(self) -> bool:
+        """Whether another turn would bring something at once, rather than wait for a process."""
+        late = self._late is not None and not self._late.stuck
+        more = late or self._scalars.more or any(file.more and not file.gone for file in self._numbered)
+        return not self.folder_problem and (more or self._backlog.busy)
+
+    @property
+    def loose(self) -> bool:
+        """Whether lines come out of order just now, because a backlog is read from its end."""
+        return bool(self._backlog)
 
     def commit(self) -> None:
         """Publish what was read."""
@@ -181,16 +180,26 @@ class RunIndex:
         self.snapshot = self._freeze()
 
     def save(self, *, last: bool = False) -> None:
-        """Bring the index on disk up to date, at most every few seconds or for the ``last`` time."""
-        cache, progress = self._cache, self.snapshot.progress
-        whole = self._late is None and progress.bytes_read >= WORTH_BYTES
-        if cache is not None and whole and self._saved != self.version:
+        """Bring the index on disk up to date, at most every few seconds or for the ``last`` time.
+
+        Not before a backlog is whole: until then lines have no numbers, and rows stand for half a file.
+        """
+        cache = self._cache
+        if cache is None:
+            return
+        worth = self.snapshot.progress.bytes_read >= WORTH_BYTES and not self.loose and self._late is None
+        if worth and self._saved != self.version and (last or cache.due):
             if self._changed:
                 self.commit()
-            if (last or cache.due) and cache.save(self._state()):
+            if cache.save(state_of(self._table, self._numbered, self._newest_line)):
                 self._saved = self.version
-        if last and cache is not None:
+        if last:
             cache.close()
+
+    def close(self) -> None:
+        """Save what is whole and read no further."""
+        self.save(last=True)
+        self._backlog.cancel()
 
     def reader(self, name: str) -> JsonlFile:
         """The reader of a file, for `fetch` from any thread."""
@@ -207,20 +216,70 @@ class RunIndex:
         file = self._files.get(name)
         if file is None:
             reader = open_file(found, self.reading)
-            self._files[name] = _File(len(self._files), reader)
+            file = self._files[name] = Member(len(self._files), reader)
+            self._numbered.append(file)
             self._table.files.append(name)
             self._changed = True
         elif file.gone:
             file.gone, file.more = False, True
+        file.modified = found.status.st_mtime
         if file is not None and found.adapter.name != file.reader.adapter.name:
             # Somebody said meanwhile how the file is to be read.
             file.reader.adapter, file.more = found.adapter, True
             file.reader.tail.reset()
 
+    def _loosen(self, seen: dict[str, Found]) -> None:
+        """Where much is unread, let ranges of the long files come newest first, and follow their ends."""
+        unread = [
+            (file, found.status)
+            for name, found in seen.items()
+            if (file := self._files[name]).number not in self._backlog
+            and found.status.st_size > file.reader.tail.done
+        ]
+        waiting = sum(status.st_size - file.reader.tail.done for file, status in unread)
+        if waiting < self.reading.backlog_bytes:
+            return
+        loosened = [loosen(file.number, file.reader, status) for file, status in unread]
+        for file, _ in unread:
+            file.more = True  # what this look at it saw, a later one no longer calls a change
+        self._void([file for file, _ in unread if file.renewed()])  # replaced since it was read
+        files = [loose for loose in loosened if loose is not None]
+        self._table.loosen({loose.file for loose in files}, self._next)
+        self._backlog.add(files)
+
+    def _take_piece(self, where: Range, piece: Piece | OSError) -> None:
+        """Take in a range of a loose file."""
+        file = self._numbered[where.file]
+        if isinstance(piece, OSError) or piece.void:
+            self._backlog.drop(where.file)
+            file.reader.tail.reset()  # it is read from its beginning, and what is wrong shows there
+            file.more = True
+            return
+        self.bytes_read += piece.bytes
+        file.blank_count += piece.blank_count
+        self._changed = True
+        if piece.rows is not None:
+            self._table.join(piece.rows, self._next)
+            self._newest_line = max(self._newest_line, min(file.reader.tail.modified, time.time()))
+        if piece.bad:
+            file.keep_bad([replace(bad, line=0) for bad in piece.bad], piece.bad_count)
+            self._bad_lines = None
+        if self._backlog.take(where, piece):
+            self._settle(file)
+
+    def _settle(self, file: Member) -> None:
+        """All ranges of a file are in."""
+        settled = self._backlog.settle(file.number)
+        file.reader.lines += settled.lines_before_end
+        self._table.settle(file.number, settled.offsets, settled.lines, self._next)
+        file.renumber(settled.bad)
+        self._bad_lines = None
+
     def _learn(self) -> None:
         """What is known of the training; where rows were made with other constants, they are made again."""
         constants = gather(self._run_file.content, self._training)
         before, self._table.stage.constants = self._table.stage.constants, constants
+        self._backlog.constants = constants
         self._changed = True
         if before.at_ingest != constants.at_ingest:
             files = [file for file in self._files.values() if not file.gone]
@@ -242,7 +301,8 @@ class RunIndex:
             if found is not None and found.adapter.name == state.adapter:
                 self._meet(state.name, found)
                 file = self._files[state.name]
-                if file.reader.resume(state.mark):
+                # What is late is read line by line, which a compressed file is not made for.
+                if (file.reader.lines_on_disk or not saved.missing) and file.reader.resume(state.mark):
                     file.restore(state)
                     kept[state.number] = file.number, state.since
         self._table.adopt(kept_rows(saved.columns, kept), self._next)
@@ -259,23 +319,15 @@ class RunIndex:
         if self._late.turn(lambda number: files[number].reader, self._next):
             self._late, self._changed = None, True
 
-    def _state(self) -> Saved:
-        """What is to be saved. A file that was replaced and not read again yet is left out."""
-        table, files = self._table, []
-        since = first_living(table.columns, table.state, len(self._files))
-        for file in self._files.values():
-            mark = None if file.gone else file.reader.mark(file.generation)
-            if mark is not None:
-                files.append(file.state(since[file.number], mark))
-        constants = list(table.stage.constants.at_ingest)
-        return Saved(table.columns, files, self._newest_line, table.stage.left_out, constants)
-
-    def _turn(self, file: _File) -> None:
+    def _turn(self, file: Member) -> None:
         """Read a budget's worth of one file."""
         try:
             for chunk in file.reader.poll(self.reading.turn_bytes):
                 self._take(file, chunk)
             file.problem = ""
+        except SourceDamaged as error:
+            file.problem = f"{file.reader.name}: {error}; what comes before is kept"
+            file.more = False
         except OSError as error:
             file.problem = f"{file.reader.name}: {error.strerror or error}; it is read when that is over"
             file.more = False
@@ -283,31 +335,31 @@ class RunIndex:
             file.reader.tail.reset()  # what was read and not taken must come again
             raise
 
-    def _void(self, files: list[_File]) -> None:
+    def _void(self, files: list[Member]) -> None:
         """These files were replaced or deleted: what was read of them no longer counts."""
         if not files:
             return
         for file in files:
             file.forget()
+            self._backlog.drop(file.number)
         self._bad_lines = None
         self._changed = True
         self._table.bury([file.number for file in files], self._next)
 
-    def _take(self, file: _File, chunk: Chunk) -> None:
-        if chunk.generation != file.generation:
-            file.generation = chunk.generation
+    def _take(self, file: Member, chunk: Chunk) -> None:
+        if file.renewed():
             self._void([file])
         file.more = chunk.more
         self.bytes_read += chunk.bytes
         file.blank_count += chunk.blank_lines
+        bad = chunk.bad
+        if file.number in self._backlog:
+            self._backlog.live(file.number, chunk)
+            bad = [replace(line, line=0) for line in bad]
         if chunk.records:
             self._table.take(file.number, chunk, self._next)
-        if chunk.bad:
-            file.bad_count += len(chunk.bad)
-            room = BAD_KEPT - len(file.bad)
-            file.bad += [
-                BadLineAt(file.reader.name, bad.line, bad.offset, bad.reason) for bad in chunk.bad[:room]
-            ]
+        if bad:
+            file.keep_bad(bad, len(bad))
             self._bad_lines = None
         if chunk.records or chunk.bad:
             self._newest_line = max(self._newest_line, min(file.reader.tail.modified, time.time()))
@@ -332,12 +384,15 @@ class RunIndex:
     def _progress(self) -> Progress:
         files = [file for file in self._files.values() if not file.gone]
         late = self._late
-        waits = any(file.more for file in files) or self._scalars.more
-        waits |= late is not None and not late.stuck
+        read = (
+            sum(file.reader.tail.done for file in files) - self._backlog.bytes - (late.waiting if late else 0)
+        )
+        waits = self._backlog or self._scalars.more or any(file.more for file in files)
         return Progress(
-            bytes_read=sum(file.reader.tail.offset for file in files) - (late.waiting if late else 0),
+            bytes_read=read,
             bytes_total=sum(file.reader.tail.size for file in files),
-            caught_up=bool(self.folder_problem) or not waits,
+            caught_up=bool(self.folder_problem) or not (waits or (late is not None and not late.stuck)),
+            rate=self._pace.rate(time.monotonic(), read),
         )
 
     def _freeze(self) -> Snapshot:

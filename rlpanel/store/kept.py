@@ -1,13 +1,27 @@
-"""Which saved rows count: those of the newest generation of files that are still there."""
+"""What is saved of a run, and which saved rows count: those of the newest generation of files still there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from rlpanel.store.cache import Saved
 from rlpanel.store.columns import Columns
-from rlpanel.store.table import DEAD
+from rlpanel.store.member import Member
+from rlpanel.store.table import DEAD, Table
+
+
+def state_of(table: Table, files: Sequence[Member], newest_line: float) -> Saved:
+    """What is to be saved. A file that was replaced and not read again yet is left out."""
+    since = first_living(table.columns, table.state, len(files))
+    kept = []
+    for file in files:
+        mark = None if file.gone else file.reader.mark(file.generation)
+        if mark is not None:
+            kept.append(file.state(since[file.number], mark))
+    constants = list(table.stage.constants.at_ingest)
+    return Saved(table.columns, kept, newest_line, table.stage.left_out, constants)
 
 
 def first_living(columns: Columns, state: np.ndarray, files: int) -> list[int]:

@@ -15,6 +15,7 @@ from rlpanel.sources.survey import Survey, survey
 from rlpanel.sources.watch import Watch
 from rlpanel.store.index import RunIndex
 from rlpanel.store.snapshot import Snapshot
+from rlpanel.store.workers import Workers
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +23,8 @@ log = logging.getLogger(__name__)
 _CATCH_UP_NOTICE = 0.1
 #: How much sooner the next look is where the last one, by the clock, found something.
 _EAGERNESS = 5
+#: Looking at folders takes at most this share of the time by the clock, and this where files come and go.
+_LOOKING, _LOOKING_MOVED = 0.05, 0.3
 #: Seconds of rest after a fault, so that one that stays does not spin.
 _FAULT_PAUSE = 0.2
 
@@ -37,6 +40,8 @@ class Reader:
         What went wrong in the last round; empty while all is well.
     lines, bytes, rounds : int
         Samples and bad lines taken in, bytes read, and looks at the files, since the process began.
+    workers : Workers
+        The processes that help with backlogs.
     """
 
     def __init__(self, reading: Reading | None = None) -> None:
@@ -55,8 +60,11 @@ class Reader:
         self._listeners: list[Listener] = []
         self._thread: threading.Thread | None = None
         self._watches = Watches(self.reading, self._wake.set)
+        self.workers = Workers(self.reading.jobs, self._wake.set)
         self._runs_due, self._roots_due = _Clock(), _Clock()
         self._news = False  # whether the last round brought any
+        self._moved = False  # whether files came or went since the last look at the folders
+        self._look_seconds = 0.0  # what that look took
 
     # -- for any thread --------------------------------------------------------------------------
 
@@ -75,7 +83,9 @@ class Reader:
             if index is None:
                 above = (known for known in self._roots if folder.is_relative_to(known))
                 root = root or next(above, folder)
-                index = self._runs[folder] = RunIndex(folder, name or folder.name, self.reading, root)
+                index = self._runs[folder] = RunIndex(
+                    folder, name or folder.name, self.reading, root, self.workers
+                )
                 self._fresh.add(folder)
             self._users[folder] = self._users.get(folder, 0) + 1
         self._start()
@@ -166,6 +176,7 @@ class Reader:
             self._dropped += self._runs.values()
         self._save({})
         self._watches.stop()
+        self.workers.rest()
 
     def _safe_round(self) -> bool:
         """One round; a fault is kept and logged, and the next round tries again: reading never ends."""
@@ -186,19 +197,26 @@ class Reader:
             fresh, self._fresh = self._fresh, set()
         self._watches.keep({*runs, *(root.path for root in roots)})
         dirty, moved = self._watches.take()
-        look_at_roots = self._roots_due(self.reading.rescan_interval) or moved
-        look_at_runs = self._runs_due(self._interval()) or moved
+        self._moved |= moved
+        rest = self._look_seconds / _LOOKING
+        again = self._moved and self._runs_due(self._look_seconds / _LOOKING_MOVED)
+        look_at_roots = self._roots_due(max(self.reading.rescan_interval, rest)) or again
+        look_at_runs = self._runs_due(max(self._interval(), rest)) or again
+        began = time.monotonic()
         for root in roots:
             if (look_at_roots or root.runs is None) and root.refresh():
                 self._tell(None)
+        looked = [path for path in runs if look_at_runs or path in fresh]
+        for path in looked:
+            runs[path].rescan()
+        if look_at_runs:
+            self._moved, self._look_seconds = False, time.monotonic() - began
         waiting = False
         versions = [index.version for index in runs.values()]
         for path, index in runs.items():
-            if look_at_runs or path in fresh:
-                index.rescan()
-                waiting |= self._read(index, None)
-            else:
-                waiting |= self._read(index, dirty)
+            waiting |= self._read(index, None if path in looked else dirty)
+        if not any(index.loose for index in runs.values()):
+            self.workers.rest()
         self._news = versions != [index.version for index in runs.values()]
         self._save(runs)
         return waiting
@@ -208,7 +226,7 @@ class Reader:
         with self._lock:
             dropped, self._dropped = self._dropped, []
         for index in dropped:
-            index.save(last=True)
+            index.close()
         for index in runs.values():
             index.save()
 
@@ -216,15 +234,15 @@ class Reader:
         """Read a run's new lines for a moment; True while more wait."""
         before, read, version = index.snapshot, index.bytes_read, index.version
         deadline = time.monotonic() + _CATCH_UP_NOTICE
-        more = index.read(dirty)
-        while more and time.monotonic() < deadline and not self._stopping:
-            more = index.read(set())
+        index.read(dirty, _CATCH_UP_NOTICE)
+        while index.busy and time.monotonic() < deadline and not self._stopping:
+            index.read(set(), deadline - time.monotonic())
         if index.version == 0:
             index.commit()  # an empty run is a state too
         if index.version != version:
             self._count(before, index.snapshot, index.bytes_read - read)
             self._tell(index)
-        return more
+        return index.busy
 
     def _count(self, before: Snapshot, after: Snapshot, read: int) -> None:
         """Add to the counters; rows that died do not make them go back."""
@@ -243,6 +261,8 @@ class Reader:
 
     def _interval(self) -> float:
         """Seconds between two looks at the runs' folders: fewer while a polled run is being written."""
+        if self._moved:
+            return self._look_seconds / _LOOKING_MOVED
         if self._watches.events:
             return self.reading.rescan_interval
         return self.reading.poll_interval / (_EAGERNESS if self._news else 1)

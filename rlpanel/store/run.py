@@ -28,8 +28,13 @@ from rlpanel.sources.survey import survey
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
 from rlpanel.store.notes import Notes
+from rlpanel.store.pace import describe
 from rlpanel.store.snapshot import Progress, Snapshot
 from rlpanel.store.table import OLDER
+from rlpanel.store.workers import Workers
+
+#: Seconds between two words about the progress.
+_NOTICE = 0.1
 
 _reader: Reader | None = None
 _reader_lock = threading.Lock()
@@ -248,7 +253,9 @@ class Run:
         return fetch_record(self._index, snapshot, row).texts
 
 
-def open_run(path: str | os.PathLike[str], *, wait: bool = True, follow: bool = True) -> Run:
+def open_run(
+    path: str | os.PathLike[str], *, wait: bool = True, follow: bool = True, jobs: int | None = None
+) -> Run:
     """Open a run's folder: read what is there, follow what comes until `Run.close`.
 
     Parameters
@@ -260,6 +267,8 @@ def open_run(path: str | os.PathLike[str], *, wait: bool = True, follow: bool = 
         once and reads in the background.
     follow : bool
         Keep following what is appended. False reads once, in the calling thread.
+    jobs : int, optional
+        Processes that help where ``follow`` is False; as the settings say by default.
 
     Raises
     ------
@@ -269,7 +278,7 @@ def open_run(path: str | os.PathLike[str], *, wait: bool = True, follow: bool = 
     given = Path(path).resolve()
     folder = _run_folder(given)
     if not follow:
-        return _read_once(folder, given)
+        return _read_once(folder, given, {} if jobs is None else {"jobs": jobs})
     service = reader()
     run = Run(service.open(folder, root=given), service)
     if wait:
@@ -277,14 +286,22 @@ def open_run(path: str | os.PathLike[str], *, wait: bool = True, follow: bool = 
     return run
 
 
-def _read_once(folder: Path, root: Path) -> Run:
-    index = RunIndex(folder, folder.name, Reading.from_environment(), root)
+def _read_once(folder: Path, root: Path, settings: dict[str, Any]) -> Run:
+    reading, news = Reading.from_environment(**settings), threading.Event()
+    workers = Workers(reading.jobs, news.set)
+    index = RunIndex(folder, folder.name, reading, root, workers)
     show = _Terminal(index.name)
-    index.rescan()
-    while index.read():
-        show(index.snapshot.progress)
-    show.end()
-    index.save(last=True)
+    try:
+        index.rescan()
+        while index.read(seconds=_NOTICE):
+            show(index.snapshot.progress)
+            if not index.busy:
+                news.wait(_NOTICE)
+                news.clear()
+        index.save(last=True)
+    finally:
+        workers.rest()
+        show.end()
     return Run(index)
 
 
@@ -293,14 +310,14 @@ class _Terminal:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._shown = False
+        self._shown = 0
 
     def __call__(self, progress: Progress) -> None:
         if sys.stderr.isatty():
-            line = f"\r{self._name}: {progress.fraction:6.1%} of {progress.bytes_total / 1e6:,.0f} MB"
-            sys.stderr.write(line)
+            line = f"{self._name}: {describe(progress.bytes_read, progress.bytes_total, progress.rate)}"
+            sys.stderr.write(f"\r{line:<{self._shown}}")  # spaces over what a longer line left
             sys.stderr.flush()
-            self._shown = True
+            self._shown = len(line)
 
     def end(self) -> None:
         """Leave the line."""
@@ -334,7 +351,10 @@ def _nothing_in(path: Path, directory: Directory) -> str:
     seen = "; ".join(f"{sight.name}: {sight.what}" for sight in found.seen) or "no files"
     way = f" For other lines say which key is which: --map {found.mapping}." if found.mapping else ""
     why = "".join(f" {hint}." for hint in found.hints) if found.seen else ""
-    return f"{path} holds no rollout files. Seen: {seen}.{why}{way} Accepted: {'; '.join(accepted())}"
+    packed = "a .jsonl file also as .gz or .zst"
+    return (
+        f"{path} holds no rollout files. Seen: {seen}.{why}{way} Accepted: {'; '.join([*accepted(), packed])}"
+    )
 
 
 def fetch_record(index: RunIndex, snapshot: Snapshot, row: int) -> Record:

@@ -16,6 +16,8 @@ from itertools import groupby
 import numpy as np
 
 from rlpanel.errors import RLPanelError
+from rlpanel.sources.jsonl import JsonlFile
+from rlpanel.sources.token_text import WithText
 from rlpanel.store.index import RunIndex
 from rlpanel.store.run import fetch_record
 from rlpanel.store.snapshot import Snapshot
@@ -117,13 +119,18 @@ def _suspects(
         needles = [needles_of(test) for test in tests]
         offsets = snapshot.place("offset")[rows[start:end]]
         ends = offsets + snapshot.place("length")[rows[start:end]]
-        if all(needles):
+        if _holds_texts(reader) and all(needles):
             look = _Look(reader.path, offsets, ends, [n for several in needles for n in several])
         else:
             look = _Look("", offsets, ends, [])
         for block in look:
             yield _Block(start + block.end, [start + place for place in block.suspects])
         start = end
+
+
+def _holds_texts(reader: JsonlFile) -> bool:
+    """Whether the file's own bytes hold the texts: no packed file, and no token ids that become text."""
+    return reader.lines_on_disk and not isinstance(reader.adapter, WithText)
 
 
 class _Look:

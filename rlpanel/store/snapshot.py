@@ -43,14 +43,17 @@ class Progress:
     Attributes
     ----------
     bytes_read, bytes_total : int
-        Of all living files. They differ for good where a last line has no newline: it waits for one.
+        Of all living files, on disk. They differ for good where a last line has no newline: it waits.
     caught_up : bool
         Whether every whole line that stood on disk at the last look is in.
+    rate : float
+        Bytes a second over the last seconds; 0 while nobody can tell.
     """
 
     bytes_read: int = 0
     bytes_total: int = 0
     caught_up: bool = False
+    rate: float = field(default=0.0, compare=False)
 
     @property
     def waiting(self) -> int:

@@ -82,18 +82,32 @@ class Stage:
         if len(self._records) >= GATHERED_RECORDS or self._bytes >= GATHERED_BYTES:
             self._digest()
 
-    def flush(self) -> Rows | None:
-        """All that was taken, as rows; None if that is nothing."""
+    def join(self, rows: Rows) -> None:
+        """Rows that another stage gathered."""
+        self._digest()
+        logged = {name: values for name, values in rows.numbers.items() if name not in computed_columns()}
+        numbers = {name: values for name, values in rows.numbers.items() if name in computed_columns()}
+        numbers |= self._admit(logged, self._number_names)
+        self._parts.append(Rows(rows.place, numbers, self._admit(dict(rows.labels), self._label_names)))
+
+    def gathered(self) -> Rows | None:
+        """All that was taken, as rows without what follows from other columns; None if that is nothing."""
         self._digest()
         parts, self._parts = self._parts, []
         if not parts:
             return None
-        numbers = _join_numbers(parts)
         return Rows(
             {name: np.concatenate([part.place[name] for part in parts]) for name in Columns.PLACE},
-            numbers | derive_columns(numbers, self.constants),
+            _join_numbers(parts),
             _join_labels(parts),
         )
+
+    def flush(self) -> Rows | None:
+        """All that was taken, as whole rows; None if that is nothing."""
+        rows = self.gathered()
+        if rows is None:
+            return None
+        return Rows(rows.place, {**rows.numbers, **derive_columns(rows.numbers, self.constants)}, rows.labels)
 
     def _clear(self) -> None:
         self._files: list[int] = []
@@ -171,7 +185,7 @@ def _ended(records: Sequence[Record]) -> dict[str, np.ndarray]:
 def _invalid(records: Sequence[Record]) -> dict[str, np.ndarray]:
     """How many characters of each response stand for bytes that are none; NaN where there is no response."""
     texts = [record.texts.get("response") for record in records]
-    if not any(texts):
+    if all(text is None for text in texts):
         return {}
     return {"invalid_chars": np.array([np.nan if t is None else float(t.count("\ufffd")) for t in texts])}
 

@@ -50,6 +50,8 @@ class Table:
     restarts : dict of (file, rank) to list of Restart
     stage : Stage
         What was read and is no row yet.
+    loose : set of int
+        Files whose lines come in any order for now; `settle` ends that.
     """
 
     def __init__(self) -> None:
@@ -60,6 +62,7 @@ class Table:
         self.ranks: Counter[int] = Counter()
         self.restarts: dict[tuple[int, int], list[Restart]] = {}
         self.stage = Stage()
+        self.loose: set[int] = set()
         self._attempts: dict[tuple[int, int], Attempts] = {}
         self._seen = Seen()
 
@@ -69,6 +72,41 @@ class Table:
         if len(self.stage) >= STAGED_ROWS:
             self.add_staged(version)
 
+    def join(self, rows: Rows, version: int) -> None:
+        """Rows that another stage gathered."""
+        self.stage.join(rows)
+        if len(self.stage) >= STAGED_ROWS:
+            self.add_staged(version)
+
+    def loosen(self, files: set[int], version: int) -> None:
+        """From here on lines of these files come in any order, and nobody knows their numbers."""
+        self.add_staged(version)
+        self.loose |= files
+
+    def settle(self, file: int, offsets: np.ndarray, lines: np.ndarray, version: int) -> None:
+        """All lines of a loose file have come.
+
+        Parameters
+        ----------
+        file : int
+        offsets, lines : ndarray of int, shape (N,)
+            Where lines begin that came in any order, ascending, and their numbers.
+        version : int
+        """
+        self.add_staged(version)
+        self.loose.discard(file)
+        rows = np.flatnonzero((self._place("file") == file) & (self._state() != DEAD))
+        if not len(rows):
+            return
+        rows = rows[np.argsort(self._place("offset")[rows], kind="stable")]
+        if len(offsets):
+            at = np.searchsorted(offsets, self._place("offset")[rows]).clip(max=len(offsets) - 1)
+            named = offsets[at] == self._place("offset")[rows]
+            self.columns.place["line"].rewrite(rows[named], lines[at[named]])
+        changed = self._set_aside(self._restarts_of(file, rows))
+        if changed:
+            self._count_anew(changed, version)
+
     def add_staged(self, version: int) -> None:
         """What was taken becomes rows; their steps are noted as changed in ``version``."""
         new = self.stage.flush()
@@ -76,8 +114,9 @@ class Table:
             self.add(new, version)
 
     def add(self, new: Rows, version: int) -> None:
-        """Append rows; rows of one file in the order of their lines."""
-        where = self.columns.append(new.place, new.numbers, new.labels)
+        """Append rows; rows of one file in the order of their lines, unless it is loose."""
+        line = np.where(np.isin(new.place["file"], list(self.loose)), 0, new.place["line"])
+        where = self.columns.append({**new.place, "line": line}, new.numbers, new.labels)
         if where.stop > len(self.state):
             grown = np.zeros(max(where.stop, 2 * len(self.state)), np.uint8)
             grown[: where.start] = self.state[: where.start]
@@ -144,6 +183,7 @@ class Table:
         """The rows of these files are dead."""
         self.add_staged(version)
         numbers = set(files)
+        self.loose -= numbers
         for key in [key for key in self._attempts if key[0] in numbers]:
             del self._attempts[key]
             self.restarts.pop(key, None)
@@ -199,6 +239,8 @@ class Table:
         found = []
         for rows in np.split(order, borders):
             key = int(file[rows[0]]), int(rank[rows[0]])
+            if key[0] in self.loose:
+                continue
             attempts = self._attempts.setdefault(key, Attempts())
             steps = step[rows]
             if (np.diff(steps) >= 0).all() and attempts.rise(int(steps[0]), int(steps[-1])):
@@ -207,6 +249,17 @@ class Table:
             restarts = attempts.feed(_runs(steps, new.place["offset"][rows]), known)
             self.restarts.setdefault(key, []).extend(restarts)
             found += [(*key, restart) for restart in restarts]
+        return found
+
+    def _restarts_of(self, file: int, rows: np.ndarray) -> list[tuple[int, int, Restart]]:
+        """Restarts among all rows of a file, given in the order of its lines."""
+        ranks, found = self._place("rank")[rows], []
+        for rank in np.unique(ranks).tolist():
+            mine = rows[ranks == rank]
+            attempts = self._attempts[file, rank] = Attempts()
+            restarts = attempts.feed(_runs(self._place("step")[mine], self._place("offset")[mine]), {})
+            self.restarts[file, rank] = restarts
+            found += [(file, rank, restart) for restart in restarts]
         return found
 
     def _known(self, file: int, rank: int, before: int) -> dict[int, int]:

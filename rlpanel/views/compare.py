@@ -182,7 +182,7 @@ class Compare(Viewer):
         if other is None:
             return Side("", "", "muted", None)
         title = "Same group" if kind == "group" else f"Step {other.step}"
-        place, tokens = f"line {other.line:,}", other.response_tokens
+        place, tokens = other.place, other.response_tokens
         return Side(title, place, "reference", other.response, other.reward, tokens)
 
     def _draw(self) -> None:

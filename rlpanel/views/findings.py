@@ -91,10 +91,11 @@ class Findings(Viewer):
             shown = [curve.columns[0] for curve in curves_of(context)]
             if finding.column and finding.column not in shown and context.snapshot.has(finding.column):
                 selection.curves = [*shown, finding.column]
-            if finding.steps and selection.step not in finding.steps:
-                context.choose_step(finding.steps[-1])
             if finding.uid:
                 context.choose_sample(finding.uid)
+            elif finding.steps:
+                among = selection.step in finding.steps
+                context.choose_range(selection.step if among else finding.steps[-1], finding.where)
 
 
 def _found(index: RunIndex, thresholds: Health, now: float) -> Iterator[list[Finding]]:

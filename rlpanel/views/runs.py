@@ -120,7 +120,8 @@ def _state(snapshot: Snapshot, now: float) -> str:
 def trouble_html(snapshot: Snapshot) -> str:
     """Bad lines and unreadable files, each with its reason, folded behind their number."""
     bad = "".join(
-        f"<li><code>{safe_text(line.file)}:{line.line}</code> {safe_text(line.reason)}</li>"
+        f"<li><code>{safe_text(line.file)}:{line.line or f'byte {line.offset:,}'}</code> "
+        f"{safe_text(line.reason)}</li>"
         for line in snapshot.bad_lines[:50]
     )
     more = f"<li>and {snapshot.bad_count - 50:,} more</li>" if snapshot.bad_count > 50 else ""

@@ -134,7 +134,7 @@ class SampleDetail(Viewer):
         place = [
             f"step {sample.step}",
             f"rank {sample.rank}" if sample.rank >= 0 else "",
-            f"line {sample.line:,}",
+            sample.place,
         ]
         place += [f"group {sample.group}"] if sample.group else []
         where = " · ".join(part for part in place if part)

@@ -13,6 +13,7 @@ from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.beginning import beginning
 from rlpanel.views.context import Context
+from rlpanel.views.progress import bar_html
 from rlpanel.views.runs import trouble_html
 
 
@@ -30,7 +31,10 @@ class Stage(Viewer):
         super().__init__()
         self.context = context
         self._pane = pn.pane.HTML(
-            "", stylesheets=[theme.CSS, theme.style("stage")], sizing_mode="stretch_width", margin=0
+            "",
+            stylesheets=[theme.CSS, theme.style("stage"), theme.style("progress")],
+            sizing_mode="stretch_width",
+            margin=0,
         )
         self._demo = pmui.Button(
             label="Watch the demo run",
@@ -61,8 +65,7 @@ class Stage(Viewer):
 
 def _waiting(snapshot: Snapshot) -> str:
     if not snapshot.version or not snapshot.progress.caught_up:
-        done = snapshot.progress.fraction if snapshot.version else 0.0
-        return f'<h2>Reading …</h2><div class="bar"><i style="width:{done:.1%}"></i></div>'
+        return f"<h2>Reading …</h2>{bar_html(snapshot.progress) if snapshot.version else ''}"
     return (
         "<h2>No samples yet</h2><p>The run's files hold no whole line that is a sample. "
         f"New lines appear here by themselves.</p>{trouble_html(snapshot)}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import shutil
+import re
 import sys
 import tempfile
 import time
@@ -35,6 +35,7 @@ FILTERS = (
     "reward < 0 and response_tokens > 500 and kl_k3_mean > p99",
     "not (reward < p10 or kl_k3_mean > p99) and reward - kl_k3_mean > 0.5",
 )
+_STEP = re.compile(rb'"step": (\d+)')
 SOUGHT = ("zebra", "答案是", "<|user|>7 + 19 = ?", "no such 🙂 text")
 
 
@@ -90,31 +91,45 @@ def search(gigabytes: float) -> str:
     """A search a line, as markdown."""
     with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as folder:
         index = _run_of(Path(folder), gigabytes)
-        size = index.snapshot.progress.bytes_total
+        size = int(index.snapshot.place("length")[index.snapshot.living].sum())
         what = f"text in {size / 1e9:.1f} GB, {index.snapshot.samples:,} samples"
-        lines = [f"| {what} | hits | s | MB/s | loop late, ms |", "|---|---|---|---|---|"]
+        lines = [
+            f"| {what} | hits | s | MB/s | MB per CPU-second | loop late, ms |",
+            "|---|---|---|---|---|---|",
+        ]
         for text in SOUGHT:
             hits: list[int] = []
+            busy: list[float] = []
 
-            def work(text: str = text, hits: list[int] = hits) -> None:
+            def work(text: str = text, hits: list[int] = hits, busy: list[float] = busy) -> None:
+                started = time.thread_time()
                 test = TextTest("", "contains", text)
                 found = scan(index, index.snapshot, index.snapshot.living, [test])
                 hits.append(sum(int(batch.texts[test].sum()) for batch in found))
+                busy.append(time.thread_time() - started)
 
             took, late = asyncio.run(beside(work))
             speed, sought = size / took / 1e6, text.replace("|", "\\|")
-            lines.append(f"| {sought} | {hits[0]:,} | {took:.2f} | {speed:,.0f} | {late * 1e3:,.0f} |")
+            lines.append(
+                f"| {sought} | {hits[0]:,} | {took:.2f} | {speed:,.0f} | {size / busy[0] / 1e6:,.0f} "
+                f"| {late * 1e3:,.0f} |"
+            )
     return "\n".join(lines)
 
 
 def _run_of(folder: Path, gigabytes: float) -> RunIndex:
-    """A run of this size: one log of 100 MB under as many ranks as it takes."""
+    """A run of this size: a log of 100 MB as many times as it takes, every time at other steps.
+
+    Lines written twice would be set aside.
+    """
     source = folder / "source"
     path = write_log(source, Shape(steps=32, samples=128, ranks=1, tokens=256))[0]
     run = folder / "run"
     run.mkdir()
+    lines = path.read_bytes()
     for rank in range(max(1, round(gigabytes * 1e9 / path.stat().st_size))):
-        shutil.copyfile(path, run / f"rollout_data_rank_{rank}.jsonl")
+        moved = _STEP.sub(lambda step, rank=rank: b'"step": %d' % (int(step[1]) + 32 * rank), lines)
+        (run / f"rollout_data_rank_{rank}.jsonl").write_bytes(moved)
     index = RunIndex(run, "run", Reading())
     index.rescan()
     while index.read():

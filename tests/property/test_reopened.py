@@ -16,7 +16,7 @@ from rlpanel.store.index import RunIndex
 from rlpanel.store.snapshot import Snapshot
 from tests.factories import append
 from tests.property import strategies
-from tests.property.test_invariants import folder, follow, samples
+from tests.property.test_invariants import assert_same_steps, folder, follow, samples
 
 History = tuple[dict[str, bytes], list[tuple[str, bytes]]]
 
@@ -38,8 +38,7 @@ def assert_same_run(one: Snapshot, other: Snapshot) -> None:
     """Equal rows, statistics and bad lines; what was set aside too, which no table shows."""
     found, expected = (samples(run).dropna(axis=1, how="all") for run in (one, other))
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
-    steps, others = one.step_frame(), other.step_frame()
-    pd.testing.assert_frame_equal(steps, others[steps.columns], rtol=1e-9, atol=1e-9)
+    assert_same_steps(one.step_frame(), other.step_frame())
     assert set(one.bad_lines) == set(other.bad_lines)
     for name in (
         "older",

@@ -36,7 +36,7 @@ def runs(root: Path) -> None:
     append(root / ODD / "rollout_data_rank_0.jsonl", *lines)
 
     (root / SLOW).mkdir()
-    slow = [line(1, index=at, response="a" * 200 if at else "ac", tokens=False) for at in range(2000)]
+    slow = [line(1, index=at, response="a" * 400 if at else "ac", tokens=False) for at in range(4000)]
     append(root / SLOW / "rollout_data_rank_0.jsonl", *slow)
 
 
@@ -111,12 +111,12 @@ def test_a_text_is_found_in_all_steps_and_stays_text(board: BoardPage) -> None:
 
 
 def test_a_long_search_says_how_far_it_is_and_stops_when_told_to(board: BoardPage) -> None:
-    board.go(run=SLOW, step=1, scope="run", search=PATTERN).settled()
+    board.go(run=SLOW, step=1, scope="run", search=PATTERN)
     expect(says(board)).to_contain_text("1 found so far")
     stop = board.page.locator(".rl-query").get_by_role("button", name="stop")
     stop.click()
     expect(says(board)).to_have_text("stopped; 1 found by then")
-    expect(board.count).to_have_text("1 of 2,000 hit")
+    expect(board.count).to_have_text("1 of 4,000 hit")
     expect(stop).to_be_hidden()
 
 

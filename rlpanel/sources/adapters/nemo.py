@@ -18,7 +18,7 @@ from rlpanel.sources.base import Record
 from rlpanel.sources.fields import record_of
 from rlpanel.sources.parse import floats, plain
 
-_FILE = re.compile(r"(train|val)_data_step(\d+)\.jsonl$")
+_FILE = re.compile(r"(train|val)_data_step(\d+)\.jsonl(?:\.|$)")
 _ARRAYS = {
     "token_ids": "response_token_ids",
     "prev_logprobs": "logprobs",

@@ -204,3 +204,21 @@ def test_it_knows_when_the_file_was_written(path: Path) -> None:
     tail = Tail(str(path))
     tail.read(BUDGET)
     assert tail.modified == 2000.0
+
+
+def test_reading_begins_anywhere_behind_a_newline(path: Path) -> None:
+    path.write_bytes(b"one\ntwo\nthree\n")
+    tail = Tail(str(path))
+    assert tail.begin(4)
+    block = tail.read(100)
+    assert (block.offset, list(block.lines())) == (4, [b"two", b"three"])
+
+
+@pytest.mark.parametrize("offset", [5, 100], ids=["within a line", "behind the end"])
+def test_a_place_without_a_newline_is_that_of_another_file(path: Path, offset: int) -> None:
+    """It was replaced since the newline was found there; reading begins at its beginning."""
+    path.write_bytes(b"one\ntwo\nthree\n")
+    tail = Tail(str(path))
+    assert not tail.begin(offset)
+    block = tail.read(100)
+    assert (block.generation, block.offset, list(block.lines())) == (1, 0, [b"one", b"two", b"three"])

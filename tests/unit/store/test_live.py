@@ -184,11 +184,11 @@ def test_an_empty_run_is_told_of_too(follower: Follower, tmp_path: Path) -> None
 
 
 def test_a_backlog_is_shown_while_it_is_read(tmp_path: Path) -> None:
-    reader = Reader(Reading(turn_bytes=1 << 10))
+    reader = Reader(Reading(turn_bytes=1 << 13))
     seen: list[float] = []
     follower = Follower(reader)
     reader.listen(lambda index: seen.append(index.snapshot.progress.fraction) if index else None)
-    opened(follower, write_run(tmp_path, steps=40, samples=100))
+    opened(follower, write_run(tmp_path, steps=10, samples=40))
     reader.stop()
     assert (seen == sorted(seen), seen[-1]) == (True, 1.0)
 

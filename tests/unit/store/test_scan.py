@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import tokenizers
+from tokenizers.models import WordLevel
 
 from rlpanel.settings import Reading
 from rlpanel.store import scan as scanning
@@ -137,6 +141,22 @@ def test_any_part_of_a_text_is_found_in_any_dialect(tmp_path: Path, dialect: str
         for start in range(len(text)):
             test = TextTest("", "contains", text[start : start + 9])
             assert passing(index, test) == read_all(index, test), test.value
+
+
+def test_rows_of_a_packed_file_are_found(tmp_path: Path) -> None:
+    columns = {"prompt": ["p"] * 3, "completion": ["a zebra", "a horse", "zebras"], "format": [1.0] * 3}
+    table = pa.table({"step": [1] * 3, **columns, "advantage": [0.5] * 3})
+    pq.write_table(table, tmp_path / "completions_00001.parquet")
+    assert passing(opened(tmp_path), TextTest("", "contains", "zebra")) == [0, 2]
+
+
+def test_texts_that_a_tokenizer_makes_are_found(tmp_path: Path) -> None:
+    made = tokenizers.Tokenizer(WordLevel({"<unk>": 0, "zebra": 1, "horse": 2}, unk_token="<unk>"))
+    made.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "rlpanel.toml").write_text('tokenizer = "tokenizer.json"\n')
+    lines = [{"step": 1, "prompt": "p", "response_token_ids": [2, at]} for at in (1, 2, 1)]
+    (tmp_path / "rollout_data_rank_0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert passing(opened(tmp_path), TextTest("response", "contains", "zebra")) == [0, 2]
 
 
 def test_a_field_is_sought_alone(tmp_path: Path) -> None:

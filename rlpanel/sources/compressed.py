@@ -1,0 +1,166 @@
+"""Compressed rollout files: the tail of their plain lines, and one sample again.
+
+Offsets are those of the plain text. A file that still grows waits where its compressed bytes end; one
+written in frames is followed frame by frame.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import replace
+
+from rlpanel.errors import SourceDamaged
+from rlpanel.sources.inflate import PIECE_BYTES, Inflated, Inflater
+from rlpanel.sources.jsonl import JsonlFile
+from rlpanel.sources.tail import BEFORE, HEAD, Block, Mark, Tail
+
+#: A line that is this many times longer than may be held is a bomb; reading ends there.
+_BOMB = 4
+
+
+class CompressedTail(Tail):
+    """As `rlpanel.sources.tail.Tail`; ``offset`` counts plain bytes, ``done`` and ``size`` those on disk."""
+
+    def __init__(self, path: str, line_bytes: int = 256 << 20) -> None:
+        super().__init__(path, line_bytes)
+        self._clear()
+
+    @property
+    def done(self) -> int:
+        """Compressed bytes taken in."""
+        return self.inflater.fed
+
+    @property
+    def _mark(self) -> int:
+        return self.inflater.fed
+
+    def read(self, budget: int) -> Block:
+        """The next whole lines, from about ``budget`` plain bytes.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be opened or read.
+        SourceDamaged
+            If it makes no sense from here on, or holds a line of enormous length.
+        """
+        descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        try:
+            self._check(descriptor)
+            if self._fault is not None:
+                raise self._fault
+            fresh, more = self._plain(descriptor, budget)
+        finally:
+            os.close(descriptor)
+        if fresh is None:
+            return self._block(more=True)
+        return self._lines(fresh, more)
+
+    def reset(self) -> None:
+        """Start a new generation: what was handed out is void."""
+        super().reset()
+        self._clear()
+
+    def mark(self, lines: int) -> Mark | None:
+        """Where it stands, if that is between two frames and two lines; elsewhere more would be needed."""
+        inflater, mark = self.inflater, super().mark(lines)
+        halfway = self._half_bytes or self._ready or self._fault is not None or not inflater.between
+        if mark is None or halfway:
+            return None
+        return replace(mark, fed=inflater.fed, starts=tuple(inflater.starts))
+
+    def resume(self, mark: Mark) -> bool:
+        """As of any tail."""
+        self.inflater = Inflater(self.path, mark.fed, mark.offset)
+        self.inflater.starts = list(mark.starts)
+        return super().resume(mark)
+
+    def _clear(self) -> None:
+        self.inflater = Inflater(self.path)
+        self._fault: SourceDamaged | None = None
+        self._ready = b""  # plain bytes that were not looked at yet
+        self._held: list[bytes] = []  # the half line, in pieces; nothing where it is too long to be held
+        self._half_bytes = 0
+
+    def _plain(self, descriptor: int, budget: int) -> tuple[bytes | None, bool]:
+        """Plain bytes and whether there are more; None for bytes if what came before is void."""
+        parts, got = [self._ready], len(self._ready)
+        self._ready = b""
+        try:
+            while got < budget:
+                plain = self.inflater.take(budget - got)
+                if not plain and self.inflater.fed == self.size:
+                    return b"".join(parts), False
+                if not plain and not self._feed(descriptor):
+                    return None, True
+                parts.append(plain)
+                got += len(plain)
+        except SourceDamaged as fault:
+            self._fault = fault
+            if not got:
+                raise
+        return b"".join(parts), True
+
+    def _feed(self, descriptor: int) -> bool:
+        """Take in more of the file; False if it is another one now."""
+        fed = self.inflater.fed
+        piece = os.pread(descriptor, min(PIECE_BYTES, self.size - fed), fed)
+        if self._check(descriptor) or not piece:
+            return False
+        if len(self._head) < HEAD:
+            self._head += piece[: HEAD - len(self._head)]
+        self._before = (self._before + piece[-BEFORE:])[-BEFORE:]
+        self.inflater.feed(piece)
+        return True
+
+    def _lines(self, fresh: bytes, more: bool) -> Block:
+        """The whole lines among what is held and what is fresh."""
+        too_long = self._half_bytes > self.line_bytes
+        end = fresh.find(b"\n") if too_long else fresh.rfind(b"\n")
+        if end < 0:
+            self._hold(fresh)
+            if self._half_bytes > _BOMB * self.line_bytes:
+                self._fault = SourceDamaged("a line that is too long by far when decompressed")
+                return Block(self.generation, self.offset, skipped=self._half_bytes, more=True)
+            return self._block(more=more or self._fault is not None)
+        half, offset = self._half_bytes, self.offset
+        data = b"".join([*self._held, fresh[: end + 1]])
+        self._held, self._half_bytes = [], 0
+        self.offset += half + end + 1
+        if too_long:
+            self._ready = fresh[end + 1 :]
+            return Block(self.generation, offset, length=half + end + 1, skipped=half + end, more=True)
+        self._hold(fresh[end + 1 :])
+        return Block(self.generation, offset, data, len(data), more=more)
+
+    def _hold(self, fresh: bytes) -> None:
+        """Keep a half line, unless it grew too long."""
+        self._half_bytes += len(fresh)
+        if self._half_bytes <= self.line_bytes:
+            self._held.append(fresh)
+        else:
+            self._held = []
+
+
+class CompressedFile(JsonlFile):
+    """Reads one ``.jsonl.gz`` or ``.jsonl.zst`` file; see `rlpanel.sources.base.RolloutFile`."""
+
+    tail: CompressedTail
+    lines_on_disk = False
+
+    def _tail(self, line_bytes: int, end: int | None) -> Tail:
+        return CompressedTail(self.path, line_bytes)
+
+    def _too_long(self, length: int) -> str:
+        if length <= _BOMB * self.tail.line_bytes:
+            return super()._too_long(length)
+        return (
+            f"the line has more than {length:,} bytes when decompressed, as no log's has; "
+            f"at most {self.tail.line_bytes:,} are read, and the file no further"
+        )
+
+    def _bytes(self, offset: int, length: int) -> bytes:
+        with Inflated(self.path, *self.tail.inflater.nearest(offset)) as plain:
+            plain.skip_to(offset)
+            return io.BufferedReader(plain).read(length)

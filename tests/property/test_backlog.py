@@ -1,0 +1,136 @@
+"""A backlog read in ranges, from its end, in any order, while it grows: the store is that of a plain read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlpanel.settings import Reading
+from rlpanel.sources.adapters.native import Native
+from rlpanel.sources.jsonl import JsonlFile
+from rlpanel.store import backfill
+from rlpanel.store import index as index_module
+from rlpanel.store.backfill import index_chunk, ranges
+from rlpanel.store.index import RunIndex
+from tests.factories import append
+from tests.property import strategies
+from tests.property.test_invariants import assert_same, assert_true, folder, follow, write
+
+History = tuple[dict[str, bytes], list[tuple[str, bytes]]]
+#: Each example opens several runs.
+fewer = settings(max_examples=max(50, settings().max_examples * 2 // 5))
+#: Bytes of a range: less than a line, a few lines, all.
+sizes = st.sampled_from([8, 64, 300, 1 << 20])
+
+
+def in_ranges(run: Path) -> RunIndex:
+    """An index that reads everything in ranges."""
+    return RunIndex(run, "run", Reading(backlog_bytes=1, turn_bytes=1 << 10))
+
+
+def with_ranges_of(size: int, do: Callable[[], None]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backfill, "RANGE_BYTES", size)
+        do()
+
+
+@given(strategies.histories(), sizes)
+def test_any_split_into_ranges_gives_the_store_of_a_plain_read(history: History, size: int) -> None:
+    logs, _ = history
+    with folder() as run:
+        write(run, logs)
+        plain = follow(RunIndex(run, "run"))
+        with_ranges_of(size, lambda: assert_same(follow(in_ranges(run)), plain))
+
+
+@given(strategies.histories(), sizes, st.data())
+def test_lines_that_come_meanwhile_change_nothing(history: History, size: int, data: st.DataObject) -> None:
+    _, appends = history
+
+    def live(index: RunIndex, run: Path) -> None:
+        for name, piece in appends:
+            append(run / name, piece)
+            if data.draw(st.booleans(), label="look for files"):
+                index.rescan()
+            for _ in range(data.draw(st.integers(0, 3), label="turns")):
+                index.read()
+
+    with folder() as run:
+        index = in_ranges(run)
+        with_ranges_of(size, lambda: live(index, run))
+        found = follow(index)
+        assert_same(found, follow(RunIndex(run, "run")))
+
+
+@fewer
+@given(strategies.histories(), sizes, st.data())
+def test_a_run_closed_at_any_time_and_opened_again_is_the_run(
+    history: History, size: int, data: st.DataObject
+) -> None:
+    """Whether its backlog was whole or not, and wherever the index on disk stood then."""
+    _, appends = history
+
+    def live(run: Path) -> None:
+        index = in_ranges(run)
+        for name, piece in appends:
+            append(run / name, piece)
+            index.rescan()
+            for _ in range(data.draw(st.integers(0, 6), label="turns")):
+                index.read()
+            if data.draw(st.booleans(), label="again"):
+                index.close()
+                index = in_ranges(run)
+        follow(index)
+        index.close()
+
+    with folder() as run, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index_module, "WORTH_BYTES", 0)
+        with_ranges_of(size, lambda: live(run))
+        again = RunIndex(run, "run")
+        assert_same(follow(again), follow(RunIndex(run, "run", Reading(cache=False))))
+        assert again.bytes_read == 0 or not again.snapshot.rows
+
+
+@given(strategies.log, strategies.log, sizes, st.integers(0, 4), st.booleans(), st.booleans())
+def test_a_log_replaced_meanwhile_leaves_nothing_behind(
+    before: bytes, after: bytes, size: int, turns: int, missed: bool, seen: bool
+) -> None:
+    name = "rollout_data_rank_0.jsonl"
+
+    def look(index: RunIndex, run: Path) -> None:
+        write(run, {name: before})
+        index.rescan()
+        for _ in range(turns):
+            index.read()
+        (run / name).unlink()
+        if missed:
+            index.rescan()
+        write(run, {name: after})
+        if seen:
+            index.read()
+        follow(index)
+
+    with folder() as run:
+        index = in_ranges(run)
+        with_ranges_of(size, lambda: look(index, run))
+        assert_true(index.snapshot, {name: after})
+
+
+@given(strategies.log, st.integers(1, 400))
+def test_each_line_belongs_to_the_range_it_starts_in(log: bytes, size: int) -> None:
+    whole = log[: log.rfind(b"\n") + 1]
+    with folder() as run, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backfill, "RANGE_BYTES", size)
+        path = run / "x.jsonl"
+        path.write_bytes(log)
+        reader = JsonlFile(str(path), "x.jsonl", Native())
+        parts = list(ranges(0, reader, 0, len(whole)))
+        for part in parts:
+            piece = index_chunk(part)
+            starts = [at for at in range(part.start, part.end) if at == 0 or log[at - 1 : at] == b"\n"]
+            assert piece.newlines == len(starts)
+            assert {bad.offset for bad in piece.bad} | set(piece.offsets.tolist()) <= set(starts)

@@ -1,0 +1,60 @@
+"""A run with a long past: its newest steps and the live ones show while the rest is being read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from rlpanel.app.hub import hub
+from rlpanel.store import backfill
+from tests.factories import append, line, write_run
+from tests.ui.board import Served
+from tests.ui.conftest import OpenBoard
+
+FILE = "rollout_data_rank_0.jsonl"
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The one process that reads the backlog waits until a word is written here."""
+    pipe, python = tmp_path / "gate", tmp_path / "python"
+    os.mkfifo(pipe)
+    python.write_text(f'#!/bin/sh\nread word < "{pipe}"\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    return pipe
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A server whose reader takes every unread byte for a backlog."""
+    monkeypatch.setattr(backfill, "RANGE_BYTES", 1 << 14)
+    monkeypatch.setenv("RLPANEL_BACKLOG_BYTES", "1")
+    monkeypatch.setenv("RLPANEL_JOBS", "1")
+    hub().reader.stop()
+    with Served(tmp_path / "root") as made:
+        yield made
+    hub().reader.stop()
+
+
+def test_live_steps_show_while_a_backlog_is_read(
+    server: Served, open_board: OpenBoard, tmp_path: Path, gate: Path
+) -> None:
+    run = write_run(tmp_path / "root" / "run", steps=40)
+    board = open_board(server=server)
+    bar = board.page.locator(".rl-backlog [role=progressbar]")
+    expect(board.stage).to_contain_text("Reading 0% of 0 MB")
+    append(run / FILE, line(41))
+    board.settled(41)
+    expect(bar).to_be_visible()
+    expect(board.page.locator(".rl-backlog")).to_contain_text("newest steps first")
+    expect(bar).to_have_attribute("aria-valuenow", "0")
+    gate.write_text("go\n")
+    expect(bar).to_be_hidden()
+    expect(board.badge).to_contain_text("321 samples")
+    board.at_step(41)
