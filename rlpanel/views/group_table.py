@@ -115,7 +115,7 @@ class GroupTable(Viewer):
                 for name in frame.columns
             },
             text_align=dict.fromkeys(numbers, "right"),
-            widths={**dict.fromkeys(numbers, 60), "n": 44, "group": 72, "prompt": 190, "signal": 66},
+            widths={**dict.fromkeys(numbers, 72), "n": 44, "group": 72, "prompt": 190, "signal": 66},
             hidden_columns=["uid"],
             pagination="remote",
             page_size=PAGE,

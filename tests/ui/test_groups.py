@@ -41,10 +41,10 @@ def append_groups(folder: Path, first: int, last: int) -> None:
     """Groups of two of step 1; each earns its number and twice that."""
     folder.mkdir(exist_ok=True)
     rows = [
-        sample(1, index=2 * at + place, group=f"{MARKUP}{at}", reward=at * (place + 1), response=f"{MARKUP} {at}")
+        sample(1, group=f"{MARKUP}{at}", reward=at * (place + 1), response=f"{MARKUP} {at}", tokens=False)
         for at in range(first, last + 1)
         for place in (0, 1)
-    ]  # fmt: skip
+    ]
     append(folder / "rollout_data_rank_0.jsonl", *(json.dumps(row).encode() + b"\n" for row in rows))
 
 
@@ -65,7 +65,7 @@ def cards(board: BoardPage) -> Locator:
 
 
 def test_the_strip_is_what_pandas_counts_sorted_by_mean(board: BoardPage, raw: pd.DataFrame) -> None:
-    board.go(run="grpo", step=STEP).settled(STEP)
+    board.settled().go(run="grpo", step=STEP).settled(STEP)
     expect(strip(board)).to_have_text("Groups8, 2 all high")
     wanted = raw.groupby("group_id").reward.agg(["mean", "std", "max", "min"]).sort_values("mean")
     held = board.source("groups")
@@ -73,10 +73,8 @@ def test_the_strip_is_what_pandas_counts_sorted_by_mean(board: BoardPage, raw: p
         np.testing.assert_allclose(held[name], wanted[column], atol=1e-9)
 
 
-def test_a_click_lays_the_group_side_by_side_and_a_step_lets_it_go(
-    board: BoardPage, raw: pd.DataFrame
-) -> None:
-    board.go(run="grpo", step=STEP).settled(STEP)
+def test_a_click_lays_a_group_side_by_side_and_a_step_lets_it_go(board: BoardPage, raw: pd.DataFrame) -> None:
+    board.settled().go(run="grpo", step=STEP).settled(STEP)
     means = raw.groupby("group_id").reward.mean()
     worst = raw[raw.group_id == means.idxmin()]
     tap(board, 0.01)
@@ -95,7 +93,7 @@ def test_a_click_lays_the_group_side_by_side_and_a_step_lets_it_go(
 
 
 def test_the_table_of_groups_leads_to_one(board: BoardPage, raw: pd.DataFrame) -> None:
-    board.go(run="grpo", step=STEP).settled(STEP)
+    board.settled().go(run="grpo", step=STEP).settled(STEP)
     board.tab("Group")
     board.page.locator(".rl-group-tab").get_by_role("combobox").click()
     board.page.locator(".MuiPopover-root").get_by_text("groups of the step", exact=True).click()
@@ -130,7 +128,7 @@ def test_without_groups_nothing_is_shown(board: BoardPage) -> None:
 
 
 def test_every_head_says_what_it_is_how_to_read_it_and_where_it_is_from(board: BoardPage) -> None:
-    board.go(run="grpo", step=STEP).settled(STEP)
+    board.settled().go(run="grpo", step=STEP).settled(STEP)
     page = board.page
     for place in (
         board.curve("KL k3").locator(".head"),
