@@ -84,8 +84,9 @@ class Stage:
         self._digest()
         logged = {name: values for name, values in rows.numbers.items() if name not in computed_columns()}
         numbers = {name: values for name, values in rows.numbers.items() if name in computed_columns()}
-        numbers |= self._admit(logged, self._number_names)
-        self._parts.append(Rows(rows.place, numbers, self._admit(dict(rows.labels), self._label_names)))
+        numbers |= {name: logged[key] for name, key in self._admit([logged], self._number_names).items()}
+        labels = self._admit([rows.labels], self._label_names)
+        self._parts.append(Rows(rows.place, numbers, {to: rows.labels[name] for to, name in labels.items()}))
 
     def gathered(self) -> Rows | None:
         """All that was taken, as rows without what follows from other columns; None if that is nothing."""
