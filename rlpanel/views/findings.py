@@ -37,9 +37,15 @@ class FindingList(JSComponent):
 
     found = param.List(default=[], doc="The findings as plain objects.")
     checked = param.Boolean(default=False, doc="Whether the rules have looked at the run.")
+    on_open = param.Callable(doc="Called with the key of the finding that was clicked.", precedence=-1)
 
     _esm = Path(__file__).with_name("findings.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, theme.style("findings")]
+    _rename: ClassVar[dict[str, None]] = {"on_open": None}
+
+    def _handle_msg(self, msg: Any) -> None:
+        if isinstance(msg, str):
+            self.on_open(msg)
 
 
 class Findings(Viewer):
@@ -54,9 +60,12 @@ class Findings(Viewer):
         self._thresholds = Health.from_environment()
         self._work: Background[list[Finding]] = Background(self._show)
         self._list = FindingList(
-            margin=(0, 10, 0, 0), align="center", css_classes=["rl-findings"], styles={"margin-left": "auto"}
+            on_open=self._open,
+            margin=(0, 10, 0, 0),
+            align="center",
+            css_classes=["rl-findings"],
+            styles={"margin-left": "auto"},
         )
-        self._list.on_msg(self._open)
         context.param.watch(self._restart, "index")
         context.param.watch(self._look, ["snapshot", "now"])
 
@@ -81,9 +90,9 @@ class Findings(Viewer):
         self._found = {finding.key: finding for finding in found}
         self._list.param.update(found=[_plain(finding) for finding in found], checked=True)
 
-    def _open(self, key: Any) -> None:
+    def _open(self, key: str) -> None:
         """Show what is behind a finding: its last step, or the shown one where that is among them."""
-        finding = self._found.get(key) if isinstance(key, str) else None
+        finding = self._found.get(key)
         if finding is None:
             return
         context, selection = self.context, self.context.selection

@@ -51,6 +51,7 @@ def test_a_click_leads_to_step_curve_and_samples(board: BoardPage) -> None:
     board.at_step(60)
     expect(board.curve("Responses with invalid characters")).to_be_visible()
     expect(items.first).not_to_be_visible()
+    board.until(lambda: "filter=invalid_chars" in board.page.url, "the samples behind it are listed")
 
 
 def test_texts_of_the_log_stay_texts(open_board: OpenBoard) -> None:
