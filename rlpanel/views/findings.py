@@ -56,7 +56,7 @@ class Findings(Viewer):
         self._list = FindingList(
             margin=(0, 10, 0, 0), align="center", css_classes=["rl-findings"], styles={"margin-left": "auto"}
         )
-        self._list.on_msg(self._open)
+        self._list.on_msg(lambda event: self._open(event.data))
         context.param.watch(self._restart, "index")
         context.param.watch(self._look, ["snapshot", "now"])
 
