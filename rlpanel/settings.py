@@ -225,7 +225,7 @@ class Reading(_FromEnvironment):
         doc="Unread bytes of a run from which on its long files are read in ranges, newest first.",
     )
     line_bytes = param.Integer(
-        default=256 << 20,
+        default=64 << 20,
         bounds=(1 << 10, 1 << 32),
         doc="Longest line that is parsed; a longer one is counted as bad.",
     )

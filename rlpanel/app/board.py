@@ -178,8 +178,9 @@ class Board:
     def _apply(self, query: str, unsaid: dict[str, Any]) -> None:
         values, problems = read_query(query)
         self.context.selection.param.update(**{**unsaid, **values})
-        for problem in problems:
-            notify(problem)
+        if problems:
+            # In one: bokeh stumbles over the second of several that are closed one after another.
+            notify("; ".join(problems))
 
 
 def notify(message: str) -> None:

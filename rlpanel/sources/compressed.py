@@ -22,7 +22,7 @@ _BOMB = 4
 class CompressedTail(Tail):
     """As `rlpanel.sources.tail.Tail`; ``offset`` counts plain bytes, ``done`` and ``size`` those on disk."""
 
-    def __init__(self, path: str, line_bytes: int = 256 << 20) -> None:
+    def __init__(self, path: str, line_bytes: int = 64 << 20) -> None:
         super().__init__(path, line_bytes)
         self._clear()
 

@@ -148,7 +148,7 @@ class Directory:
         try:
             path = (self.root / name).resolve()
             inside = path.is_relative_to(self.root) and path.is_dir()
-        except (OSError, ValueError):  # too long, or a NUL byte
+        except (OSError, ValueError, RuntimeError):  # too long, a NUL byte, or a link to itself
             inside = False
         if not inside:
             raise RunNotFound(f"no run {name[:80]!r} below {self.root.name}")

@@ -7,13 +7,14 @@ entry, ``rewards/<name>``. A field of the wrong kind is left out with a note; th
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from rlpanel import schema
 from rlpanel.errors import LineError
 from rlpanel.sources.base import Record, is_eval, rank_of
-from rlpanel.sources.parse import floats, plain
+from rlpanel.sources.parse import MOST_KEYS, floats, plain
 
 #: Columns that the store fills, a query knows (`rlpanel.store.scope`) or readers fill; a logged key of the
 #: same name becomes ``logged_<name>``.
@@ -50,8 +51,10 @@ def record_of(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, full: 
                 takers[key](record, value)
             else:
                 _unknown(record, key, value, full=full)
-        except ValueError as error:
-            record.notes.append(f"{key!r} {error}; the sample is kept without it")
+        except (ValueError, RecursionError) as error:
+            # As text: the error itself would hold this frame, and with it the parser's lazy document.
+            reason = "is nested too deeply" if isinstance(error, RecursionError) else str(error)
+            record.notes.append(f"{_shown(key)} {reason}; the sample is kept without it")
     if record.rank < 0:
         record.rank = rank_of(path)
     if is_eval(path):
@@ -177,16 +180,19 @@ def _rewards(record: Record, value: Any) -> None:
         return
     if not hasattr(value, "items"):
         raise ValueError("is no object")
+    if len(value) > MOST_KEYS:
+        raise ValueError(f"has {len(value):,} entries; at most {MOST_KEYS:,} are read")
     for part, score in value.items():
+        name = f"rewards/{part}"
         try:
-            record.numbers[f"rewards/{part}"] = _as_number(score)
+            record.numbers[_column(name)] = _as_number(score)
         except ValueError as error:
-            record.notes.append(f"'rewards/{part}' {error}; the sample is kept without it")
+            record.notes.append(f"{_shown(name)} {error}; the sample is kept without it")
 
 
 def _unknown(record: Record, key: str, value: Any, *, full: bool) -> None:
     """A scalar becomes a column; the rest stays in the file, and goes along when read in full."""
-    name = f"logged_{key}" if key in RESERVED else key
+    name = _column(f"logged_{key}" if key in RESERVED else key)
     if isinstance(value, str):
         if len(value) <= schema.LABEL_MAX:
             record.labels[name] = value
@@ -245,9 +251,20 @@ def _as_number(value: Any) -> float:
         raise ValueError(f"is no number: {_shown(value)}") from None
 
 
+def _column(name: str) -> str:
+    """The name, if it can be a column's."""
+    if len(name) > schema.LABEL_MAX:
+        raise ValueError(f"has a name of {len(name):,} characters; at most {schema.LABEL_MAX} are read")
+    return name
+
+
+_brief = reprlib.Repr()
+_brief.maxstring = _brief.maxother = _brief.maxlong = 200
+
+
 def _shown(value: Any) -> str:
     """A value in a message, cut short; text in quotes."""
-    text = repr(plain(value))
+    text = _brief.repr(plain(value))
     return text if len(text) <= 42 else f"{text[:40]}…"
 
 

@@ -17,6 +17,8 @@ BLOCK_BYTES = 512 << 10
 CHUNK_RECORDS = 1024
 #: A line of several samples is kept as records after one of them was fetched, if it is shorter than this.
 KEPT_BYTES = 8 << 20
+#: A reason may quote what the line holds.
+REASON_CHARS = 300
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +50,7 @@ class JsonlFile:
     lines_on_disk = True
 
     def __init__(
-        self, path: str, name: str, adapter: Adapter, line_bytes: int = 256 << 20, end: int | None = None
+        self, path: str, name: str, adapter: Adapter, line_bytes: int = 64 << 20, end: int | None = None
     ) -> None:
         self.path = path
         self.name = name
@@ -161,11 +163,12 @@ class JsonlFile:
             if len(records) > MOST_SAMPLES:
                 raise LineError(f"{len(records):,} samples in one line; at most {MOST_SAMPLES:,} are read")
         except LineError as error:
-            chunk.bad.append(BadLine(number, offset, str(error)))
+            chunk.bad.append(BadLine(number, offset, str(error)[:REASON_CHARS]))
             return
         except Exception as error:  # one odd line must not end the reading of a run
             log.exception("%s:%d could not be read", self.name, number)
-            chunk.bad.append(BadLine(number, offset, f"could not be read: {type(error).__name__}: {error}"))
+            reason = f"could not be read: {type(error).__name__}: {error}"
+            chunk.bad.append(BadLine(number, offset, reason[:REASON_CHARS]))
             return
         chunk.good_lines += 1
         digest = line_hash(line)

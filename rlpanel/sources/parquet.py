@@ -57,7 +57,7 @@ class ParquetFile(JsonlFile):
     tail: ParquetTail
     lines_on_disk = False
 
-    def __init__(self, path: str, name: str, adapter: Adapter, line_bytes: int = 256 << 20) -> None:
+    def __init__(self, path: str, name: str, adapter: Adapter, line_bytes: int = 64 << 20) -> None:
         super().__init__(path, name, adapter, line_bytes)
         self.tail = ParquetTail(path, line_bytes)
 

@@ -23,11 +23,18 @@ try:
 except ImportError:  # pragma: no cover - platforms without a wheel
     simdjson = None  # type: ignore[assignment]
 
-#: A parser keeps several times its longest line; a longer one than this gets a parser of its own.
-_KEPT_BYTES = 16 << 20
+#: A longer line is not given to simdjson. It counts the items of an array in 24 bits, and where there are
+#: more it writes beyond the list that it makes; and its parser keeps several times its longest line.
+_FAST_BYTES = 16 << 20
 
 #: A line shorter than this is made into Python objects at once, which costs less than being lazy.
 _SHORT_BYTES = 1024
+
+#: Lists and objects in a longer line, brackets in its texts included: each costs Python some sixty bytes.
+MOST_LISTS = 1_000_000
+
+#: A line with more keys is not taken for a sample; each key may become a column.
+MOST_KEYS = 10_000
 
 _local = threading.local()
 
@@ -43,19 +50,39 @@ def parse(line: bytes) -> dict[str, Any]:
     LineError
         If the line is no JSON object; the message is the reason, without the place.
     """
+    if len(line) > _FAST_BYTES:
+        _check_lists(line)
+        return parse_slow(line)
     document = _fast(line) if simdjson is not None else None
     return document if document is not None else parse_slow(line)
+
+
+def _check_lists(line: bytes) -> None:
+    """Refuse what may come to many times its length in memory."""
+    count = line.count(b"[") + line.count(b"{")
+    if count > MOST_LISTS:
+        raise LineError(f"the line holds {count:,} lists and objects; at most {MOST_LISTS:,} are read")
+
+
+def _check_keys(document: Any) -> None:
+    """Refuse before every key is made into an object of Python's."""
+    if len(document) > MOST_KEYS:
+        raise LineError(f"the line has {len(document):,} keys; at most {MOST_KEYS:,} are read")
 
 
 def _fast(line: bytes) -> dict[str, Any] | None:
     """What simdjson sees, or None where another parser must look."""
     try:
         if len(line) < _SHORT_BYTES:
-            document = _parser(len(line)).parse(line, True)
+            document = _parser().parse(line, True)
             return document if type(document) is dict else None
-        document = _parser(len(line)).parse(line)
-        if type(document) is not simdjson.Object:
-            return None
+        document = _parser().parse(line)
+    except (ValueError, RuntimeError, KeyError):
+        return None
+    if type(document) is not simdjson.Object:
+        return None
+    _check_keys(document)
+    try:
         fields = {key: document[key] for key in document}
     except (ValueError, RuntimeError, KeyError):  # KeyError: it cuts a key at its NUL, then misses it
         return None
@@ -65,9 +92,7 @@ def _fast(line: bytes) -> dict[str, Any] | None:
     return fields
 
 
-def _parser(length: int) -> Any:
-    if length > _KEPT_BYTES:
-        return simdjson.Parser()
+def _parser() -> Any:
     try:
         return _local.parser
     except AttributeError:
@@ -83,6 +108,7 @@ def parse_slow(line: bytes) -> dict[str, Any]:
         document = _standard(line, str(refused))
     if not isinstance(document, dict):
         raise LineError(f"a JSON {_kind(document)} where an object was expected")
+    _check_keys(document)
     return document
 
 

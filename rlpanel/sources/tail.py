@@ -108,7 +108,7 @@ class Tail:
         When the file was last written, as of the last look; seconds since the epoch.
     """
 
-    def __init__(self, path: str, line_bytes: int = 256 << 20, end: int | None = None) -> None:
+    def __init__(self, path: str, line_bytes: int = 64 << 20, end: int | None = None) -> None:
         self.path = path
         self.line_bytes = line_bytes
         self._end = end

@@ -42,7 +42,8 @@ def lock(run: Path) -> Lock | None:
         return None
     for folder in places(run):
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            # Never the run's own folder: made where a disk is away, it would stand in the disk's way.
+            folder.mkdir(parents=folder.parent != run, exist_ok=True)
             file = (folder / "lock").open("w")
         except OSError:
             continue

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from operator import attrgetter, itemgetter
-from typing import TypeVar
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
@@ -29,8 +28,6 @@ GATHERED_BYTES = 4 << 20
 _KEPT_BYTES = 4 << 20
 #: Most number columns and most label columns; a log that makes up keys must not fill the memory.
 MOST_COLUMNS = 512
-
-Values = TypeVar("Values")
 
 
 @dataclass(frozen=True)
@@ -87,8 +84,11 @@ class Stage:
         self._digest()
         logged = {name: values for name, values in rows.numbers.items() if name not in computed_columns()}
         numbers = {name: values for name, values in rows.numbers.items() if name in computed_columns()}
-        numbers |= self._admit(logged, self._number_names)
-        self._parts.append(Rows(rows.place, numbers, self._admit(dict(rows.labels), self._label_names)))
+        numbers |= {name: logged[key] for name, key in self._admit([logged], self._number_names).items()}
+        labels = {
+            name: rows.labels[key] for name, key in self._admit([rows.labels], self._label_names).items()
+        }
+        self._parts.append(Rows(rows.place, numbers, labels))
 
     def gathered(self) -> Rows | None:
         """All that was taken, as rows without what follows from other columns; None if that is nothing."""
@@ -119,21 +119,24 @@ class Stage:
         """Records become columns and are let go."""
         records = self._records
         if records:
-            numbers = self._admit(_numbers(records), self._number_names)
+            numbers = _numbers(records, self._admit([r.numbers for r in records], self._number_names))
             numbers |= _ended(records) | _invalid(records)
             numbers |= reduce_tokens([record.arrays for record in records], numbers, self.constants)
-            labels = self._admit(_labels(records), self._label_names)
+            labels = _labels(records, self._admit([r.labels for r in records], self._label_names))
             self._parts.append(Rows(_places(self._files, self._locators, records), numbers, labels))
         self._clear()
 
-    def _admit(self, found: dict[str, Values], known: set[str]) -> dict[str, Values]:
-        """Logged columns under names that nothing else uses, as many as there is room for."""
+    def _admit(self, logged: Iterable[Iterable[str]], known: set[str]) -> dict[str, str]:
+        """Columns under names that nothing else uses, as many as there is room for; each to its logged name.
+
+        Asked before a column is made: a step's lines may name more of them than the memory holds.
+        """
         admitted = {}
-        for name, values in found.items():
-            name = f"logged_{name}" if name in computed_columns() else name
+        for key in dict.fromkeys(key for keys in logged for key in keys):
+            name = f"logged_{key}" if key in computed_columns() else key
             if name in known or len(known) < MOST_COLUMNS:
                 known.add(name)
-                admitted[name] = values
+                admitted[name] = key
             else:
                 self.left_out = self.left_out or name
         return admitted
@@ -190,20 +193,22 @@ def _invalid(records: Sequence[Record]) -> dict[str, np.ndarray]:
     return {"invalid_chars": np.array([np.nan if t is None else float(t.count("\ufffd")) for t in texts])}
 
 
-def _numbers(records: Sequence[Record]) -> dict[str, np.ndarray]:
+def _numbers(records: Sequence[Record], names: Mapping[str, str]) -> dict[str, np.ndarray]:
     """The records' numbers as columns; NaN where a record lacks one."""
     rows = [record.numbers for record in records]
-    names = list(dict.fromkeys(chain.from_iterable(rows)))
+    keys = list(names.values())
     # Mostly all records have all names: then nothing is looked at twice, and no line of Python runs a value.
-    if len(names) > 1 and sum(map(len, rows)) == len(names) * len(rows):
-        values = np.fromiter(chain.from_iterable(map(itemgetter(*names), rows)), float)
-        return dict(zip(names, values.reshape(len(rows), -1).T, strict=True))
-    return {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
+    if len(keys) > 1 and sum(map(len, rows)) == len(keys) * len(rows):
+        try:
+            values = np.fromiter(chain.from_iterable(map(itemgetter(*keys), rows)), float)
+            return dict(zip(names, values.reshape(len(rows), -1).T, strict=True))
+        except KeyError:  # as many names, but not the same
+            pass
+    return {name: np.array([row.get(key, np.nan) for row in rows]) for name, key in names.items()}
 
 
-def _labels(records: Sequence[Record]) -> dict[str, list[str | None]]:
-    names = dict.fromkeys(chain.from_iterable(record.labels for record in records))
-    return {name: [record.labels.get(name) for record in records] for name in names}
+def _labels(records: Sequence[Record], names: Mapping[str, str]) -> dict[str, list[str | None]]:
+    return {name: [record.labels.get(key) for record in records] for name, key in names.items()}
 
 
 def _join_numbers(parts: Sequence[Rows]) -> dict[str, np.ndarray]:

@@ -213,11 +213,18 @@ def _extra_html(sample: Sample) -> str:
     if not sample.extra:
         return ""
     rows = "".join(
-        f"<tr><td>{safe_text(key)}</td><td>{safe_text(str(value)[:2000])}</td></tr>"
+        f"<tr><td>{safe_text(key)}</td><td>{safe_text(_brief(value))}</td></tr>"
         for key, value in sample.extra.items()
     )
     summary = f"<summary>{len(sample.extra)} further keys of the line</summary>"
     return f'<details class="extra">{summary}<table>{rows}</table></details>'
+
+
+def _brief(value: object) -> str:
+    try:
+        return str(value)[:2000]
+    except RecursionError:
+        return "nested too deeply to be shown"
 
 
 def _inset(view: Viewer) -> pn.Column:

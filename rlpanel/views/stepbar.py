@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from typing import Any
 
 import panel as pn
@@ -11,6 +13,9 @@ from panel.viewable import Viewer
 from rlpanel.views import theme
 from rlpanel.views.context import Context
 from rlpanel.views.theme import safe_text
+
+#: Seconds within which a browser answers.
+_ECHO = 10.0
 
 
 class StepBar(Viewer):
@@ -63,6 +68,7 @@ class StepBar(Viewer):
             margin=0,
             css_classes=["rl-card", "rl-stepbar"],
         )
+        self._sent: deque[tuple[float, int, int]] = deque(maxlen=64)  # when, position, of how many
         self._slider.param.watch(self._slid, "value_throttled")
         self._slider.param.watch(self._preview, "value")
         self._follow.param.watch(self._followed, "value")
@@ -93,6 +99,7 @@ class StepBar(Viewer):
         steps, selection = self.context.snapshot.steps, self.context.selection
         at = steps.position(selection.step) if selection.step is not None else -1
         self._quiet = True
+        self._sent.append((time.monotonic(), max(0, at), len(steps.values)))
         try:
             with pn.io.hold():
                 self._slider.param.update(
@@ -121,8 +128,19 @@ class StepBar(Viewer):
 
     def _preview(self, event: Any) -> None:
         """While the slider is dragged only the label follows; the rest comes when it is let go."""
-        if not self._quiet:
+        if self._echoed(event.new):
+            self._draw()
+        elif not self._quiet:
             self._write(self._step_at(event.new))
+
+    def _echoed(self, position: int) -> bool:
+        """Whether the browser only says back what it was told a moment ago, when it stood for another step.
+
+        Positions move while older steps are read, and a busy browser answers late.
+        """
+        since, (_, now, count) = time.monotonic() - _ECHO, self._sent[-1]
+        stale = (sent for at, sent, many in self._sent if at > since and many != count)
+        return not self._quiet and position != now and position in stale
 
     def _slid(self, event: Any) -> None:
         step = self._step_at(event.new)

@@ -111,7 +111,7 @@ class BoardPage:
         self.count = page.locator(".rl-samples .head .unit")
         self.pill = page.locator(".rl-new")
         self.pair = page.locator(".rl-pair")
-        self.notice = page.locator(".notyf__toast")
+        self.notice = page.locator(".MuiAlert-message")
         self.selected = self.grid.locator(".tabulator-row.tabulator-selected")
         self.search = page.get_by_placeholder("search prompts")
 

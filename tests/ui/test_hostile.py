@@ -1,75 +1,230 @@
-"""Text that a model wrote, names of files, runs and columns: shown as text, never run."""
+"""Text that a model wrote, names of files, runs and columns, links: shown as text, never run.
+
+Every view is opened over one payload. Nothing of it may run, be asked for, or stand in the page for a moment.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.factories import sample
-from tests.ui.conftest import OpenBoard
+from tests.ui.board import BoardPage, Served
+from tests.ui.conftest import OpenBoard, Profile
 
-ATTACK = (
-    "<img src=x onerror='window.pwned=1'><svg onload='window.pwned=1'></svg><script>window.pwned=1</script>"
-    "<iframe srcdoc='<script>parent.pwned=1</script>'></iframe><a href='javascript:window.pwned=1'>x</a>"
-    "</textarea><style>*{display:none}</style>"
-)
+RUN = "window.ran=1"
 #: Names on disk hold no slash and are short.
-NAMED = "<img src=x onerror=window.pwned=1>"
+NAMED = f"<img class=evil src=x onerror={RUN}>"
+ATTACK = (
+    f"{NAMED}<svg class=evil onload='{RUN}'></svg><script class=evil>{RUN}</script>"
+    f"<iframe class=evil srcdoc='<script>parent.ran=1</script>'></iframe>"
+    f"<a class=evil href='javascript:{RUN}'>x</a><img class=evil src='https://outside.invalid/x'>"
+    f"<input class=evil autofocus onfocus={RUN}><details class=evil open ontoggle={RUN}>"
+    "</textarea></title><style class=evil>*{display:none; background:url(https://outside.invalid/y)}</style>"
+    f'" onmouseover="{RUN}" x="\' onmouseover=\'{RUN}\' @x{{safe}} {{{{{RUN}}}}} ${{{RUN}}} javascript:{RUN}'
+)
+#: Notes what a payload plants, in any shadow root, even if it is gone again when somebody looks.
+SENTRY = """
+    window.planted = []
+    const note = (node) => {
+        const found = node.matches?.(".evil") ? node : node.querySelector?.(".evil")
+        if (found) { window.planted.push(found.outerHTML.slice(0, 100)) }
+    }
+    const watch = (root) => {
+        const observer = new MutationObserver((all) => all.forEach((one) => one.addedNodes.forEach(note)))
+        observer.observe(root, {childList: true, subtree: true})
+    }
+    const attach = Element.prototype.attachShadow
+    Element.prototype.attachShadow = function (...how) {
+        const root = attach.apply(this, how)
+        watch(root)
+        return root
+    }
+    watch(document)
+"""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def runs(root: Path) -> None:
-    folder = root / f"a{NAMED}"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("root") / f"r{NAMED}"
+    (folder / "plain").mkdir(parents=True)
+    (folder / "plain" / "rollout_data_rank_0.jsonl").write_text(json.dumps(sample(1)) + "\n")
+    run = folder / f"a{NAMED}"
+    run.mkdir()
     lines = [
         sample(
             step,
             index=index,
             prompt=ATTACK,
-            response=ATTACK,
-            response_tokens=[ATTACK, "ok"],
-            logprobs=[-0.1, -0.2],
-            ref_logprobs=[-0.3, -0.1],
-            values=[0.1, 0.2],
-            token_rewards=[0.0, 1.0],
+            response=f"{index} {ATTACK}",
+            response_tokens=[ATTACK, "▁<b>", "ok"],
+            logprobs=[-0.1, -0.2, -2.0],
+            ref_logprobs=[-0.3, -0.1, -0.2],
+            values=[0.1, 0.2, 0.3],
+            token_rewards=[0.0, 1.0, 0.5],
+            reward=1.0,
             ref_response=ATTACK,
             ground_truth=ATTACK,
-            group=ATTACK,
+            group=NAMED,
             lang=NAMED,
+            finish_reason=NAMED,
             rewards={NAMED: 1.0 * index},
             note=ATTACK * 3,
-            **{f"x{NAMED}": 0.5 * index},
+            **{f"x{NAMED}": 0.5 * index, f"y{NAMED}": NAMED, f"z{NAMED}": {NAMED: [NAMED]}},
         )
         for step in (1, 2)
         for index in range(4)
     ]
-    text = "".join(json.dumps(line) + "\n" for line in lines) + f"{ATTACK}\n"
-    (folder / f"rollout_data_rank_0{NAMED}.jsonl").write_text(text)
+    odd = sample(2, index=9, logprobs=[NAMED], rewards={NAMED: NAMED}, prompt="odd")
+    text = "".join(json.dumps(line) + "\n" for line in [*lines, odd])
+    bad = f"{ATTACK}\n" + json.dumps(sample(NAMED)) + "\n" + json.dumps(ATTACK) + "\n"
+    (run / f"rollout_data_rank_0{NAMED}.jsonl").write_text(text + bad)
+    scalars = [{"step": step, f"s{NAMED}": 0.5, "reward": 9.0} for step in (1, 2)]
+    (run / "scalars.jsonl").write_text("".join(json.dumps(row) + "\n" for row in scalars))
+    return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sentry(profile: Profile) -> None:
+    profile.context.add_init_script(SENTRY)
+
+
+def nothing_ran(page: Page) -> None:
+    assert page.evaluate("() => [window.ran, window.planted]") == [None, []]
+    assert page.locator(".evil").count() == 0
+
+
+def hover(place: Locator) -> None:
+    place.hover(force=True)
+
+
+def choose(board: BoardPage, select: str, option: str) -> None:
+    board.page.locator(select).get_by_role("combobox").click()
+    board.page.locator("li").get_by_text(option).click()
 
 
 def test_nothing_that_a_log_says_is_run(open_board: OpenBoard) -> None:
-    board = open_board(step=1).settled(1)
-    page = board.page
-    expect(board.page.locator(".rl-tokens-text")).to_contain_text("onerror")
-    board.curve("Reward").hover()
-    page.locator(".rl-tokens-text [data-i]").first.hover()
-    page.locator(".rl-tokens-text [data-i]").first.click()
-    board.tab("Pair")
-    expect(board.pair).to_contain_text("<img src=x")
-    board.pair.locator(".extra summary").click()
+    board = open_board(run=f"a{NAMED}", step=1).settled(1)
+    look_at_names(board)
+    look_at_grid(board)
+    look_at_curves(board)
+    look_at_tokens(board)
+    look_at_pairs(board)
+    board.go(run=f"a{NAMED}", step=2, search="odd")
+    expect(board.count).to_contain_text("1 of 5 hit")
+    expect(board.sample_head).to_contain_text("is no number")
+    nothing_ran(board.page)
+
+
+def look_at_names(board: BoardPage) -> None:
+    """Runs, files, and the reasons of bad lines."""
+    expect(board.page.locator(".rl-runs")).to_contain_text(f"a{NAMED}")
+    expect(board.badge.locator("b").first).to_have_text(f"a{NAMED}")
     board.badge.locator("summary").first.click()
-    expect(board.badge.locator("li").first).to_contain_text("not valid JSON")
+    expect(board.badge.locator("li")).to_have_count(3)
+    expect(board.badge.locator("li").nth(1)).to_contain_text("no whole number: '<img")
+    board.badge.locator("summary").first.click()
+    hover(board.sample_head.locator("[data-uid]"))
+    board.page.locator(".rl-finding-list summary").click()
+    expect(board.page.locator(".rl-finding-list li").first).to_be_visible()
+    board.page.keyboard.press("Escape")
+
+
+def look_at_grid(board: BoardPage) -> None:
+    """Titles, cells, filters; a column's field name is the log's as well."""
+    for title in (f"x{NAMED}", f"y{NAMED}", f"rewards/{NAMED}"):
+        expect(board.grid.locator(".tabulator-col-title").get_by_text(title, exact=True)).to_have_count(1)
+    hover(board.rows.nth(1).locator('[tabulator-field="prompt"]'))
+    hover(board.header("prompt"))
+    board.header("lang").locator("input").fill(NAMED)
+    board.header("lang").locator("input").press("Enter")
+    expect(board.rows).to_have_count(4)
+    board.header("reward").click()
+    board.rows.nth(1).click()
+    board.search.fill("<img class=evil")
+    board.search.press("Enter")
+    expect(board.count).to_contain_text("4 of 4 hit")
+
+
+def look_at_curves(board: BoardPage) -> None:
+    """The menu of columns, a curve named by the log, and hover over the plot."""
+    page = board.page
     page.locator(".rl-curve-choice").click()
-    page.locator(".MuiPopover-root").get_by_text(f"x{NAMED}").click()
+    for option in (f"x{NAMED}", f"trainer's log: s{NAMED}"):
+        page.locator(".MuiPopover-root").get_by_text(option, exact=True).click()
     page.keyboard.press("Escape")
     expect(page.locator(".MuiPopover-root")).to_have_count(0)
-    expect(board.curve(f"X{NAMED}")).to_be_visible()
-    board.grid.locator(".tabulator-row").nth(1).click()
-    board.press("ArrowRight")
-    board.at_step(2)
-    assert page.evaluate("() => window.pwned") is None
-    # None of the payload's elements stands anywhere, shadow roots included.
-    assert page.locator("img[src='x'], iframe, svg[onload], a[href^='javascript']").count() == 0
+    for name in (f"x{NAMED}", f"s{NAMED}"):
+        curve = board.page.locator(".rl-curve").filter(has_text=name)
+        hover(curve.locator(".head"))
+        hover(curve.locator("canvas").first)
+
+
+def look_at_tokens(board: BoardPage) -> None:
+    """Running text, its card, its search, the strip, and the step's tokens."""
+    page = board.page
+    first = page.locator(".rl-tokens-text [data-i]").first
+    expect(first).to_contain_text("onerror")
+    hover(first)
+    expect(page.locator(".rl-tip")).to_contain_text("onerror")
+    first.click()
+    hover(page.locator("canvas.rl-strip"))
+    board.tab("Step's tokens")
+    choose(board, ".rl-least", "seen at all")
+    tokens = page.locator('.rl-ranking [tabulator-field="token"]')
+    expect(tokens.get_by_text("<img class=evil")).to_be_visible()
+
+
+def look_at_pairs(board: BoardPage) -> None:
+    """The pair with the line's further keys, and every side of the comparison."""
+    board.tab("Pair")
+    board.pair.locator("details.extra summary").click()
+    expect(board.pair.locator("details.extra")).to_contain_text(f"z{NAMED}")
+    expect(board.pair.locator("section p")).to_contain_text(["onerror"] * 3)
+    board.tab("Compare")
+    compare = board.page.locator(".rl-compare")
+    for kind in ("reference response", "ground truth", "another of the group", "the prompt at another step"):
+        choose(board, ".rl-against", kind)
+        expect(compare.locator(".sides > div").nth(1)).to_contain_text("onerror")
+    board.tab("Over time")
+    expect(board.page.locator(".rl-over-time .rl-strip .tabulator-row").first).to_contain_text("onerror")
+    choose(board, ".rl-what", "prompts that never get better")
+    expect(board.page.locator(".rl-over-time-note")).to_contain_text("prompt")
+
+
+def test_nothing_that_a_link_says_is_run(open_board: OpenBoard) -> None:
+    link = ATTACK[:250]
+    board = open_board(
+        run="plain", **dict.fromkeys(("step", "token", "theme", "metric", "curves", "scope"), link)
+    )
+    for key in ("step", "token", "theme"):
+        expect(board.notice.first).to_contain_text(f"{key}=<img class=evil")
+    board.settled()
+    nothing_ran(board.page)
+    board.go(run="plain", step=1, sample=link, search=link)
+    expect(board.count).to_contain_text("0 of 1 hit")
+    expect(board.sample_head).to_contain_text("<img class=evil")
+    nothing_ran(board.page)
+    board.go(run="plain", step=1, sort=link)
+    expect(board.page.locator(".rl-query .says")).to_contain_text("<img class=evil")
+    board.go(run="plain", step=1, filter=link)
+    expect(board.page.locator(".rl-query input")).to_have_value(link)
+    expect(board.page.locator(".rl-query .says .wrong")).to_be_visible()
+    nothing_ran(board.page)
+    other = open_board(run=link)
+    expect(other.notice.first).to_contain_text("<img class=evil")
+    nothing_ran(other.settled().page)
+
+
+def test_a_folder_without_runs_is_named_as_text(tmp_path: Path, open_board: OpenBoard) -> None:
+    empty = tmp_path / f"e{NAMED}"
+    empty.mkdir()
+    with Served(empty) as server:
+        board = open_board(server=server)
+        expect(board.stage).to_contain_text(NAMED)
+        assert quote(NAMED) not in board.page.url
+        nothing_ran(board.page)

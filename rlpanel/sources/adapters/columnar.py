@@ -27,6 +27,8 @@ _NAMES = {
     "advantages": "advantage",
     "entropy": "logged_entropy",
 }
+#: Samples times columns; each becomes an object of some hundred bytes.
+MOST_VALUES = 1_000_000
 
 
 class Columnar:
@@ -73,6 +75,8 @@ def _samples(columns: dict[str, Any]) -> int:
     count = next(iter(lengths.values()), 0)
     if count > MOST_SAMPLES:
         raise LineError(f"{count:,} samples in one line; at most {MOST_SAMPLES:,} are read")
+    if count * len(columns) > MOST_VALUES:
+        raise LineError(f"{count * len(columns):,} values in one line; at most {MOST_VALUES:,} are read")
     return count
 
 

@@ -92,9 +92,9 @@ def test_nesting_that_the_fast_parser_takes_is_read() -> None:
     assert "step" in parse(b'{"step": 1, "a": ' + b"[" * 300 + b"]" * 300 + b"}")
 
 
-def test_a_line_beyond_the_kept_parser_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlpanel.sources.parse._KEPT_BYTES", 8)
-    assert as_plain(b'{"a": [1, 2, 3]}' + LONG) == {"a": [1, 2, 3]}
+def test_an_array_of_more_items_than_the_fast_parser_counts_is_read() -> None:
+    count = 2**24 + 5
+    assert len(parse(b'{"a": [' + b"0," * (count - 1) + b"0]}")["a"]) == count
 
 
 @pytest.mark.parametrize("read", [parse, parse_slow])
