@@ -78,7 +78,7 @@ class GroupSamples(Viewer):
         self._cards = GroupCards(
             sizing_mode="stretch_width", margin=(4, 14, 12, 14), css_classes=["rl-group-cards"]
         )
-        self._cards.on_msg(self._picked)
+        self._cards.on_msg(lambda event: self._picked(event.data))
         self._column = pn.Column(self._fit, self._cards, sizing_mode="stretch_width", margin=0)
         watch_step(context, self._draw)
         context.param.watch(self._draw, "sample")

@@ -41,7 +41,7 @@ def listed(board: BoardPage) -> BoardPage:
 
 
 def test_a_click_leads_to_step_curve_and_samples(board: BoardPage) -> None:
-    board.go(run="grpo", step=3).settled(3)
+    board.settled().go(run="grpo", step=3).settled(3)
     badge = board.page.locator(".rl-findings summary")
     expect(badge).to_have_text("2 findings")
     items = listed(board).page.locator(".rl-findings li")

@@ -80,7 +80,7 @@ def test_a_click_lays_a_group_side_by_side_and_a_step_lets_it_go(board: BoardPag
     tap(board, 0.01)
     expect(board.count).to_have_text("8 of 64 hit")
     expect(cards(board)).to_have_count(8)
-    assert cards(board).locator("p").all_text_contents() == worst.response.tolist()
+    expect(cards(board).locator("p")).to_have_text(worst.response.tolist())
     logged = cards(board).locator('[data-name="advantage"] dd').all_text_contents()
     recomputed = cards(board).locator('[data-name="grpo_advantage"] dd').all_text_contents()
     assert logged == recomputed
@@ -108,7 +108,7 @@ def test_the_table_of_groups_leads_to_one(board: BoardPage, raw: pd.DataFrame) -
     )
     rows.nth(5).locator('[tabulator-field="group"]').click()
     expect(cards(board)).to_have_count(8)
-    assert cards(board).locator("p").all_text_contents() == raw[raw.group_id == fifth].response.tolist()
+    expect(cards(board).locator("p")).to_have_text(raw[raw.group_id == fifth].response.tolist())
 
 
 def test_groups_stream_into_the_shown_step_as_texts(open_board: OpenBoard, root: Path) -> None:
@@ -118,7 +118,7 @@ def test_groups_stream_into_the_shown_step_as_texts(open_board: OpenBoard, root:
     board.until(lambda: len(board.source("groups")["mean"]) == 12)
     tap(board, 0.99)
     expect(cards(board)).to_have_count(2)
-    assert cards(board).locator("p").all_text_contents() == [f"{MARKUP} 12"] * 2
+    expect(cards(board).locator("p")).to_have_text([f"{MARKUP} 12"] * 2)
     assert board.page.evaluate("window.ran") is None
 
 
