@@ -20,6 +20,8 @@ from rlpanel.health.finding import Finding, span
 from rlpanel.settings import Health
 
 STEPS, SAMPLES = 24, 16
+#: When the run began: its last line is written now.
+BEGUN = time.time() - STEPS * 30.0
 #: Where the made trouble begins.
 FROM = 20
 
@@ -46,7 +48,7 @@ def healthy(step: int, index: int) -> dict[str, Any]:
         "values": [chance.gauss(0.5, 0.1) for _ in range(count)],
         "finish_reason": "stop",
         "lang": "zh" if index % 2 else "en",
-        "time": step * 30.0,
+        "time": BEGUN + step * 30.0,
     }
 
 
@@ -181,6 +183,13 @@ def test_every_rule_is_broken_once() -> None:
 def test_silence_is_told_while_it_may_matter(tmp_path: Path) -> None:
     said = [[f.rule for f in look(tmp_path / str(now), now=now)] for now in (60.0, 120.0, 7200.0)]
     assert said == [[], ["quiet"], []]  # a step took 30 s
+
+
+def test_a_copied_log_is_not_taken_for_one_that_fell_silent(tmp_path: Path) -> None:
+    def change(step: int, index: int, row: dict[str, Any]) -> None:
+        row["time"] -= 86_400
+
+    assert look(tmp_path / "run", change, now=120.0) == []
 
 
 def test_where_broken_characters_sit_is_told(tmp_path: Path) -> None:
