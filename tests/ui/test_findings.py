@@ -48,7 +48,7 @@ def test_a_click_leads_to_step_curve_and_samples(board: BoardPage) -> None:
     expect(items.first).to_contain_text("The share of responses with invalid UTF-8 rises from 2% to 67%.")
     expect(items.first).to_contain_text("zh 64% of 2,112, en 3% of 1,088")
     items.first.get_by_role("button").click()
-    board.at_step(60)
+    expect(board.step_label.locator("b")).to_have_text("Step 60")
     expect(board.curve("Responses with invalid characters")).to_be_visible()
     expect(items.first).not_to_be_visible()
     board.until(lambda: "filter=invalid_chars" in board.page.url, "the samples behind it are listed")
