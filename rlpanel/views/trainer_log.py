@@ -116,7 +116,7 @@ def twins(snapshot: Snapshot, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The curves of the scalars that equal one of these columns; one a column."""
     found: dict[str, str] = {}
     for name in snapshot.scalars.names:
-        own = column_of(name)
+        own = _own(snapshot, name)
         if own in columns and snapshot.has(own):
             found.setdefault(own, f"{PREFIX}{name}")
     return tuple(found.values())
@@ -126,18 +126,24 @@ def difference(snapshot: Snapshot, curves: tuple[str, ...]) -> Difference | None
     """How far the first scalar among the curves is from the column it equals; None without such a pair."""
     for curve in curves:
         scalar = scalar_of(curve)
-        own = column_of(scalar) if scalar is not None else None
+        own = _own(snapshot, scalar) if scalar is not None else None
         if scalar is not None and own is not None and snapshot.has(own):
             return _difference(snapshot, scalar, own)
     return None
 
 
+def _own(snapshot: Snapshot, scalar: str) -> str | None:
+    """Our number that a scalar equals in this run."""
+    return column_of(scalar, str(snapshot.constants.get("algo", "")).lower())
+
+
 def _difference(snapshot: Snapshot, scalar: str, own: str) -> Difference | None:
     logged, steps = snapshot.scalars.series(scalar), snapshot.steps.values
     both, at, ours = np.intersect1d(logged.steps, steps, assume_unique=True, return_indices=True)
-    apart = np.abs(logged.values[at] - snapshot.steps.mean(own)[ours])
-    samples = snapshot.steps.samples[ours]
-    whole = (snapshot.steps.stat(own, COUNT)[ours] == samples) | skips_missing(scalar)
+    apart = np.abs(logged.values[at] - snapshot.step_values(own)[ours])
+    whole = np.ones(len(at), bool)
+    if own in snapshot.steps.columns and not skips_missing(scalar):
+        whole = snapshot.steps.stat(own, COUNT)[ours] == snapshot.steps.samples[ours]
     seen = np.isfinite(apart) & whole
     if not seen.any():
         return None

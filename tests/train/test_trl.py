@@ -56,6 +56,10 @@ def agree(ours: dict[int, float], theirs: dict[int, float], tolerance: float) ->
     np.testing.assert_allclose(list(ours.values()), list(theirs.values()), rtol=tolerance, atol=tolerance)
 
 
+def column_by_step(steps: pd.DataFrame, column: str) -> dict[int, float]:
+    return dict(zip(steps["step"], steps[column], strict=True))
+
+
 def check_rewards(folder: Path, steps: pd.DataFrame) -> None:
     """What the store makes of the rows, against what TRL logged."""
     for column, key in (
@@ -67,13 +71,15 @@ def check_rewards(folder: Path, steps: pd.DataFrame) -> None:
         ("response_tokens_max", "completions/max_length"),
         ("truncated_mean", "completions/clipped_ratio"),
     ):
-        agree(dict(zip(steps["step"], steps[column], strict=True)), logged(folder, key), 1e-6)
+        agree(column_by_step(steps, column), logged(folder, key), 1e-6)
 
 
 def test_grpo_rows_are_what_trl_logged(grpo: tuple[Path, dict[str, Any]]) -> None:
     folder, _ = grpo
     with open_run(folder / "run", follow=False) as run:
         check_rewards(folder, run.steps)
+        agree(column_by_step(run.steps, "kl_k3_micro"), logged(folder, "kl"), 2e-6)
+        agree(column_by_step(run.steps, "entropy_micro"), logged(folder, "entropy"), 4e-6)
     agree(by_step(rollouts(folder), over_micro_batches(k3)), logged(folder, "kl"), 2e-6)
     entropy = over_micro_batches(lambda rows: float(np.mean(flat(rows, "entropy"))))
     agree(by_step(rollouts(folder), entropy), logged(folder, "entropy"), 4e-6)
@@ -115,6 +121,7 @@ def test_rloo_rows_are_what_trl_logged(tmp_path: Path) -> None:
     train("rloo", tmp_path)
     with open_run(tmp_path / "run", follow=False) as run:
         check_rewards(tmp_path, run.steps)
+        agree(column_by_step(run.steps, "kl_k1_pooled"), logged(tmp_path, "kl"), 1e-6)
     k1 = by_step(rollouts(tmp_path), lambda rows: float(np.mean(log_ratio(rows))))
     agree(k1, logged(tmp_path, "kl"), 1e-6)
     rows = pd.DataFrame(rollouts(tmp_path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -106,9 +107,30 @@ def test_a_name_that_means_three_numbers_equals_none() -> None:
         "rewards/format",
         "log_ratio_sum",
     ]
+    assert [column_of("kl", algorithm) for algorithm in ("grpo", "rloo", "ppo")] == [
+        "kl_k3_micro",
+        "kl_k1_pooled",
+        None,
+    ]
 
 
-@pytest.mark.parametrize(("name", "pairs"), [("ppo_run", 4), ("grpo_run", 6)])
+def test_a_step_metric_is_compared_where_the_run_says_its_trainer(tmp_path: Path) -> None:
+    """Two micro-batches of one sample: k3 of a log-ratio of 1 a token is e^-1, of 0 it is 0."""
+    (tmp_path / "run.json").write_text(json.dumps({"algo": "grpo"}))
+    rows = [
+        {"step": 1, "prompt": "p", "logprobs": [-1.0] * n, "ref_logprobs": [-1.0 - d] * n, "micro_batch": m}
+        for m, (n, d) in enumerate([(3, 1.0), (1, 0.0)])
+    ]
+    append(tmp_path / "rollout_data_rank_0.jsonl", *(json.dumps(row).encode() + b"\n" for row in rows))
+    (tmp_path / "scalars.jsonl").write_text(json.dumps({"step": 1, "kl": math.exp(-1) / 2}) + "\n")
+    snapshot = snapshot_of(tmp_path)
+    found = trainer_log.difference(snapshot, ("log:kl",))
+    assert found is not None
+    assert (found.steps, "= log" in found.html) == (1, True)
+    assert trainer_log.twins(snapshot, ("kl_k3_micro",)) == ("log:kl",)
+
+
+@pytest.mark.parametrize(("name", "pairs"), [("ppo_run", 5), ("grpo_run", 6)])
 def test_what_is_said_to_be_equal_is_equal_in_recorded_runs(
     name: str, pairs: int, request: pytest.FixtureRequest
 ) -> None:
