@@ -23,7 +23,7 @@ format: .venv/dev.stamp
 	$(BIN)/ruff format .
 
 unit: .venv/dev.stamp
-	$(BIN)/python -m pytest tests/unit tests/property
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 tests/unit tests/property
 
 ui: .venv/dev.stamp browser
 	$(BIN)/python -m pytest tests/ui

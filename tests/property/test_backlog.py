@@ -21,8 +21,8 @@ from tests.property import strategies
 from tests.property.test_invariants import assert_same, assert_true, folder, follow, write
 
 History = tuple[dict[str, bytes], list[tuple[str, bytes]]]
-#: Each example opens several runs.
-fewer = settings(max_examples=max(50, settings().max_examples * 2 // 5))
+#: Each example reads a run in many small turns, several times.
+fewer = settings(max_examples=max(10, settings().max_examples // 10))
 #: Bytes of a range: less than a line, a few lines, all.
 sizes = st.sampled_from([8, 64, 300, 1 << 20])
 
@@ -38,6 +38,7 @@ def with_ranges_of(size: int, do: Callable[[], None]) -> None:
         do()
 
 
+@fewer
 @given(strategies.histories(), sizes)
 def test_any_split_into_ranges_gives_the_store_of_a_plain_read(history: History, size: int) -> None:
     logs, _ = history
@@ -47,6 +48,7 @@ def test_any_split_into_ranges_gives_the_store_of_a_plain_read(history: History,
         with_ranges_of(size, lambda: assert_same(follow(in_ranges(run)), plain))
 
 
+@fewer
 @given(strategies.histories(), sizes, st.data())
 def test_lines_that_come_meanwhile_change_nothing(history: History, size: int, data: st.DataObject) -> None:
     _, appends = history
@@ -95,6 +97,7 @@ def test_a_run_closed_at_any_time_and_opened_again_is_the_run(
         assert again.bytes_read == 0 or not again.snapshot.rows
 
 
+@fewer
 @given(strategies.log, strategies.log, sizes, st.integers(0, 4), st.booleans(), st.booleans())
 def test_a_log_replaced_meanwhile_leaves_nothing_behind(
     before: bytes, after: bytes, size: int, turns: int, missed: bool, seen: bool
@@ -120,6 +123,7 @@ def test_a_log_replaced_meanwhile_leaves_nothing_behind(
         assert_true(index.snapshot, {name: after})
 
 
+@fewer
 @given(strategies.log, st.integers(1, 400))
 def test_each_line_belongs_to_the_range_it_starts_in(log: bytes, size: int) -> None:
     whole = log[: log.rfind(b"\n") + 1]
