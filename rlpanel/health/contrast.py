@@ -70,3 +70,24 @@ def within_groups(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, what: 
         f"reward of {what} less that of others: {gap.mean():+.2f} ± {2 * error:.2f} (2 s.e.) within "
         f"the {mixed.sum():,} groups that have both, {pooled:+.2f} pooled."
     ]
+
+
+def within_correlation(snapshot: Snapshot, rows: np.ndarray, a: np.ndarray, b: np.ndarray) -> float | None:
+    """Correlation of two columns after each group's means were taken off; None where that says nothing.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    rows : ndarray of int, shape (N,)
+    a, b : ndarray of float, shape (N,)
+        Their values at ``rows``.
+    """
+    known = np.isfinite(a) & np.isfinite(b)
+    if not snapshot.grouped or known.sum() < _FEWEST:
+        return None
+    keys = np.stack([snapshot.place("step")[rows], group_keys(snapshot, rows)])[:, known]
+    group = np.unique(keys, axis=1, return_inverse=True)[1].ravel()
+    size = np.bincount(group)
+    a, b = (values[known] - (np.bincount(group, values[known]) / size)[group] for values in (a, b))
+    spread = float(np.sqrt((a * a).sum() * (b * b).sum()))
+    return float((a * b).sum()) / spread if spread > 1e-12 else None

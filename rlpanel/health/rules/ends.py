@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rlpanel.health.contrast import within_correlation
 from rlpanel.health.declare import rule
 from rlpanel.health.finding import Finding, span
 from rlpanel.health.look import Look, lasting
@@ -49,8 +50,19 @@ def length_reward(look: Look) -> Iterator[Finding]:
             (
                 f"Correlation of length and reward: {start:.2f} in the first five steps, then up to "
                 f"{np.nanmax(r[mask]):.2f}.",
-                "Pooled over the step: longer answers may also be those of easier prompts.",
+                _within(look, mask),
             ),
             tuple(look.steps[mask].tolist()),
             "length_reward_correlation",
         )
+
+
+def _within(look: Look, mask: np.ndarray) -> str:
+    """The same correlation among answers to one prompt."""
+    length = "response_tokens" if look.snapshot.has_number("response_tokens") else "response_chars"
+    rows = look.rows[mask[look.row_steps]]
+    columns = (look.snapshot.values(name, rows) for name in (length, "reward"))
+    within = within_correlation(look.snapshot, rows, *columns)
+    if within is None:
+        return "Pooled over the step: longer answers may also be those of easier prompts."
+    return f"Among the answers to one prompt: {within:.2f}; what is pooled may also be easier prompts."

@@ -15,7 +15,12 @@ from rlpanel.store.steps import MAX
 _SUMS = {
     "logprobs": ("surprisal_mean", "surprisal_count"),
     "ref_logprobs": ("log_ratio_mean", "log_ratio_count"),
+    "rollout_logprobs": ("engine_log_ratio_mean", "engine_log_ratio_count"),
+    "old_logprobs or new_logprobs": ("ratio_mean", "ratio_count"),
+    "entropy": ("token_entropy_mean", "token_entropy_count"),
     "values": ("value_mean", "value_count"),
+    "returns or token_rewards": ("token_return_mean", "token_return_count"),
+    "advantages": ("token_advantage_mean", "token_advantage_count"),
 }
 #: After this long a run that stopped is history.
 _LONG = 3600.0
@@ -35,7 +40,7 @@ def not_finite(look: Look) -> Iterator[Finding]:
             yield Finding(
                 "not_finite",
                 "alarm",
-                f"{array} hold NaN, infinity or null in {span(look.steps, mask)}.",
+                f"Numbers of {array} are NaN, infinity or null in {span(look.steps, mask)}.",
                 (f"{int(bad.sum()):,} of {len(bad):,} samples; they are left out of means and sums.",),
                 tuple(look.steps[mask].tolist()),
                 mean,

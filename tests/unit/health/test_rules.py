@@ -209,6 +209,21 @@ def test_where_broken_characters_sit_is_told(tmp_path: Path) -> None:
     assert "-0.50 ± 0.00 (2 s.e.) within" in told
 
 
+def test_length_and_reward_are_compared_within_groups_too(tmp_path: Path) -> None:
+    """Prompts with long answers are rewarded more; among the answers to one prompt the short ones are."""
+
+    def change(step: int, index: int, row: dict[str, Any]) -> None:
+        count = 2 + 20 * (index // 4) + index % 4
+        for name in [name for name, value in row.items() if isinstance(value, list)]:
+            row[name] = (row[name] * count)[:count]
+        if step > 5:
+            row["reward"] = index // 4 - 0.1 * (index % 4)
+
+    found = next(f for f in look(tmp_path / "run", change) if f.rule == "length_reward")
+    assert "then up to 0.99." in found.evidence[0]
+    assert found.evidence[1].startswith("Among the answers to one prompt: -1.00;")
+
+
 def test_thresholds_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLPANEL_OUTLIER_Z", "1e5")
     assert Health.from_environment().outlier_z == 1e5
