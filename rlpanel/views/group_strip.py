@@ -156,7 +156,8 @@ def _head_html(groups: StepGroups) -> str:
     low, high = (int((groups.states == state).sum()) for state in (ALL_LOW, ALL_HIGH))
     flat = [f'<span class="bad">{low:,} all low</span>'] if low else []
     flat += [f'<span class="good">{high:,} all high</span>'] if high else []
-    spread = float(np.nanmean(groups.values["group_std"]))
+    known = groups.values["group_std"][np.isfinite(groups.values["group_std"])]
+    spread = float(known.mean()) if len(known) else float("nan")
     tip = (
         f"{len(groups):,} groups of the step, by mean reward: from the worst sample to the best, a mark at "
         f"the mean; mean deviation inside a group {number(spread)}. A group whose rewards are all the same "

@@ -100,10 +100,12 @@ def quiet(look: Look) -> Iterator[Finding]:
     took = np.diff(steps.stat("time", MAX))
     usual = float(np.median(took[np.isfinite(took)])) if np.isfinite(took).any() else 0.0
     silence = look.now - newest
+    if usual <= 0:
+        return
     patience = look.thresholds.quiet_factor * max(usual, 5.0)
     # A log that was copied or is replayed was written at another time than its lines say.
     own_time = abs(newest - float(np.nanmax(steps.stat("time", MAX)))) < patience
-    if usual > 0 and own_time and patience < silence < _LONG:
+    if own_time and patience < silence < _LONG:
         yield Finding(
             "quiet",
             "warning",

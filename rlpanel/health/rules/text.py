@@ -46,6 +46,8 @@ def invalid_text(look: Look) -> Iterator[Finding]:
     share = look.series("invalid_text_share")
     if share is None or len(share) < 2 * _START:
         return
+    if not (np.isfinite(share[:_START]).any() and np.isfinite(share[-_START:]).any()):
+        return
     start = float(np.nanmean(share[:_START]))
     risen = lasting(_above_chance(look, share, start), _START)
     risen[:_START] = False
