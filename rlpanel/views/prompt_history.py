@@ -21,7 +21,6 @@ from rlpanel.views import theme
 from rlpanel.views.background import Background
 from rlpanel.views.compare import NOW_CHARS, Side, pages
 from rlpanel.views.context import Context
-from rlpanel.views.picked import Picked
 from rlpanel.views.samples_texts import read_texts
 from rlpanel.views.text import first_line
 from rlpanel.views.text_table import text_table
@@ -65,7 +64,7 @@ class PromptHistory(Viewer):
             "", stylesheets=[theme.CSS, theme.style("compare")], sizing_mode="stretch_width",
             margin=(4, 14, 10, 14), css_classes=["rl-over-time-diff"],
         )  # fmt: skip
-        self._picked = Picked()
+        self._picked = pn.widgets.TextInput(visible=False)
         self._reward = TimePlot("policy", "prompt-reward", self._choose)
         self._length = TimePlot("length", "prompt-length", self._choose)
         self._strip = text_table(("step", "reward", "length", "response"), "rl-strip", self._picked, 190)

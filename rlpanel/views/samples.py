@@ -23,7 +23,6 @@ from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.asking import Asking
 from rlpanel.views.context import Context
-from rlpanel.views.picked import Picked
 from rlpanel.views.samples_frame import frame_of
 from rlpanel.views.samples_table import PICK, Table, table_of
 from rlpanel.views.samples_texts import READ_NOW, read_texts
@@ -64,7 +63,7 @@ class Samples(Viewer):
             css_classes=["rl-new"],
             on_click=lambda _: self.load(),
         )
-        self._picked = Picked()
+        self._picked = pn.widgets.TextInput(visible=False)
         self._table = Table(pd.DataFrame({"uid": pd.Series(dtype=str)}))
         self._place = pn.Column(sizing_mode="stretch_both", margin=0)
         self._card = pn.Column(

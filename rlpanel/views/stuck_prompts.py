@@ -16,7 +16,6 @@ from rlpanel.store.prompts import Stuck, never_better
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context
-from rlpanel.views.picked import Picked
 from rlpanel.views.samples_texts import read_texts
 from rlpanel.views.text import first_line
 from rlpanel.views.text_table import text_table
@@ -47,7 +46,7 @@ class StuckPrompts(Viewer):
         super().__init__(**params)
         self.context, self._say = context, say
         self._work: Background[_Counted] = Background(self._put)
-        self._picked = Picked()
+        self._picked = pn.widgets.TextInput(visible=False)
         names = ("prompt", "steps", "samples", "best", "last", "bar")
         self._table = text_table(names, "rl-stuck", self._picked, 420)
         self._table.titles = {"bar": "to reach"}

@@ -20,7 +20,6 @@ from rlpanel.metrics.tally import PLACES, Ranked
 from rlpanel.views import theme
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context, watch_step
-from rlpanel.views.picked import Picked
 from rlpanel.views.theme import number, safe_text
 from rlpanel.views.token_reading import VALUE_ERROR, Reading, TokenReader, named
 from rlpanel.views.token_text import Encoding, read_piece
@@ -68,7 +67,7 @@ class TokenRanking(Viewer):
             "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 14, 4, 14),
             css_classes=["rl-ranking-note"],
         )  # fmt: skip
-        self._picked = Picked()
+        self._picked = pn.widgets.TextInput(visible=False)
         self._table = _table()
         self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
         self._column = pn.Column(
