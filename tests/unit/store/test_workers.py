@@ -281,6 +281,8 @@ def test_an_index_ends_with_ctrl_c_and_leaves_no_process_behind(tmp_path: Path) 
     asleep.write_text(f'#!/bin/sh\necho $$ > "{seen}"\nexec sleep 3600\n')
     asleep.chmod(0o755)
     script = (
+        # A process that was begun in the background ignores the signal, and so do its children.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import sys; import rlpanel; from rlpanel.store import backfill; from rlpanel.cli import app\n"
         "backfill.RANGE_BYTES = 2000; sys.executable = sys.argv[1]; app(['index', sys.argv[2]])\n"
     )
