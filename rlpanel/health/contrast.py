@@ -53,10 +53,8 @@ def within_groups(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, what: 
         return []
     reward = snapshot.number("reward")[rows]
     known = np.isfinite(reward)
-    keys = np.stack([snapshot.place("step")[rows], group_keys(snapshot, rows)])[:, known]
+    group = _groups(snapshot, rows[known])
     reward, mask = reward[known], mask[known]
-    _, group = np.unique(keys, axis=1, return_inverse=True)
-    group = group.ravel()
     inside, size = np.bincount(group, mask), np.bincount(group)
     mixed = (inside > 0) & (inside < size)
     if mixed.sum() < _FEWEST_GROUPS:
@@ -85,9 +83,14 @@ def within_correlation(snapshot: Snapshot, rows: np.ndarray, a: np.ndarray, b: n
     known = np.isfinite(a) & np.isfinite(b)
     if not snapshot.grouped or known.sum() < _FEWEST:
         return None
-    keys = np.stack([snapshot.place("step")[rows], group_keys(snapshot, rows)])[:, known]
-    group = np.unique(keys, axis=1, return_inverse=True)[1].ravel()
+    group = _groups(snapshot, rows[known])
     size = np.bincount(group)
     a, b = (values[known] - (np.bincount(group, values[known]) / size)[group] for values in (a, b))
     spread = float(np.sqrt((a * a).sum() * (b * b).sum()))
     return float((a * b).sum()) / spread if spread > 1e-12 else None
+
+
+def _groups(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
+    """A number for the group of its step that each row belongs to, from 0 on without gaps, shape (N,)."""
+    keys = np.stack([snapshot.place("step")[rows], group_keys(snapshot, rows)])
+    return np.unique(keys, axis=1, return_inverse=True)[1].ravel()

@@ -7,6 +7,8 @@ from typing import Literal
 
 import numpy as np
 
+from rlpanel.health.series import stretches
+
 Severity = Literal["alarm", "warning"]
 
 
@@ -64,13 +66,10 @@ def span(steps: np.ndarray, mask: np.ndarray, most: int = 4) -> str:
     most : int
         How many runs are told before "and N more".
     """
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(int)))
-    runs = [
-        f"{steps[a]:,}" if b - a == 1 else f"{steps[a]:,}–{steps[b - 1]:,}"
-        for a, b in edges.reshape(-1, 2).tolist()
-    ]
+    found = stretches(mask)
+    runs = [f"{steps[a]:,}" if b - a == 1 else f"{steps[a]:,}–{steps[b - 1]:,}" for a, b in found.tolist()]
     noun = "step" if mask.sum() == 1 else "steps"
     if len(runs) > most:
-        left = int(mask.sum()) - int(mask[: edges[2 * most - 1]].sum())
+        left = int(mask.sum()) - int(mask[: found[most - 1, 1]].sum())
         return f"{noun} {', '.join(runs[:most])} and {left:,} more"
     return f"{noun} {' and '.join([', '.join(runs[:-1]), runs[-1]]) if len(runs) > 1 else ''.join(runs)}"

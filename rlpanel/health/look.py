@@ -61,12 +61,3 @@ class Look:
     def label(column: str) -> str:
         """A column's name for people."""
         return describe(column).axis
-
-
-def lasting(mask: np.ndarray, count: int) -> np.ndarray:
-    """Only the stretches of at least ``count`` steps in a row, shape (S,)."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(int))).reshape(-1, 2)
-    found = np.zeros(len(mask), bool)
-    for start, end in edges.tolist():
-        found[start:end] = end - start >= count
-    return found

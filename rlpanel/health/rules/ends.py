@@ -9,7 +9,8 @@ import numpy as np
 from rlpanel.health.contrast import within_correlation
 from rlpanel.health.declare import rule
 from rlpanel.health.finding import Finding, span
-from rlpanel.health.look import Look, lasting
+from rlpanel.health.look import Look
+from rlpanel.health.series import lasting
 
 
 @rule("nearly all responses are cut", "truncated_share")

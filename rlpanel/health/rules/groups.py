@@ -8,7 +8,8 @@ import numpy as np
 
 from rlpanel.health.declare import rule
 from rlpanel.health.finding import Finding, span
-from rlpanel.health.look import Look, lasting
+from rlpanel.health.look import Look
+from rlpanel.health.series import lasting
 
 
 @rule("groups without learning signal", "zero_variance_share")

@@ -9,6 +9,7 @@ import numpy as np
 from rlpanel.health.declare import rule
 from rlpanel.health.finding import Finding, span
 from rlpanel.health.look import Look
+from rlpanel.health.series import BACK, deviations
 
 #: What is looked at, beside every part of the reward.
 _WATCHED = (
@@ -24,8 +25,8 @@ _WATCHED = (
     "clipfrac",
     "engine_kl",
 )
-#: Steps looked back on, and how many there must be.
-_BACK, _LEAST = 15, 8
+#: How many steps there must be to look back on.
+_LEAST = 8
 #: What begins at 0 and climbs to its level stands out from its past at first: a full look back is needed. Its
 #: samples' spread is made by a few tokens and says nothing.
 _CLIMBING = frozenset({"kl_k3_mean"})
@@ -46,7 +47,7 @@ def outlier(look: Look) -> Iterator[Finding]:
         if values is None:
             continue
         spread = 0.0 if column in _CLIMBING else _spread(look, column)
-        z, usual = deviations(values, _BACK if column in _CLIMBING else _LEAST)
+        z, usual = deviations(values, BACK if column in _CLIMBING else _LEAST)
         effect = np.abs(values - usual) > _EFFECT * np.fmax(np.abs(usual), spread)
         mask = (np.abs(z) > look.thresholds.outlier_z) & effect
         if mask.any():
@@ -71,31 +72,3 @@ def _spread(look: Look, column: str) -> np.ndarray:
     if column not in steps.columns:
         return np.zeros(len(look.steps))
     return np.nan_to_num(steps.std(column)[: len(look.steps)])
-
-
-def deviations(values: np.ndarray, least: int = _LEAST) -> tuple[np.ndarray, np.ndarray]:
-    """Robust z of each step against those before it, and their median, shape (S,) each.
-
-    Parameters
-    ----------
-    values : ndarray of float, shape (S,)
-    least : int
-        How many steps must be known before one.
-
-    Returns
-    -------
-    z, usual : ndarray of float, shape (S,)
-        0 and NaN before ``least`` steps are known.
-    """
-    z, usual = np.zeros(len(values)), np.full(len(values), np.nan)
-    for at in range(least, len(values)):
-        window = slice(max(0, at - _BACK), at)
-        back = values[window]
-        known = np.isfinite(back)
-        if known.sum() < least or not np.isfinite(values[at]):
-            continue
-        usual[at] = np.median(back[known])
-        spread = 1.4826 * np.median(np.abs(back[known] - usual[at]))
-        floor = max(1e-3 * abs(usual[at]), 1e-12)
-        z[at] = (values[at] - usual[at]) / max(spread, floor)
-    return z, usual

@@ -8,10 +8,11 @@ import numpy as np
 
 from rlpanel.health.declare import rule
 from rlpanel.health.finding import Finding, span
-from rlpanel.health.look import Look, lasting
+from rlpanel.health.look import Look
+from rlpanel.health.series import deviations, lasting
 
-#: Steps that a running median looks back on, and how many it needs.
-_BACK, _LEAST = 15, 5
+#: How many steps a start, or a running median, needs.
+_LEAST = 5
 #: Nats per token below which a run is still where it began.
 _SMALL_KL = 0.3
 
@@ -25,7 +26,7 @@ def kl_leap(look: Look) -> Iterator[Finding]:
     kl = look.series("kl_k3_mean")
     if kl is None:
         return
-    usual = before(kl)
+    usual = deviations(kl, _LEAST)[1]
     with np.errstate(invalid="ignore"):
         highest = np.fmax.accumulate(np.concatenate([[0.0], np.nan_to_num(kl[:-1])]))
         mask = (kl > look.thresholds.kl_factor * usual) & (kl > 2 * highest) & (kl > _SMALL_KL)
@@ -131,14 +132,3 @@ def engine(look: Look) -> Iterator[Finding]:
             tuple(look.steps[mask].tolist()),
             "engine_mismatch",
         )
-
-
-def before(values: np.ndarray) -> np.ndarray:
-    """Median of up to 15 steps before each, shape (S,); NaN before five are known."""
-    found = np.full(len(values), np.nan)
-    for at in range(_LEAST, len(values)):
-        back = values[max(0, at - _BACK) : at]
-        back = back[np.isfinite(back)]
-        if len(back) >= _LEAST:
-            found[at] = np.median(back)
-    return found

@@ -9,7 +9,8 @@ import numpy as np
 from rlpanel.health.contrast import by_category, within_groups
 from rlpanel.health.declare import rule
 from rlpanel.health.finding import Finding, span
-from rlpanel.health.look import Look, lasting
+from rlpanel.health.look import Look
+from rlpanel.health.series import lasting
 
 #: The steps at a run's start that later ones are compared with, and those that are looked at together.
 _START = 5
