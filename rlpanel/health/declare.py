@@ -14,19 +14,24 @@ Check = Callable[[Look], Iterator[Finding]]
 
 @dataclass(frozen=True)
 class Rule:
-    """What is known of a rule; ``help`` is its function's docstring, ``thresholds`` names of settings."""
+    """What is known of a rule.
+
+    ``help`` is its function's docstring, ``thresholds`` names of settings; ``clock`` says that it finds other
+    things while nothing but time goes on.
+    """
 
     name: str
     label: str
     check: Check
     thresholds: tuple[str, ...]
     help: str
+    clock: bool = False
 
 
 RULES: dict[str, Rule] = {}
 
 
-def rule(label: str, *thresholds: str) -> Callable[[Check], Check]:
+def rule(label: str, *thresholds: str, clock: bool = False) -> Callable[[Check], Check]:
     """Register the decorated function under its own name.
 
     Raises
@@ -39,7 +44,8 @@ def rule(label: str, *thresholds: str) -> Callable[[Check], Check]:
         name = check.__name__
         if name in RULES:
             raise ValueError(f"rule {name!r} is declared twice")
-        RULES[name] = Rule(name, label, check, thresholds, " ".join((inspect.getdoc(check) or "").split()))
+        told = " ".join((inspect.getdoc(check) or "").split())
+        RULES[name] = Rule(name, label, check, thresholds, told, clock)
         return check
 
     return register

@@ -15,7 +15,7 @@ import param
 from panel.custom import JSComponent
 from panel.viewable import Viewer
 
-from rlpanel.health.check import findings
+from rlpanel.health.check import Checked, check
 from rlpanel.health.finding import Finding
 from rlpanel.settings import Health
 from rlpanel.store.index import RunIndex
@@ -27,8 +27,8 @@ from rlpanel.views.curves import curves_of
 #: Seconds between two looks at a run that goes on.
 EVERY = 3.0
 
-#: What was found in a run at a version, for all sessions that look at it.
-_known: weakref.WeakKeyDictionary[RunIndex, tuple[int, float, list[Finding]]] = weakref.WeakKeyDictionary()
+#: What was last found in a run, for all sessions that look at it.
+_known: weakref.WeakKeyDictionary[RunIndex, Checked] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
@@ -108,15 +108,13 @@ class Findings(Viewer):
 
 
 def _found(index: RunIndex, thresholds: Health, now: float) -> Iterator[list[Finding]]:
-    """What the rules find now; worked out once for all sessions of a run."""
-    snapshot = index.snapshot
+    """What the rules find now; what rests on the rows is worked out once for all sessions of a run."""
     with _lock:
         known = _known.get(index)
-    if known is None or known[0] != snapshot.version or now - known[1] >= EVERY:
-        known = snapshot.version, now, findings(snapshot, thresholds, now)
-        with _lock:
-            _known[index] = known
-    yield known[2]
+    checked = check(index.snapshot, thresholds, now, known)
+    with _lock:
+        _known[index] = checked
+    yield checked.found
 
 
 def _plain(finding: Finding) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def missing_rank(look: Look) -> Iterator[Finding]:
         )
 
 
-@rule("no new line", "quiet_factor")
+@rule("no new line", "quiet_factor", clock=True)
 def quiet(look: Look) -> Iterator[Finding]:
     """No line has come for more than this many times the median time of a step; said for an hour."""
     newest, steps = look.snapshot.newest_line, look.snapshot.steps

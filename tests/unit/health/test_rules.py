@@ -14,7 +14,7 @@ import pytest
 
 import rlpanel
 from rlpanel.errors import SettingError
-from rlpanel.health.check import findings
+from rlpanel.health.check import check, findings
 from rlpanel.health.declare import RULES
 from rlpanel.health.finding import Finding, span
 from rlpanel.settings import Health
@@ -190,6 +190,17 @@ def test_a_copied_log_is_not_taken_for_one_that_fell_silent(tmp_path: Path) -> N
         row["time"] -= 86_400
 
     assert look(tmp_path / "run", change, now=120.0) == []
+
+
+def test_while_only_time_goes_on_the_rows_are_not_looked_at_again(tmp_path: Path) -> None:
+    look(tmp_path / "run", cut)
+    with rlpanel.open_run(tmp_path / "run", follow=False) as run:
+        snapshot = run.snapshot
+    first = check(snapshot, Health(), snapshot.newest_line + 5)
+    again = check(snapshot, Health(), snapshot.newest_line + 120, first)
+    assert again.steady is first.steady
+    assert [finding.rule for finding in again.found] == ["truncated", "quiet"]
+    assert check(snapshot, Health(), snapshot.newest_line + 120).found == again.found
 
 
 def test_where_broken_characters_sit_is_told(tmp_path: Path) -> None:
