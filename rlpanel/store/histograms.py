@@ -115,9 +115,7 @@ class Histograms:
         counts = np.zeros((len(steps.values), over.count), np.int64)
         stale = np.ones(len(steps.values), bool)
         if known is not None and known.version <= version and len(known.steps):
-            at = np.searchsorted(known.steps, steps.values).clip(max=len(known.steps) - 1)
-            stale = known.steps[at] != steps.values
-            stale[steps.changed_since(known.version)] = True
+            at, stale = steps.since(known.steps, known.version)
             if known.grid.width <= over.width:
                 counts[~stale] = _moved(known.counts[at[~stale]], known.grid, over)
             else:

@@ -88,9 +88,7 @@ class Pooled:
         stale = np.ones(len(steps.values), bool)
         usable = known is not None and known.version <= snapshot.version
         if known is not None and usable and known.constants == snapshot.constants and len(known.steps):
-            at = np.searchsorted(known.steps, steps.values).clip(max=len(known.steps) - 1)
-            stale = known.steps[at] != steps.values
-            stale[steps.changed_since(known.version)] = True
+            at, stale = steps.since(known.steps, known.version)
             found[~stale] = known.found[at[~stale]]
         return found, stale
 

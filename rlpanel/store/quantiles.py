@@ -58,9 +58,7 @@ class Quantiles:
         found = np.full((len(q), len(steps.values)), np.nan)
         stale = np.ones(len(steps.values), bool)
         if known is not None and known.version <= version and len(known.steps):
-            at = np.searchsorted(known.steps, steps.values).clip(max=len(known.steps) - 1)
-            stale = known.steps[at] != steps.values
-            stale[steps.changed_since(known.version)] = True
+            at, stale = steps.since(known.steps, known.version)
             found[:, ~stale] = known.found[:, at[~stale]]
         if stale.any():
             wanted = steps.values[stale]

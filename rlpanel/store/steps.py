@@ -179,6 +179,27 @@ class Steps:
         """Positions in `values` of the steps touched after ``version``."""
         return np.flatnonzero(self._touched[self._order] > version)
 
+    def since(self, steps: np.ndarray, version: int) -> tuple[np.ndarray, np.ndarray]:
+        """What of an earlier version's numbers by step still holds.
+
+        Parameters
+        ----------
+        steps : ndarray of int, shape (K,)
+            The steps that version had, ascending; one at least.
+        version : int
+
+        Returns
+        -------
+        at : ndarray of int, shape (S,)
+            Where each of `values` stands among ``steps``; anywhere for one that is stale.
+        stale : ndarray of bool, shape (S,)
+            The steps that are new or were touched since.
+        """
+        at = np.searchsorted(steps, self.values).clip(max=len(steps) - 1)
+        stale = steps[at] != self.values
+        stale[self.changed_since(version)] = True
+        return at, stale
+
     def stat(self, column: str, which: int) -> np.ndarray:
         """One statistic (COUNT, MEAN, M2, MIN or MAX) of a column by step, shape (S,).
 
