@@ -17,13 +17,15 @@ from rlpanel.app.state import read_query, write_query
 from rlpanel.app.window import Window
 from rlpanel.errors import RLPanelError
 from rlpanel.store.index import RunIndex
+from rlpanel.store.pairing import NEWEST
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.context import Context
 
 #: What the URL sets back when it says nothing of it.
 _UNSAID: dict[str, Any] = {"step": None, "uid": "", "token": -1, "follow": True, "search": "", "curves": []}
 _UNSAID |= {"filter": "", "scope": "step", "sort": ""}
-_UNSAID |= {"over": [], "align": "step", "smooth": 0.0, "against": ""}
+_UNSAID |= {"over": [], "align": "step", "smooth": 0.0}
+_UNSAID |= {"against": "", "here_at": NEWEST, "there_at": NEWEST}
 
 
 class Board:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from rlpanel.store.pairing import BEST, NEWEST
 from rlpanel.views.alignment import ALIGNMENTS
 from rlpanel.views.context import Selection
 from rlpanel.views.others import MOST_OTHERS
@@ -65,6 +66,10 @@ def _smoothing(text: str) -> float:
     return weight
 
 
+def _samples_at(text: str) -> str:
+    return text if text in (NEWEST, BEST) else str(int(text))
+
+
 #: Query key → (parameter, how to read its text, how to write its value).
 KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
     "run": ("run", str, str),
@@ -81,6 +86,8 @@ KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
     "align": ("align", _alignment, str),
     "smooth": ("smooth", _smoothing, "{:g}".format),
     "against": ("against", str, str),
+    "here_at": ("here_at", _samples_at, str),
+    "there_at": ("there_at", _samples_at, str),
     "theme": ("dark", _flag, lambda dark: "dark" if dark else "light"),
 }
 MAX_QUERY = 8192

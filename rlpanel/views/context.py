@@ -19,6 +19,7 @@ from rlpanel.sources.survey import Survey
 from rlpanel.store.complete import newest_complete
 from rlpanel.store.index import RunIndex
 from rlpanel.store.notes import Notes
+from rlpanel.store.pairing import NEWEST
 from rlpanel.store.run import fetch
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.alignment import ALIGNMENTS, STEP
@@ -54,6 +55,8 @@ class Selection(param.Parameterized):
         doc="Weight of an exponential moving average over the steps; the raw line stays behind it.",
     )
     against = param.String(default="", doc="Name of the run that prompts are compared with.")
+    here_at = param.String(default=NEWEST, doc="Which of the run's samples are compared; or a step's number.")
+    there_at = param.String(default=NEWEST, doc="Which samples of the run that it is compared with.")
     dark = param.Boolean(default=DARK_DEFAULT, doc="Dark or light.")
 
 

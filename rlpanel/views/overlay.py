@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bokeh.models import ColumnDataSource
+from bokeh.models.glyphs import Line
 from bokeh.models.renderers import GlyphRenderer
 
 from rlpanel.views import lines, series, trainer_log
@@ -37,20 +38,27 @@ class Overlay:
         context, selection = self._context, self._context.selection
         alignment = alignment_of(context.snapshot, selection.align)
         wanted = {other.key: other for other in context.others}
-        for key in set(self._lines) - set(wanted):
-            self._lines.pop(key).remove(self._plot)
+        gone = [self._lines.pop(key) for key in set(self._lines) - set(wanted)]
         for key, other in wanted.items():
             line = self._lines.get(key)
             if line is None:
-                line = self._lines[key] = _Line(self._plot, f"over-{key}-{self._curve}")
-                line.paint(other.color(selection.dark))
+                line = self._lines[key] = _Line(f"over-{key}-{self._curve}", other.color(selection.dark))
             line.show(self._points(other, alignment), muted=key in context.muted, raw=selection.smooth > 0)
+        self._place([renderer for line in gone for renderer in line.renderers])
 
     def restyle(self) -> None:
         """Colours for dark or light."""
         for other in self._context.others:
             if other.key in self._lines:
                 self._lines[other.key].paint(other.color(self._context.selection.dark))
+
+    def _place(self, gone: list[GlyphRenderer]) -> None:
+        """All at once: a plot is laid out anew each time that something joins it or goes."""
+        there = [renderer for renderer in self._plot.renderers if renderer not in gone]
+        wanted = [renderer for line in self._lines.values() for renderer in line.renderers]
+        new = [renderer for renderer in wanted if renderer not in there]
+        if gone or new:
+            self._plot.renderers = [*there, *new]
 
     def _points(self, other: Other, alignment: str) -> series.Points:
         axis = axis_of(other.snapshot, alignment)
@@ -62,13 +70,17 @@ class Overlay:
 class _Line:
     """One run's line, and its raw values behind it while it is smoothed."""
 
-    def __init__(self, plot: Any, name: str) -> None:
-        self._plot = plot
+    def __init__(self, name: str, color: str) -> None:
         self._source = ColumnDataSource({key: [] for key in _DRAWN}, name=name)
         self._sent: series.Points | None = None
-        self._line: GlyphRenderer = plot.line("x", "y", source=self._source, line_width=1.4)
+        self._color = color
+        self._line = self._made("y", line_width=1.4)
         self._raw: GlyphRenderer | None = None
-        self._color = ""
+
+    @property
+    def renderers(self) -> list[GlyphRenderer]:
+        """What stands in the plot, the raw line first."""
+        return [self._line] if self._raw is None else [self._raw, self._line]
 
     def show(self, points: series.Points, *, muted: bool, raw: bool) -> None:
         """Send what changed; nothing to draw is an empty mapping."""
@@ -79,8 +91,7 @@ class _Line:
             self._source.data = {key: [] for key in _DRAWN}
         self._sent = drawn or None
         if raw and self._raw is None:
-            self._raw = self._plot.line("x", "raw", source=self._source, line_width=1, line_alpha=RAW_ALPHA)
-            self.paint(self._color)
+            self._raw = self._made("raw", line_width=1, line_alpha=RAW_ALPHA)
         _turn(self._line, visible=not muted)
         if self._raw is not None:
             _turn(self._raw, visible=raw and not muted)
@@ -88,13 +99,11 @@ class _Line:
     def paint(self, color: str) -> None:
         """The run's colour."""
         self._color = color
-        for renderer in filter(None, (self._line, self._raw)):
+        for renderer in self.renderers:
             renderer.glyph.line_color = color
 
-    def remove(self, plot: Any) -> None:
-        """Take the line out of the plot."""
-        mine = (self._line, self._raw)
-        plot.renderers = [renderer for renderer in plot.renderers if renderer not in mine]
+    def _made(self, y: str, **look: Any) -> GlyphRenderer:
+        return GlyphRenderer(data_source=self._source, glyph=Line(x="x", y=y, line_color=self._color, **look))
 
 
 def _turn(renderer: GlyphRenderer, *, visible: bool) -> None:

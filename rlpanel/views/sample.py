@@ -12,6 +12,7 @@ from panel.viewable import Viewer
 from rlpanel.schema import Sample
 from rlpanel.views import theme
 from rlpanel.views.compare import Compare
+from rlpanel.views.compare_runs import CompareRuns
 from rlpanel.views.context import Context
 from rlpanel.views.groups import Groups
 from rlpanel.views.over_time import OverTime
@@ -22,7 +23,7 @@ from rlpanel.views.token_ranking import TokenRanking
 from rlpanel.views.token_rows import build_rows
 from rlpanel.views.tokens import TokenView
 
-_TOKENS, _PAIR, _COMPARE, _GROUP, _TIME, _RANKING = range(6)
+_TOKENS, _PAIR, _COMPARE, _GROUP, _TIME, _RANKING, _RUNS = range(7)
 
 
 class SampleDetail(Viewer):
@@ -45,6 +46,7 @@ class SampleDetail(Viewer):
         self.groups = Groups(context)
         self.over_time = OverTime(context)
         self.ranking = TokenRanking(context)
+        self.runs = CompareRuns(context)
         self._tabs = pmui.Tabs(
             (
                 "Tokens",
@@ -57,6 +59,7 @@ class SampleDetail(Viewer):
             ("Group", self.groups),
             ("Over time", self.over_time),
             ("Step's tokens", self.ranking),
+            ("Runs", self.runs),
             sizing_mode="stretch_both",
             margin=0,
             dynamic=False,
@@ -99,6 +102,7 @@ class SampleDetail(Viewer):
         self.groups.active = self._tabs.active == _GROUP
         self.over_time.active = self._tabs.active == _TIME
         self.ranking.active = self._tabs.active == _RANKING
+        self.runs.active = self._tabs.active == _RUNS
 
     def show_group(self, *_: Any) -> None:
         """Lay the samples of the sample's group side by side."""

@@ -25,6 +25,8 @@ selections = st.builds(
     align=st.sampled_from(["step", "samples", "time"]),
     smooth=st.integers(0, 99).map(lambda share: share / 100),
     against=st.text(max_size=20),
+    here_at=st.sampled_from(["newest", "best", "0", "1200"]),
+    there_at=st.sampled_from(["newest", "best", "-5"]),
     dark=st.booleans(),
 )
 
@@ -50,7 +52,19 @@ def test_a_run_named_by_a_number_is_text() -> None:
     assert read_query("?run=123")[0] == {"run": "123"}
 
 
-@pytest.mark.parametrize("bad", ["step=x", "token=1.5", "scope=all", "theme=pink", "align=x", "smooth=1", "over=a,b,c,d,e,f,g,h,i"])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "step=x",
+        "token=1.5",
+        "scope=all",
+        "theme=pink",
+        "align=x",
+        "smooth=1",
+        "here_at=x",
+        "over=a,b,c,d,e,f,g,h,i",
+    ],
+)
 def test_a_bad_value_is_ignored_alone(bad: str) -> None:
     values, problems = read_query(f"?run=a&{bad}")
     assert values == {"run": "a"}
