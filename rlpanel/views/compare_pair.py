@@ -49,7 +49,9 @@ class PairView:
         )
         for place, button in enumerate(self._opens):
             button.on_click(partial(self._go, place))
-        self._body = pn.Column(self._diff, sizing_mode="stretch_width", margin=0)
+        self._body = pn.Column(
+            self._diff, sizing_mode="stretch_width", margin=0, css_classes=["rl-compare-tokens"]
+        )
         self.view = pn.Column(
             pn.Row(self._how, *self._opens, margin=(4, 10, 0, 10)),
             self._head,
