@@ -194,7 +194,7 @@ class CurveCard:
         self._axis = chosen_axis(self._snapshot, selection.align)
         self._tips(alignment_of(self._snapshot, selection.align))
         for column, source in self._sources.items():
-            points = lines.points(self.context, self._snapshot, column, self._axis)
+            points = lines.points(self._snapshot, column, self._axis, self.context.display, selection.smooth)
             series.send(source, points, self._sent[column])
             self._sent[column] = points
         self._plot.y_range.default_span = _span(self._points()["y"])
@@ -241,7 +241,7 @@ class CurveCard:
                 renderer.glyph.line_color = color
             else:
                 renderer.glyph.update(fill_color=color, line_color=colors["surface"])
-        self.overlay.restyle()
+        self.overlay.draw()
         self._spread.restyle(self.context.selection.dark)
         for legend in self._plot.legend:
             legend.label_text_color = colors["muted"]

@@ -1,25 +1,31 @@
-"""Other runs' lines over one curve: a colour a run, streamed like the run's own."""
+"""Other runs' lines over one curve: a colour a run; a run that grows sends its own line alone."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from bokeh.models import ColumnDataSource
-from bokeh.models.glyphs import Line
-from bokeh.models.renderers import GlyphRenderer
 
+from rlpanel.settings import Display
+from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import lines, series, trainer_log
 from rlpanel.views.alignment import alignment_of, axis_of
 from rlpanel.views.context import Context
 from rlpanel.views.others import Other
 
-_DRAWN = ("x", "y", "raw")
 #: How strong the raw line is behind the smoothed one.
 RAW_ALPHA = 0.28
+#: Columns of the source, and what they are among a curve's points.
+_COLUMNS = {"xs": "x", "ys": "y", "raws": "raw"}
+_NOTHING = {name: np.empty(0) for name in _COLUMNS.values()}
 
 
 class Overlay:
     """The lines of all other runs in one plot.
+
+    All are one glyph: a renderer a run would cost milliseconds each, in the browser and here, and eight runs
+    in four plots are to stand at once.
 
     Parameters
     ----------
@@ -31,81 +37,65 @@ class Overlay:
 
     def __init__(self, context: Context, plot: Any, curve: str) -> None:
         self._context, self._plot, self._curve = context, plot, curve
-        self._lines: dict[str, _Line] = {}
+        self._display = Display(band="none")  # a band of another run is not drawn, so it is not worked out
+        empty: dict[str, Any] = {name: [] for name in ("run", "color", *_COLUMNS)}
+        self._source = ColumnDataSource(empty, name=f"over-{curve}")
+        self._lines = self._add("ys", line_width=1.4)
+        self._raw: Any = None
+        self._made: dict[str, tuple[Snapshot, tuple[object, ...], series.Points]] = {}
+        self._sent: dict[str, tuple[str, series.Points]] = {}
 
     def draw(self) -> None:
-        """Bring the lines to the newest snapshots, and to the runs that are chosen."""
+        """Bring the lines to the newest snapshots, and to the runs that are chosen and not hidden."""
         context, selection = self._context, self._context.selection
-        alignment = alignment_of(context.snapshot, selection.align)
-        wanted = {other.key: other for other in context.others}
-        gone = [self._lines.pop(key) for key in set(self._lines) - set(wanted)]
-        for key, other in wanted.items():
-            line = self._lines.get(key)
-            if line is None:
-                line = self._lines[key] = _Line(f"over-{key}-{self._curve}", other.color(selection.dark))
-            line.show(self._points(other, alignment), muted=key in context.muted, raw=selection.smooth > 0)
-        self._place([renderer for line in gone for renderer in line.renderers])
+        shown = [other for other in context.others if other.key not in context.muted]
+        wanted = {other.key: (other.color(selection.dark), self._points(other)) for other in shown}
+        colors = [(key, color) for key, (color, _) in wanted.items()]
+        if colors == [(key, color) for key, (color, _) in self._sent.items()]:
+            self._patch(wanted)
+        else:
+            self._source.data = {
+                "run": [key for key, _ in colors],
+                "color": [color for _, color in colors],
+                **{name: [points[of] for _, points in wanted.values()] for name, of in _COLUMNS.items()},
+            }
+        self._sent = wanted
+        self._turn_raw(on=selection.smooth > 0 and bool(shown))
 
-    def restyle(self) -> None:
-        """Colours for dark or light."""
-        for other in self._context.others:
-            if other.key in self._lines:
-                self._lines[other.key].paint(other.color(self._context.selection.dark))
+    def _patch(self, wanted: dict[str, tuple[str, series.Points]]) -> None:
+        """Send the lines of the runs that changed."""
+        news = [
+            (place, points)
+            for place, (key, (_, points)) in enumerate(wanted.items())
+            if points is not self._sent[key][1]
+        ]
+        if news:
+            self._source.patch(
+                {name: [(place, points[of]) for place, points in news] for name, of in _COLUMNS.items()}
+            )
 
-    def _place(self, gone: list[GlyphRenderer]) -> None:
-        """All at once: a plot is laid out anew each time that something joins it or goes."""
-        there = [renderer for renderer in self._plot.renderers if renderer not in gone]
-        wanted = [renderer for line in self._lines.values() for renderer in line.renderers]
-        new = [renderer for renderer in wanted if renderer not in there]
-        if gone or new:
-            self._plot.renderers = [*there, *new]
+    def _points(self, other: Other) -> series.Points:
+        """The line of a run; the same object as long as nothing changed."""
+        selection = self._context.selection
+        alignment = alignment_of(self._context.snapshot, selection.align)
+        asked = (alignment, selection.smooth, self._context.display.zero_shift)
+        known = self._made.get(other.key)
+        if known is not None and known[0] is other.snapshot and known[1] == asked:
+            return known[2]
+        axis, found = axis_of(other.snapshot, alignment), _NOTHING
+        if axis is not None and trainer_log.has(other.snapshot, self._curve):
+            self._display.zero_shift = self._context.display.zero_shift
+            found = lines.points(other.snapshot, self._curve, axis, self._display, selection.smooth)
+        self._made[other.key] = other.snapshot, asked, found
+        return found
 
-    def _points(self, other: Other, alignment: str) -> series.Points:
-        axis = axis_of(other.snapshot, alignment)
-        if axis is None or not trainer_log.has(other.snapshot, self._curve):
-            return series.Points()
-        return lines.points(self._context, other.snapshot, self._curve, axis)
+    def _turn_raw(self, *, on: bool) -> None:
+        if on and self._raw is None:
+            self._raw = self._add("raws", line_width=1, line_alpha=RAW_ALPHA)
+        if self._raw is not None and self._raw.visible != on:
+            self._raw.visible = on
 
-
-class _Line:
-    """One run's line, and its raw values behind it while it is smoothed."""
-
-    def __init__(self, name: str, color: str) -> None:
-        self._source = ColumnDataSource({key: [] for key in _DRAWN}, name=name)
-        self._sent: series.Points | None = None
-        self._color = color
-        self._line = self._made("y", line_width=1.4)
-        self._raw: GlyphRenderer | None = None
-
-    @property
-    def renderers(self) -> list[GlyphRenderer]:
-        """What stands in the plot, the raw line first."""
-        return [self._line] if self._raw is None else [self._raw, self._line]
-
-    def show(self, points: series.Points, *, muted: bool, raw: bool) -> None:
-        """Send what changed; nothing to draw is an empty mapping."""
-        drawn = {key: points[key] for key in _DRAWN} if points else {}
-        if drawn:
-            series.send(self._source, drawn, self._sent)
-        elif self._sent:
-            self._source.data = {key: [] for key in _DRAWN}
-        self._sent = drawn or None
-        if raw and self._raw is None:
-            self._raw = self._made("raw", line_width=1, line_alpha=RAW_ALPHA)
-        _turn(self._line, visible=not muted)
-        if self._raw is not None:
-            _turn(self._raw, visible=raw and not muted)
-
-    def paint(self, color: str) -> None:
-        """The run's colour."""
-        self._color = color
-        for renderer in self.renderers:
-            renderer.glyph.line_color = color
-
-    def _made(self, y: str, **look: Any) -> GlyphRenderer:
-        return GlyphRenderer(data_source=self._source, glyph=Line(x="x", y=y, line_color=self._color, **look))
-
-
-def _turn(renderer: GlyphRenderer, *, visible: bool) -> None:
-    if renderer.visible != visible:
-        renderer.visible = visible
+    def _add(self, ys: str, **look: Any) -> Any:
+        return self._plot.multi_line(
+            "xs", ys, source=self._source, line_color="color", level="underlay", **look
+        )

@@ -35,12 +35,13 @@ CLOCK = """
   }
   const lines = () => Bokeh.documents.flatMap((doc) => [...doc.all_models])
     .filter((model) => model.type === "ColumnDataSource" && model.name?.startsWith("over-"))
+    .flatMap((source) => [...source.get("xs")])
   window.choose = (query, wanted) => new Promise((done) => {
     const begin = performance.now()
     history.pushState({}, "", location.pathname + query)
     window.dispatchEvent(new PopStateEvent("popstate"))
     const look = () => {
-      const there = lines().filter((source) => source.length > 1000).length === wanted
+      const there = lines().filter((line) => line.length > 1000).length === wanted
       const quiet = last > begin && performance.now() - last > 400
       if (there && quiet) { done(last - begin) } else { setTimeout(look, 20) }
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,23 @@ def holds(board: BoardPage, source: str, **columns: np.ndarray) -> None:
     board.until(equal, f"{source} holds what the file says")
 
 
+def lines_over(board: BoardPage) -> dict[str, dict[str, list[float]]]:
+    """The other runs' lines over the reward, as the browser holds them."""
+    return board.page.evaluate(_LINES)
+
+
+def lies_over(board: BoardPage, run: str, **columns: np.ndarray) -> None:
+    """Wait until a run's line over the reward is this."""
+
+    def equal() -> bool:
+        shown = lines_over(board)[run]
+        for name, values in columns.items():
+            np.testing.assert_allclose(shown[name], values)
+        return True
+
+    board.until(equal, f"the line of {run} is what the file says")
+
+
 def test_other_runs_lie_over_the_curves_and_grow(board: BoardPage, root: Path) -> None:
     board.go(run=PPO).settled(60)
     board.page.locator(".rl-over").get_by_role("combobox").click()
@@ -79,26 +97,24 @@ def test_other_runs_lie_over_the_curves_and_grow(board: BoardPage, root: Path) -
     board.page.keyboard.press("Escape")
     expect(board.page).to_have_url(re.compile(f"over={GRPO}%2C"))
     steps, reward = means(root, GRPO)
-    holds(board, f"over-{GRPO}-reward", x=steps, y=reward)
+    lies_over(board, GRPO, x=steps, y=reward)
     append(root / HOSTILE / FILE, *rows([("d", 3, 4.0, "new")]))
-    holds(board, f"over-{HOSTILE}-reward", x=np.array([1, 2, 3]), y=np.array([0.0, 0.6875, 4.0]))
+    lies_over(board, HOSTILE, x=np.array([1, 2, 3]), y=np.array([0.0, 0.6875, 4.0]))
     legend = board.page.locator(".rl-run-legend button")
     expect(legend).to_have_text([PPO, GRPO, HOSTILE])
     legend.nth(1).click()
     expect(legend.nth(1)).to_have_attribute("aria-pressed", "false")
-    board.until(lambda: visible(board, f"over-{GRPO}-reward") == [False])
-    assert visible(board, f"over-{HOSTILE}-reward") == [True]
+    board.until(lambda: list(lines_over(board)) == [HOSTILE])
     legend.nth(1).click()
-    board.until(lambda: visible(board, f"over-{GRPO}-reward") == [True])
+    board.until(lambda: list(lines_over(board)) == [GRPO, HOSTILE])
     assert board.page.evaluate("() => window.ran") is None
 
 
 def test_curves_are_aligned_by_samples_and_smoothed_over_the_raw_line(board: BoardPage, root: Path) -> None:
     board.go(run=PPO, step=30, over=GRPO, align="samples", smooth=0.6).settled(30)
-    for run, source in ((PPO, "reward"), (GRPO, f"over-{GRPO}-reward")):
+    for run, wait in ((PPO, partial(holds, board, "reward")), (GRPO, partial(lies_over, board, GRPO))):
         steps, reward = means(root, run)
-        holds(board, source, x=64 * steps, y=smoothed(reward, 0.6), raw=reward)
-    assert visible(board, f"over-{GRPO}-reward") == [True, True]
+        wait(x=64 * steps, y=smoothed(reward, 0.6), raw=reward)
     expect(board.page.locator(".rl-run-legend .note")).to_have_text("aligned by samples seen")
     box = board.curve("Reward").locator("canvas").first.bounding_box() or {}
     board.page.mouse.click(box["x"] + box["width"] - 12, box["y"] + box["height"] / 2)
@@ -124,10 +140,10 @@ def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
     assert bars == {"bad": [1, 0, 0], "muted": [0, 1, 0], "good": [0, 1, 1]}
     pairs.nth(2).click()
     pair = board.page.locator(".rl-run-pair")
-    expect(pair.locator("ins")).to_have_text(["the cat sat"])
-    expect(pair.locator("del")).to_have_text(["the dog sat"])
+    expect(pair.locator(".sides ins")).to_have_text(["the cat sat"])
+    expect(pair.locator(".sides del")).to_have_text(["the dog sat"])
     pairs.nth(1).click()
-    expect(pair.locator("ins")).to_have_text([HOSTILE])
+    expect(pair.locator(".sides ins")).to_have_text([HOSTILE])
     assert board.page.evaluate("() => window.ran") is None
 
 
@@ -145,11 +161,10 @@ def test_a_pair_token_by_token_and_at_another_step(board: BoardPage) -> None:
     expect(board.badge).to_contain_text(SFT)
 
 
-def visible(board: BoardPage, source: str) -> list[bool]:
-    """Whether the lines drawn from a source are on."""
-    return board.page.evaluate(_VISIBLE, source)
-
-
-_VISIBLE = """(name) => Bokeh.documents.flatMap((doc) => [...doc.all_models])
-    .filter((model) => model.type === "GlyphRenderer" && model.data_source.name === name)
-    .map((model) => model.visible)"""
+_LINES = """() => {
+    const source = Bokeh.documents.flatMap((doc) => [...doc.all_models])
+        .find((model) => model.type === "ColumnDataSource" && model.name === "over-reward")
+    const of = (key, at) => Array.from(source.get(key)[at])
+    return Object.fromEntries(source.get("run").map((run, at) =>
+        [run, {x: of("xs", at), y: of("ys", at), raw: of("raws", at)}]))
+}"""

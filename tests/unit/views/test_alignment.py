@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import rlpanel
+from rlpanel.settings import Display
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import lines
 from rlpanel.views.alignment import SAMPLES, STEP, TIME, alignment_of, axis_of, chosen_axis
-from rlpanel.views.context import Context
 from rlpanel.views.smoothing import smooth
 from tests.factories import append, line, write_run
 
@@ -70,9 +70,7 @@ def test_no_smoothing_is_the_values() -> None:
 
 
 def test_points_are_smoothed_and_aligned_and_the_raw_ones_come_along(timed: Snapshot) -> None:
-    context = Context()
-    context.selection.param.update(smooth=0.5, align=SAMPLES)
-    found = lines.points(context, timed, "reward", chosen_axis(timed, SAMPLES))
+    found = lines.points(timed, "reward", chosen_axis(timed, SAMPLES), Display(), 0.5)
     raw = timed.steps.mean("reward")
     np.testing.assert_allclose(found["x"], [1, 4, 6])
     np.testing.assert_allclose(found["raw"], raw)
