@@ -163,7 +163,7 @@ def test_a_pair_token_by_token_and_at_another_step(board: BoardPage) -> None:
 
 _LINES = """() => {
     const source = Bokeh.documents.flatMap((doc) => [...doc.all_models])
-        .find((model) => model.type === "ColumnDataSource" && model.name === "over-reward")
+        .findLast((model) => model.type === "ColumnDataSource" && model.name === "over-reward")
     const of = (key, at) => Array.from(source.get(key)[at])
     return Object.fromEntries(source.get("run").map((run, at) =>
         [run, {x: of("xs", at), y: of("ys", at), raw: of("raws", at)}]))
