@@ -23,16 +23,15 @@ from rlpanel.sources.run_file import RunFile
 from rlpanel.store.backfill import Piece, Range
 from rlpanel.store.cache import WORTH_BYTES, Cache
 from rlpanel.store.catchup import Backlog, loosen
-from rlpanel.store.histograms import Histograms
 from rlpanel.store.kept import kept_rows, state_of
 from rlpanel.store.late import LateColumns
 from rlpanel.store.member import Member, wanted
 from rlpanel.store.pace import Pace
-from rlpanel.store.pooled import Pooled
-from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.scalars import ScalarLog
-from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
+from rlpanel.store.snapshot import BadLineAt, Memory, Progress, Snapshot
+from rlpanel.store.splits import TRAIN, default_of
 from rlpanel.store.stage import MOST_COLUMNS
+from rlpanel.store.steps import Steps
 from rlpanel.store.table import Table
 from rlpanel.store.workers import Workers
 
@@ -88,8 +87,7 @@ class RunIndex:
         self._backlog = Backlog(workers)
         self._pace = Pace()
         self._table = Table()
-        self._quantiles, self._histograms = Quantiles(), Histograms()
-        self._pooled = Pooled()
+        self._memories: dict[str, Memory] = {}
         self._run_file = RunFile(self.path)
         self._training = Training.from_environment().given()
         self._learn()
@@ -403,11 +401,14 @@ class RunIndex:
         files = list(self._files.values())
         if self._bad_lines is None:
             self._bad_lines = tuple(bad for file in files for bad in file.bad)
+        by_split = table.steps.freeze()
+        split = default_of(set(by_split))
         return Snapshot(
-            name=self.name,
+            name=self.name if split == TRAIN else f"{self.name} · {split}",
             version=self.version,
             rows=rows,
-            steps=table.steps.freeze(),
+            split=split,
+            steps=by_split.get(split, Steps()),
             state=state,
             files=tuple(self._files),
             bad_lines=(*self._bad_lines, *_of_scalars(self._scalars)),
@@ -422,9 +423,8 @@ class RunIndex:
             _place={name: column.view(rows) for name, column in columns.place.items()},
             _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
             constants=table.stage.constants,
-            _quantiles=self._quantiles,
-            _histograms=self._histograms,
-            _pooled=self._pooled,
+            _by_split=by_split,
+            _memories=self._memories,
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )
 

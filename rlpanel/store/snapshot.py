@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ from rlpanel.store.keys import mix
 from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.scalars import Scalars
+from rlpanel.store.splits import COLUMN, TRAIN, codes_of
 from rlpanel.store.steps import COUNT, MAX, MIN, Steps
 from rlpanel.store.table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 
@@ -70,6 +71,13 @@ def _no_rows() -> dict[str, np.ndarray]:
     return {name: np.empty(0, dtype) for name, dtype in Columns.PLACE.items()}
 
 
+class Memory:
+    """What was worked out of a split's samples, kept between snapshots."""
+
+    def __init__(self) -> None:
+        self.quantiles, self.histograms, self.pooled = Quantiles(), Histograms(), Pooled()
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """A run at one version. Row i of every column is the same sample; `alive` masks those that count.
@@ -94,16 +102,14 @@ class Snapshot:
         When the file that brought the newest line was written, seconds since the epoch; 0 if never.
     scalars : Scalars
         The trainer's own log, with a version of its own.
+    split : str
+        Whose samples count here; others are there as well, see `in_split`.
     """
 
     name: str
     version: int = 0
     rows: int = 0
-    steps: Steps = field(
-        default_factory=lambda: Steps(
-            (), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), ()
-        )
-    )
+    steps: Steps = field(default_factory=Steps)
     state: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint8))
     files: tuple[str, ...] = ()
     bad_lines: tuple[BadLineAt, ...] = ()
@@ -119,9 +125,9 @@ class Snapshot:
     _numbers: dict[str, np.ndarray] = field(default_factory=dict)
     _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
     constants: Constants = USUAL
-    _quantiles: Quantiles = field(default_factory=Quantiles)
-    _histograms: Histograms = field(default_factory=Histograms)
-    _pooled: Pooled = field(default_factory=Pooled)
+    split: str = TRAIN
+    _by_split: Mapping[str, Steps] = field(default_factory=dict)
+    _memories: dict[str, Memory] = field(default_factory=dict)
 
     # -- what there is ---------------------------------------------------------------------------
 
@@ -130,25 +136,51 @@ class Snapshot:
         """Samples that count."""
         return int(self.steps.samples.sum())
 
+    @property
+    def splits(self) -> dict[str, int]:
+        """Samples that count in each split, training first."""
+        names = sorted(self._by_split, key=lambda name: (name != TRAIN, name))
+        return {name: int(self._by_split[name].samples.sum()) for name in names}
+
+    def in_split(self, split: str) -> Snapshot:
+        """The same with the samples of another split; this one where there is none of the name."""
+        if split == self.split or split not in self._by_split:
+            return self
+        name = self.name if split == TRAIN else f"{self.name} · {split}"
+        return replace(self, name=name, split=split, steps=self._by_split[split])
+
+    @cached_property
+    def _standing(self) -> np.ndarray:
+        """What each row counts for in this split; those of others are as good as dead."""
+        if len(self._by_split) < 2:
+            return self.state
+        codes, names = self._labels[COLUMN]
+        mine = -1 if self.split == TRAIN else names.index(self.split)
+        return np.where(codes_of(codes, names) == mine, self.state, np.uint8(DEAD))
+
+    @property
+    def _memory(self) -> Memory:
+        return self._memories.setdefault(self.split, Memory())
+
     @cached_property
     def alive(self) -> np.ndarray:
-        """Which rows count: not those of replaced files, older attempts and lines written twice."""
-        return counts(self.state)
+        """Which rows count: not those of other splits, replaced files, older attempts and duplicates."""
+        return counts(self._standing)
 
     @cached_property
     def older(self) -> int:
         """Samples of older attempts, kept beside those that count."""
-        return int(np.count_nonzero(self.state == OLDER))
+        return int(np.count_nonzero(self._standing == OLDER))
 
     @cached_property
     def duplicates(self) -> int:
         """Samples that do not count, because an equal line came before and chance cannot have made it."""
-        return int(np.count_nonzero(self.state == DUPLICATE))
+        return int(np.count_nonzero(self._standing == DUPLICATE))
 
     @cached_property
     def repeats(self) -> int:
         """Samples that count although an equal line came before: chance may have made it."""
-        return int(np.count_nonzero(self.state == REPEATED))
+        return int(np.count_nonzero(self._standing == REPEATED))
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
@@ -163,7 +195,7 @@ class Snapshot:
     @cached_property
     def step_metrics(self) -> frozenset[str]:
         """The step metrics that the run has a value of."""
-        return self._pooled.offered(self)
+        return self._memory.pooled.offered(self)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -236,7 +268,7 @@ class Snapshot:
 
         With ``older`` those of older attempts too.
         """
-        wanted = self.alive | (self.state == OLDER) if older else self.alive
+        wanted = self.alive | (self._standing == OLDER) if older else self.alive
         return np.flatnonzero(wanted if step is None else (self._place["step"] == step) & wanted)
 
     @cached_property
@@ -356,12 +388,12 @@ class Snapshot:
             data[step_name(shown, "min")] = self.steps.stat(name, MIN)
             data[step_name(shown, "max")] = self.steps.stat(name, MAX)
         wanted = [name for name in step_names() if name in self.step_metrics]
-        return pd.DataFrame(data | self._pooled.of(self, wanted))
+        return pd.DataFrame(data | self._memory.pooled.of(self, wanted))
 
     def step_values(self, column: str) -> np.ndarray:
         """A number a step, shape (S,): a step metric, or the mean of a number column."""
         if column in step_names():
-            return self._pooled.of(self, [column])[column]
+            return self._memory.pooled.of(self, [column])[column]
         return self.steps.mean(ALIASES.get(column, column))
 
     @cached_property
@@ -372,12 +404,16 @@ class Snapshot:
     def quantiles(self, column: str, q: tuple[float, ...]) -> np.ndarray:
         """Exact quantiles by step, shape (len(q), S); NaN where a step has no finite value."""
         step, values = self._place["step"][self.living], self.number(column)[self.living]
-        return self._quantiles.of(ALIASES.get(column, column), q, self.version, self.steps, step, values)
+        return self._memory.quantiles.of(
+            ALIASES.get(column, column), q, self.version, self.steps, step, values
+        )
 
     def histogram(self, column: str, bins: int = 64) -> Histogram:
         """How a column's finite values spread in each step, over at most ``bins`` bins for all steps."""
         step, values = self._place["step"][self.living], self.number(column)[self.living]
-        return self._histograms.of(ALIASES.get(column, column), bins, self.version, self.steps, step, values)
+        return self._memory.histograms.of(
+            ALIASES.get(column, column), bins, self.version, self.steps, step, values
+        )
 
 
 def step_name(column: str, reduction: str) -> str:

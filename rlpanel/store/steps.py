@@ -12,7 +12,7 @@ Chan, Golub, LeVeque 1979, Updating Formulae and a Pairwise Algorithm for Comput
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -101,9 +101,11 @@ class StepTable:
             chunk[cells] = merge(chunk[cells], stats[:, here])
 
     def clear(self, steps: np.ndarray, version: int) -> None:
-        """Empty these steps: a merge cannot subtract, so their living rows are added again."""
+        """Empty these steps, if they are there: a merge cannot subtract, so living rows are added again."""
         for step in np.unique(steps).tolist():
-            slot = self._open(step)
+            slot = self._slot.get(step)
+            if slot is None:
+                continue
             self._writable(slot // CHUNK)[:, slot % CHUNK] = _empty(len(self._columns))
             self._facts[1:, slot] = 0, version
 
@@ -144,6 +146,10 @@ def _empty(columns: int) -> np.ndarray:
     return cell
 
 
+def _no_steps() -> np.ndarray:
+    return np.empty(0, np.int64)
+
+
 @dataclass(frozen=True)
 class Steps:
     """A frozen `StepTable`, read in order of step.
@@ -154,11 +160,11 @@ class Steps:
         Sample columns that have statistics.
     """
 
-    columns: tuple[str, ...]
-    _steps: np.ndarray
-    _rows: np.ndarray
-    _touched: np.ndarray
-    _chunks: tuple[np.ndarray, ...]
+    columns: tuple[str, ...] = ()
+    _steps: np.ndarray = field(default_factory=_no_steps)
+    _rows: np.ndarray = field(default_factory=_no_steps)
+    _touched: np.ndarray = field(default_factory=_no_steps)
+    _chunks: tuple[np.ndarray, ...] = ()
 
     @cached_property
     def _order(self) -> np.ndarray:

@@ -17,8 +17,8 @@ from rlpanel.sources.base import Chunk
 from rlpanel.store.attempts import Attempts, Restart
 from rlpanel.store.columns import Column, Columns
 from rlpanel.store.keys import Seen, mix
+from rlpanel.store.splits import COLUMN, TRAIN, TRAIN_CODE, Parts, SplitSteps, parts_of, split_codes
 from rlpanel.store.stage import Rows, Stage
-from rlpanel.store.steps import StepTable
 
 #: What a row counts for: nothing, because its line is gone; as a sample; as a sample, although an equal line
 #: came before; nothing, because an equal line came before; nothing, because it belongs to an older attempt.
@@ -27,6 +27,8 @@ DEAD, COUNTED, REPEATED, DUPLICATE, OLDER = range(5)
 #: A response of this surprisal is not drawn twice (its chance is below 1 in 10^27). The number of tokens
 #: would not tell: a policy that collapses draws long responses again and again, and those samples count.
 UNLIKELY = 64.0
+#: Lines of one file, rank and split, in the order of the file.
+Sequence = tuple[int, int, str]
 #: Rows that may wait on the stage.
 STAGED_ROWS = 32_768
 #: Dead rows that are kept before the living are gathered anew.
@@ -41,13 +43,13 @@ class Table:
     files : list of str
         Names by file number; of two equal lines the first by name and offset counts.
     columns : Columns
-    steps : StepTable
-        Statistics of the rows that count.
+    steps : SplitSteps
+        Statistics of the rows that count, split by split.
     state : ndarray of uint8
         Longer than the rows; never changed where a snapshot can see it.
     ranks : Counter
         Living rows by rank.
-    restarts : dict of (file, rank) to list of Restart
+    restarts : dict of (file, rank, split) to list of Restart
     stage : Stage
         What was read and is no row yet.
     loose : set of int
@@ -57,13 +59,13 @@ class Table:
     def __init__(self) -> None:
         self.files: list[str] = []
         self.columns = Columns()
-        self.steps = StepTable()
+        self.steps = SplitSteps()
         self.state = np.zeros(1024, np.uint8)
         self.ranks: Counter[int] = Counter()
-        self.restarts: dict[tuple[int, int], list[Restart]] = {}
+        self.restarts: dict[Sequence, list[Restart]] = {}
         self.stage = Stage()
         self.loose: set[int] = set()
-        self._attempts: dict[tuple[int, int], Attempts] = {}
+        self._attempts: dict[Sequence, Attempts] = {}
         self._seen = Seen()
 
     def take(self, file: int, chunk: Chunk, version: int) -> None:
@@ -123,12 +125,14 @@ class Table:
             self.state = grown
         self.state[where] = COUNTED
         self.ranks.update(new.place["rank"].tolist())
+        parts = self._parts(where)
+        self.steps.count(parts, len(new))
         changed = self._set_aside(self._restarts(new, where.start))
         changed |= self._tell_twins(new)
         if len(changed):
             self._count_anew(changed | set(new.place["step"].tolist()), version)
         else:
-            self.steps.add(new.place["step"], new.numbers, version)
+            self.steps.add(parts, new.place["step"], new.numbers, version)
 
     def adopt(self, columns: Columns, version: int) -> None:
         """Begin with rows that were saved; their files are in `files` already."""
@@ -143,6 +147,7 @@ class Table:
             return
         ranks, times = np.unique(self._place("rank"), return_counts=True)
         self.ranks = Counter(dict(zip(ranks.tolist(), times.tolist(), strict=True)))
+        self.steps.count(self._parts(slice(None)), rows)
         saved = Rows({name: self._place(name) for name in Columns.PLACE}, {}, {})
         self._set_aside(self._restarts(saved, 0))
         self._tell_twins(saved)
@@ -177,7 +182,7 @@ class Table:
         for start in range(0, len(counted), STAGED_ROWS):  # so that copies stay small
             part = counted[start : start + STAGED_ROWS]
             parts = {name: column.view(rows)[part] for name, column in self.columns.numbers.items()}
-            self.steps.add(self._place("step")[part], parts, version)
+            self.steps.add(self._parts(part), self._place("step")[part], parts, version)
 
     def bury(self, files: Iterable[int], version: int) -> None:
         """The rows of these files are dead."""
@@ -191,6 +196,7 @@ class Table:
         if not len(dead):
             return
         self.ranks -= Counter(self._place("rank")[dead].tolist())
+        self.steps.count(self._parts(dead), len(dead), -1)
         touched = set(self._place("step")[dead].tolist())
         self._write(dead, DEAD)
         self._judge_twins(touched)
@@ -206,6 +212,16 @@ class Table:
     def _state(self) -> np.ndarray:
         return self.state[: self.columns.rows]
 
+    def _codes(self, rows: int) -> np.ndarray:
+        """The split of the first rows, as a code that holds as long as no row is left behind."""
+        found = split_codes(self.columns.labels, rows)
+        return np.full(rows, TRAIN_CODE) if found is None else found[0]
+
+    def _parts(self, where: slice | np.ndarray) -> Parts:
+        """Rows by their split."""
+        found = split_codes(self.columns.labels, self.columns.rows)
+        return [(TRAIN, slice(None))] if found is None else parts_of(found[0][where], found[1])
+
     def _write(self, rows: np.ndarray, state: int | np.ndarray) -> None:
         self.state = self.state.copy()  # snapshots still look at the old one
         self.state[rows] = state
@@ -218,7 +234,7 @@ class Table:
         if len(rows):
             found = self.columns.numbers.items()
             values = {name: column.view(self.columns.rows)[rows] for name, column in found}
-            self.steps.add(every[rows], values, version)
+            self.steps.add(self._parts(rows), every[rows], values, version)
 
     def _gather(self) -> None:
         """Leave the dead behind."""
@@ -231,49 +247,62 @@ class Table:
 
     # -- attempts --------------------------------------------------------------------------------
 
-    def _restarts(self, new: Rows, start: int) -> list[tuple[int, int, Restart]]:
-        """Restarts among the new rows, with file and rank."""
+    def _restarts(self, new: Rows, start: int) -> list[tuple[Sequence, Restart]]:
+        """Restarts among the new rows, with the sequence of lines that they are in."""
         file, rank, step = (new.place[name] for name in ("file", "rank", "step"))
-        order = np.lexsort((new.place["offset"], rank, file))
-        borders = np.flatnonzero((np.diff(file[order]) != 0) | (np.diff(rank[order]) != 0)) + 1
+        split = self._codes(start + len(new))[start:]
+        order = np.lexsort((new.place["offset"], split, rank, file))
+        borders = np.flatnonzero(np.any([np.diff(of[order]) != 0 for of in (file, rank, split)], axis=0)) + 1
         found = []
         for rows in np.split(order, borders):
-            key = int(file[rows[0]]), int(rank[rows[0]])
+            key = int(file[rows[0]]), int(rank[rows[0]]), self._split_name(int(split[rows[0]]))
             if key[0] in self.loose:
                 continue
             attempts = self._attempts.setdefault(key, Attempts())
             steps = step[rows]
             if (np.diff(steps) >= 0).all() and attempts.rise(int(steps[0]), int(steps[-1])):
                 continue
-            known = self._known(*key, start)
+            known = self._known(key, start)
             restarts = attempts.feed(_runs(steps, new.place["offset"][rows]), known)
             self.restarts.setdefault(key, []).extend(restarts)
-            found += [(*key, restart) for restart in restarts]
+            found += [(key, restart) for restart in restarts]
         return found
 
-    def _restarts_of(self, file: int, rows: np.ndarray) -> list[tuple[int, int, Restart]]:
+    def _restarts_of(self, file: int, rows: np.ndarray) -> list[tuple[Sequence, Restart]]:
         """Restarts among all rows of a file, given in the order of its lines."""
-        ranks, found = self._place("rank")[rows], []
-        for rank in np.unique(ranks).tolist():
-            mine = rows[ranks == rank]
-            attempts = self._attempts[file, rank] = Attempts()
+        ranks, splits, found = self._place("rank")[rows], self._codes(self.columns.rows)[rows], []
+        for rank, split in sorted(set(zip(ranks.tolist(), splits.tolist(), strict=True))):
+            mine = rows[(ranks == rank) & (splits == split)]
+            key = file, rank, self._split_name(split)
+            attempts = self._attempts[key] = Attempts()
             restarts = attempts.feed(_runs(self._place("step")[mine], self._place("offset")[mine]), {})
-            self.restarts[file, rank] = restarts
-            found += [(file, rank, restart) for restart in restarts]
+            self.restarts[key] = restarts
+            found += [(key, restart) for restart in restarts]
         return found
 
-    def _known(self, file: int, rank: int, before: int) -> dict[int, int]:
+    def _split_name(self, code: int) -> str:
+        return TRAIN if code == TRAIN_CODE else self.columns.labels[COLUMN].names[code]
+
+    def _in_sequence(self, key: Sequence, rows: int) -> np.ndarray:
+        """Which of the first rows are of one file, rank and split."""
+        file, rank, split = key
+        codes = self._codes(rows)
+        code = TRAIN_CODE if split == TRAIN else self.columns.labels[COLUMN].names.index(split)
+        mine = (self._place("file")[:rows] == file) & (self._place("rank")[:rows] == rank)
+        return mine & (codes == code)
+
+    def _known(self, key: Sequence, before: int) -> dict[int, int]:
         """Rows by step of a sequence's newest attempt, those from row ``before`` on left out."""
         state = self.state[:before]
-        mine = (self._place("file")[:before] == file) & (self._place("rank")[:before] == rank)
+        mine = self._in_sequence(key, before)
         steps = self._place("step")[:before][mine & (state != DEAD) & (state != OLDER)]
         return dict(zip(*(part.tolist() for part in np.unique(steps, return_counts=True)), strict=True))
 
-    def _set_aside(self, restarts: list[tuple[int, int, Restart]]) -> set[int]:
+    def _set_aside(self, restarts: list[tuple[Sequence, Restart]]) -> set[int]:
         """What came before a restart and belongs to its step or a later one is older; the steps concerned."""
         changed: set[int] = set()
-        for file, rank, restart in restarts:
-            mine = (self._place("file") == file) & (self._place("rank") == rank)
+        for key, restart in restarts:
+            mine = self._in_sequence(key, self.columns.rows)
             mine &= (self._place("offset") < restart.offset) & (self._place("step") >= restart.step)
             older = np.flatnonzero(mine & (self._state() != DEAD))
             changed |= set(self._place("step")[older].tolist())
@@ -301,9 +330,10 @@ class Table:
         if not len(rows):
             return set()
         at = {name: self._place(name)[rows] for name in ("file", "offset", "part", "step", "hash")}
+        at["split"] = self._codes(self.columns.rows)[rows]
         by_name = np.argsort(np.argsort(np.array(self.files, dtype=object)))[at["file"]]
-        order = np.lexsort((at["offset"], by_name, at["part"], at["hash"], at["step"]))
-        same = [at[name][order][1:] == at[name][order][:-1] for name in ("step", "hash", "part")]
+        order = np.lexsort((at["offset"], by_name, at["part"], at["hash"], at["split"], at["step"]))
+        same = [at[name][order][1:] == at[name][order][:-1] for name in ("step", "split", "hash", "part")]
         again = np.zeros(len(rows), bool)
         again[order[1:]] = np.logical_and.reduce(same)
         state = np.where(again, np.where(self._unlikely(rows), DUPLICATE, REPEATED), COUNTED)

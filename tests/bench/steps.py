@@ -93,13 +93,13 @@ def main() -> None:
             write(run, range(step, step + 1))
             grown = caught_up(index)
             started = time.process_time()
-            found = grown._pooled.of(grown, names)
+            found = grown._memory.pooled.of(grown, names)
             new.append((time.process_time() - started) * 1e3)
             assert len(found[names[0]]) == step
         rows = [
             ("all from a snapshot", whole, "< 300 ms"),
             ("one new step", statistics.median(new), "< 20 ms"),
-            ("again, nothing new", cpu(lambda: grown._pooled.of(grown, names)), ""),
+            ("again, nothing new", cpu(lambda: grown._memory.pooled.of(grown, names)), ""),
             ("one sample column compared in its group", cpu(lambda: grown.number("grpo_advantage")), ""),
         ]
         sys.stdout.write(f"| {len(names)} step metrics, {STEPS} steps × {SAMPLES} samples | CPU | goal |\n")

@@ -22,18 +22,23 @@ UNLIKELY = 64.0
 
 @dataclass
 class Reading:
-    """What a log holds; ``rows`` are the samples that count."""
+    """What a log holds; ``rows`` are the samples that count, set aside is counted by split."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
-    older: int = 0
-    duplicates: int = 0
+    older: Counter[str] = field(default_factory=Counter)
+    duplicates: Counter[str] = field(default_factory=Counter)
     bad: int = 0
     blank: int = 0
 
     @property
-    def frame(self) -> pd.DataFrame:
-        """A row a sample, by uid."""
-        rows = [{key: value for key, value in row.items() if key != "_line"} for row in self.rows]
+    def splits(self) -> set[str]:
+        """The splits of all samples, those set aside too."""
+        return {row["_split"] for row in self.rows} | set(self.older) | set(self.duplicates)
+
+    def frame(self, split: str) -> pd.DataFrame:
+        """A row a sample of a split, by uid."""
+        mine = [row for row in self.rows if row["_split"] == split]
+        rows = [{key: row[key] for key in row if key not in ("_line", "_split")} for row in mine]
         frame = pd.DataFrame(rows).set_index("uid").sort_index() if rows else pd.DataFrame()
         return frame.drop(columns=[name for name in _CRITIC if name in frame and _filled(frame[name])])
 
@@ -56,24 +61,35 @@ def read(logs: Mapping[str, bytes]) -> Reading:
             _line(found, name, offset, line)
             offset += len(line) + 1
         newest = _newest_attempts(found.rows[before:])
-        found.older += len(found.rows) - before - len(newest)
+        found.older += _by_split(found.rows[before:]) - _by_split(newest)
         found.rows[before:] = newest
     once = _once(found.rows)
-    found.duplicates = len(found.rows) - len(once)
+    found.duplicates = _by_split(found.rows) - _by_split(once)
     found.rows = once
     return found
 
 
+def _by_split(rows: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(row["_split"] for row in rows)
+
+
 def _newest_attempts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lines of a file without those that a restart of their rank replaced."""
+    """The lines of a file without those that a restart of their rank, in their split, replaced."""
+    kept: set[str] = set()
+    for key in {(row["rank"], row["_split"]) for row in rows}:
+        kept |= {row["uid"] for row in _newest_attempt([r for r in rows if (r["rank"], r["_split"]) == key])}
+    return [row for row in rows if row["uid"] in kept]
+
+
+def _newest_attempt(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lines of one rank and split, in their order, without those that a restart replaced."""
     kept: list[dict[str, Any]] = []
-    for _, run in groupby(rows, key=lambda row: (row["rank"], row["step"])):
+    for step, run in groupby(rows, key=lambda row: row["step"]):
         lines = list(run)
-        rank, step = lines[0]["rank"], lines[0]["step"]
-        had = Counter(row["step"] for row in kept if row["rank"] == rank)
+        had = Counter(row["step"] for row in kept)
         usual = had[step] or statistics.median(had.values() or [0])
         if sum(other > step for other in had) >= 2 and 2 * len(lines) >= usual:
-            kept = [row for row in kept if row["rank"] != rank or row["step"] < step]
+            kept = [row for row in kept if row["step"] < step]
         kept += lines
     return kept
 
@@ -83,9 +99,10 @@ def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     seen, kept = set(), []
     for row in rows:
         unlikely = row.get("surprisal_sum", 0.0) >= UNLIKELY
-        if (row["step"], row["_line"]) not in seen or not unlikely:
+        key = (row["step"], row["_split"], row["_line"])
+        if key not in seen or not unlikely:
             kept.append(row)
-        seen.add((row["step"], row["_line"]))
+        seen.add(key)
     return kept
 
 
@@ -103,6 +120,7 @@ def _line(found: Reading, name: str, offset: int, line: bytes) -> None:
         return
     rank = row.get("rank", int(name.rpartition("_")[2].removesuffix(".jsonl")))
     place = {"uid": f"{name}:{offset}", "step": int(step), "rank": rank, "_line": line}
+    place["_split"] = row.get("split") or "train"
     found.rows.append(place | _columns(row))
 
 
@@ -120,6 +138,8 @@ def _columns(row: dict[str, Any]) -> dict[str, Any]:
             columns[f"{key}_chars"] = len(row[key])
     if "group" in row:
         columns["group"] = str(row["group"])
+    if row.get("split"):
+        columns["split"] = row["split"]
     if "reward" in columns and "ref_reward" in columns:
         columns["reward_gap"] = columns["reward"] - columns["ref_reward"]
     tokens = row.get("response_tokens", row.get("logprobs"))

@@ -52,6 +52,8 @@ def samples(draw: st.DrawFn, own_rank: bool = True) -> dict[str, Any]:
         row[name] = draw(number) if name != "rewards" else {"a": draw(number), "b": draw(finite)}
     if draw(st.booleans()):
         row["group"] = draw(st.one_of(st.integers(0, 3), st.text(max_size=4)))
+    if draw(st.integers(0, 2)) == 0:
+        row["split"] = draw(st.sampled_from(["train", "eval", "eval", "test", None]))
     if own_rank and draw(st.integers(0, 5)) == 0:
         row["rank"] = draw(st.integers(0, 3))
     return row | draw(arrays())

@@ -65,14 +65,21 @@ def samples(snapshot: Snapshot) -> pd.DataFrame:
 
 
 def assert_same(one: Snapshot, other: Snapshot) -> None:
-    """Equal rows to the last bit, equal statistics to rounding, equal bad lines."""
+    """Equal rows to the last bit, equal statistics to rounding, equal bad lines, in each split."""
+    assert one.splits == other.splits
+    for split in one.splits:
+        assert_same_rows(one.in_split(split), other.in_split(split))
+    assert set(one.bad_lines) == set(other.bad_lines)
+    assert one.blank_count == other.blank_count
+
+
+def assert_same_rows(one: Snapshot, other: Snapshot) -> None:
+    """As `assert_same`, of one split."""
     found, expected = samples(one), samples(other)
     summed = [name for name in found.columns if name in OVER_GROUPS]
     pd.testing.assert_frame_equal(found.drop(columns=summed), expected.drop(columns=summed), check_exact=True)
     assert_close(found[summed], expected[summed])
     assert_same_steps(one.step_frame(), other.step_frame())
-    assert set(one.bad_lines) == set(other.bad_lines)
-    assert one.blank_count == other.blank_count
 
 
 #: Sums over a group's samples, which differ by rounding where its samples came in another order.
@@ -103,19 +110,29 @@ def assert_same_steps(one: pd.DataFrame, other: pd.DataFrame) -> None:
 
 
 def assert_true(snapshot: Snapshot, logs: Mapping[str, bytes]) -> None:
-    """Rows, statistics and counts are what the slow reader finds."""
+    """Rows, statistics and counts are what the slow reader finds, in each split."""
     truth = oracle.read(logs)
-    found, expected = samples(snapshot), truth.frame
-    assert (len(found), snapshot.bad_count, snapshot.blank_count) == (len(truth.rows), truth.bad, truth.blank)
-    assert (snapshot.older, snapshot.duplicates) == (truth.older, truth.duplicates)
-    names = informative(expected)
+    assert (snapshot.bad_count, snapshot.blank_count) == (truth.bad, truth.blank)
+    assert set(snapshot.splits) == truth.splits
+    assert snapshot.split == ("train" if "train" in truth.splits else min(truth.splits, default="train"))
+    for split in truth.splits:
+        shown = snapshot.in_split(split)
+        assert shown.split == split
+        assert (shown.older, shown.duplicates) == (truth.older[split], truth.duplicates[split])
+        assert_rows(shown, truth.frame(split))
+
+
+def assert_rows(snapshot: Snapshot, expected: pd.DataFrame) -> None:
+    """Rows and statistics of a split are what the slow reader finds."""
+    found, names = samples(snapshot), informative(expected)
+    assert len(found) == len(expected)
     assert informative(found) - ELSEWHERE == names
-    if "group" in names:
-        assert expected["group"].fillna("-").tolist() == found["group"].fillna("-").tolist()
-    numbers = sorted(names - {"group"})
+    for label in {"group", "split"} & names:
+        assert expected[label].fillna("-").tolist() == found[label].fillna("-").tolist()
+    numbers = sorted(names - {"group", "split"})
     if numbers:
         assert_close(found[numbers].astype(float), expected[numbers].astype(float))
-        assert_statistics(snapshot, expected, sorted(names - {"group", "step", "rank"}))
+        assert_statistics(snapshot, expected, sorted(set(numbers) - {"step", "rank"}))
 
 
 def informative(frame: pd.DataFrame) -> set[str]:
@@ -169,7 +186,8 @@ def test_every_line_is_good_bad_or_blank(history: tuple[dict[str, bytes], list[t
         write(run, logs)
         found = follow(RunIndex(run, "run"))
         newlines = sum(data.count(b"\n") for data in logs.values())
-        good = found.samples + found.older + found.duplicates
+        shown = [found.in_split(split) for split in found.splits]
+        good = sum(split.samples + split.older + split.duplicates for split in shown)
         assert good + found.bad_count + found.blank_count == newlines
 
 

@@ -76,7 +76,7 @@ def test_rows_that_wait_die_with_their_file(tmp_path: Path) -> None:
     table.take(0, first, 1)
     table.take(1, second, 1)
     table.bury([0], 1)
-    assert (counts(table.state[:2]).tolist(), table.steps.freeze().mean("reward").tolist()) == (
+    assert (counts(table.state[:2]).tolist(), table.steps.freeze()["train"].mean("reward").tolist()) == (
         [False, True],
         [2.0],
     )

@@ -1,0 +1,90 @@
+"""The splits of a run: training samples, and those of evaluations, each with statistics of its own.
+
+A sample's split is what its line says (`split`); without a word it is a training sample. Splits are kept
+apart throughout: what comes twice, what belongs to an older attempt, what a step's mean is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from rlpanel.store.columns import Labels
+from rlpanel.store.steps import Steps, StepTable
+
+TRAIN = "train"
+#: The label column that tells splits.
+COLUMN = "split"
+#: The code of training samples, whether a line says so or nothing.
+TRAIN_CODE = -1
+
+Where = slice | np.ndarray
+#: Splits by name, with the places of their rows.
+Parts = list[tuple[str, Where]]
+
+
+def codes_of(codes: np.ndarray, names: list[str]) -> np.ndarray:
+    """The split of each row as the code of its name, and one code for all training samples."""
+    return np.where(codes == names.index(TRAIN), TRAIN_CODE, codes) if TRAIN in names else codes
+
+
+def parts_of(codes: np.ndarray, names: list[str]) -> Parts:
+    """The rows of each split.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (N,)
+        As `codes_of` gives them; names may have other codes after dead rows were left behind.
+    names : list of str
+    """
+    found = np.unique(codes).tolist()
+    names_of = {code: TRAIN if code == TRAIN_CODE else names[code] for code in found}
+    if len(found) == 1:
+        return [(names_of[found[0]], slice(None))]
+    return [(names_of[code], np.flatnonzero(codes == code)) for code in found]
+
+
+def split_codes(labels: Mapping[str, Labels], rows: int) -> tuple[np.ndarray, list[str]] | None:
+    """The split of the first rows as codes, and the names they stand for; None where none was logged."""
+    column = labels.get(COLUMN)
+    return None if column is None else (codes_of(column.codes.view(rows), column.names), column.names)
+
+
+def default_of(names: set[str]) -> str:
+    """The split that is shown while none is chosen: training where there is one, else the first by name."""
+    return TRAIN if TRAIN in names or not names else min(names)
+
+
+class SplitSteps:
+    """Statistics by step, each split's own, and how many rows of it are not dead."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, StepTable] = {}
+        self._rows: Counter[str] = Counter()
+
+    def count(self, parts: Parts, rows: int, sign: int = 1) -> None:
+        """Note ``rows`` rows in all that came, or died (sign -1)."""
+        for name, where in parts:
+            self._rows[name] += sign * (rows if isinstance(where, slice) else len(where))
+
+    def add(self, parts: Parts, steps: np.ndarray, values: Mapping[str, np.ndarray], version: int) -> None:
+        """Merge new rows in, as `StepTable.add`."""
+        for name, where in parts:
+            part = {column: numbers[where] for column, numbers in values.items()}
+            self._table(name).add(steps[where], part, version)
+
+    def clear(self, steps: np.ndarray, version: int) -> None:
+        """Empty these steps, as `StepTable.clear`."""
+        for table in self._tables.values():
+            table.clear(steps, version)
+
+    def freeze(self) -> dict[str, Steps]:
+        """An immutable view of each split that has rows, by name."""
+        return {name: self._table(name).freeze() for name, rows in self._rows.items() if rows}
+
+    def _table(self, name: str) -> StepTable:
+        if name not in self._tables:
+            self._tables[name] = StepTable()
+        return self._tables[name]
