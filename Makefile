@@ -26,7 +26,7 @@ unit: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 tests/unit tests/property
 
 ui: .venv/dev.stamp browser
-	$(BIN)/python -m pytest tests/ui
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/ui
 
 bench: .venv/dev.stamp browser
 	$(BIN)/python -m pytest -m bench tests/bench

@@ -106,7 +106,7 @@ class Board:
         Not before: what is sent between the browser's pull of the document and its first drawing is
         dropped on the way (`panel.io.hold` takes it for part of the document).
         """
-        self._session = Session(document, self._changed)
+        self._session = Session(document, self._changed, hub().turns)
         document.on_session_destroyed(lambda _: self.close())
         pn.state.onload(self._begin)
 
@@ -127,7 +127,8 @@ class Board:
 
     def tick(self) -> None:
         """Once a second: ages, the settling of the newest step, the reader's health."""
-        self.context.param.update(now=time.time(), failure=hub().reader.failure)
+        if self._session is None or not self._session.is_taking:
+            self.context.param.update(now=time.time(), failure=hub().reader.failure)
 
     def _begin(self) -> None:
         if self._session is not None and not self._session.closed:

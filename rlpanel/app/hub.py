@@ -1,4 +1,4 @@
-"""Who must be told: each living session hears of changes at most ten times a second.
+"""Who must be told: each living session hears of changes at most ten times a second, and in its turn.
 
 The reader calls from its thread. A session keeps the document it was born in, because callbacks from a
 plain thread do not know which session they are for; all drawing happens on the event loop, in one
@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from bokeh.document import Document
 
+from rlpanel.app.pace import Turns, is_taking
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
 
@@ -32,11 +33,16 @@ class Session:
         Where callbacks are scheduled.
     draw : callable
         Called on the event loop with the set of what changed: runs' indexes, None for the list of runs.
+    turns : Turns, optional
+        Shared by the sessions of an event loop.
     """
 
-    def __init__(self, document: Document, draw: Callable[[set[RunIndex | None]], None]) -> None:
+    def __init__(
+        self, document: Document, draw: Callable[[set[RunIndex | None]], None], turns: Turns | None = None
+    ) -> None:
         self._document = document
         self._draw = draw
+        self._turns = turns or Turns()
         self._lock = threading.Lock()
         self._changed: set[RunIndex | None] = set()
         self._scheduled = False
@@ -55,24 +61,35 @@ class Session:
         except RuntimeError:  # the session is being torn down
             self.closed = True
 
+    @property
+    def is_taking(self) -> bool:
+        """Whether the browser still takes the last drawing."""
+        return is_taking(self._document)
+
     def _soon(self) -> None:
-        wait = self._drawn + FLOOR - time.monotonic()
+        now = time.monotonic()
+        wait = self._turns.after(max(now, self._drawn + FLOOR)) - now
         if wait > 0:
             self._document.add_timeout_callback(self._flush, int(wait * 1000) + 1)
         else:
             self._flush()
 
     def _flush(self) -> None:
+        if self.is_taking and not self.closed:
+            self._document.add_timeout_callback(self._flush, int(FLOOR * 1000))
+            return
         with self._lock:
             changed, self._changed = self._changed, set()
             self._scheduled = False
         if self.closed:
             return
+        begin = time.monotonic()
         try:
             self._draw(changed)
         except Exception:  # one broken view must not silence the session
             log.exception("a session could not be drawn")
         self._drawn = time.monotonic()
+        self._turns.took(self._drawn - begin)
 
 
 class Hub:
@@ -80,6 +97,7 @@ class Hub:
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
+        self.turns = Turns()
         self._lock = threading.Lock()
         self._sessions: set[Session] = set()
         self._forget = reader.listen(self._news)

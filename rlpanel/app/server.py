@@ -34,6 +34,8 @@ class Access:
         origins are refused.
     show : bool
         Open a browser here.
+    linger : float
+        Seconds that a page's session outlives its connection, for a browser that comes back to it.
     """
 
     host: str = "127.0.0.1"
@@ -41,6 +43,7 @@ class Access:
     token: str = ""
     origins: tuple[str, ...] = ()
     show: bool = False
+    linger: float = 15.0
 
     @property
     def way_in(self) -> str:
@@ -98,9 +101,12 @@ def start(root: Path | None, at: Access) -> Any:
         liveness=True,
         threaded=False,
         verbose=True,
+        unused_session_lifetime_milliseconds=int(at.linger * 1000),
+        check_unused_sessions_milliseconds=int(at.linger * 1000),
         **(guarded if at.token else {}),
     )
     server._tornado.add_transform(SafetyHeaders)
+    server.start()  # the loop is the caller's; this begins the care for sessions: pings, and their end
     if at.show:
         server.io_loop.add_callback(server.show, at.way_in)
     return server
