@@ -76,6 +76,11 @@ class Channel:
         self._thread = threading.Thread(target=self._loop, name="rlpanel-alerts-out", daemon=True)
         self._thread.start()
 
+    @property
+    def waiting(self) -> int:
+        """Alerts that did not arrive yet."""
+        return len(self._waiting)
+
     def line(self, id: str) -> str:
         """What is noted of an alert with this id that arrived."""
         return f"{self.recipient.id} {id}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 import threading
@@ -16,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from docs import generate
 from rlpanel.app import alerts, delivery
 from rlpanel.app.alerts import Watcher
 from rlpanel.app.delivery import Alert, Channel, Sent
@@ -153,6 +155,14 @@ def test_an_alert_says_what_was_found_and_where_to_look(hook: Hook, reader: Read
     assert (where.netloc, parse_qs(where.query)) == ("board:5006", {"run": ["run"], "step": ["10"]})
 
 
+def test_the_page_on_alerts_names_every_key(hook: Hook, reader: Reader, run: Path) -> None:
+    with watching(reader, run, Webhook(hook.url)):
+        wait_until(lambda: hook.got)
+    _, _, table = (generate.FOLDER / "alerts.md").read_text("utf-8").partition("| key | what it is |")
+    cells = re.findall(r"^\| (`.+?) \|", table, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", " ".join(cells)) == list(hook.got[0][1])
+
+
 def test_after_a_restart_only_what_is_new_arrives(hook: Hook, reader: Reader, run: Path) -> None:
     with watching(reader, run, Webhook(hook.url)):
         wait_until(lambda: (run / ".rlpanel" / "alerts").exists())
@@ -174,7 +184,9 @@ def test_what_did_not_arrive_comes_after_a_restart(hook: Hook, reader: Reader, r
 
 
 def test_where_only_alarms_are_wanted_no_warning_arrives(hook: Hook, reader: Reader, run: Path) -> None:
-    with watching(reader, run, Webhook(hook.url), alert_severity="alarm"):
+    with watching(reader, run, Webhook(hook.url), alert_severity="alarm") as watcher:
+        wait_until(lambda: reader.runs and reader.runs[0].snapshot.samples == 96)
+        watcher.look(time.time())  # at the warning
         go_on(run, 13, 14, 15, 16, truncated=1)
         wait_until(lambda: hook.got)
     assert hook.subjects() == ["truncated alarm"]
@@ -285,6 +297,20 @@ def test_one_that_is_refused_does_not_hold_the_others_back(hook: Hook, tmp_path:
     wait_until(lambda: len(hook.got) == 4)
     channel.stop()
     assert [alert["number"] for _, alert in hook.got] == [0, 1, 2, 0]
+
+
+def test_where_nothing_can_be_noted_an_alert_still_comes_once(
+    hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    nowhere = Sent(tmp_path / "file")
+    channel = Channel(Webhook(hook.url))
+    for name in ("one", "one", "two"):
+        channel.offer(Alert(name, json.dumps({"name": name}).encode(), nowhere), nowhere.read())
+        wait_until(lambda: not channel.waiting)
+    channel.stop()
+    assert [alert["name"] for _, alert in hook.got] == ["one", "two"]
 
 
 def test_a_redirect_is_not_followed(hook: Hook) -> None:
