@@ -116,6 +116,7 @@ def start(root: Path | None, at: Access) -> Any:
         liveness=True,
         threaded=False,
         verbose=True,
+        use_xheaders=bool(at.origins),  # a proxy says whether the viewer came by https
         **(guarded if at.token else {}),
     )
     server._tornado.add_transform(SafetyHeaders)
