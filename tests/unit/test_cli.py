@@ -65,6 +65,13 @@ def test_index_says_what_reading_cost(grpo_run: Path) -> None:
     assert 10e6 < found["peak_memory_bytes"] < 1e9
 
 
+def test_the_memory_of_whoever_calls_is_not_counted(tmp_path: Path) -> None:
+    held = bytearray(400 << 20)
+    held[::4096] = b"x" * len(held[::4096])
+    found = json.loads(say("index", write_run(tmp_path / "run"), "--json").stdout)
+    assert 10e6 < found["peak_memory_bytes"] < len(held)
+
+
 def test_index_writes_a_table_for_a_person(tmp_path: Path) -> None:
     shown = say("index", write_run(tmp_path / "run", steps=300, samples=8)).stdout
     assert re.search(r"^rows +2,400$", shown, re.MULTILINE)
