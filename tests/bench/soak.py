@@ -76,7 +76,7 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Counter[str]:
             trouble.close()
     assert faults == []
     assert "Traceback" not in trouble.said()
-    wait_until(lambda: set(threading.enumerate()) <= threads, PATIENCE, "no thread is left")
+    wait_until(lambda: none(set(threading.enumerate()) - threads), PATIENCE, "no thread is left")
     assert handles() == opened, "no file is left open"
     trouble.done["samples at the end"] = expected.samples
     trouble.done["bad lines at the end"] = expected.bad_count
@@ -122,6 +122,12 @@ def same(one: Snapshot, other: Snapshot) -> bool:
     """Raises AssertionError with the difference."""
     assert_same_run(one, other)
     assert one.problems == other.problems
+    return True
+
+
+def none(left: object) -> bool:
+    """Raises AssertionError that names what is left."""
+    assert not left, left
     return True
 
 
