@@ -66,6 +66,22 @@ Tokenizer = Annotated[
         show_default=False,
     ),
 ]
+AlertUrl = Annotated[
+    str | None,
+    typer.Option(envvar="RLPANEL_ALERT_URL", help="Post findings here as JSON.", show_default=False),
+]
+AlertCommand = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RLPANEL_ALERT_COMMAND", help="Run this with each finding on its input.", show_default=False
+    ),
+]
+AlertSeverity = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RLPANEL_ALERT_SEVERITY", help="warning, or alarm: only those.", show_default="warning"
+    ),
+]
 
 _NOT_TO_BE_HAD = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
 
@@ -115,9 +131,13 @@ def serve(
     origin: Origin = None,
     keys: Map = None,
     tokenizer: Tokenizer = None,
+    alert_url: AlertUrl = None,
+    alert_command: AlertCommand = None,
+    alert_severity: AlertSeverity = None,
 ) -> None:
     """Open the board on the runs below a folder and follow what training appends to them."""
     _tell_reader(keys, tokenizer)
+    _tell({"ALERT_URL": alert_url, "ALERT_COMMAND": alert_command, "ALERT_SEVERITY": alert_severity})
     if root is not None and root.exists() and not root.is_dir():
         raise RunNotFound(f"{root} is a file; give the folder that holds it")
     if root is not None and not root.exists():
@@ -132,7 +152,7 @@ def serve(
             _say(f"rlpanel: {waiting}", typer.colors.YELLOW)
     elif root is not None:
         _say_if_other(root)
-    _serve(root, host, port, bool(show), token, tuple(origin or ()))
+    _serve(root, host, port, bool(show), token, tuple(origin or ()), alerts=True)
 
 
 @app.command()
@@ -206,9 +226,13 @@ def _tell_reader(keys: str | None, tokenizer: Path | None) -> None:
     from rlpanel.settings import Reading
     from rlpanel.sources.beside import from_settings
 
-    told = {"RLPANEL_MAP": keys, "RLPANEL_TOKENIZER": str(tokenizer.resolve()) if tokenizer else None}
-    os.environ |= {name: value for name, value in told.items() if value}
+    _tell({"MAP": keys, "TOKENIZER": str(tokenizer.resolve()) if tokenizer else None})
     from_settings(Reading.from_environment())
+
+
+def _tell(settings: dict[str, str | None]) -> None:
+    """Settings that were given, to whoever takes them from the environment."""
+    os.environ |= {f"RLPANEL_{name}": value for name, value in settings.items() if value}
 
 
 def _serve(
@@ -218,6 +242,8 @@ def _serve(
     show: bool,
     token: str | None = None,
     origins: tuple[str, ...] = (),
+    *,
+    alerts: bool = False,
 ) -> None:
     """Serve until asked to end; an address that cannot be had is an error with a remedy."""
     from rlpanel.app import access
@@ -236,7 +262,7 @@ def _serve(
             typer.colors.RED,
         )
     try:
-        serve_board(root, at)
+        serve_board(root, at, alerts=alerts)
     except OSError as error:
         if isinstance(error, socket.gaierror) or error.errno in _NOT_TO_BE_HAD:
             raise SettingError(
@@ -289,7 +315,15 @@ def _cpu_seconds() -> float:
 
 
 def _peak_memory() -> int | None:
-    """Bytes of memory this process held at most; None where the system does not tell."""
+    """Bytes of memory this process held at most; None where the system does not tell.
+
+    Linux counts in ``ru_maxrss`` what the process that started this one held.
+    """
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    for line in lines:
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
     try:
         import resource
     except ImportError:  # Windows

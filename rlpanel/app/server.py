@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,13 @@ from urllib.parse import urlencode
 import panel as pn
 
 from rlpanel.app import access, health
+from rlpanel.app.alerts import going_out
 from rlpanel.app.headers import SafetyHeaders
 from rlpanel.app.hub import hub
-from rlpanel.app.page import session_page
+from rlpanel.app.page import resolve_root, session_page
+
+#: Addresses that stand for all of a machine's.
+_ANY = {"0.0.0.0", "::"}
 
 
 @dataclass(frozen=True)
@@ -51,15 +56,21 @@ class Access:
         return f"{access.LOGIN}?{urlencode({'token': self.token})}" if self.token else "/"
 
     @property
+    def url(self) -> str:
+        """Where others find the board; a wildcard stands for this machine's name."""
+        host = socket.gethostname() if self.host in _ANY else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
     def allowed_origins(self) -> list[str]:
         """Every origin whose pages may talk to the server."""
         own = {self.host, "localhost", "127.0.0.1"}
-        if self.host in {"0.0.0.0", "::"}:
+        if self.host in _ANY:
             own |= {socket.gethostname(), socket.getfqdn()}
         return sorted({f"{name}:{self.port}" for name in own} | set(self.origins))
 
 
-def serve(root: Path | None, at: Access) -> None:
+def serve(root: Path | None, at: Access, *, alerts: bool = False) -> None:
     """Serve until SIGINT or SIGTERM.
 
     Parameters
@@ -67,8 +78,15 @@ def serve(root: Path | None, at: Access) -> None:
     root : Path or None
         The folder that holds runs.
     at : Access
+    alerts : bool
+        Whether findings go to whoever the settings name.
     """
-    server = start(root, at)
+    with going_out(hub().reader, resolve_root(root), at.url) if alerts else nullcontext():
+        _run(start(root, at))
+
+
+def _run(server: Any) -> None:
+    """Until SIGINT or SIGTERM."""
     done = threading.Event()
 
     def stop(*_: Any) -> None:
@@ -103,6 +121,7 @@ def start(root: Path | None, at: Access) -> Any:
         verbose=True,
         unused_session_lifetime_milliseconds=int(at.linger * 1000),
         check_unused_sessions_milliseconds=int(at.linger * 1000),
+        use_xheaders=bool(at.origins),  # a proxy says whether the viewer came by https
         **(guarded if at.token else {}),
     )
     server._tornado.add_transform(SafetyHeaders)

@@ -17,6 +17,9 @@ from rlpanel.sources.tail import BEFORE, HEAD, Block, Mark, Tail
 
 #: A line that is this many times longer than may be held is a bomb; reading ends there.
 _BOMB = 4
+#: So are this many plain bytes on end that take less than one in so many on disk: they are whole lines, but
+#: each becomes a row in memory. Real logs shrink to a tenth, with arrays of zeros to a fiftieth.
+_ON_END, _TIMES = 32 << 20, 256
 
 
 class CompressedTail(Tail):
@@ -74,6 +77,7 @@ class CompressedTail(Tail):
         """As of any tail."""
         self.inflater = Inflater(self.path, mark.fed, mark.offset)
         self.inflater.starts = list(mark.starts)
+        self._weighed = mark.offset, mark.fed
         return super().resume(mark)
 
     def _clear(self) -> None:
@@ -82,6 +86,7 @@ class CompressedTail(Tail):
         self._ready = b""  # plain bytes that were not looked at yet
         self._held: list[bytes] = []  # the half line, in pieces; nothing where it is too long to be held
         self._half_bytes = 0
+        self._weighed = 0, 0  # plain bytes and bytes on disk that were seen to be those of a log
 
     def _plain(self, descriptor: int, budget: int) -> tuple[bytes | None, bool]:
         """Plain bytes and whether there are more; None for bytes if what came before is void."""
@@ -130,9 +135,21 @@ class CompressedTail(Tail):
         self.offset += half + end + 1
         if too_long:
             self._ready = fresh[end + 1 :]
+            self._weighed = self.offset, self.inflater.fed
             return Block(self.generation, offset, length=half + end + 1, skipped=half + end, more=True)
         self._hold(fresh[end + 1 :])
+        self._weigh()
         return Block(self.generation, offset, data, len(data), more=more)
+
+    def _weigh(self) -> None:
+        """Read no further where the last whole lines took next to nothing on disk."""
+        plain, packed = self.offset - self._weighed[0], self.inflater.fed - self._weighed[1]
+        if plain < _ON_END:
+            return
+        self._weighed = self.offset, self.inflater.fed
+        if packed * _TIMES < plain:
+            times = plain // max(packed, 1)
+            self._fault = SourceDamaged(f"it grows {times:,}-fold when decompressed, as no log does")
 
     def _hold(self, fresh: bytes) -> None:
         """Keep a half line, unless it grew too long."""

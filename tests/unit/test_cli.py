@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -62,6 +63,13 @@ def test_index_says_what_reading_cost(grpo_run: Path) -> None:
     found = json.loads(say("index", grpo_run, "--json").stdout)
     assert 0 < found["cpu_seconds"] < 30
     assert 10e6 < found["peak_memory_bytes"] < 1e9
+
+
+def test_the_memory_of_whoever_calls_is_not_counted(tmp_path: Path) -> None:
+    held = bytearray(400 << 20)
+    held[::4096] = b"x" * len(held[::4096])
+    found = json.loads(say("index", write_run(tmp_path / "run"), "--json").stdout)
+    assert 10e6 < found["peak_memory_bytes"] < len(held)
 
 
 def test_index_writes_a_table_for_a_person(tmp_path: Path) -> None:
@@ -144,6 +152,30 @@ def test_a_board_open_to_everybody_is_warned_of(tmp_path: Path, taken_port: int)
 def test_a_root_that_is_not_there_yet_is_said(tmp_path: Path, taken_port: int) -> None:
     done = say("serve", tmp_path / "later", "--port", taken_port)
     assert "later does not exist yet" in done.stderr.splitlines()[0]
+
+
+def test_a_recipient_of_alerts_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+    done = say("serve", tmp_path, "--alert-url", "hooks.example.org")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "must begin with http:// or https://" in done.stderr
+
+
+def test_a_board_that_nobody_looks_at_alerts(tmp_path: Path, free_port: int) -> None:
+    write_run(tmp_path / "runs" / "run", steps=8, truncated=1)
+    told = tmp_path / "told"
+    alert = shlex.join(
+        [sys.executable, "-c", f"import sys; open({str(told)!r}, 'a').write(sys.stdin.read())"]
+    )
+    command = [*COMMAND, "serve", str(tmp_path / "runs"), "--port", str(free_port), "--alert-command", alert]
+    with subprocess.Popen([*command, "--alert-severity", "alarm"], env=PLAIN) as process:
+        try:
+            wait_until(lambda: told.exists() and told.stat().st_size, timeout=60, message="an alert")
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=30)
+    found = json.loads(told.read_text())
+    assert (found["rule"], found["severity"]) == ("truncated", "alarm")
+    assert found["link"].startswith(f"http://127.0.0.1:{free_port}/?run=run&step=")
 
 
 @contextmanager

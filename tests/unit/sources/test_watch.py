@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,3 +125,9 @@ def test_network_file_systems_are_polled(tmp_path: Path, root: str, reason: str)
     mounts = tmp_path / "mounts"
     mounts.write_text("/dev/sda / ext4 rw 0 0\nserver:/x /data nfs4 rw 0 0\n")
     assert module._unreachable(root, str(mounts)) == reason
+
+
+def test_a_folder_that_cannot_be_watched_costs_no_thread_and_no_file(tmp_path: Path) -> None:
+    before = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
+    assert not Watch(str(tmp_path / "gone"), lambda: None).events
+    assert (set(threading.enumerate()), len(os.listdir("/proc/self/fd"))) == before
