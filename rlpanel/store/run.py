@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from rlpanel.settings import Reading
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.base import Record
 from rlpanel.sources.directory import Directory
+from rlpanel.sources.files import AnyPath, path_of
 from rlpanel.sources.survey import survey
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
@@ -73,7 +73,7 @@ class Run:
         self._service = service
 
     @property
-    def path(self) -> Path:
+    def path(self) -> AnyPath:
         """The run's folder."""
         return self._index.path
 
@@ -275,7 +275,7 @@ def open_run(
     RunNotFound
         If the folder does not exist or holds no rollout files; the message says what was seen.
     """
-    given = Path(path).resolve()
+    given = path_of(path).resolve()
     folder = _run_folder(given)
     if not follow:
         return _read_once(folder, given, {} if jobs is None else {"jobs": jobs})
@@ -286,7 +286,7 @@ def open_run(
     return run
 
 
-def _read_once(folder: Path, root: Path, settings: dict[str, Any]) -> Run:
+def _read_once(folder: AnyPath, root: AnyPath, settings: dict[str, Any]) -> Run:
     reading, news = Reading.from_environment(**settings), threading.Event()
     workers = Workers(reading.jobs, news.set)
     index = RunIndex(folder, folder.name, reading, root, workers)
@@ -325,7 +325,7 @@ class _Terminal:
             sys.stderr.write("\n")
 
 
-def _run_folder(path: Path) -> Path:
+def _run_folder(path: AnyPath) -> AnyPath:
     """The folder of the run at ``path``: itself, or the only run below it."""
     if not path.is_dir():
         hint = f"; its folder {path.parent} may be the run" if path.is_file() else ""
@@ -345,7 +345,7 @@ def _run_folder(path: Path) -> Path:
     raise RunNotFound(_nothing_in(path, directory))
 
 
-def _nothing_in(path: Path, directory: Directory) -> str:
+def _nothing_in(path: AnyPath, directory: Directory) -> str:
     """Why a folder is no run: what was seen, what would be read."""
     found = survey(directory)
     seen = "; ".join(f"{sight.name}: {sight.what}" for sight in found.seen) or "no files"
