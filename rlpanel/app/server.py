@@ -7,7 +7,6 @@ import signal
 import socket
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,6 +16,7 @@ from rlpanel.app import access, health
 from rlpanel.app.headers import SafetyHeaders
 from rlpanel.app.hub import hub
 from rlpanel.app.page import session_page
+from rlpanel.sources.files import AnyPath
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ class Access:
         return sorted({f"{name}:{self.port}" for name in own} | set(self.origins))
 
 
-def serve(root: Path | None, at: Access) -> None:
+def serve(root: AnyPath | None, at: Access) -> None:
     """Serve until SIGINT or SIGTERM.
 
     Parameters
     ----------
-    root : Path or None
+    root : path or None
         The folder that holds runs.
     at : Access
     """
@@ -82,7 +82,7 @@ def serve(root: Path | None, at: Access) -> None:
         hub().reader.stop()
 
 
-def start(root: Path | None, at: Access) -> Any:
+def start(root: AnyPath | None, at: Access) -> Any:
     """Start a server without blocking; its loop is the caller's."""
     where = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
     guarded = {"auth_provider": access.TokenAccess(at.token), "cookie_secret": access.new_token()}

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from rlpanel.errors import LineError, RunNotFound
+from rlpanel.errors import LineError, RemoteError, RunNotFound
 from rlpanel.settings import Reading
 from rlpanel.sources import layout, parquet
 from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
@@ -194,7 +194,11 @@ class Directory:
         key = (entry.path, status.st_dev, status.st_ino, said)
         known = self._verdicts.get(key)
         if known is None or not known.holds(status):
-            known = self._verdicts[key] = _Verdict(*sniff(entry.path, entry.name, said.mapped), status)
+            try:
+                known = _Verdict(*sniff(entry.path, entry.name, said.mapped), status)
+            except RemoteError:
+                return known.adapter if known is not None else None
+            self._verdicts[key] = known
         return known.adapter
 
     def _is_inside(self, entry: Entry) -> bool:
@@ -253,10 +257,17 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter 
     final : bool
         False while the file may still turn out otherwise: it is empty, unreadable or holds no whole
         line yet.
+
+    Raises
+    ------
+    RemoteError
+        If another machine does not give what it is asked for: that says nothing of the file.
     """
     named = _named(name)
     try:
         lines, final = first_lines(path)
+    except RemoteError:
+        raise
     except OSError:
         return named, False
     asked = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
-from stat import S_ISREG
 from typing import Protocol, Self, cast
 
 from rlpanel.sources.remote import store_of
@@ -107,13 +106,6 @@ class RemotePath(PurePosixPath):
         except (FileNotFoundError, NotADirectoryError):
             return False
 
-    def is_file(self) -> bool:
-        """Whether it is a file; RemoteError if that cannot be said."""
-        try:
-            return S_ISREG(self.stat().st_mode)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-
     def stat(self) -> os.stat_result:
         """As of the last look at its folder."""
         return stat(str(self))
@@ -174,6 +166,11 @@ def stream(path: str, ahead: int = _STREAM) -> io.BufferedReader:
     if is_remote(path):
         return io.BufferedReader(RemoteStream(path, ahead), ahead)
     return open(path, "rb")
+
+
+def trouble(path: str | os.PathLike[str]) -> str:
+    """Why the machine that holds a path does not answer just now; empty if it does, and for this one."""
+    return store_of(os.fspath(path)).trouble if is_remote(path) else ""
 
 
 def read(path: str, length: int, offset: int) -> bytes:

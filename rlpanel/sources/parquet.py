@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from rlpanel.errors import SourceChanged, SourceUnready
+from rlpanel.errors import RemoteError, SourceChanged, SourceUnready
 from rlpanel.sources import files
 from rlpanel.sources.base import Adapter, Chunk, Locator
 from rlpanel.sources.jsonl import CHUNK_RECORDS, JsonlFile
@@ -121,6 +121,8 @@ def first_lines(path: str, most: int) -> list[bytes]:
             if metadata.num_row_groups and metadata.row_group(0).total_byte_size <= _SNIFF_BYTES:
                 for batch in file.iter_batches(most, row_groups=[0]):
                     return list(_lines_of(batch))
+    except RemoteError:
+        raise
     except _faults() as error:
         raise SourceUnready(_not_whole(error)) from error
     return []

@@ -8,24 +8,18 @@ from __future__ import annotations
 
 import errno
 import os
-import stat as modes
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, TypeVar
-
-import xxhash
 
 from rlpanel.errors import RemoteError
 from rlpanel.settings import Reading
+from rlpanel.sources.remote_status import RemoteEntry, status_of
 
 #: Longest rest after requests that failed one after another, in seconds.
 LONGEST_REST = 300.0
-#: What tells one writing of a file from another, as file systems call it.
-_SIGNATURES = ("ETag", "etag", "md5Hash", "generation", "VersionId", "blob_id", "sha", "checksum")
-_TIMES = ("LastModified", "last_modified", "mtime", "modified", "updated", "created")
 #: Who says no, and where it takes the right to read from.
 _RIGHTS = {
     "s3": "credentials are those of the aws command line (AWS_PROFILE, AWS_ACCESS_KEY_ID, ~/.aws); "
@@ -38,64 +32,45 @@ _EXTRA = "pip install 'rlpanel[remote]'"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteEntry:
-    """A file or folder in a listing, with as much of `os.DirEntry` as is used."""
-
-    name: str
-    path: str
-    status: os.stat_result
-
-    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a folder."""
-        return modes.S_ISDIR(self.status.st_mode)
-
-    def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a file."""
-        return modes.S_ISREG(self.status.st_mode)
-
-    def is_symlink(self) -> bool:
-        """No: another machine's links are not followed."""
-        return False
-
-    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """As of the listing."""
-        return self.status
-
-
 @dataclass
 class _Listing:
-    """A folder at the last look; ``missing`` says why it has no entries at all."""
+    """A folder at the last look; ``missing`` is raised where it is none."""
 
     due: float
     entries: dict[str, RemoteEntry] = field(default_factory=dict)
-    missing: str = ""
+    missing: OSError | None = None
 
 
 class Rest:
-    """After a request that failed none is made for a while, twice as long after each failure."""
+    """After a request that failed none is made for a while, twice as long after each failure.
+
+    Attributes
+    ----------
+    why : str
+        What went wrong; empty if the last request was answered.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._failures = 0
         self._until = 0.0
-        self._why = ""
+        self.why = ""
 
     def check(self) -> None:
         """Raise what went wrong last, while the rest lasts."""
         left = self._until - time.monotonic()
         if left > 0:
-            raise RemoteError(f"{self._why}; it is asked again in {left:.0f} s")
+            raise RemoteError(f"{self.why}; it is asked again in {left:.0f} s")
 
     def begin(self, why: str) -> None:
         """A request failed."""
         seconds = min(self._seconds * 2 ** min(self._failures, 30), LONGEST_REST)
-        self._until, self._why = time.monotonic() + seconds, why
+        self._until, self.why = time.monotonic() + seconds, why
         self._failures += 1
 
     def end(self) -> None:
         """A request was answered."""
-        self._failures, self._until = 0, 0.0
+        self._failures, self._until, self.why = 0, 0.0, ""
 
 
 class Store:
@@ -119,22 +94,27 @@ class Store:
         self._folders: dict[str, _Listing] = {}
         self._rest = Rest(interval)
 
+    @property
+    def trouble(self) -> str:
+        """Why it does not answer just now; empty while it does."""
+        return self._rest.why
+
     def scan(self, folder: str) -> list[RemoteEntry]:
         """What lies in a folder.
 
         Raises
         ------
-        FileNotFoundError
-            If nothing does.
+        FileNotFoundError, NotADirectoryError
+            If nothing does, or it is a file.
         RemoteError
-            If that cannot be said just now.
+            If that cannot be said just now, or there is no such bucket.
         """
         folder = folder.rstrip("/")
         known = self._folders.get(folder)
         if known is None or time.monotonic() >= known.due:
             known = self._folders[folder] = self._list(folder)
-        if known.missing:
-            raise FileNotFoundError(errno.ENOENT, known.missing, folder)
+        if known.missing is not None:
+            raise type(known.missing)(*known.missing.args)
         return list(known.entries.values())
 
     def stat(self, url: str) -> os.stat_result:
@@ -156,7 +136,7 @@ class Store:
         """A file's status, asked for now."""
         path = self._path(url)
         self._fs.invalidate_cache(path)  # some answer from a listing that they keep
-        status = _status(self._ask(url, lambda: self._fs.info(path)), self.known(url))
+        status = status_of(self._ask(url, lambda: self._fs.info(path)), self.known(url))
         folder, _, name = url.rpartition("/")
         if folder in self._folders:
             self._folders[folder].entries[name] = RemoteEntry(name, url, status)
@@ -175,14 +155,20 @@ class Store:
             found = self._ask(folder, lambda: self._fs.ls(path, detail=True))
         except (FileNotFoundError, NotADirectoryError) as error:
             return _Listing(time.monotonic() + self.interval, missing=_missing(folder, error))
+        except RemoteError as error:
+            if self.trouble:
+                raise
+            return _Listing(time.monotonic() + self.interval, missing=error)  # no right to look into it
         listing = _Listing(time.monotonic() + self.interval)
         for info in found:
             name = info["name"].rstrip("/").rpartition("/")[2]
+            if info["name"] == path and info.get("type") == "file":
+                return _Listing(listing.due, missing=_missing(folder, NotADirectoryError()))
             if not name or info["name"].rstrip("/") == path.rstrip("/"):
                 continue  # a folder's own marker
             url = f"{folder}/{name}"
             known = before.entries.get(name) if before is not None else None
-            listing.entries[name] = RemoteEntry(name, url, _status(info, known.status if known else None))
+            listing.entries[name] = RemoteEntry(name, url, status_of(info, known.status if known else None))
         return listing
 
     def _path(self, url: str) -> str:
@@ -248,44 +234,17 @@ def _file_system(url: str) -> Any:
         raise _trouble(url, error) from error
 
 
-def _status(info: Mapping[str, Any], before: os.stat_result | None) -> os.stat_result:
-    """As `os.stat` has it: ctime changes whenever the file is another one, whatever its size and time."""
-    told = [str(info[key]) for key in _SIGNATURES if info.get(key) is not None]
-    signature = xxhash.xxh3_64_intdigest("\n".join(told).encode()) >> 1
-    size = int(info.get("size") or 0)
-    # Whole seconds: a listing tells the time more exactly than a look at the file itself.
-    modified = _modified(info)
-    if modified is None:
-        same = before is not None and (before.st_size, before.st_ctime_ns) == (size, signature)
-        modified = int(before.st_mtime) if before is not None and same else int(time.time())
-    mode = modes.S_IFDIR if info.get("type") == "directory" else modes.S_IFREG
-    whole = (mode, 0, 0, 1, 0, 0, size, modified, modified, 0)
-    exact = {"st_mtime": float(modified), "st_mtime_ns": modified * 10**9, "st_ctime_ns": signature}
-    return os.stat_result(whole, exact)
-
-
-def _modified(info: Mapping[str, Any]) -> int | None:
-    """When it was last written, seconds since the epoch; None where nothing tells."""
-    for key in _TIMES:
-        told = info.get(key)
-        try:
-            if isinstance(told, str):
-                told = datetime.fromisoformat(told)
-            if isinstance(told, datetime):
-                return int(told.timestamp())
-            if isinstance(told, (int, float)):
-                return int(told)
-        except (ValueError, OverflowError):
-            continue
-    return None
-
-
-def _missing(folder: str, error: OSError) -> str:
-    """Why there is nothing, in words."""
-    if "bucket" in str(error).lower().replace(folder.lower(), ""):
+def _missing(folder: str, error: OSError) -> OSError:
+    """Why it is no folder, in words."""
+    if isinstance(error, NotADirectoryError):
+        return NotADirectoryError(errno.ENOTDIR, "it is a file; give the folder that holds it", folder)
+    if "bucket" in str(error).lower().replace(folder.split("/", 2)[2].lower(), ""):
         bucket = folder.split("/")[2]
-        return f"there is no bucket {bucket!r}; check its name, and AWS_ENDPOINT_URL where it is not Amazon's"
-    return "nothing is there yet"
+        return RemoteError(
+            f"{folder}: there is no bucket {bucket!r}; check its name, and AWS_ENDPOINT_URL where it is not "
+            "Amazon's"
+        )
+    return FileNotFoundError(errno.ENOENT, "nothing is there yet", folder)
 
 
 def _trouble(url: str, error: Exception) -> RemoteError:

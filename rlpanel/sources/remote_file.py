@@ -64,20 +64,24 @@ class RemoteFile:
         if length <= 0:
             return b""
         at = offset - self._start
-        if self._of != _stamp(status) or at < 0 or at + length > len(self._bytes):
-            if length <= _SMALL:
-                self._unsure = True
-                return self._store.read(self._url, length, offset)
-            self._fetch(max(length, min(self._ahead, status.st_size - offset)), offset, status)
-            at = 0
+        if self._of == _stamp(status) and 0 <= at <= len(self._bytes) - length:
+            return self._kept(at, length)
+        if length <= _SMALL:
+            return self._get(length, offset)
+        self._bytes = self._get(max(length, min(self._ahead, status.st_size - offset)), offset)
+        self._start, self._of = offset, _stamp(status)
+        return self._kept(0, length)
+
+    def _get(self, length: int, offset: int) -> bytes:
+        self._unsure = True
+        return self._store.read(self._url, length, offset)
+
+    def _kept(self, at: int, length: int) -> bytes:
+        """A part of what was read ahead, which goes with its last byte: many files are followed at once."""
         found = self._bytes[at : at + length]
         if at + length == len(self._bytes):
-            self._bytes = b""  # many files are followed, each with what is left of its window
+            self._bytes = b""
         return found
-
-    def _fetch(self, length: int, offset: int, status: os.stat_result) -> None:
-        self._bytes = self._store.read(self._url, length, offset)
-        self._start, self._of, self._unsure = offset, _stamp(status), True
 
 
 class RemoteStream(io.RawIOBase):

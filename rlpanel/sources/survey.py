@@ -12,7 +12,7 @@ from typing import Any
 from rlpanel.errors import LineError, SourceUnready
 from rlpanel.sources import parquet
 from rlpanel.sources.directory import Directory, first_lines, is_rollout_name, shown_name
-from rlpanel.sources.files import AnyPath, scan, stat
+from rlpanel.sources.files import AnyPath, is_remote, scan, stat
 from rlpanel.sources.parse import parse
 
 #: Entries that are looked at, and files that are told of.
@@ -64,6 +64,8 @@ class Survey:
 def survey(directory: Directory) -> Survey:
     """Look at a folder in which no runs were found."""
     root = directory.root
+    if is_remote(root) and (why := _out_of_reach(str(root))):
+        return why
     if not root.is_dir():
         return _missing(root)
     found = list(islice(_walk(str(root)), _LOOKED_AT))
@@ -93,6 +95,17 @@ _WRITER_HINTS = (
     "SAVE_ROLLOUT_DATA=true must be in the environment of every rank, where that is how it is turned on.",
     "In a container or on another machine the same path may be another folder.",
 )
+
+
+def _out_of_reach(root: str) -> Survey | None:
+    """Why nothing of a folder on another machine can be seen; None if it can."""
+    try:
+        scan(root)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        return Survey("Nothing there yet", f"{root}: {error.strerror}.", hints=_WRITER_HINTS[:2])
+    except OSError as error:
+        return Survey("Out of reach just now", f"{error}.")
+    return None
 
 
 def _missing(root: AnyPath) -> Survey:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from rlpanel.settings import Reading
 from rlpanel.sources.directory import Directory, RunInfo
-from rlpanel.sources.files import AnyPath, is_remote, path_of
+from rlpanel.sources.files import AnyPath, is_remote, path_of, trouble
 from rlpanel.sources.survey import Survey, survey
 from rlpanel.sources.watch import Watch
 from rlpanel.store.index import RunIndex
@@ -286,6 +286,8 @@ class Root:
     def refresh(self) -> bool:
         """Look again; True if runs came, went or changed."""
         found = self.directory.runs()
+        if self.runs and trouble(self.path):
+            return False  # what another machine does not tell just now is as it was
         seen = None if found else survey(self.directory)
         changed = (found, seen) != (self.runs, self.survey)
         self.runs, self.survey = found, seen

@@ -23,7 +23,7 @@ from rlpanel.settings import Reading
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.base import Record
 from rlpanel.sources.directory import Directory
-from rlpanel.sources.files import AnyPath, path_of
+from rlpanel.sources.files import AnyPath, RemotePath, path_of
 from rlpanel.sources.survey import survey
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
@@ -327,7 +327,10 @@ class _Terminal:
 
 def _run_folder(path: AnyPath) -> AnyPath:
     """The folder of the run at ``path``: itself, or the only run below it."""
-    if not path.is_dir():
+    if isinstance(path, RemotePath):
+        if not path.is_dir():
+            raise RunNotFound(survey(Directory(path)).sentence)
+    elif not path.is_dir():
         hint = f"; its folder {path.parent} may be the run" if path.is_file() else ""
         raise RunNotFound(f"{path} is no folder{hint}")
     directory = Directory(path)
@@ -335,7 +338,7 @@ def _run_folder(path: AnyPath) -> AnyPath:
         if directory.files(path):
             return path
     except OSError as error:
-        raise RunNotFound(f"{path} cannot be read: {error.strerror}") from error
+        raise RunNotFound(f"{path} cannot be read: {error.strerror or error}") from error
     runs = directory.runs()
     if len(runs) == 1:
         return runs[0].path
