@@ -112,6 +112,7 @@ class RemotePath(PurePosixPath):
 
     def read_bytes(self) -> bytes:
         """All of it."""
+        self.stat()  # what a listing lacks is not asked for
         with stream(str(self)) as file:
             return file.read()
 
