@@ -134,7 +134,8 @@ AnyPath = Path | RemotePath
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
     """Whether a path is on another machine."""
-    return _SCHEME.match(os.fspath(path)) is not None
+    text = path if isinstance(path, str) else os.fspath(path)
+    return "://" in text and _SCHEME.match(text) is not None  # the first is fast, and mostly the answer
 
 
 def path_of(path: str | os.PathLike[str]) -> AnyPath:
@@ -142,7 +143,7 @@ def path_of(path: str | os.PathLike[str]) -> AnyPath:
     text = os.fspath(path)
     if text.startswith(_LOCAL):
         return Path(text.removeprefix(_LOCAL))
-    return RemotePath(text) if _SCHEME.match(text) else Path(text)
+    return RemotePath(text) if is_remote(text) else Path(text)
 
 
 def file(path: str, ahead: int = AHEAD) -> Readable:
