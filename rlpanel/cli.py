@@ -135,6 +135,13 @@ def index(
             min=0, max=64, help="Processes that help with a big run.", show_default="$RLPANEL_JOBS, 2"
         ),
     ] = None,
+    scheduler: Annotated[
+        str,
+        typer.Option(
+            help="A dask scheduler (tcp://HOST:8786) whose workers read a big run instead of processes.",
+            show_default=False,
+        ),
+    ] = "",
     keys: Map = None,
     tokenizer: Tokenizer = None,
 ) -> None:
@@ -142,7 +149,7 @@ def index(
     _tell_reader(keys, tokenizer)
     open_run = rlpanel.open_run  # what loading pandas costs is no cost of this run
     began, cpu = time.perf_counter(), _cpu_seconds()
-    with open_run(run, follow=False, jobs=jobs) as opened:
+    with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
         found = asdict(opened.stats())
     found |= {
         "seconds": round(time.perf_counter() - began, 3),

@@ -34,7 +34,7 @@ from rlpanel.store.scalars import ScalarLog
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
 from rlpanel.store.stage import MOST_COLUMNS
 from rlpanel.store.table import Table
-from rlpanel.store.workers import Workers
+from rlpanel.store.workers import Pool
 
 
 class RunIndex:
@@ -50,7 +50,7 @@ class RunIndex:
         Budgets and bounds.
     root : path, optional
         Linked files count while they stay below it; the run's folder by default.
-    workers : Workers, optional
+    workers : Pool, optional
         Who helps with a backlog; the calling thread reads it alone by default.
 
     Attributes
@@ -71,7 +71,7 @@ class RunIndex:
         name: str,
         reading: Reading | None = None,
         root: str | os.PathLike[str] | None = None,
-        workers: Workers | None = None,
+        workers: Pool | None = None,
     ) -> None:
         self.path = path_of(path)
         self.name = name

@@ -25,13 +25,14 @@ from rlpanel.sources.base import Record
 from rlpanel.sources.directory import Directory
 from rlpanel.sources.files import AnyPath, RemotePath, path_of
 from rlpanel.sources.survey import survey
+from rlpanel.store.cluster import Cluster
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
 from rlpanel.store.notes import Notes
 from rlpanel.store.pace import describe
 from rlpanel.store.snapshot import Progress, Snapshot
 from rlpanel.store.table import OLDER
-from rlpanel.store.workers import Workers
+from rlpanel.store.workers import Pool, Workers
 
 #: Seconds between two words about the progress.
 _NOTICE = 0.1
@@ -254,7 +255,12 @@ class Run:
 
 
 def open_run(
-    path: str | os.PathLike[str], *, wait: bool = True, follow: bool = True, jobs: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    wait: bool = True,
+    follow: bool = True,
+    jobs: int | None = None,
+    scheduler: str = "",
 ) -> Run:
     """Open a run's folder: read what is there, follow what comes until `Run.close`.
 
@@ -269,6 +275,8 @@ def open_run(
         Keep following what is appended. False reads once, in the calling thread.
     jobs : int, optional
         Processes that help where ``follow`` is False; as the settings say by default.
+    scheduler : str
+        Address of a dask scheduler whose workers help in their place.
 
     Raises
     ------
@@ -278,7 +286,7 @@ def open_run(
     given = path_of(path).resolve()
     folder = _run_folder(given)
     if not follow:
-        return _read_once(folder, given, {} if jobs is None else {"jobs": jobs})
+        return _read_once(folder, given, {} if jobs is None else {"jobs": jobs}, scheduler)
     service = reader()
     run = Run(service.open(folder, root=given), service)
     if wait:
@@ -286,9 +294,9 @@ def open_run(
     return run
 
 
-def _read_once(folder: AnyPath, root: AnyPath, settings: dict[str, Any]) -> Run:
+def _read_once(folder: AnyPath, root: AnyPath, settings: dict[str, Any], scheduler: str) -> Run:
     reading, news = Reading.from_environment(**settings), threading.Event()
-    workers = Workers(reading.jobs, news.set)
+    workers: Pool = Cluster(scheduler, news.set) if scheduler else Workers(reading.jobs, news.set)
     index = RunIndex(folder, folder.name, reading, root, workers)
     show = _Terminal(index.name)
     try:
