@@ -45,6 +45,7 @@ class RemoteEntry:
 def status_of(info: Mapping[str, Any], before: os.stat_result | None) -> os.stat_result:
     """As `os.stat` has it: ctime changes whenever the file is another one, whatever its size and time."""
     told = [str(info[key]) for key in _SIGNATURES if info.get(key) is not None]
+    told = told or [str(info[key]) for key in _TIMES if info.get(key) is not None]
     signature = xxhash.xxh3_64_intdigest("\n".join(told).encode()) >> 1
     size = int(info.get("size") or 0)
     # Whole seconds: a listing tells the time more exactly than a look at the file itself.

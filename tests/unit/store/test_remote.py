@@ -107,6 +107,20 @@ def test_of_a_longer_object_only_the_new_bytes_are_read(bucket: Bucket, name: st
     assert ranges(asked, RANK0) == [(0, 1023), (old - 128, old - 1), (old, new - 1)]
 
 
+def test_storage_that_signs_nothing_is_followed_by_size_and_time(name: str, tmp_path: Path) -> None:
+    """As a host reached by sftp; this one is fsspec's own, in memory."""
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    storage, other = MemoryFileSystem(), [STEP1[0].replace(b'"reward"', b'"rewart"'), *STEP1[1:]]
+    found = RunIndex(f"memory://{name}/run", "run")
+    held = []
+    for lines in (STEP1, [*STEP1, *STEP2], STEP1, other):
+        storage.pipe_file(f"/{name}/run/{RANK0}", b"".join(lines))
+        held.append((look(found).samples, found.snapshot.has_number("rewart")))
+    assert held == [(8, False), (16, False), (8, False), (8, True)]
+    assert [run.name for run in rlpanel.discover(f"memory://{name}")] == ["run"]
+
+
 def test_a_half_line_waits_for_its_end(bucket: Bucket, name: str, tmp_path: Path) -> None:
     bucket.put(f"{name}/{RANK0}", *STEP1, STEP2[0][:50])
     found = RunIndex(url(name), "run")
