@@ -2,8 +2,8 @@
 
     python -m tests.bench.cluster [--record]
 
-The workers run on this machine too, so as many of them as it has cores can be no faster than as many processes:
-the figure is what the cluster's way of sending costs. Each is the best of three.
+The workers run on this machine too, so as many of them as it has cores can be no faster than as many
+processes: the figure is what the cluster's way of sending costs. Each is the best of three.
 """
 
 from __future__ import annotations
