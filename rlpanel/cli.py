@@ -14,12 +14,15 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 import rlpanel
 from rlpanel.errors import RLPanelError, RunNotFound, SettingError
+
+if TYPE_CHECKING:
+    from rlpanel.sources.files import AnyPath
 
 app = typer.Typer(
     name="rlpanel",
@@ -118,9 +121,10 @@ def demo(
 @app.command()
 def serve(
     root: Annotated[
-        Path | None,
+        str | None,
         typer.Argument(
-            help="Folder with runs below it, or an experiment's name (EXP_NAME).",
+            help="Folder with runs below it, here or elsewhere (s3://bucket/runs), or an experiment's name "
+            "(EXP_NAME).",
             show_default="$RLPANEL_ROOT, then ./rollout_samples",
         ),
     ] = None,
@@ -138,26 +142,12 @@ def serve(
     """Open the board on the runs below a folder and follow what training appends to them."""
     _tell_reader(keys, tokenizer)
     _tell({"ALERT_URL": alert_url, "ALERT_COMMAND": alert_command, "ALERT_SEVERITY": alert_severity})
-    if root is not None and root.exists() and not root.is_dir():
-        raise RunNotFound(f"{root} is a file; give the folder that holds it")
-    if root is not None and not root.exists():
-        from rlpanel.recording.find import find_experiment
-        from rlpanel.sources.directory import Directory
-        from rlpanel.sources.survey import survey
-
-        waiting = f"{root} does not exist yet. {survey(Directory(root)).sentence}"
-        if root.name == str(root):  # a name, no path
-            root, waiting = find_experiment(root.name)
-        if waiting:
-            _say(f"rlpanel: {waiting}", typer.colors.YELLOW)
-    elif root is not None:
-        _say_if_other(root)
-    _serve(root, host, port, bool(show), token, tuple(origin or ()), alerts=True)
+    _serve(_folder_of(root), host, port, bool(show), token, tuple(origin or ()), alerts=True)
 
 
 @app.command()
 def index(
-    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    run: Annotated[str, typer.Argument(help="A run's folder, here or elsewhere (s3://bucket/runs/exp1).")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for a program.")] = False,
     jobs: Annotated[
         int | None,
@@ -165,6 +155,13 @@ def index(
             min=0, max=64, help="Processes that help with a big run.", show_default="$RLPANEL_JOBS, 2"
         ),
     ] = None,
+    scheduler: Annotated[
+        str,
+        typer.Option(
+            help="A dask scheduler (tcp://HOST:8786) whose workers read a big run instead of processes.",
+            show_default=False,
+        ),
+    ] = "",
     keys: Map = None,
     tokenizer: Tokenizer = None,
 ) -> None:
@@ -172,7 +169,7 @@ def index(
     _tell_reader(keys, tokenizer)
     open_run = rlpanel.open_run  # what loading pandas costs is no cost of this run
     began, cpu = time.perf_counter(), _cpu_seconds()
-    with open_run(run, follow=False, jobs=jobs) as opened:
+    with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
         found = asdict(opened.stats())
     found |= {
         "seconds": round(time.perf_counter() - began, 3),
@@ -206,7 +203,34 @@ def slime(
     typer.echo(f"{done.samples:,} samples in {done.files:,} files to {target}{kept}: rlpanel serve {target}")
 
 
-def _say_if_other(root: Path) -> None:
+def _folder_of(root: str | None) -> AnyPath | None:
+    """What to serve; what is odd about it is said."""
+    from rlpanel.recording.find import find_experiment
+    from rlpanel.sources.directory import Directory
+    from rlpanel.sources.files import RemotePath, path_of
+    from rlpanel.sources.survey import survey
+
+    if root is None:
+        return None
+    folder = path_of(root)
+    if isinstance(folder, RemotePath):
+        if not folder.is_dir():
+            _say(f"rlpanel: {survey(Directory(folder)).sentence}", typer.colors.YELLOW)
+        return folder
+    if folder.exists() and not folder.is_dir():
+        raise RunNotFound(f"{root} is a file; give the folder that holds it")
+    if folder.exists():
+        _say_if_other(folder)
+        return folder
+    waiting = f"{root} does not exist yet. {survey(Directory(folder)).sentence}"
+    if folder.name == root:  # a name, no path
+        folder, waiting = find_experiment(root)
+    if waiting:
+        _say(f"rlpanel: {waiting}", typer.colors.YELLOW)
+    return folder
+
+
+def _say_if_other(root: AnyPath) -> None:
     """A folder of other files is served too, but whoever named it should hear what is in it."""
     from rlpanel.sources.directory import Directory
     from rlpanel.sources.survey import survey
@@ -236,7 +260,7 @@ def _tell(settings: dict[str, str | None]) -> None:
 
 
 def _serve(
-    root: Path | None,
+    root: AnyPath | None,
     host: str,
     port: int,
     show: bool,

@@ -222,6 +222,12 @@ class Reading(_FromEnvironment):
     poll_interval = param.Number(
         default=0.25, bounds=(0.02, 60.0), doc="Seconds between two looks when polling."
     )
+    remote_interval = param.Number(
+        default=15.0,
+        bounds=(0.05, 3600.0),
+        doc="Seconds between two looks at a folder on another machine (s3://…); after a request that failed "
+        "the rest begins with as many and doubles.",
+    )
     rescan_interval = param.Number(
         default=2.0,
         bounds=(0.1, 600.0),

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,6 +19,7 @@ from rlpanel.health.finding import Finding
 from rlpanel.health.found import found_in
 from rlpanel.settings import Alerts, Health
 from rlpanel.sources.directory import RunInfo
+from rlpanel.sources.files import AnyPath
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
 
@@ -38,7 +38,7 @@ class Watcher:
     ----------
     reader : Reader
         Reads the runs.
-    root : Path
+    root : path
     recipients : sequence of Recipient
     settings : Alerts
     board : str
@@ -46,7 +46,7 @@ class Watcher:
     """
 
     def __init__(
-        self, reader: Reader, root: Path, recipients: Sequence[Recipient], settings: Alerts, board: str
+        self, reader: Reader, root: AnyPath, recipients: Sequence[Recipient], settings: Alerts, board: str
     ) -> None:
         self._reader = reader
         self._root = reader.watch_root(root)
@@ -54,7 +54,7 @@ class Watcher:
         self._alarms_only = settings.alert_severity == "alarm"
         self._board = (settings.alert_board or board).rstrip("/")
         self._thresholds = Health.from_environment()
-        self._followed: dict[Path, RunIndex] = {}
+        self._followed: dict[AnyPath, RunIndex] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="rlpanel-alerts", daemon=True)
         self._thread.start()
@@ -111,7 +111,7 @@ class Watcher:
 
 
 @contextmanager
-def going_out(reader: Reader, root: Path | None, board: str) -> Iterator[None]:
+def going_out(reader: Reader, root: AnyPath | None, board: str) -> Iterator[None]:
     """Inside this, findings in the runs below ``root`` go to whoever the settings name.
 
     Raises

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import panel as pn
@@ -48,7 +47,7 @@ class Board:
     def open_root(self, root: str | os.PathLike[str]) -> None:
         """Follow the runs below ``root``."""
         self.context.root = str(root)
-        self._watched = hub().reader.watch_root(Path(root).resolve())
+        self._watched = hub().reader.watch_root(root)
         if self._watched.runs is None:
             self._watched.refresh()
         self._refresh_runs()

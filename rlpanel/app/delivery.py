@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlpanel.app.recipients import NotDelivered, Recipient
+from rlpanel.sources.files import AnyPath
 from rlpanel.store.place import places
 
 log = logging.getLogger(__name__)
@@ -25,11 +26,11 @@ class Sent:
 
     Parameters
     ----------
-    run : Path
+    run : path
         The run's folder.
     """
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: AnyPath) -> None:
         self._run = run
 
     def read(self) -> set[str]:

@@ -15,6 +15,7 @@ from panel_material_ui.template.base import Page
 from rlpanel.app import farewell
 from rlpanel.app.board import Board
 from rlpanel.app.window import KEYS, Window
+from rlpanel.sources.files import AnyPath, path_of
 from rlpanel.views import theme
 from rlpanel.views.controls import Controls, caption
 from rlpanel.views.curves import Curves
@@ -162,12 +163,12 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
     return page
 
 
-def resolve_root(argument: str | os.PathLike[str] | None = None) -> Path | None:
+def resolve_root(argument: str | os.PathLike[str] | None = None) -> AnyPath | None:
     """The folder to show: the argument, then ``$RLPANEL_ROOT``, then ``./rollout_samples`` if it is there."""
     if argument is not None:
-        return Path(argument)
+        return path_of(argument)
     if os.environ.get("RLPANEL_ROOT"):
-        return Path(os.environ["RLPANEL_ROOT"])
+        return path_of(os.environ["RLPANEL_ROOT"])
     return Path(DEFAULT_ROOT) if Path(DEFAULT_ROOT).is_dir() else None
 
 

@@ -8,7 +8,6 @@ import socket
 import threading
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,6 +18,7 @@ from rlpanel.app.alerts import going_out
 from rlpanel.app.headers import SafetyHeaders
 from rlpanel.app.hub import hub
 from rlpanel.app.page import resolve_root, session_page
+from rlpanel.sources.files import AnyPath
 
 #: Addresses that stand for all of a machine's.
 _ANY = {"0.0.0.0", "::"}
@@ -70,12 +70,12 @@ class Access:
         return sorted({f"{name}:{self.port}" for name in own} | set(self.origins))
 
 
-def serve(root: Path | None, at: Access, *, alerts: bool = False) -> None:
+def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
     """Serve until SIGINT or SIGTERM.
 
     Parameters
     ----------
-    root : Path or None
+    root : path or None
         The folder that holds runs.
     at : Access
     alerts : bool
@@ -103,7 +103,7 @@ def _run(server: Any) -> None:
         hub().reader.stop()
 
 
-def start(root: Path | None, at: Access) -> Any:
+def start(root: AnyPath | None, at: Access) -> Any:
     """Start a server without blocking; its loop is the caller's."""
     where = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
     guarded = {"auth_provider": access.TokenAccess(at.token), "cookie_secret": access.new_token()}

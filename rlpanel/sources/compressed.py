@@ -7,10 +7,10 @@ written in frames is followed frame by frame.
 from __future__ import annotations
 
 import io
-import os
 from dataclasses import replace
 
 from rlpanel.errors import SourceDamaged
+from rlpanel.sources.files import Readable
 from rlpanel.sources.inflate import PIECE_BYTES, Inflated, Inflater
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.tail import BEFORE, HEAD, Block, Mark, Tail
@@ -48,14 +48,11 @@ class CompressedTail(Tail):
         SourceDamaged
             If it makes no sense from here on, or holds a line of enormous length.
         """
-        descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        try:
-            self._check(descriptor)
+        with self._file as file:
+            self._check(file)
             if self._fault is not None:
                 raise self._fault
-            fresh, more = self._plain(descriptor, budget)
-        finally:
-            os.close(descriptor)
+            fresh, more = self._plain(file, budget)
         if fresh is None:
             return self._block(more=True)
         return self._lines(fresh, more)
@@ -88,7 +85,7 @@ class CompressedTail(Tail):
         self._half_bytes = 0
         self._weighed = 0, 0  # plain bytes and bytes on disk that were seen to be those of a log
 
-    def _plain(self, descriptor: int, budget: int) -> tuple[bytes | None, bool]:
+    def _plain(self, file: Readable, budget: int) -> tuple[bytes | None, bool]:
         """Plain bytes and whether there are more; None for bytes if what came before is void."""
         parts, got = [self._ready], len(self._ready)
         self._ready = b""
@@ -97,7 +94,7 @@ class CompressedTail(Tail):
                 plain = self.inflater.take(budget - got)
                 if not plain and self.inflater.fed == self.size:
                     return b"".join(parts), False
-                if not plain and not self._feed(descriptor):
+                if not plain and not self._feed(file):
                     return None, True
                 parts.append(plain)
                 got += len(plain)
@@ -107,11 +104,11 @@ class CompressedTail(Tail):
                 raise
         return b"".join(parts), True
 
-    def _feed(self, descriptor: int) -> bool:
+    def _feed(self, file: Readable) -> bool:
         """Take in more of the file; False if it is another one now."""
         fed = self.inflater.fed
-        piece = os.pread(descriptor, min(PIECE_BYTES, self.size - fed), fed)
-        if self._check(descriptor) or not piece:
+        piece = file.read(min(PIECE_BYTES, self.size - fed), fed)
+        if self._check(file) or not piece:
             return False
         if len(self._head) < HEAD:
             self._head += piece[: HEAD - len(self._head)]

@@ -24,6 +24,7 @@ import numpy as np
 import xxhash
 
 from rlpanel.metrics import registry
+from rlpanel.sources.files import AnyPath
 from rlpanel.sources.tail import Mark
 from rlpanel.store.columns import Column, Columns, Labels
 from rlpanel.store.fingerprint import of_columns, of_reading
@@ -92,13 +93,13 @@ class Cache:
 
     Parameters
     ----------
-    run : Path
+    run : path
         The run's real folder.
     line_bytes : int
         The longest line that was read.
     """
 
-    def __init__(self, run: Path, line_bytes: int) -> None:
+    def __init__(self, run: AnyPath, line_bytes: int) -> None:
         self._run = run
         self._code = f"{of_reading()}-{line_bytes}"
         self._lock: Lock | None = None

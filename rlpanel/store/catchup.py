@@ -21,7 +21,7 @@ from rlpanel.sources.base import BadLine, Chunk
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.store import backfill
 from rlpanel.store.backfill import BAD_KEPT, Piece, Range, index_chunk, last_line_start, ranges
-from rlpanel.store.workers import WorkerDied, Workers
+from rlpanel.store.workers import Pool, WorkerDied
 
 #: Files last written within so many seconds of one another grew together.
 TOGETHER = 600.0
@@ -116,7 +116,7 @@ class Backlog:
 
     Parameters
     ----------
-    workers : Workers, optional
+    workers : Pool, optional
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class Backlog:
         What is known of the training.
     """
 
-    def __init__(self, workers: Workers | None) -> None:
+    def __init__(self, workers: Pool | None) -> None:
         self._workers = workers if workers is not None and workers.jobs else None
         self.constants: Constants = USUAL
         self._loose: dict[int, Loose] = {}
@@ -215,7 +215,7 @@ class Backlog:
         none = np.empty(0, np.int64)
         return Settled(np.concatenate([*offsets, none]), np.concatenate([*lines, none]), bad, before)
 
-    def _hand_out(self, workers: Workers) -> None:
+    def _hand_out(self, workers: Pool) -> None:
         while self._queue and len(self._running) < _AHEAD * workers.jobs:
             where = self._queue.popleft()
             self._running[workers.submit(where)] = where

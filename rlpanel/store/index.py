@@ -10,13 +10,13 @@ import math
 import os
 import time
 from dataclasses import replace
-from pathlib import Path
 
 from rlpanel.errors import SourceDamaged
 from rlpanel.metrics.constants import gather
 from rlpanel.settings import Reading, Training
 from rlpanel.sources.base import Chunk
 from rlpanel.sources.directory import Directory, Found
+from rlpanel.sources.files import path_of
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.opening import open_file
 from rlpanel.sources.run_file import RunFile
@@ -34,7 +34,7 @@ from rlpanel.store.scalars import ScalarLog
 from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
 from rlpanel.store.stage import MOST_COLUMNS
 from rlpanel.store.table import Table
-from rlpanel.store.workers import Workers
+from rlpanel.store.workers import Pool
 
 
 class RunIndex:
@@ -50,7 +50,7 @@ class RunIndex:
         Budgets and bounds.
     root : path, optional
         Linked files count while they stay below it; the run's folder by default.
-    workers : Workers, optional
+    workers : Pool, optional
         Who helps with a backlog; the calling thread reads it alone by default.
 
     Attributes
@@ -71,9 +71,9 @@ class RunIndex:
         name: str,
         reading: Reading | None = None,
         root: str | os.PathLike[str] | None = None,
-        workers: Workers | None = None,
+        workers: Pool | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.path = path_of(path)
         self.name = name
         self.reading = reading or Reading()
         self.snapshot = Snapshot(name)
@@ -82,7 +82,7 @@ class RunIndex:
         self.folder_problem = ""
         self._said = ""  # why what somebody said of these files is not followed
         self._directory = Directory(root or self.path, self.reading)
-        self._scalars = ScalarLog(self.path, Path(root or self.path))
+        self._scalars = ScalarLog(self.path, path_of(root or self.path))
         self._files: dict[str, Member] = {}
         self._numbered: list[Member] = []
         self._backlog = Backlog(workers)
@@ -112,7 +112,7 @@ class RunIndex:
             return
         except OSError as error:
             self.folder_problem = (
-                f"the run's folder cannot be read: {error.strerror}; its last state is shown"
+                f"the run's folder cannot be read: {error.strerror or error}; its last state is shown"
             )
             return
         self.folder_problem = ""

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from typing import Protocol
 
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.registry import METRICS
@@ -31,6 +32,24 @@ _TRIES = 2
 
 class WorkerDied(RLPanelError):
     """The processes that had a range ended before it was done."""
+
+
+class Pool(Protocol):
+    """Who indexes ranges elsewhere.
+
+    Attributes
+    ----------
+    jobs : int
+        Ranges at a time.
+    """
+
+    jobs: int
+
+    def submit(self, where: Range) -> Future[Piece]:
+        """Index a range; the result raises `WorkerDied` or OSError instead of a piece."""
+
+    def rest(self) -> None:
+        """Be done; what is under way is given up."""
 
 
 class Worker:
