@@ -11,16 +11,20 @@ from bokeh.document import Document
 
 from rlpanel.app.demo import Demo
 from rlpanel.app.hub import Session, hub
+from rlpanel.app.others import Others
 from rlpanel.app.state import read_query, write_query
 from rlpanel.app.window import Window
 from rlpanel.errors import RLPanelError
 from rlpanel.store.index import RunIndex
+from rlpanel.store.pairing import NEWEST
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.context import Context
 
 #: What the URL sets back when it says nothing of it.
-_UNSAID = {"step": None, "uid": "", "token": -1, "follow": True, "search": "", "curves": []}
+_UNSAID: dict[str, Any] = {"step": None, "uid": "", "token": -1, "follow": True, "search": "", "curves": []}
 _UNSAID |= {"filter": "", "scope": "step", "sort": ""}
+_UNSAID |= {"over": [], "align": "step", "smooth": 0.0}
+_UNSAID |= {"against": "", "here_at": NEWEST, "there_at": NEWEST}
 
 
 class Board:
@@ -39,6 +43,7 @@ class Board:
         self._demo: Demo | None = None
         self._closed = False
         self.context.selection.param.watch(self._open_run, "run")
+        self._others = Others(self.context, self._path_of, notify)
         if root is not None:
             self.open_root(root)
 
@@ -77,7 +82,7 @@ class Board:
         context, service = self.context, hub().reader
         before, context.message = context.index, ""
         try:
-            path = self._watched.directory.run_path(context.selection.run) if self._watched else None
+            path = self._path_of(context.selection.run)
         except RLPanelError as error:
             self._gone(str(error))
             return
@@ -87,6 +92,9 @@ class Board:
             self._take(index.snapshot if index else Snapshot(""), index=index, first="", sample=None)
         if before is not None:
             service.close(before)
+
+    def _path_of(self, run: str) -> Path | None:
+        return self._watched.directory.run_path(run) if self._watched else None
 
     def _gone(self, message: str) -> None:
         """A link to a run that is not there: say so and show the newest."""
@@ -121,6 +129,7 @@ class Board:
             hub().leave(self._session)
         if self.context.index is not None:
             hub().reader.close(self.context.index)
+        self._others.close()
         if self._demo is not None:
             self._demo.close()
 
@@ -134,6 +143,7 @@ class Board:
             hub().join(self._session)
             pn.state.add_periodic_callback(self.tick, period=1000)
             self._changed({None, self.context.index})
+            self._others.show()
 
     def _changed(self, changed: set[RunIndex | None]) -> None:
         with pn.io.hold():
@@ -142,6 +152,7 @@ class Board:
             index = self.context.index
             if index is not None and index in changed:
                 self._take(index.snapshot)
+            self._others.changed(changed)
 
     def _take(self, snapshot: Snapshot, **also: Any) -> None:
         context = self.context

@@ -25,6 +25,7 @@ from rlpanel.views.group_strip import GroupStrip
 from rlpanel.views.known import Known
 from rlpanel.views.numbers import Numbers
 from rlpanel.views.progress import Backlog
+from rlpanel.views.run_choice import RunChoice
 from rlpanel.views.runs import Badge, RunList
 from rlpanel.views.sample import SampleDetail
 from rlpanel.views.samples import Samples
@@ -136,7 +137,8 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
         Whether the browser's keys and address are the board's.
     """
     layout, selection = Layout(board), board.context.selection
-    sidebar = [caption("Runs"), RunList(board.context), Controls(board.context), Known(board.context)]
+    sidebar = [caption("Runs"), RunList(board.context), RunChoice(board.context)]
+    sidebar += [Controls(board.context), Known(board.context)]
     if owns_window:
         window = Window(on_key=layout.on_key)
         board.bind_window(window)

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
+from rlpanel.store.pairing import BEST, NEWEST
+from rlpanel.views.alignment import ALIGNMENTS
 from rlpanel.views.context import Selection
+from rlpanel.views.others import MOST_OTHERS
+from rlpanel.views.smoothing import MOST as MOST_SMOOTH
 
 _TRUE, _FALSE = {"1", "true", "dark"}, {"0", "false", "light"}
 
@@ -37,6 +41,35 @@ def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
 
+def _runs(text: str) -> list[str]:
+    names = [unquote(name, errors="strict") for name in text.split(",") if name]
+    if len(names) > MOST_OTHERS:
+        raise ValueError(text)
+    return list(dict.fromkeys(names))
+
+
+def _write_runs(names: list[str]) -> str:
+    """Names with commas between them; a comma in a name is quoted."""
+    return ",".join(quote(name, safe="/ ", errors="replace") for name in names)
+
+
+def _alignment(text: str) -> str:
+    if text not in ALIGNMENTS.values():
+        raise ValueError(text)
+    return text
+
+
+def _smoothing(text: str) -> float:
+    weight = float(text)
+    if not 0 <= weight <= MOST_SMOOTH:
+        raise ValueError(text)
+    return weight
+
+
+def _samples_at(text: str) -> str:
+    return text if text in (NEWEST, BEST) else str(int(text))
+
+
 #: Query key → (parameter, how to read its text, how to write its value).
 KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
     "run": ("run", str, str),
@@ -49,6 +82,12 @@ KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
     "filter": ("filter", str, str),
     "scope": ("scope", _scope, str),
     "sort": ("sort", str, str),
+    "over": ("over", _runs, _write_runs),
+    "align": ("align", _alignment, str),
+    "smooth": ("smooth", _smoothing, "{:g}".format),
+    "against": ("against", str, str),
+    "here_at": ("here_at", _samples_at, str),
+    "there_at": ("there_at", _samples_at, str),
     "theme": ("dark", _flag, lambda dark: "dark" if dark else "light"),
 }
 MAX_QUERY = 8192

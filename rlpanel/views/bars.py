@@ -22,9 +22,11 @@ class Bars:
         Colour of the theme → opacity of its layer.
     x_labels : bool
         Whether the x axis means something.
+    name : str
+        Stands before the colour in the names of the sources.
     """
 
-    def __init__(self, alphas: dict[str, float], *, x_labels: bool = True) -> None:
+    def __init__(self, alphas: dict[str, float], *, x_labels: bool = True, name: str = "") -> None:
         self.plot = theme.quiet_figure(
             height=HEIGHT,
             sizing_mode="stretch_width",
@@ -36,7 +38,7 @@ class Bars:
             y_range=Range1d(start=0, end=1),
         )
         self.plot.xaxis.visible = x_labels
-        self._sources = {color: ColumnDataSource(_bars(), name=color) for color in alphas}
+        self._sources = {color: ColumnDataSource(_bars(), name=f"{name}{color}") for color in alphas}
         self._glyphs: dict[str, Any] = {
             color: self.plot.quad(
                 "left",

@@ -210,9 +210,9 @@ class Compare(Viewer):
         self._pane.object = html
 
 
-def pages(sample: Sample, side: Side, pad_token: str) -> Iterator[str]:
+def pages(sample: Sample, side: Side, pad_token: str, title: str = "Response") -> Iterator[str]:
     """The comparison as HTML: one result, for `Background`."""
-    left = Side("Response", "", "policy", sample.response, sample.reward, sample.response_tokens)
+    left = Side(title, "", "policy", sample.response, sample.reward, sample.response_tokens)
     by_tokens = bool(left.tokens and side.tokens)
     found = diff(_units(left, pad_token, by_tokens), _units(side, pad_token, by_tokens))
     said = f"{found.shared:.0%} of the {'tokens' if by_tokens else 'words'} in common"

@@ -19,8 +19,12 @@ from rlpanel.sources.survey import Survey
 from rlpanel.store.complete import newest_complete
 from rlpanel.store.index import RunIndex
 from rlpanel.store.notes import Notes
+from rlpanel.store.pairing import NEWEST
 from rlpanel.store.run import fetch
 from rlpanel.store.snapshot import Snapshot
+from rlpanel.views.alignment import ALIGNMENTS, STEP
+from rlpanel.views.others import Other
+from rlpanel.views.smoothing import MOST as MOST_SMOOTH
 
 
 class Selection(param.Parameterized):
@@ -39,6 +43,20 @@ class Selection(param.Parameterized):
         default="step", objects=["step", "run"], doc="Whether the grid asks the step or all steps."
     )
     sort = param.String(default="", doc="Number column that sorts the grid; with - from the largest down.")
+    over = param.List(default=[], item_type=str, doc="Names of runs whose curves lie over the run's.")
+    align = param.Selector(
+        default=STEP, objects=ALIGNMENTS, label="Align by", doc="What stands on the curves' axis."
+    )
+    smooth = param.Number(
+        default=0.0,
+        bounds=(0.0, MOST_SMOOTH),
+        step=0.01,
+        label="Smoothing",
+        doc="Weight of an exponential moving average over the steps; the raw line stays behind it.",
+    )
+    against = param.String(default="", doc="Name of the run that prompts are compared with.")
+    here_at = param.String(default=NEWEST, doc="Which of the run's samples are compared; or a step's number.")
+    there_at = param.String(default=NEWEST, doc="Which samples of the run that it is compared with.")
     dark = param.Boolean(default=DARK_DEFAULT, doc="Dark or light.")
 
 
@@ -56,6 +74,15 @@ class Context(param.Parameterized):
     root = param.String(default="", doc="The folder whose runs are shown, as it was given.")
     failure = param.String(default="", doc="What keeps the reader from reading just now; empty if nothing.")
     noted = param.Integer(default=0, doc="Counts the tags and notes that were left.")
+    others = param.List(default=[], item_type=Other, doc="The runs that lie over the selected one.")
+    muted = param.ClassSelector(
+        class_=frozenset,
+        default=frozenset(),
+        doc="Runs whose curves are switched off; '' is the selected one.",
+    )
+    against = param.ClassSelector(
+        class_=Other, allow_None=True, doc="The run that prompts are compared with."
+    )
     now = param.Number(default=0.0, doc="The clock, once a second, for ages.")
     #: uid of the grid's first row, shown while the viewer has chosen none
     first = param.String(default="", doc="Sample shown while none is chosen.")

@@ -14,9 +14,12 @@ from bokeh.models.ranges import DataRange1d
 from panel.viewable import Viewer
 
 from rlpanel.metrics import registry
-from rlpanel.views import series, theme, trainer_log
+from rlpanel.views import lines, series, theme, trainer_log
+from rlpanel.views.alignment import alignment_of, chosen_axis
 from rlpanel.views.context import Context
-from rlpanel.views.spread import Spread
+from rlpanel.views.overlay import RAW_ALPHA, Overlay
+from rlpanel.views.run_legend import RunLegend
+from rlpanel.views.spread import SPREADS, Spread
 from rlpanel.views.theme import delta, number, safe_text
 
 HEIGHT = 120
@@ -89,8 +92,11 @@ class Curves(Viewer):
             margin=0,
             css_classes=["rl-curves"],
         )
+        self._column = pn.Column(RunLegend(context), self._row, sizing_mode="stretch_width", margin=0)
         selection, display = context.selection, context.display
         context.param.watch(self._data, ["snapshot"])
+        context.param.watch(self._overlay, ["others", "muted"])
+        selection.param.watch(self._redraw, ["align", "smooth"])
         selection.param.watch(self._lay_out, ["curves"])
         selection.param.watch(self._cursor, ["step"])
         selection.param.watch(self._restyle, ["dark"])
@@ -99,7 +105,7 @@ class Curves(Viewer):
         self._lay_out()
 
     def __panel__(self) -> pn.viewable.Viewable:
-        return self._row
+        return self._column
 
     def _lay_out(self, *_: object) -> None:
         """Keep the cards that stay, make those that are new."""
@@ -123,6 +129,15 @@ class Curves(Viewer):
             for card in self._cards.values():
                 card.draw()
 
+    def _overlay(self, event: Any) -> None:
+        if event.name == "muted" or bool(event.old) != bool(event.new):
+            self._redraw()  # the run's own colour changes, too
+            self._restyle()
+            return
+        with theme.drawing():
+            for card in self._cards.values():
+                card.overlay.draw()
+
     def _cursor(self, *_: object) -> None:
         with theme.drawing():
             for card in self._cards.values():
@@ -142,8 +157,10 @@ class CurveCard:
         self.curve = curve
         # A step may be chosen before the card is drawn from the snapshot that has it: it speaks of this one.
         self._snapshot = context.snapshot
+        self._axis = chosen_axis(context.snapshot, context.selection.align)
         self._sources = {column: ColumnDataSource(_no_points(), name=column) for column in curve.columns}
         self._sent: dict[str, series.Points | None] = dict.fromkeys(curve.columns)
+        self._on = True
         self._dot = ColumnDataSource({"x": [], "y": []})
         self._glyphs: list[tuple[str, Any]] = []
         self._head = pn.pane.HTML(
@@ -154,6 +171,7 @@ class CurveCard:
             css_classes=["rl-curve-head"],
         )
         self._plot = self._figure()
+        self.overlay = Overlay(context, self._plot, curve.columns[0])
         self._pane = pn.pane.Bokeh(
             self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 4, 0, 4)
         )
@@ -172,9 +190,15 @@ class CurveCard:
 
     def draw(self) -> None:
         """Bring the chart to the newest snapshot."""
-        self._snapshot = self.context.snapshot
+        self._snapshot, selection = self.context.snapshot, self.context.selection
+        self._axis = chosen_axis(self._snapshot, selection.align)
+        tips = lines.tips(
+            self.curve.columns[0], alignment_of(self._snapshot, selection.align), selection.smooth
+        )
+        if self._hover.tooltips != tips:
+            self._hover.tooltips = tips
         for column, source in self._sources.items():
-            points = trainer_log.points(self._snapshot, column, self.context.display)
+            points = lines.points(self._snapshot, column, self._axis, self.context.display, selection.smooth)
             series.send(source, points, self._sent[column])
             self._sent[column] = points
         self._plot.y_range.default_span = _span(self._points()["y"])
@@ -183,6 +207,8 @@ class CurveCard:
         for (kind, renderer), column in zip(self._glyphs, self._glyph_columns, strict=True):
             if kind == "mark" and column == self.curve.columns[0] and renderer.glyph.size != size:
                 renderer.glyph.size = size
+        self._turn()
+        self.overlay.draw()
         self._spread.draw(self._snapshot)
         if self.card[1] is not (self._spread.pane or self._pane):
             self.card[1] = self._spread.pane or self._pane
@@ -198,8 +224,9 @@ class CurveCard:
             self._dot.data = {"x": [], "y": []}
             self._write_head(-1)
             return
-        at = max(0, int(np.searchsorted(points["x"], step, side="right")) - 1)
-        self._span.update(location=float(step), visible=True)
+        place = float(self._axis.place(np.array([step]))[0])
+        at = max(0, int(np.searchsorted(points["x"], place, side="right")) - 1)
+        self._span.update(location=place, visible=True)
         self._dot.data = {"x": [points["x"][at]], "y": [points["y"][at]]}
         self._write_head(step)
 
@@ -209,13 +236,16 @@ class CurveCard:
         theme.restyle(self._plot, self.context.selection.dark)
         self._span.line_color = colors["muted"]
         for (kind, renderer), column in zip(self._glyphs, self._glyph_columns, strict=True):
-            color = colors[_color(column, column == self.curve.columns[0])]
+            first = column == self.curve.columns[0]
+            # Among other runs a colour stands for a run; alone, for what is drawn.
+            color = colors["policy" if first and self.context.others else _color(column, first)]
             if kind == "band":
                 renderer.glyph.fill_color = color
-            elif kind == "line":
+            elif kind in ("line", "raw"):
                 renderer.glyph.line_color = color
             else:
                 renderer.glyph.update(fill_color=color, line_color=colors["surface"])
+        self.overlay.draw()
         self._spread.restyle(self.context.selection.dark)
         for legend in self._plot.legend:
             legend.label_text_color = colors["muted"]
@@ -243,10 +273,12 @@ class CurveCard:
         if column.unit and column.unit != "reward":
             parts.append(column.unit)
         banded = scalar is None and not pooled
+        if self.context.selection.smooth:
+            parts.append(f"smoothed {self.context.selection.smooth:g}")
         if banded and display.band == "std":
             scale = display.variance_scale
             parts[0] += " ± 1σ" if scale == 1 else f" ± {scale:g}σ"
-        elif banded and display.band in _BAND_WORDS:
+        elif banded and display.band in _BAND_WORDS and (self._spread.pane or display.band not in SPREADS):
             parts[0] += f", {_BAND_WORDS[display.band]}"
         if self._spread.words:
             parts.append(self._spread.words)
@@ -285,7 +317,8 @@ class CurveCard:
                 line_dash=_DASH.get(column, "dotted" if column != self.curve.columns[0] else "solid"),
             )
             mark = plot.scatter("x", "y", source=source, size=_MARK if first else 0, line_alpha=0)
-            self._add(column, ("band", band), ("line", line), ("mark", mark))
+            raw = plot.line("x", "raw", source=source, line_width=1, line_alpha=RAW_ALPHA, visible=False)
+            self._add(column, ("band", band), ("line", line), ("mark", mark), ("raw", raw))
             shown: list[Any] = [line, band, mark]
             label = "log" if trainer_log.scalar_of(column) else trainer_log.describe(column).label
             label = _LEGEND.get(column, label)
@@ -304,19 +337,23 @@ class CurveCard:
             self._glyphs.append(glyph)
             self._glyph_columns.append(column)
 
+    def _turn(self) -> None:
+        """The raw lines are there while the others are smoothed; a run that is switched off has none."""
+        on, smoothed = "" not in self.context.muted, self.context.selection.smooth > 0
+        for kind, renderer in self._glyphs:
+            wanted = on and (kind != "raw" or smoothed)
+            # What the card's own legend switched off stays so.
+            if kind == "raw" or self._on != on:
+                renderer.visible = wanted
+        self._on = on
+
     def _tools(self, plot: Any) -> None:
-        lines = [renderer for kind, renderer in self._glyphs if kind == "line"]
-        # A fixed word for the value: column names come from logs and stay out of tooltips' markup.
-        tips = [("step", "@x{0}"), ("mean", "@y{0.0000}")]
-        if trainer_log.scalar_of(self.curve.columns[0]):
-            tips = [("step", "@x{0}"), ("logged", "@y{0.0000000}")]
-        else:
-            tips += [("band", "@lo{0.000} … @hi{0.000}"), ("samples", "@n{0,0}")]
-        hover = HoverTool(tooltips=tips, mode="vline", renderers=lines[:1], line_policy="nearest")
+        first = next(renderer for kind, renderer in self._glyphs if kind == "line")
+        self._hover = HoverTool(mode="vline", renderers=[first], line_policy="nearest")
         zoom = BoxZoomTool(dimensions="width")
-        plot.add_tools(hover, zoom, ResetTool())
+        plot.add_tools(self._hover, zoom, ResetTool())
         plot.toolbar.active_drag = zoom
-        plot.on_event(Tap, lambda event: self.context.choose_step(self.context.nearest_step(event.x)))
+        plot.on_event(Tap, lambda event: self.context.choose_step(self._axis.nearest(event.x)))
         plot.js_on_event(DoubleTap, _reset(plot))
 
 
@@ -354,4 +391,4 @@ def _span(values: np.ndarray) -> float:
 
 
 def _no_points() -> series.Points:
-    return {name: np.empty(0) for name in ("x", "y", "lo", "hi", "n")}
+    return {name: np.empty(0) for name in ("x", "y", "lo", "hi", "n", "raw")}

@@ -46,7 +46,7 @@ class RunList(Viewer):
         return self._list
 
     def _draw(self, *_: Any) -> None:
-        options = {_unique(info, self.context.runs): info.name for info in self.context.runs}
+        options = {unique_label(info, self.context.runs): info.name for info in self.context.runs}
         chosen = self.context.selection.run
         self._quiet = True
         try:
@@ -62,7 +62,8 @@ class RunList(Viewer):
             self.context.selection.param.update(run=event.new, step=None, uid="", token=-1, follow=True)
 
 
-def _unique(info: RunInfo, runs: list[RunInfo]) -> str:
+def unique_label(info: RunInfo, runs: list[RunInfo]) -> str:
+    """What a list of runs calls one: its folder's name, or its path where two have one name."""
     return info.label if sum(other.label == info.label for other in runs) == 1 else f"./{info.name}"
 
 

@@ -12,6 +12,7 @@ from panel.viewable import Viewer
 from rlpanel.schema import Sample
 from rlpanel.views import theme
 from rlpanel.views.compare import Compare
+from rlpanel.views.compare_runs import CompareRuns
 from rlpanel.views.context import Context
 from rlpanel.views.groups import Groups
 from rlpanel.views.later import Later
@@ -23,7 +24,7 @@ from rlpanel.views.token_ranking import TokenRanking
 from rlpanel.views.token_rows import build_rows
 from rlpanel.views.tokens import TokenView
 
-_TOKENS, _PAIR, _COMPARE, _GROUP, _TIME, _RANKING = range(6)
+_TOKENS, _PAIR, _COMPARE, _GROUP, _TIME, _RANKING, _RUNS = range(7)
 
 
 class SampleDetail(Viewer):
@@ -48,6 +49,7 @@ class SampleDetail(Viewer):
             _GROUP: self.groups,
             _TIME: Later(lambda: OverTime(context)),
             _RANKING: Later(self._make_ranking),
+            _RUNS: Later(lambda: CompareRuns(context)),
         }
         self._tabs = pmui.Tabs(
             (
@@ -61,6 +63,7 @@ class SampleDetail(Viewer):
             ("Group", self._later[_GROUP]),
             ("Over time", self._later[_TIME]),
             ("Step's tokens", self._later[_RANKING]),
+            ("Runs", self._later[_RUNS]),
             sizing_mode="stretch_both",
             margin=0,
             dynamic=False,
@@ -81,6 +84,8 @@ class SampleDetail(Viewer):
             css_classes=["rl-card", "rl-sample"],
         )
         self._tabs.param.watch(self._turned, "active")
+        if context.selection.against:  # a link to a comparison
+            self._tabs.active = _RUNS
         context.param.watch(self._draw, ["sample", "message"])
         context.display.param.watch(self._draw, ["pad_token", "system_end", "kl_estimator"])
         context.selection.param.watch(lambda event: setattr(self.tokens, "dark", event.new), "dark")

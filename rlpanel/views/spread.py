@@ -8,14 +8,22 @@ from bokeh.models import ColumnDataSource
 
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import trainer_log
+from rlpanel.views.alignment import STEP
 from rlpanel.views.context import Context
 from rlpanel.views.density import DensityPlot
 from rlpanel.views.ranges import Range
 from rlpanel.views.ridge import RidgePlot
 
+#: Bands that are plots of their own.
+SPREADS = ("density", "ridge")
+
 
 class Spread:
-    """Makes the plot that the display settings ask for; none for a number that is one a step."""
+    """Makes the plot that the display settings ask for; none for a number that is one a step.
+
+    Nor while other runs lie over the curve, or it stands on another axis than the steps: that is drawn in
+    lines alone.
+    """
 
     def __init__(self, context: Context, column: str, mean: ColumnDataSource, height: int) -> None:
         self.context = context
@@ -38,7 +46,7 @@ class Spread:
         """Bring the plot to a snapshot and to the settings."""
         display = self.context.display
         kind = display.band if snapshot.has_number(self._column) else ""
-        if kind not in ("density", "ridge"):
+        if kind not in SPREADS or self.context.others or self.context.selection.align != STEP:
             self._plot, self._made = None, ("", False)
             return
         plot = self._plot

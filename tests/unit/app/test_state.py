@@ -21,6 +21,12 @@ selections = st.builds(
     filter=st.sampled_from(["", "reward < 0", 'tag == "月 &=%"']),
     scope=st.sampled_from(["step", "run"]),
     sort=st.sampled_from(["", "reward", "-kl_k3_mean"]),
+    over=st.lists(st.text("ab,/%@ü月 ", min_size=1, max_size=9), max_size=8, unique=True),
+    align=st.sampled_from(["step", "samples", "time"]),
+    smooth=st.integers(0, 99).map(lambda share: share / 100),
+    against=st.text(max_size=20),
+    here_at=st.sampled_from(["newest", "best", "0", "1200"]),
+    there_at=st.sampled_from(["newest", "best", "-5"]),
     dark=st.booleans(),
 )
 
@@ -46,7 +52,19 @@ def test_a_run_named_by_a_number_is_text() -> None:
     assert read_query("?run=123")[0] == {"run": "123"}
 
 
-@pytest.mark.parametrize("bad", ["step=x", "token=1.5", "scope=all", "theme=pink"])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "step=x",
+        "token=1.5",
+        "scope=all",
+        "theme=pink",
+        "align=x",
+        "smooth=1",
+        "here_at=x",
+        "over=a,b,c,d,e,f,g,h,i",
+    ],
+)
 def test_a_bad_value_is_ignored_alone(bad: str) -> None:
     values, problems = read_query(f"?run=a&{bad}")
     assert values == {"run": "a"}

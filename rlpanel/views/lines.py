@@ -1,0 +1,46 @@
+"""The points of a curve as the viewer wants them: on the chosen axis, smoothed, the raw values with them."""
+
+from __future__ import annotations
+
+from rlpanel.settings import Display
+from rlpanel.store.snapshot import Snapshot
+from rlpanel.views import series, trainer_log
+from rlpanel.views.alignment import TIME, WORDS, Axis
+from rlpanel.views.smoothing import smooth
+
+
+def points(snapshot: Snapshot, curve: str, axis: Axis, display: Display, weight: float) -> series.Points:
+    """Points of a run's curve.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    curve : str
+        As `rlpanel.views.trainer_log` names it.
+    axis : Axis
+        Of the same run.
+    display : Display
+    weight : float
+        Of the smoothing.
+
+    Returns
+    -------
+    dict of str to ndarray, shape (P,)
+        As `rlpanel.views.series.curve`; ``y``, ``lo`` and ``hi`` are smoothed, ``raw`` is not.
+    """
+    found = trainer_log.points(snapshot, curve, display)
+    size = series.bucket_size(len(snapshot.steps.values))
+    smoothed = {name: smooth(found[name], weight, size) for name in ("y", "lo", "hi")}
+    return {**found, **smoothed, "raw": found["y"], "x": axis.place(found["x"])}
+
+
+def tips(curve: str, alignment: str, weight: float) -> list[tuple[str, str]]:
+    """What the pointer is told: fixed words, as column names come from logs and tooltips are markup."""
+    found = [(WORDS[alignment], "@x{0.00}" if alignment == TIME else "@x{0,0}")]
+    if trainer_log.scalar_of(curve):
+        found.append(("logged", "@raw{0.0000000}"))
+    else:
+        found += [("mean", "@raw{0.0000}"), ("band", "@lo{0.000} … @hi{0.000}"), ("samples", "@n{0,0}")]
+    if weight:
+        found.insert(2, ("smoothed", "@y{0.0000}"))
+    return found

@@ -1,0 +1,43 @@
+"""The runs that a session looks at beside the selected one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlpanel.store.index import RunIndex
+from rlpanel.store.snapshot import Snapshot
+
+#: Runs that may lie over the selected one.
+MOST_OTHERS = 8
+
+#: Colours of runs in the dark and in the light; none is the orange of the selected run, and the blue of the
+#: reference comes last.
+DARK = ("#63d2a6", "#b79cff", "#ff7eb6", "#4fd6e8", "#e6c34a", "#b5d957", "#c9a27e", "#6fb1ff")
+LIGHT = ("#1d8a5f", "#7352d6", "#c2317f", "#0f8296", "#9a7400", "#5b7d0a", "#8a5a2b", "#2c74d6")
+
+
+@dataclass(frozen=True)
+class Other:
+    """Another run.
+
+    Attributes
+    ----------
+    key : str
+        Its name in the address.
+    label : str
+        What a person reads.
+    slot : int
+        Which colour it has; kept while it is chosen.
+    index : RunIndex
+    snapshot : Snapshot
+    """
+
+    key: str
+    label: str
+    slot: int
+    index: RunIndex
+    snapshot: Snapshot
+
+    def color(self, dark: bool) -> str:
+        """Its colour."""
+        return (DARK if dark else LIGHT)[self.slot % MOST_OTHERS]

@@ -1,0 +1,170 @@
+"""Runs side by side: their curves over one another, and their answers to the same prompts."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from rlpanel.app.demo import write_recording
+from tests.factories import append, line
+from tests.ui.board import BoardPage
+from tests.ui.raw import raw_frame
+
+FILE = "rollout_data_rank_0.jsonl"
+PPO, GRPO, SFT = "couplets-ppo", "couplets-grpo", "sft"
+HOSTILE = "<img src=x onerror=\"window.ran = 'runs'\">"
+#: Prompt, step, reward, response.
+RL = [("a", 1, 0.0, "cat"), ("a", 2, 1.0, "the cat sat"), ("b", 2, 0.5, HOSTILE), ("c", 2, 0.25, "x"),
+      ("only here", 2, 1.0, "y")]  # fmt: skip
+BASE = [("<|user|>a<|assistant|>", 0, 0.5, "the dog sat"), ("<|user|>b<|assistant|>", 0, 0.5, "b"),
+        ("<|user|>c<|assistant|>", 0, 0.75, "x"), ("only there", 0, 0.0, "z")]  # fmt: skip
+
+
+def rows(samples: list[tuple[str, int, float, str]]) -> list[bytes]:
+    drop = ["ref_response", "ref_reward", "ground_truth", "group"]
+    return [
+        line(step, index=at, prompt=prompt, reward=reward, response=response, response_tokens=[response, "."],
+             logprobs=[-0.5, -0.25], ref_logprobs=[-0.5, -0.5], values=None, token_rewards=None, drop=drop)
+        for at, (prompt, step, reward, response) in enumerate(samples)
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("root")
+    write_recording("ppo_couplets", root / PPO)
+    write_recording("grpo_couplets", root / GRPO)
+    for name, samples in {HOSTILE: RL, SFT: BASE}.items():
+        (root / name).mkdir()
+        append(root / name / FILE, *rows(samples))
+    return root
+
+
+def means(root: Path, run: str) -> tuple[np.ndarray, np.ndarray]:
+    """Steps, and mean reward of each."""
+    found = raw_frame(root / run).groupby("step").reward.mean()
+    return found.index.to_numpy(float), found.to_numpy()
+
+
+def smoothed(values: np.ndarray, weight: float) -> np.ndarray:
+    """As TensorBoard does it, one value after the other."""
+    last, found = 0.0, []
+    for at, value in enumerate(values, 1):
+        last = last * weight + (1 - weight) * value
+        found.append(last / (1 - weight**at))
+    return np.array(found)
+
+
+def holds(board: BoardPage, source: str, **columns: np.ndarray) -> None:
+    """Wait until the browser holds these columns."""
+
+    def equal() -> bool:
+        shown = board.source(source)
+        for name, values in columns.items():
+            np.testing.assert_allclose(shown[name], values)
+        return True
+
+    board.until(equal, f"{source} holds what the file says")
+
+
+def lines_over(board: BoardPage) -> dict[str, dict[str, list[float]]]:
+    """The other runs' lines over the reward, as the browser holds them."""
+    return board.page.evaluate(_LINES)
+
+
+def lies_over(board: BoardPage, run: str, **columns: np.ndarray) -> None:
+    """Wait until a run's line over the reward is this."""
+
+    def equal() -> bool:
+        shown = lines_over(board)[run]
+        for name, values in columns.items():
+            np.testing.assert_allclose(shown[name], values)
+        return True
+
+    board.until(equal, f"the line of {run} is what the file says")
+
+
+def test_other_runs_lie_over_the_curves_and_grow(board: BoardPage, root: Path) -> None:
+    board.go(run=PPO).settled(60)
+    board.page.locator(".rl-over").get_by_role("combobox").click()
+    for run in (GRPO, HOSTILE):
+        board.page.locator("li").get_by_text(run, exact=True).click()
+    board.page.keyboard.press("Escape")
+    expect(board.page).to_have_url(re.compile(f"over={GRPO}%2C"))
+    steps, reward = means(root, GRPO)
+    lies_over(board, GRPO, x=steps, y=reward)
+    append(root / HOSTILE / FILE, *rows([("d", 3, 4.0, "new")]))
+    lies_over(board, HOSTILE, x=np.array([1, 2, 3]), y=np.array([0.0, 0.6875, 4.0]))
+    legend = board.page.locator(".rl-run-legend button")
+    expect(legend).to_have_text([PPO, GRPO, HOSTILE])
+    legend.nth(1).click()
+    expect(legend.nth(1)).to_have_attribute("aria-pressed", "false")
+    board.until(lambda: list(lines_over(board)) == [HOSTILE])
+    legend.nth(1).click()
+    board.until(lambda: list(lines_over(board)) == [GRPO, HOSTILE])
+    assert board.page.evaluate("() => window.ran") is None
+
+
+def test_curves_are_aligned_by_samples_and_smoothed_over_the_raw_line(board: BoardPage, root: Path) -> None:
+    board.go(run=PPO, step=30, over=GRPO, align="samples", smooth=0.6).settled(30)
+    for run, wait in ((PPO, partial(holds, board, "reward")), (GRPO, partial(lies_over, board, GRPO))):
+        steps, reward = means(root, run)
+        wait(x=64 * steps, y=smoothed(reward, 0.6), raw=reward)
+    expect(board.page.locator(".rl-run-legend .note")).to_have_text("aligned by samples seen")
+    box = board.curve("Reward").locator("canvas").first.bounding_box() or {}
+    board.page.mouse.click(box["x"] + box["width"] - 12, box["y"] + box["height"] / 2)
+    board.at_step(60)
+
+
+def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
+    """a: 1 − 0.5, b: 0.5 − 0.5, c: 0.25 − 0.75."""
+    board.go(run=HOSTILE, step=2, against=SFT).settled(2)
+    board.tab("Runs")
+    words = board.page.locator(".rl-compare-runs")
+    expect(words).to_contain_text("3 prompts in both")
+    expect(words).to_contain_text(re.compile(f"[12] in {re.escape(HOSTILE)} alone"))
+    expect(words).to_contain_text(f"1 in {SFT} alone")
+    expect(words).to_contain_text("matched by text without template")
+    for outcome in ("won", "tied", "lost"):
+        expect(words.locator(".outcome")).to_contain_text(re.compile(rf"{outcome}\s+33%\s+6%–79%\s+1"))
+    expect(words.locator(".outcome")).to_contain_text("mean difference 0")
+    pairs = board.page.locator(".rl-pairs .tabulator-row")
+    expect(pairs.locator('[tabulator-field="prompt"]')).to_have_text(["c", "b", "a"])
+    expect(pairs.locator('[tabulator-field="difference"]')).to_have_text(["-0.500", "0.000", "0.500"])
+    bars = {name: board.source(f"difference-{name}")["top"].tolist() for name in ("bad", "muted", "good")}
+    assert bars == {"bad": [1, 0, 0], "muted": [0, 1, 0], "good": [0, 1, 1]}
+    pairs.nth(2).click()
+    pair = board.page.locator(".rl-run-pair")
+    expect(pair.locator(".sides ins")).to_have_text(["the cat sat"])
+    expect(pair.locator(".sides del")).to_have_text(["the dog sat"])
+    pairs.nth(1).click()
+    expect(pair.locator(".sides ins")).to_have_text([HOSTILE])
+    assert board.page.evaluate("() => window.ran") is None
+
+
+def test_a_pair_token_by_token_and_at_another_step(board: BoardPage) -> None:
+    board.go(run=HOSTILE, step=2, against=SFT, here_at="1").settled(2)
+    board.tab("Runs")
+    expect(board.page.locator(".rl-compare-runs")).to_contain_text("1 prompt in both")
+    board.page.locator(".rl-pairs .tabulator-row").first.click()
+    board.page.locator(".rl-pair-how").get_by_role("combobox").click()
+    board.page.locator("li").get_by_text("token by token").click()
+    shown = board.page.locator(".rl-compare-tokens .rl-tokens-text")
+    expect(shown).to_have_text(["cat.", "the dog sat."])
+    board.page.get_by_role("button", name="open the other's").click()
+    board.at_step(0)
+    expect(board.badge).to_contain_text(SFT)
+
+
+_LINES = """() => {
+    const source = Bokeh.documents.flatMap((doc) => [...doc.all_models])
+        .findLast((model) => model.type === "ColumnDataSource" && model.name === "over-reward")
+    const of = (key, at) => Array.from(source.get(key)[at])
+    return Object.fromEntries(source.get("run").map((run, at) =>
+        [run, {x: of("xs", at), y: of("ys", at), raw: of("raws", at)}]))
+}"""
