@@ -54,7 +54,8 @@ def follow(
         return {}
     columns = {name: np.array([number]) for name, number in numbers.items()}
     filled = fill(lay([arrays]), columns, constants)
-    return {name: filled[name].flat for name in ("advantages", "returns") if name in filled and name not in arrays}
+    found = {"advantages", "returns"} & filled.keys() - arrays.keys()
+    return {name: filled[name].flat for name in sorted(found)}
 
 
 def _put(laid: dict[str, Laid], name: str, found: Laid | None) -> None:

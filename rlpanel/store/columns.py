@@ -6,12 +6,25 @@ snapshot can see is ever written again. Room that is not used yet is not touched
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 
 _FIRST = 1024
+#: Bytes from which on room is asked for page by page.
+_PAGED = 64 << 10
+
+
+def room(rows: int, dtype: np.dtype | type) -> np.ndarray:
+    """Room for ``rows`` values, not written yet: what stays unwritten costs no memory.
+
+    Large blocks come straight from the system: the allocator would keep those of half the size that growing
+    leaves behind, and numpy asks for pages of 2 MB, of which each column fills its last one by half.
+    """
+    size = rows * np.dtype(dtype).itemsize
+    return np.empty(rows, dtype) if size < _PAGED else np.frombuffer(mmap.mmap(-1, size), dtype)
 
 
 class Column:
@@ -53,10 +66,10 @@ class Column:
         self._data = self._data.copy()
         self._data[rows] = values
 
-    def _fill_to(self, rows: int, room: int) -> None:
-        """Fill up to ``rows`` and make room for ``room`` rows."""
-        if room > len(self._data):
-            grown = np.empty(max(_FIRST, room, len(self._data) * 3 // 2), self._data.dtype)
+    def _fill_to(self, rows: int, end: int) -> None:
+        """Fill up to ``rows`` and make room up to ``end``."""
+        if end > len(self._data):
+            grown = room(max(_FIRST, end, len(self._data) * 3 // 2), self.dtype)
             grown[: self._written] = self._data[: self._written]
             self._data = grown
         if rows > self._written:
@@ -72,7 +85,8 @@ class Labels:
 
     def __init__(self) -> None:
         self.codes = Column(np.int32, -1)
-        self.restore([])
+        self.names: list[str] = []
+        self._code = _Codes(self.names)
 
     def restore(self, names: list[str]) -> None:
         """The texts of codes that were written before."""
@@ -89,7 +103,7 @@ class _Codes(dict[str | None, int]):
     """Codes by text; a text that is new gets the next one and joins ``names``."""
 
     def __init__(self, names: list[str]) -> None:
-        super().__init__((name, code) for code, name in enumerate(names))
+        super().__init__(zip(names, range(len(names)), strict=True))
         self[None] = -1
         self._names = names
 
