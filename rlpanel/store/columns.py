@@ -117,6 +117,11 @@ class Columns:
     """The rows of a run: number columns (float64), label columns, and where each sample stands.
 
     Number and label columns appear when first logged; earlier rows hold NaN or "not logged".
+
+    Attributes
+    ----------
+    edition : int
+        Goes up when rows that were there before are given other values.
     """
 
     #: What every row has: name, dtype. ``notes`` counts what was odd about the sample.
@@ -135,7 +140,7 @@ class Columns:
     }
 
     def __init__(self) -> None:
-        self.rows = 0
+        self.rows = self.edition = 0
         self.place = {name: Column(dtype, 0) for name, dtype in self.PLACE.items()}
         self.numbers: dict[str, Column] = {}
         self.labels: dict[str, Labels] = {}
@@ -160,6 +165,11 @@ class Columns:
             self.labels[name].write(start, texts)
         self.rows += len(place["step"])
         return slice(start, self.rows)
+
+    def renumber(self, rows: np.ndarray, lines: np.ndarray) -> None:
+        """Other line numbers for ``rows``."""
+        self.place["line"].rewrite(rows, lines)
+        self.edition += 1
 
     def only(self, rows: np.ndarray) -> Columns:
         """A copy that holds these rows alone, in this order."""

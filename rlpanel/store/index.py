@@ -22,7 +22,7 @@ from rlpanel.sources.opening import open_file
 from rlpanel.sources.run_file import RunFile
 from rlpanel.store.backfill import Piece, Range
 from rlpanel.store.cache import WORTH_BYTES, Cache
-from rlpanel.store.catchup import Backlog, loosen
+from rlpanel.store.catchup import Backlog, Loose, loosen, restored
 from rlpanel.store.histograms import Histograms
 from rlpanel.store.kept import kept_rows, state_of
 from rlpanel.store.late import LateColumns
@@ -100,6 +100,7 @@ class RunIndex:
         self._resumed = False
         self._late: LateColumns | None = None
         self._saved = 0  # version
+        self._renumbered = False  # whether rows that are saved have other line numbers now
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -182,17 +183,19 @@ class RunIndex:
     def save(self, *, last: bool = False) -> None:
         """Bring the index on disk up to date, at most every few seconds or for the ``last`` time.
 
-        Not before a backlog is whole: until then lines have no numbers, and rows stand for half a file.
+        While a backlog is read, not after some file's lines got their numbers: then all is written anew.
         """
         cache = self._cache
         if cache is None:
             return
-        worth = self.snapshot.progress.bytes_read >= WORTH_BYTES and not self.loose and self._late is None
+        worth = self.snapshot.progress.bytes_read >= WORTH_BYTES and self._late is None
+        if self._renumbered and self.loose and not last:
+            worth = False
         if worth and self._saved != self.version and (last or cache.due):
             if self._changed:
                 self.commit()
-            if cache.save(state_of(self._table, self._numbered, self._newest_line)):
-                self._saved = self.version
+            if cache.save(state_of(self._table, self._numbered, self._backlog, self._newest_line)):
+                self._saved, self._renumbered = self.version, False
         if last:
             cache.close()
 
@@ -244,7 +247,7 @@ class RunIndex:
             file.more = True  # what this look at it saw, a later one no longer calls a change
         self._void([file for file, _ in unread if file.renewed()])  # replaced since it was read
         files = [loose for loose in loosened if loose is not None]
-        self._table.loosen({loose.file for loose in files}, self._next)
+        self._table.loosen({loose.file: loose.start for loose in files}, self._next)
         self._backlog.add(files)
 
     def _take_piece(self, where: Range, piece: Piece | OSError) -> None:
@@ -271,7 +274,8 @@ class RunIndex:
         """All ranges of a file are in."""
         settled = self._backlog.settle(file.number)
         file.reader.lines += settled.lines_before_end
-        self._table.settle(file.number, settled.offsets, settled.lines, self._next)
+        self._table.settle(file.number, settled.starts, settled.before, self._next)
+        self._renumbered = True
         file.renumber(settled.bad)
         self._bad_lines = None
 
@@ -296,15 +300,25 @@ class RunIndex:
         if saved is None or saved.constants != constants:
             return
         kept: dict[int, tuple[int, int]] = {}
+        unsettled: list[Loose] = []
         for state in saved.files:
             found = seen.get(state.name)
-            if found is not None and found.adapter.name == state.adapter:
-                self._meet(state.name, found)
-                file = self._files[state.name]
-                # What is late is read line by line, which a compressed file is not made for.
-                if (file.reader.lines_on_disk or not saved.missing) and file.reader.resume(state.mark):
-                    file.restore(state)
-                    kept[state.number] = file.number, state.since
+            if found is None or found.adapter.name != state.adapter:
+                continue
+            self._meet(state.name, found)
+            file = self._files[state.name]
+            loose = None
+            if state.unsettled is not None:
+                loose = restored(file.number, file.reader, state.unsettled, file.modified)
+                if loose is None or saved.missing:
+                    continue
+            # What is late is read line by line, which a compressed file is not made for.
+            if (file.reader.lines_on_disk or not saved.missing) and file.reader.resume(state.mark):
+                file.restore(state)
+                kept[state.number] = file.number, state.since
+                unsettled += [loose] if loose is not None else []
+        self._table.loose = {loose.file: loose.start for loose in unsettled}
+        self._backlog.add(unsettled)
         self._table.adopt(kept_rows(saved.columns, kept), self._next)
         self._table.stage.left_out = saved.left_out
         self._newest_line, self._bad_lines = saved.newest_line, None
@@ -354,7 +368,7 @@ class RunIndex:
         file.blank_count += chunk.blank_lines
         bad = chunk.bad
         if file.number in self._backlog:
-            self._backlog.live(file.number, chunk)
+            self._backlog.live(file.number, chunk.bad)
             bad = [replace(line, line=0) for line in bad]
         if chunk.records:
             self._table.take(file.number, chunk, self._next)
@@ -419,6 +433,7 @@ class RunIndex:
             newest_line=self._newest_line,
             progress=self._progress(),
             scalars=self._scalars.freeze(),
+            loose=dict(table.loose),
             _place={name: column.view(rows) for name, column in columns.place.items()},
             _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
             constants=table.stage.constants,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -94,6 +94,8 @@ class Snapshot:
         When the file that brought the newest line was written, seconds since the epoch; 0 if never.
     scalars : Scalars
         The trainer's own log, with a version of its own.
+    loose : mapping of int to int
+        Files whose lines have no numbers yet, and from which offset on.
     """
 
     name: str
@@ -115,6 +117,7 @@ class Snapshot:
     newest_line: float = 0.0
     progress: Progress = field(default_factory=Progress)
     scalars: Scalars = field(default_factory=Scalars)
+    loose: Mapping[int, int] = field(default_factory=dict)
     _place: dict[str, np.ndarray] = field(default_factory=_no_rows)
     _numbers: dict[str, np.ndarray] = field(default_factory=dict)
     _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
@@ -300,8 +303,20 @@ class Snapshot:
 
     def locator(self, row: int) -> Locator:
         """Where a row's bytes stand."""
-        at = self._place
-        return Locator(*(int(at[name][row]) for name in ("offset", "length", "line", "part", "hash")))
+        offset, length, part, digest = (
+            int(self._place[n][row]) for n in ("offset", "length", "part", "hash")
+        )
+        return Locator(offset, length, int(self.lines(np.array([row]))[0]), part, digest)
+
+    def lines(self, rows: np.ndarray) -> np.ndarray:
+        """The line numbers of ``rows``, from 1; 0 where nobody knows them yet."""
+        lines = self._place["line"][rows]
+        if self.loose:
+            file, offset = self._place["file"][rows], self._place["offset"][rows]
+            lines = lines.copy()
+            for number, start in self.loose.items():
+                lines[(file == number) & (offset >= start)] = 0
+        return lines
 
     def file(self, row: int) -> str:
         """The name of the file that holds a row."""
@@ -324,7 +339,7 @@ class Snapshot:
             "uid": self.uids(rows),
             "step": self._place["step"][rows],
             "rank": self._place["rank"][rows],
-            "line": self._place["line"][rows],
+            "line": self.lines(rows),
         }
         aliases = [alias for alias, name in ALIASES.items() if name in self._numbers]
         numbers = [*self.numbers, *self.derived]
