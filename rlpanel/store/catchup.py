@@ -138,10 +138,13 @@ class Backlog:
     ----------
     constants : Constants
         What is known of the training.
+    halted : bool
+        Whether somebody stopped it; what processes have in work still comes in.
     """
 
     def __init__(self, workers: Workers | None) -> None:
         self._workers = workers if workers is not None and workers.jobs else None
+        self.halted = False
         self.constants: Constants = USUAL
         self._loose: dict[int, Loose] = {}
         self._queue: deque[Range] = deque()
@@ -162,8 +165,13 @@ class Backlog:
     def busy(self) -> bool:
         """Whether a turn would do something at once, rather than wait for a process."""
         if self._workers is None:
-            return bool(self._queue)
+            return bool(self._queue) and not self.halted
         return any(future.done() for future in self._running)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no process is needed: nothing waits, or it was stopped."""
+        return not self._running and (self.halted or not self._loose)
 
     def add(self, files: list[Loose]) -> None:
         """Take in files; of those that grew together the ends come first, then what is before them."""
@@ -181,6 +189,7 @@ class Backlog:
         """The file was replaced: its ranges mean nothing any more."""
         if self._loose.pop(file, None) is None:
             return
+        self.halted &= bool(self._loose)
         self._queue = deque(where for where in self._queue if where.file != file)
         self._running = {future: where for future, where in self._running.items() if where.file != file}
 
@@ -203,10 +212,11 @@ class Backlog:
     def turn(self) -> Iterator[tuple[Range, Piece | OSError]]:
         """The pieces that are in, and one made here where no process does it."""
         if self._workers is None:
-            if self._queue:
+            if self._queue and not self.halted:
                 yield self._here(self._queue.popleft())
             return
-        self._hand_out(self._workers)
+        if not self.halted:
+            self._hand_out(self._workers)
         done = [future for future in self._running if future.done()]
         for future in done:
             where = self._running.pop(future, None)
@@ -225,6 +235,7 @@ class Backlog:
     def settle(self, file: int) -> Settled:
         """Put a whole file together and forget it."""
         loose = self._loose.pop(file)
+        self.halted &= bool(self._loose)
         parts = [*sorted(loose.newlines), loose.limit]
         lines = [loose.newlines.get(part, 0) for part in parts]
         before = loose.lines_before + np.cumsum([0, *lines[:-1]])

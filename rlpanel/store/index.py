@@ -85,7 +85,7 @@ class RunIndex:
         self._scalars = ScalarLog(self.path, Path(root or self.path))
         self._files: dict[str, Member] = {}
         self._numbered: list[Member] = []
-        self._backlog = Backlog(workers)
+        self._backlog, self._workers = Backlog(workers), workers
         self._pace = Pace()
         self._table = Table()
         self._quantiles, self._histograms = Quantiles(), Histograms()
@@ -172,6 +172,20 @@ class RunIndex:
     def loose(self) -> bool:
         """Whether lines come out of order just now, because a backlog is read from its end."""
         return bool(self._backlog)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no process is needed for a backlog."""
+        return self._backlog.at_rest
+
+    def halt(self, halted: bool) -> None:
+        """Read no more of a backlog for now, or go on with it; lines that come are read either way.
+
+        From any thread; the next snapshot shows it.
+        """
+        self._backlog.halted = halted and self.loose
+        if self._workers is not None:
+            self._workers.wake()
 
     def commit(self) -> None:
         """Publish what was read."""
@@ -401,11 +415,14 @@ class RunIndex:
         read = (
             sum(file.reader.tail.done for file in files) - self._backlog.bytes - (late.waiting if late else 0)
         )
-        waits = self._backlog or self._scalars.more or any(file.more for file in files)
+        halted = self._backlog.halted
+        backlog = bool(self._backlog) and not halted
+        waits = backlog or self._scalars.more or any(file.more for file in files)
         return Progress(
             bytes_read=read,
             bytes_total=sum(file.reader.tail.size for file in files),
             caught_up=bool(self.folder_problem) or not (waits or (late is not None and not late.stuck)),
+            halted=halted,
             rate=self._pace.rate(time.monotonic(), read),
         )
 

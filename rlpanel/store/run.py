@@ -295,6 +295,7 @@ def _read_once(folder: Path, root: Path, settings: dict[str, Any]) -> Run:
         index.rescan()
         while index.read(seconds=_NOTICE):
             show(index.snapshot.progress)
+            index.save()
             if not index.busy:
                 news.wait(_NOTICE)
                 news.clear()

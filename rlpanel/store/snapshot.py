@@ -45,7 +45,9 @@ class Progress:
     bytes_read, bytes_total : int
         Of all living files, on disk. They differ for good where a last line has no newline: it waits.
     caught_up : bool
-        Whether every whole line that stood on disk at the last look is in.
+        Whether every whole line that stood on disk at the last look is in, or somebody stopped the rest.
+    halted : bool
+        Whether somebody stopped the reading of a backlog.
     rate : float
         Bytes a second over the last seconds; 0 while nobody can tell.
     """
@@ -53,6 +55,7 @@ class Progress:
     bytes_read: int = 0
     bytes_total: int = 0
     caught_up: bool = False
+    halted: bool = False
     rate: float = field(default=0.0, compare=False)
 
     @property
