@@ -6,25 +6,14 @@ snapshot can see is ever written again. Room that is not used yet is not touched
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 
+from rlpanel.store.pages import room
+
 _FIRST = 1024
-#: Bytes from which on room is asked for page by page.
-_PAGED = 64 << 10
-
-
-def room(rows: int, dtype: np.dtype | type) -> np.ndarray:
-    """Room for ``rows`` values, not written yet: what stays unwritten costs no memory.
-
-    Large blocks come straight from the system: the allocator would keep those of half the size that growing
-    leaves behind, and numpy asks for pages of 2 MB, of which each column fills its last one by half.
-    """
-    size = rows * np.dtype(dtype).itemsize
-    return np.empty(rows, dtype) if size < _PAGED else np.frombuffer(mmap.mmap(-1, size), dtype)
 
 
 class Column:

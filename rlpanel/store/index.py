@@ -28,6 +28,7 @@ from rlpanel.store.kept import kept_rows, state_of
 from rlpanel.store.late import LateColumns
 from rlpanel.store.member import Member, wanted
 from rlpanel.store.pace import Pace
+from rlpanel.store.pages import give_back
 from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.scalars import ScalarLog
@@ -35,6 +36,9 @@ from rlpanel.store.snapshot import BadLineAt, Progress, Snapshot
 from rlpanel.store.stage import MOST_COLUMNS
 from rlpanel.store.table import Table
 from rlpanel.store.workers import Workers
+
+#: Bytes of logs whose reading leaves memory behind that is worth giving back.
+WORTH_TIDYING = 64 << 20
 
 
 class RunIndex:
@@ -100,6 +104,7 @@ class RunIndex:
         self._resumed = False
         self._late: LateColumns | None = None
         self._saved = 0  # version
+        self._tidied = 0  # bytes that were read when the memory was last given back
         self._renumbered = False  # whether rows that are saved have other line numbers now
 
     # -- reading ---------------------------------------------------------------------------------
@@ -192,7 +197,11 @@ class RunIndex:
         self._table.add_staged(self._next)
         self.version += 1
         self._changed = False
-        self.snapshot = self._freeze()
+        before, self.snapshot = self.snapshot, self._freeze()
+        caught_up = self.snapshot.progress.caught_up and not before.progress.caught_up
+        if caught_up and self.bytes_read - self._tidied >= WORTH_TIDYING:
+            self._tidied = self.bytes_read
+            give_back()
 
     def save(self, *, last: bool = False) -> None:
         """Bring the index on disk up to date, at most every few seconds or for the ``last`` time.

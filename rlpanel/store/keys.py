@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlpanel.store.columns import room
+from rlpanel.store.pages import room
 
 #: Keys that are remembered as a set before they are sorted in with the others.
 _RECENT = 65_536
