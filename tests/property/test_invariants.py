@@ -152,7 +152,7 @@ def test_rows_do_not_depend_on_when_they_were_read(
         assert_same(follow(live), follow(RunIndex(whole, "run")))
 
 
-#: Lines that several ranks may write alike: unlikely ones, one that chance may make twice, one without logprobs.
+#: Lines that several ranks may write alike: unlikely, likely to come twice, and without logprobs.
 ALIKE = [
     b'{"step": %d, "prompt": "p", "response": "r"%s}\n' % (step, logprobs)
     for step in (1, 2, 3, 4)
