@@ -167,10 +167,9 @@ class JsonlFile:
             chunk.bad.append(BadLine(number, offset, reason[:REASON_CHARS]))
             return
         chunk.good_lines += 1
-        digest = line_hash(line)
-        for part, record in enumerate(records):
-            chunk.locators.append(Locator(offset, len(line), number, part, digest))
-            chunk.records.append(record)
+        length, digest = len(line), line_hash(line)
+        chunk.locators += [Locator(offset, length, number, part, digest) for part in range(len(records))]
+        chunk.records += records
 
     def _too_long(self, length: int) -> str:
         return f"the line has {length:,} bytes; at most {self.tail.line_bytes:,} are read"

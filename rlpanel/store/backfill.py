@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from rlpanel.metrics.constants import USUAL, Constants
 from rlpanel.sources import files
 from rlpanel.sources.base import Adapter, BadLine
@@ -66,8 +64,6 @@ class Piece:
     ----------
     rows : Rows or None
         Their lines are counted from the first of this piece.
-    offsets, lines : ndarray of int
-        Where the lines of the rows start, and their numbers in the piece.
     bad : list of BadLine
         The first of them; numbered likewise.
     newlines, bad_count, blank_count, bytes : int
@@ -78,8 +74,6 @@ class Piece:
     """
 
     rows: Rows | None = None
-    offsets: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    lines: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     bad: list[BadLine] = field(default_factory=list)
     newlines: int = 0
     bad_count: int = 0
@@ -118,9 +112,6 @@ def index_chunk(where: Range) -> Piece:
     piece.void = file.tail.offset != end
     piece.rows = stage.gathered()
     piece.left_out = stage.left_out
-    if piece.rows is not None:
-        piece.offsets, first = np.unique(piece.rows.place["offset"], return_index=True)
-        piece.lines = piece.rows.place["line"][first].astype(np.int64)
     return piece
 
 

@@ -215,7 +215,7 @@ class Reader:
         versions = [index.version for index in runs.values()]
         for path, index in runs.items():
             waiting |= self._read(index, None if path in looked else dirty)
-        if not any(index.loose for index in runs.values()):
+        if all(index.at_rest for index in runs.values()):
             self.workers.rest()
         self._news = versions != [index.version for index in runs.values()]
         self._save(runs)

@@ -303,6 +303,7 @@ def _read_once(folder: AnyPath, root: AnyPath, settings: dict[str, Any], schedul
         index.rescan()
         while index.read(seconds=_NOTICE):
             show(index.snapshot.progress)
+            index.save()
             if not index.busy:
                 news.wait(_NOTICE)
                 news.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -45,7 +45,9 @@ class Progress:
     bytes_read, bytes_total : int
         Of all living files, on disk. They differ for good where a last line has no newline: it waits.
     caught_up : bool
-        Whether every whole line that stood on disk at the last look is in.
+        Whether every whole line that stood on disk at the last look is in, or somebody stopped the rest.
+    halted : bool
+        Whether somebody stopped the reading of a backlog.
     rate : float
         Bytes a second over the last seconds; 0 while nobody can tell.
     """
@@ -53,6 +55,7 @@ class Progress:
     bytes_read: int = 0
     bytes_total: int = 0
     caught_up: bool = False
+    halted: bool = False
     rate: float = field(default=0.0, compare=False)
 
     @property
@@ -94,6 +97,8 @@ class Snapshot:
         When the file that brought the newest line was written, seconds since the epoch; 0 if never.
     scalars : Scalars
         The trainer's own log, with a version of its own.
+    loose : mapping of int to int
+        Files whose lines have no numbers yet, and from which offset on.
     """
 
     name: str
@@ -115,6 +120,7 @@ class Snapshot:
     newest_line: float = 0.0
     progress: Progress = field(default_factory=Progress)
     scalars: Scalars = field(default_factory=Scalars)
+    loose: Mapping[int, int] = field(default_factory=dict)
     _place: dict[str, np.ndarray] = field(default_factory=_no_rows)
     _numbers: dict[str, np.ndarray] = field(default_factory=dict)
     _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
@@ -303,8 +309,20 @@ class Snapshot:
 
     def locator(self, row: int) -> Locator:
         """Where a row's bytes stand."""
-        at = self._place
-        return Locator(*(int(at[name][row]) for name in ("offset", "length", "line", "part", "hash")))
+        offset, length, part, digest = (
+            int(self._place[n][row]) for n in ("offset", "length", "part", "hash")
+        )
+        return Locator(offset, length, int(self.lines(np.array([row]))[0]), part, digest)
+
+    def lines(self, rows: np.ndarray) -> np.ndarray:
+        """The line numbers of ``rows``, from 1; 0 where nobody knows them yet."""
+        lines = self._place["line"][rows]
+        if self.loose:
+            file, offset = self._place["file"][rows], self._place["offset"][rows]
+            lines = lines.copy()
+            for number, start in self.loose.items():
+                lines[(file == number) & (offset >= start)] = 0
+        return lines
 
     def file(self, row: int) -> str:
         """The name of the file that holds a row."""
@@ -327,7 +345,7 @@ class Snapshot:
             "uid": self.uids(rows),
             "step": self._place["step"][rows],
             "rank": self._place["rank"][rows],
-            "line": self._place["line"][rows],
+            "line": self.lines(rows),
         }
         aliases = [alias for alias, name in ALIASES.items() if name in self._numbers]
         numbers = [*self.numbers, *self.derived]

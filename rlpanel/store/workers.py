@@ -96,12 +96,12 @@ class Workers:
     jobs : int
         Most processes.
     wake : callable
-        Called on some thread when a range is done; must return at once.
+        Called on some thread when a range is done, and when a backlog goes on; must return at once.
     """
 
     def __init__(self, jobs: int, wake: Callable[[], None] = lambda: None) -> None:
         self.jobs = jobs if _known_to_others() else 0
-        self._wake = wake
+        self.wake = wake
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
         self._all: set[Worker] = set()
@@ -121,7 +121,7 @@ class Workers:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self.jobs, thread_name_prefix="rlpanel-backlog")
             future = self._threads.submit(self._run, where)
-        future.add_done_callback(lambda _: self._wake())
+        future.add_done_callback(lambda _: self.wake())
         return future
 
     def rest(self) -> None:

@@ -156,6 +156,31 @@ def test_rows_do_not_depend_on_when_they_were_read(
         assert_same(follow(live), follow(RunIndex(whole, "run")))
 
 
+#: Lines that several ranks may write alike: unlikely, likely to come twice, and without logprobs.
+ALIKE = [
+    b'{"step": %d, "prompt": "p", "response": "r"%s}\n' % (step, logprobs)
+    for step in (1, 2, 3, 4)
+    for logprobs in (b', "logprobs": [-2.0, -2.5]', b', "logprobs": [-0.5]', b"")
+]
+NAMES = [f"rollout_data_rank_{rank}.jsonl" for rank in (0, 1, 10)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(ALIKE), st.booleans()), max_size=24))
+def test_which_of_equal_lines_counts_goes_by_file_and_place(writes: list[tuple[str, bytes, bool]]) -> None:
+    """Never by which was read first: in a file, over files, before and after the other's attempt ended."""
+    with folder() as run, folder() as whole:
+        live, logs = RunIndex(run, "run"), dict.fromkeys(NAMES, b"")
+        for name, line, looks in writes:
+            append(run / name, line)
+            logs[name] += line
+            if looks:
+                follow(live)
+        write(whole, logs)
+        found = follow(live)
+        assert_same(found, follow(RunIndex(whole, "run")))
+        assert_true(found, logs)
+
+
 @given(strategies.histories())
 def test_rows_statistics_and_counts_are_what_a_slow_reader_finds(
     history: tuple[dict[str, bytes], list[tuple[str, bytes]]],
