@@ -15,6 +15,7 @@ from rlpanel.app.others import Others
 from rlpanel.app.state import read_query, write_query
 from rlpanel.app.window import Window
 from rlpanel.errors import RLPanelError
+from rlpanel.sources.files import AnyPath
 from rlpanel.store.index import RunIndex
 from rlpanel.store.pairing import NEWEST
 from rlpanel.store.snapshot import Snapshot
@@ -93,7 +94,7 @@ class Board:
         if before is not None:
             service.close(before)
 
-    def _path_of(self, run: str) -> Path | None:
+    def _path_of(self, run: str) -> AnyPath | None:
         return self._watched.directory.run_path(run) if self._watched else None
 
     def _gone(self, message: str) -> None:

@@ -61,7 +61,7 @@ class Cluster:
     """
 
     def __init__(self, address: str, wake: Callable[[], None] = lambda: None) -> None:
-        self._address, self._wake = address, wake
+        self._address, self.wake = address, wake
         self._client = _client(address)
         self._lock = Lock()
         self.refused = 0
@@ -106,7 +106,7 @@ class Cluster:
             if first:
                 log.warning("%s: read here, as no worker of %s could: %s", where.name, self._address, error)
             asked.set_exception(WorkerDied(f"{where.name}: {error}"))
-        self._wake()
+        self.wake()
 
 
 def _client(address: str) -> Any:

@@ -45,6 +45,10 @@ class Pool(Protocol):
 
     jobs: int
 
+    @property
+    def wake(self) -> Callable[[], None]:
+        """Has the reader look again; returns at once."""
+
     def submit(self, where: Range) -> Future[Piece]:
         """Index a range; the result raises `WorkerDied` or OSError instead of a piece."""
 
