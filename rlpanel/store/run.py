@@ -78,6 +78,11 @@ class Run:
         return self._index.path
 
     @property
+    def index(self) -> RunIndex:
+        """What views read samples from."""
+        return self._index
+
+    @property
     def name(self) -> str:
         """The run's name."""
         return self._index.name
