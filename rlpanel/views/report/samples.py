@@ -51,8 +51,14 @@ class Carried:
     unread: int
 
 
-def carry(context: Context, rows: np.ndarray, outcome: Outcome) -> Carried:
-    """Read the samples at ``rows`` and write them for the page, until it is large enough."""
+def carry(context: Context, rows: np.ndarray, outcome: Outcome, most: int = MOST_CHARS) -> Carried:
+    """Read the samples at ``rows`` and write them for the page, the first of them at any rate.
+
+    Parameters
+    ----------
+    most : int
+        Characters of all their texts and token values; the samples after that are counted only.
+    """
     samples: dict[int, Sample] = {}
     articles, tokens = [], []
     chars = unread = too_long = 0
@@ -63,7 +69,7 @@ def carry(context: Context, rows: np.ndarray, outcome: Outcome) -> Carried:
             continue
         article, packed = article_html(context, sample, len(articles)), _packed(context, sample)
         chars += len(article) + len(json.dumps(packed))
-        if chars > MOST_CHARS and samples:
+        if chars > most and samples:
             too_long = len(rows) - len(samples) - unread
             break
         samples[row] = sample
