@@ -11,13 +11,14 @@ import panel as pn
 from bokeh.document import Document
 
 from rlpanel.app.demo import Demo
-from rlpanel.app.hub import Session, hub
+from rlpanel.app.hub import hub
 from rlpanel.app.state import read_query, write_query
 from rlpanel.app.window import Window
 from rlpanel.errors import RLPanelError
 from rlpanel.store.index import RunIndex
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.context import Context
+from rlpanel.views.session import Session
 
 #: What the URL sets back when it says nothing of it.
 _UNSAID = {"step": None, "uid": "", "token": -1, "follow": True, "search": "", "curves": []}

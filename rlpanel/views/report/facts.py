@@ -6,9 +6,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from rlpanel import __version__
-from rlpanel.health.check import check
-from rlpanel.health.finding import Finding
-from rlpanel.settings import Health
 from rlpanel.store.query import Outcome
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.context import Context
@@ -75,23 +72,6 @@ def _left_out(snapshot: Snapshot, carried: Carried, *, alone: bool) -> Iterator[
     if alone:
         yield "the run's curves"
     yield "comparisons, groups side by side, a prompt over the steps, the step's tokens"
-
-
-def findings_html(snapshot: Snapshot, now: float) -> str:
-    """What the rules found, with the evidence."""
-    found = check(snapshot, Health.from_environment(), now).found
-    if not found:
-        return '<p class="note">The rules found nothing in the steps that are complete.</p>'
-    return f'<ul class="findings">{"".join(map(_finding, found))}</ul>'
-
-
-def _finding(finding: Finding) -> str:
-    mark = "▲" if finding.severity == "alarm" else "●"
-    evidence = "".join(f"<p>{safe_text(line)}</p>" for line in finding.evidence)
-    return (
-        f'<li class="{safe_text(finding.severity)}"><b><span>{mark}</span> {safe_text(finding.sentence)}</b>'
-        f"{evidence}</li>"
-    )
 
 
 def _time(seconds: float) -> str:

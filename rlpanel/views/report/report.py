@@ -12,9 +12,10 @@ from bokeh.resources import Resources
 from rlpanel.store.query import Outcome
 from rlpanel.views import theme
 from rlpanel.views.context import Context
+from rlpanel.views.finding_report import findings_html
 from rlpanel.views.report.choice import ask, check_step, chosen, place
 from rlpanel.views.report.document import document
-from rlpanel.views.report.facts import facts_html, findings_html
+from rlpanel.views.report.facts import facts_html
 from rlpanel.views.report.plots import Drawing, item, numbers_html, plots_of
 from rlpanel.views.report.samples import carry
 from rlpanel.views.theme import safe_text
@@ -127,6 +128,7 @@ def _style() -> str:
             f"@media (prefers-color-scheme: dark) {{ :root {{{variables(theme.DARK)}}} }}",
             theme.CSS.replace(":host", "body"),
             f".numbers {{ {theme.style('numbers')} }}",
+            theme.style("finding_report"),
             (_HERE / "report.css").read_text("utf-8"),
         )
     )
