@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import panel as pn
@@ -16,12 +15,12 @@ from panel.viewable import Viewer
 
 from rlpanel.schema import Sample
 from rlpanel.store.run import Run
-from rlpanel.views import theme
 from rlpanel.views.context import Context
 from rlpanel.views.curves import Curves
 from rlpanel.views.distributions import Distribution, Gap
 from rlpanel.views.finding_report import FindingReport
 from rlpanel.views.following import context_of
+from rlpanel.views.frame import Frame
 from rlpanel.views.group_strip import GroupStrip
 from rlpanel.views.numbers import Numbers
 from rlpanel.views.samples import Samples
@@ -163,38 +162,5 @@ def _framed(
     return Frame(view(context), context, context.selection.dark, **options)
 
 
-class Frame(pn.Column):
-    """A view on the theme's background, with the colours and fonts that the board's page gives it elsewhere.
-
-    Parameters
-    ----------
-    view : Viewer
-    context : Context
-        Held for as long as the view is shown; without it the view would hear of nothing.
-    dark : bool
-    """
-
-    def __init__(self, view: Viewer, context: Context, dark: bool, **options: Any) -> None:
-        _load()
-        self._view, self._context = view, context
-        colors = theme.palette(dark) | {"font": theme.FONT, "mono": theme.MONO}
-        variables = "".join(f"--rl-{name}:{value};" for name, value in colors.items())
-        super().__init__(
-            view,
-            sizing_mode="stretch_width",
-            margin=0,
-            styles={"background": "var(--rl-bg)", "padding": "8px"},
-            stylesheets=[f":host {{{variables}}}"],
-            **options,
-        )
-
-
 def _dark(wish: bool | None) -> bool:
     return pn.config.theme == "dark" if wish is None else wish
-
-
-@cache
-def _load() -> None:
-    """Bring the scripts to the notebook, once and from this machine."""
-    if pn.state.curdoc is None:
-        pn.extension("tabulator", inline=True)

@@ -32,7 +32,7 @@ def context_of(run: Run, **selected: Any) -> Context:
         given["follow"] = False
     context = Context(selection=Selection(run=run.name, **given))
     context.param.update(index=run.index, snapshot=run.snapshot)
-    place = _place()
+    place = here()
     if place is not None:
         _follow(run, context, place)
     return context
@@ -57,7 +57,7 @@ def _follow(run: Run, context: Context, place: Document | Loop) -> None:
         place.on_session_destroyed(lambda _: forget())
 
 
-def _place() -> Document | Loop | None:
+def here() -> Document | Loop | None:
     """Where callbacks can be scheduled: the page being served, or the loop that runs a notebook's cell."""
     document = pn.state.curdoc
     if document is not None and document.session_context is not None:
