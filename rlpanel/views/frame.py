@@ -37,7 +37,7 @@ class Frame(pn.Column):
 
     def __init__(self, view: Any, context: Context | None, dark: bool, **options: Any) -> None:
         _load()
-        self._view, self._context = view, context
+        self.view, self.context = view, context
         colors = theme.palette(dark) | {"font": theme.FONT, "mono": theme.MONO}
         variables = "".join(f"--rl-{name}:{value};" for name, value in colors.items())
         super().__init__(
