@@ -20,6 +20,7 @@ OPTIONS = (
     "--ip=127.0.0.1",
     "--IdentityProvider.token=",
     "--LabApp.news_url=",
+    "--LabApp.expose_app_in_browser=True",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
 )
 
