@@ -1,23 +1,30 @@
-"""What a view stands in where no page of ours is around it: its colours, and scripts that come once.
+"""What a view stands in where no page of ours is around it: its colours, and scripts and styles from here.
 
-In a notebook Panel would send Material's script with every widget, 1.5 MB each. Here it comes with the first
-view, and what follows asks the page for it.
+In a notebook Panel would send Material's script with every widget, 1.5 MB each, and have the browser ask a
+distant host for the styles of what is drawn later. Here the script comes with the first view, what follows
+asks the page for it, and styles come along as ``data:``.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from functools import cache
 from typing import Any
 
 import panel as pn
 from bokeh.model import Model
+from bokeh.models import ImportedStyleSheet
+from panel.io.resources import CDN_DIST, DIST_DIR
+from panel.io.state import state
 from panel.theme import Native
 from panel_material_ui.base import BUNDLE_PATH
 
 from rlpanel.views import theme
 from rlpanel.views.context import Context
 
+_SHEET = re.compile(re.escape(CDN_DIST) + r"[\w./-]+\.css(?:\?v=[\w.]+)?")
 _ASK = "export default (await globalThis.rlpanelMaterial).default"
 _BRING = """
 globalThis.rlpanelMaterial ??= import(URL.createObjectURL(new Blob([{code}], {{type: "text/javascript"}})))
@@ -51,12 +58,44 @@ class Frame(pn.Column):
         )
 
     def _get_model(self, doc: Any, root: Any = None, parent: Any = None, comm: Any = None) -> Model:
+        if comm is not None:
+            state._stylesheets.setdefault(doc, Styles())
+            _keep_local(comm)
         model = super()._get_model(doc, root, parent, comm)
         if comm is not None:
             for part in model.references():
                 if getattr(part, "bundle", None) not in (None, "url"):
                     part.update(esm=_ASK)
+                if isinstance(part, ImportedStyleSheet):
+                    part.update(url=_local(part.url))
         return model
+
+
+class Styles(dict[str, ImportedStyleSheet]):
+    """Panel's store of a document's style sheets, which knows those of its distribution from the start."""
+
+    def __contains__(self, url: object) -> bool:
+        if not super().__contains__(url) and isinstance(url, str) and url.startswith(CDN_DIST):
+            self[url] = ImportedStyleSheet(url=_local(url))
+        return super().__contains__(url)
+
+
+def _local(url: str) -> str:
+    """A style sheet of Panel's distribution as an address that holds all of it."""
+    path = DIST_DIR / url.removeprefix(CDN_DIST).partition("?")[0]
+    return f"data:text/css;base64,{base64.b64encode(path.read_bytes()).decode()}" if path.is_file() else url
+
+
+def _keep_local(comm: Any) -> None:
+    """Have later messages bring their style sheets along, too."""
+    send = comm.send
+
+    def send_local(data: Any = None, *rest: Any, **options: Any) -> None:
+        if isinstance(data, str):
+            data = _SHEET.sub(lambda found: _local(found[0]), data)
+        send(data, *rest, **options)
+
+    comm.send = send_local
 
 
 @cache
