@@ -10,7 +10,7 @@ from rlpanel.app.board import Board
 from rlpanel.app.page import page_of, resolve_root
 from rlpanel.views import theme
 from rlpanel.views.following import here
-from rlpanel.views.frame import Frame
+from rlpanel.views.frame import Frame, load
 
 #: Pixels; a cell has no height of its own to fill.
 HEIGHT = 900
@@ -31,6 +31,7 @@ def board(root: str | os.PathLike[str] | None = None) -> pn.Column:
     pn.Column
         Live in a notebook's cell and where a server stands behind it.
     """
+    load()
     made, place = Board(resolve_root(root)), here()
     page = page_of(made, owns_window=False)
     page.height = HEIGHT

@@ -20,7 +20,7 @@ from rlpanel.views.curves import Curves
 from rlpanel.views.distributions import Distribution, Gap
 from rlpanel.views.finding_report import FindingReport
 from rlpanel.views.following import context_of
-from rlpanel.views.frame import Frame
+from rlpanel.views.frame import Frame, load
 from rlpanel.views.group_strip import GroupStrip
 from rlpanel.views.numbers import Numbers
 from rlpanel.views.samples import Samples
@@ -128,6 +128,7 @@ def tokens(
         As `curves` takes it.
     """
     context = _together(what) if isinstance(what, Run) else Context(sample=what)
+    load()
     dark = _dark(dark)
     view = TokenView(sample=context.sample, metric=metric, kl_estimator=kl_estimator, dark=dark)
     context.param.watch(lambda event: view.param.update(sample=event.new, token=-1), "sample")
@@ -158,6 +159,7 @@ def _at(run: Run, step: int | None) -> Context:
 def _framed(
     view: Callable[[Context], Viewer], context: Context, dark: bool | None, **options: Any
 ) -> pn.Column:
+    load()
     context.selection.dark = _dark(dark)
     return Frame(view(context), context, context.selection.dark, **options)
 

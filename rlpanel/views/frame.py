@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 import panel as pn
+from bokeh.document import Document
 from bokeh.model import Model
 from bokeh.models import ImportedStyleSheet
 from panel.io.resources import CDN_DIST, DIST_DIR
@@ -43,7 +44,6 @@ class Frame(pn.Column):
     """
 
     def __init__(self, view: Any, context: Context | None, dark: bool, **options: Any) -> None:
-        _load()
         self.view, self.context = view, context
         colors = theme.palette(dark) | {"font": theme.FONT, "mono": theme.MONO}
         variables = "".join(f"--rl-{name}:{value};" for name, value in colors.items())
@@ -66,9 +66,16 @@ class Frame(pn.Column):
             for part in model.references():
                 if getattr(part, "bundle", None) not in (None, "url"):
                     part.update(esm=_ASK)
-                if isinstance(part, ImportedStyleSheet):
-                    part.update(url=_local(part.url))
         return model
+
+    def _render_mimebundle(self, model: Model, doc: Document, comm: Any, location: Any = None) -> Any:
+        for sheet in model.select({"type": ImportedStyleSheet}):
+            sheet.update(url=_local(str(sheet.url)))  # type: ignore[attr-defined]
+        bundle = super()._render_mimebundle(model, doc, comm, location)
+        # What changed while it was built is in it. Told once more, it would reach a page that is not there
+        # yet, and what the page missed then would be taken for known.
+        doc.callbacks._held_events = []
+        return bundle
 
 
 class Styles(dict[str, ImportedStyleSheet]):
@@ -81,7 +88,9 @@ class Styles(dict[str, ImportedStyleSheet]):
 
 
 def _local(url: str) -> str:
-    """A style sheet of Panel's distribution as an address that holds all of it."""
+    """A style sheet of Panel's distribution as an address that holds all of it; other addresses stay."""
+    if not url.startswith(CDN_DIST):
+        return url
     path = DIST_DIR / url.removeprefix(CDN_DIST).partition("?")[0]
     return f"data:text/css;base64,{base64.b64encode(path.read_bytes()).decode()}" if path.is_file() else url
 
@@ -99,8 +108,8 @@ def _keep_local(comm: Any) -> None:
 
 
 @cache
-def _load() -> None:
-    """Bring the scripts to a notebook, once and from this machine."""
+def load() -> None:
+    """Bring the scripts to a notebook, once and from this machine; before any view is made."""
     if pn.state.curdoc is not None:
         return
     pn.extension("tabulator", inline=True)
