@@ -12,20 +12,22 @@ import json
 import re
 from functools import cache
 from typing import Any
+from uuid import uuid4
 
 import panel as pn
 from bokeh.document import Document
 from bokeh.model import Model
 from bokeh.models import ImportedStyleSheet
 from panel.io.resources import CDN_DIST, DIST_DIR
-from panel.io.state import state
 from panel.theme import Native
 from panel_material_ui.base import BUNDLE_PATH
 
 from rlpanel.views import theme
 from rlpanel.views.context import Context
 
-_SHEET = re.compile(re.escape(CDN_DIST) + r"[\w./-]+\.css(?:\?v=[\w.]+)?")
+_SHEET = '{"type":"object","name":"ImportedStyleSheet","id":"%s","attributes":{"url":"%s"}}'
+_DEFINED = re.compile(re.escape(_SHEET) % (r"([\w-]+)", r"([^\"]+)"))
+_NAMED = re.compile(r'\{"id":"([\w-]+)"\}')
 _ASK = "export default (await globalThis.rlpanelMaterial).default"
 _BRING = """
 globalThis.rlpanelMaterial ??= import(URL.createObjectURL(new Blob([{code}], {{type: "text/javascript"}})))
@@ -58,9 +60,6 @@ class Frame(pn.Column):
         )
 
     def _get_model(self, doc: Any, root: Any = None, parent: Any = None, comm: Any = None) -> Model:
-        if comm is not None:
-            state._stylesheets.setdefault(doc, Styles())
-            _keep_local(comm)
         model = super()._get_model(doc, root, parent, comm)
         if comm is not None:
             for part in model.references():
@@ -69,22 +68,47 @@ class Frame(pn.Column):
         return model
 
     def _render_mimebundle(self, model: Model, doc: Document, comm: Any, location: Any = None) -> Any:
+        sheets = Sheets(comm)
         for sheet in model.select({"type": ImportedStyleSheet}):
-            sheet.update(url=_local(str(sheet.url)))  # type: ignore[attr-defined]
+            sheets.keep(sheet)
         bundle = super()._render_mimebundle(model, doc, comm, location)
-        # What changed while it was built is in it. Told once more, it would reach a page that is not there
-        # yet, and what the page missed then would be taken for known.
+        # What changed while it was built is in it, and would reach a page that is not there yet.
         doc.callbacks._held_events = []
         return bundle
 
 
-class Styles(dict[str, ImportedStyleSheet]):
-    """Panel's store of a document's style sheets, which knows those of its distribution from the start."""
+class Sheets:
+    """Makes the style sheets of later messages whole: each comes along, wherever it is named.
 
-    def __contains__(self, url: object) -> bool:
-        if not super().__contains__(url) and isinstance(url, str) and url.startswith(CDN_DIST):
-            self[url] = ImportedStyleSheet(url=_local(url))
-        return super().__contains__(url)
+    Panel names sheets that the browser has let go of since, and those of a distant host.
+
+    Parameters
+    ----------
+    comm : Comm
+        A view's channel to its browser.
+    """
+
+    def __init__(self, comm: Any) -> None:
+        self._urls: dict[str, str] = {}
+        self._send = comm.send
+        comm.send = self.send
+
+    def keep(self, sheet: Any) -> None:
+        """Bring along a sheet that is sent with the view itself."""
+        sheet.update(url=_local(sheet.url))
+        self._urls[sheet.id] = sheet.url
+
+    def send(self, data: Any = None, *rest: Any, **options: Any) -> None:
+        """Send as the channel itself does."""
+        self._send(self._whole(data) if isinstance(data, str) else data, *rest, **options)
+
+    def _whole(self, text: str) -> str:
+        self._urls |= {id: _local(url) for id, url in _DEFINED.findall(text)}
+        return _NAMED.sub(self._copy, _DEFINED.sub(r'{"id":"\1"}', text))
+
+    def _copy(self, found: re.Match[str]) -> str:
+        url = self._urls.get(found[1])
+        return found[0] if url is None else _SHEET % (uuid4(), url)
 
 
 def _local(url: str) -> str:
@@ -93,18 +117,6 @@ def _local(url: str) -> str:
         return url
     path = DIST_DIR / url.removeprefix(CDN_DIST).partition("?")[0]
     return f"data:text/css;base64,{base64.b64encode(path.read_bytes()).decode()}" if path.is_file() else url
-
-
-def _keep_local(comm: Any) -> None:
-    """Have later messages bring their style sheets along, too."""
-    send = comm.send
-
-    def send_local(data: Any = None, *rest: Any, **options: Any) -> None:
-        if isinstance(data, str):
-            data = _SHEET.sub(lambda found: _local(found[0]), data)
-        send(data, *rest, **options)
-
-    comm.send = send_local
 
 
 @cache
