@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,9 @@ def resolve_root(argument: str | os.PathLike[str] | None = None) -> Path | None:
 def session_page(root: str | os.PathLike[str] | None = None) -> Page:
     """A page for the session being served now: built, bound to its URL, and told of changes."""
     pn.extension("tabulator", notifications=True)
+    # Of a view that came later, the browser's first word names the parts in full, and bokeh, which knows them,
+    # takes its own.
+    warnings.filterwarnings("ignore", "reference already known")
     board = Board(resolve_root(root))
     if pn.state.location is not None:
         board.read_address(pn.state.location.search or "")

@@ -154,7 +154,9 @@ class Columns:
         numbers = {name: column.view(self.rows)[rows] for name, column in self.numbers.items()}
         kept.append(place, numbers, {})
         for name, labels in self.labels.items():
-            codes = labels.codes.view(self.rows)[rows].tolist()
-            kept.labels[name] = Labels()
-            kept.labels[name].write(0, [labels.names[code] if code >= 0 else None for code in codes])
+            codes = labels.codes.view(self.rows)[rows]
+            if (codes >= 0).any():
+                texts = [labels.names[code] if code >= 0 else None for code in codes.tolist()]
+                kept.labels[name] = Labels()
+                kept.labels[name].write(0, texts)
         return kept

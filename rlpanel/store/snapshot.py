@@ -165,10 +165,13 @@ class Snapshot:
         """The step metrics that the run has a value of."""
         return self._pooled.offered(self)
 
-    @property
+    @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Label columns."""
-        return tuple(self._labels)
+        """Label columns; not those that only rows of replaced files had."""
+        there = self.state != DEAD
+        if there.all():
+            return tuple(self._labels)
+        return tuple(name for name, (codes, _) in self._labels.items() if (codes[there] >= 0).any())
 
     def has(self, column: str) -> bool:
         """Whether the run has a number column or a step metric of this name that holds a finite value."""
@@ -213,7 +216,7 @@ class Snapshot:
     @property
     def group_codes(self) -> np.ndarray | None:
         """The logged group of each row as a number, -1 where none; None where the run logs no groups."""
-        return self._labels["group"][0] if "group" in self._labels else None
+        return self._labels["group"][0] if "group" in self.labels else None
 
     def place(self, column: str) -> np.ndarray:
         """A column of `rlpanel.store.columns.Columns.PLACE`, shape (rows,)."""
@@ -328,8 +331,8 @@ class Snapshot:
         }
         aliases = [alias for alias, name in ALIASES.items() if name in self._numbers]
         numbers = [*self.numbers, *self.derived]
-        wanted = set(columns) if columns is not None else {*numbers, *self._labels, *aliases}
-        for name in self._labels:
+        wanted = set(columns) if columns is not None else {*numbers, *self.labels, *aliases}
+        for name in self.labels:
             if name in wanted:
                 data[f"{name}_text" if name in self._numbers else name] = self.label(name, rows)
         for name in [*numbers, *aliases]:

@@ -14,6 +14,7 @@ from rlpanel.views import theme
 from rlpanel.views.compare import Compare
 from rlpanel.views.context import Context
 from rlpanel.views.groups import Groups
+from rlpanel.views.later import Later
 from rlpanel.views.over_time import OverTime
 from rlpanel.views.sample_actions import SampleActions
 from rlpanel.views.text import clean, one_line, prompt_html
@@ -41,10 +42,13 @@ class SampleDetail(Viewer):
         self._prompt = _text_pane("rl-prompt")
         self._pair = _text_pane("rl-pair")
         self.tokens = TokenView(dark=context.selection.dark, metric=context.selection.metric)
-        self.compare = Compare(context)
-        self.groups = Groups(context)
-        self.over_time = OverTime(context)
-        self.ranking = TokenRanking(context)
+        self.groups = Later(lambda: Groups(context))
+        self._later: dict[int, Later[Any]] = {
+            _COMPARE: Later(lambda: Compare(context)),
+            _GROUP: self.groups,
+            _TIME: Later(lambda: OverTime(context)),
+            _RANKING: Later(self._make_ranking),
+        }
         self._tabs = pmui.Tabs(
             (
                 "Tokens",
@@ -53,10 +57,10 @@ class SampleDetail(Viewer):
                 ),
             ),
             ("Pair", pn.Column(self._pair, sizing_mode="stretch_both", scroll="y-auto", margin=0)),
-            ("Compare", self.compare),
-            ("Group", self.groups),
-            ("Over time", self.over_time),
-            ("Step's tokens", self.ranking),
+            ("Compare", self._later[_COMPARE]),
+            ("Group", self._later[_GROUP]),
+            ("Over time", self._later[_TIME]),
+            ("Step's tokens", self._later[_RANKING]),
             sizing_mode="stretch_both",
             margin=0,
             dynamic=False,
@@ -77,7 +81,6 @@ class SampleDetail(Viewer):
             css_classes=["rl-card", "rl-sample"],
         )
         self._tabs.param.watch(self._turned, "active")
-        self.ranking.param.watch(lambda _: setattr(self._tabs, "active", _TOKENS), "picks")
         context.param.watch(self._draw, ["sample", "message"])
         context.display.param.watch(self._draw, ["pad_token", "system_end", "kl_estimator"])
         context.selection.param.watch(lambda event: setattr(self.tokens, "dark", event.new), "dark")
@@ -95,14 +98,18 @@ class SampleDetail(Viewer):
 
     def _turned(self, *_: Any) -> None:
         """Only the tab in sight does its work."""
-        self.compare.active = self._tabs.active == _COMPARE
-        self.groups.active = self._tabs.active == _GROUP
-        self.over_time.active = self._tabs.active == _TIME
-        self.ranking.active = self._tabs.active == _RANKING
+        with pn.io.hold():
+            for tab, later in self._later.items():
+                later.turn(self._tabs.active == tab)
+
+    def _make_ranking(self) -> TokenRanking:
+        ranking = TokenRanking(self.context)
+        ranking.param.watch(lambda _: setattr(self._tabs, "active", _TOKENS), "picks")
+        return ranking
 
     def show_group(self, *_: Any) -> None:
         """Lay the samples of the sample's group side by side."""
-        self.groups.show_one()
+        self.groups.view.show_one()
         self._tabs.active = _GROUP
 
     def next_metric(self, by: int) -> None:

@@ -324,6 +324,19 @@ def test_dead_rows_are_left_behind_when_they_are_many(
     assert found.label("group", found.living)[:2] == ["1-0", "1-0"]
 
 
+@pytest.mark.parametrize("kept", [0, 1000], ids=["dead rows left behind", "dead rows kept"])
+def test_a_label_that_only_a_replaced_file_had_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(table, "DEAD_KEPT", kept)
+    index = RunIndex(write_run(tmp_path, steps=1, samples=4), "run")
+    assert look(index).grouped
+    (tmp_path / RANK0).write_bytes(b"".join(line(1, index=i, group=None, prompt=f"{i}") for i in range(6)))
+    found = look(index)
+    assert (found.labels, found.grouped, found.group_codes) == ((), False, None)
+    assert "group" not in found.frame(found.living)
+
+
 def test_the_steps_that_changed_since_a_version_are_told(tmp_path: Path) -> None:
     index = RunIndex(write_run(tmp_path, steps=3), "run")
     before = look(index).version
