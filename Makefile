@@ -60,7 +60,7 @@ clean:
 
 .venv/dev.stamp: pyproject.toml .venv/python.stamp
 	@echo "installing rlpanel and its tools into .venv ..."
-	@$(PIP) -e ".[test,dev,parquet,tokenizers,tensorboard,remote,dask]"
+	@$(PIP) -e ".[test,dev,parquet,tokenizers,tensorboard,remote,dask,notebook]"
 	@touch $@ .venv/run.stamp
 
 .venv-lowest/stamp: pyproject.toml .venv/dev.stamp

@@ -1,4 +1,4 @@
-"""The commands: ``rlpanel demo | serve | index | convert``.
+"""The commands: ``rlpanel demo | serve | index | export | convert``.
 
 Each command imports what it needs when it runs, so that ``rlpanel --help`` answers at once.
 """
@@ -182,6 +182,28 @@ def index(
     for name, value in found.items():
         shown = "unknown" if value is None else f"{value:,}"
         typer.echo(f"{name.replace('_', ' '):<18} {shown:>16}")
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    html: Annotated[Path, typer.Option(help="The file to write; one that is there is replaced.")],
+    step: Annotated[
+        int | None, typer.Option(help="The step to show.", show_default="the newest complete one")
+    ] = None,
+    filter: Annotated[str, typer.Option(help="Which samples, as on the board: reward < 0")] = "",
+    sort: Annotated[str, typer.Option(help="In which order: a column, with - from its largest down.")] = "",
+    samples: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many samples.")] = 32,
+    sample: Annotated[str, typer.Option(help="This sample alone, by its uid.")] = "",
+    keys: Map = None,
+    tokenizer: Tokenizer = None,
+) -> None:
+    """Write the board as one HTML file that opens without a server and without a network."""
+    _tell_reader(keys, tokenizer)
+    from rlpanel.app.export import export as write
+
+    size = write(run, html, step=step, filter=filter, sort=sort, samples=samples, uid=sample)
+    typer.echo(f"{html}: {size / 1e6:.1f} MB")
 
 
 @convert_app.command()

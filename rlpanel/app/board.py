@@ -10,7 +10,7 @@ import panel as pn
 from bokeh.document import Document
 
 from rlpanel.app.demo import Demo
-from rlpanel.app.hub import Session, hub
+from rlpanel.app.hub import hub
 from rlpanel.app.others import Others
 from rlpanel.app.state import read_query, write_query
 from rlpanel.app.window import Window
@@ -20,6 +20,7 @@ from rlpanel.store.index import RunIndex
 from rlpanel.store.pairing import NEWEST
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.context import Context
+from rlpanel.views.session import Loop, Session
 
 #: What the URL sets back when it says nothing of it.
 _UNSAID: dict[str, Any] = {"step": None, "uid": "", "token": -1, "follow": True, "search": "", "curves": []}
@@ -108,15 +109,18 @@ class Board:
 
     # -- changes ---------------------------------------------------------------------------------
 
-    def connect(self, document: Document) -> None:
+    def connect(self, place: Document | Loop) -> None:
         """Hear of changes from when the page stands until the document's session ends.
 
         Not before: what is sent between the browser's pull of the document and its first drawing is
         dropped on the way (`panel.io.hold` takes it for part of the document).
         """
-        self._session = Session(document, self._changed, hub().turns)
-        document.on_session_destroyed(lambda _: self.close())
-        pn.state.onload(self._begin)
+        self._session = Session(place, self._changed, hub().turns)
+        if isinstance(place, Document):
+            place.on_session_destroyed(lambda _: self.close())
+            pn.state.onload(self._begin)
+        else:
+            self._begin()
 
     def close(self) -> None:
         """Let go of the run and of the hub; a second call does nothing.

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,15 @@ class Run:
     def path(self) -> AnyPath:
         """The run's folder."""
         return self._index.path
+
+    @property
+    def index(self) -> RunIndex:
+        """What views read samples from."""
+        return self._index
+
+    def listen(self, listener: Callable[[RunIndex | None], None]) -> Callable[[], None]:
+        """Hear of what is read, as `Reader.listen`; nothing is heard of a run that nobody follows."""
+        return self._service.listen(listener) if self._service is not None else lambda: None
 
     @property
     def name(self) -> str:

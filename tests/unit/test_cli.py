@@ -40,7 +40,7 @@ def test_it_says_its_version() -> None:
     assert say("--version").stdout == f"rlpanel {rlpanel.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["demo", "serve", "index"])
+@pytest.mark.parametrize("command", ["demo", "serve", "index", "export"])
 def test_help_names_every_command(command: str) -> None:
     assert re.search(rf"\b{command}\b", say("--help").stdout)
 
@@ -80,6 +80,20 @@ def test_index_writes_a_table_for_a_person(tmp_path: Path) -> None:
 def test_a_program_reads_stdout_and_nothing_else_is_on_it(tmp_path: Path) -> None:
     done = say("index", write_run(tmp_path / "run"), "--json")
     assert (done.stdout.count("\n"), done.stderr) == (1, "")
+
+
+def test_export_writes_the_page_that_it_names(tmp_path: Path) -> None:
+    run, page = write_run(tmp_path / "run", steps=3), tmp_path / "page.html"
+    done = say("export", run, "--html", page, "--step", "2", "--samples", "1")
+    assert done.stdout == f"{page}: {page.stat().st_size / 1e6:.1f} MB\n"
+    assert "<title>run · step 2 · rlpanel</title>" in page.read_text("utf-8")
+
+
+def test_export_of_a_step_that_is_not_there_writes_nothing(tmp_path: Path) -> None:
+    run, page = write_run(tmp_path / "run", steps=3), tmp_path / "page.html"
+    done = say("export", run, "--html", page, "--step", "7")
+    assert (done.returncode, page.exists()) == (2, False)
+    assert done.stderr == "rlpanel: step 7 is not in run 'run'; step 3 is the nearest\n"
 
 
 def test_a_mistake_is_one_line_and_no_traceback(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from rlpanel.app import pace
-from rlpanel.app.pace import Turns
+from rlpanel.views import pace
+from rlpanel.views.pace import Turns
 
 RANK0 = "rollout_data_rank_0.jsonl"
 
