@@ -26,7 +26,7 @@ unit: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 tests/unit tests/property
 
 ui: .venv/dev.stamp browser
-	$(BIN)/python -m pytest tests/ui
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/ui
 
 bench: .venv/dev.stamp browser
 	$(BIN)/python -m pytest -m bench tests/bench
@@ -60,14 +60,14 @@ clean:
 
 .venv/dev.stamp: pyproject.toml .venv/python.stamp
 	@echo "installing rlpanel and its tools into .venv ..."
-	@$(PIP) -e ".[test,dev,parquet,tokenizers,tensorboard]"
+	@$(PIP) -e ".[test,dev,parquet,tokenizers,tensorboard,remote,dask,notebook]"
 	@touch $@ .venv/run.stamp
 
 .venv-lowest/stamp: pyproject.toml .venv/dev.stamp
 	@$(PYTHON) -m venv .venv-lowest
 	@$(BIN)/python -m tests.lowest > .venv-lowest/constraints.txt
 	@.venv-lowest/bin/python -m pip install -qq --disable-pip-version-check \
-	    -c .venv-lowest/constraints.txt -e ".[test,parquet,tokenizers,tensorboard]"
+	    -c .venv-lowest/constraints.txt -e ".[test,parquet,tokenizers,tensorboard,remote,dask]"
 	@touch $@
 
 # torch first: what follows would otherwise bring another build of it. trl 1.12 is the last with a PPO trainer;

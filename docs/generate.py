@@ -15,7 +15,7 @@ from rlpanel.health import check  # noqa: F401  (the rules register)
 from rlpanel.health.declare import RULES, Rule
 from rlpanel.metrics import registry
 from rlpanel.metrics.constants import DECLARED
-from rlpanel.settings import Display, Health, Reading, Training
+from rlpanel.settings import Alerts, Display, Health, Reading, Training
 
 FOLDER = Path(__file__).parent
 
@@ -51,6 +51,12 @@ def settings_page() -> str:
             "Environment variables; what the rules are: [findings.md](findings.md).",
             "",
             *_table(Health, by="variable"),
+            "",
+            "## Where findings go by themselves",
+            "",
+            "Environment variables of `rlpanel serve`; how it works: [alerts.md](alerts.md).",
+            "",
+            *_table(Alerts, by="variable"),
             "",
         ]
     )

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rlpanel import views
     from rlpanel.app.notebook import board
     from rlpanel.errors import (
         LineError,
@@ -40,6 +41,7 @@ _HOME = {
     "SourceChanged": "rlpanel.errors",
     "LineError": "rlpanel.errors",
     "SettingError": "rlpanel.errors",
+    "views": "rlpanel.views",
 }
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "discover",
     "open_run",
     "record",
+    "views",
 ]
 
 
@@ -64,7 +67,8 @@ def __getattr__(name: str) -> Any:
     """Import the module behind a public name when the name is first used (PEP 562)."""
     if name not in _HOME:
         raise AttributeError(f"module 'rlpanel' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
+    home = importlib.import_module(_HOME[name])
+    value = home if home.__name__ == f"{__name__}.{name}" else getattr(home, name)
     globals()[name] = value
     return value
 

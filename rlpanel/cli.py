@@ -1,4 +1,4 @@
-"""The commands: ``rlpanel demo | serve | index | convert``.
+"""The commands: ``rlpanel demo | serve | index | export | convert``.
 
 Each command imports what it needs when it runs, so that ``rlpanel --help`` answers at once.
 """
@@ -14,12 +14,15 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 import rlpanel
 from rlpanel.errors import RLPanelError, RunNotFound, SettingError
+
+if TYPE_CHECKING:
+    from rlpanel.sources.files import AnyPath
 
 app = typer.Typer(
     name="rlpanel",
@@ -66,6 +69,22 @@ Tokenizer = Annotated[
         show_default=False,
     ),
 ]
+AlertUrl = Annotated[
+    str | None,
+    typer.Option(envvar="RLPANEL_ALERT_URL", help="Post findings here as JSON.", show_default=False),
+]
+AlertCommand = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RLPANEL_ALERT_COMMAND", help="Run this with each finding on its input.", show_default=False
+    ),
+]
+AlertSeverity = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RLPANEL_ALERT_SEVERITY", help="warning, or alarm: only those.", show_default="warning"
+    ),
+]
 
 _NOT_TO_BE_HAD = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
 
@@ -102,9 +121,10 @@ def demo(
 @app.command()
 def serve(
     root: Annotated[
-        Path | None,
+        str | None,
         typer.Argument(
-            help="Folder with runs below it, or an experiment's name (EXP_NAME).",
+            help="Folder with runs below it, here or elsewhere (s3://bucket/runs), or an experiment's name "
+            "(EXP_NAME).",
             show_default="$RLPANEL_ROOT, then ./rollout_samples",
         ),
     ] = None,
@@ -115,29 +135,19 @@ def serve(
     origin: Origin = None,
     keys: Map = None,
     tokenizer: Tokenizer = None,
+    alert_url: AlertUrl = None,
+    alert_command: AlertCommand = None,
+    alert_severity: AlertSeverity = None,
 ) -> None:
     """Open the board on the runs below a folder and follow what training appends to them."""
     _tell_reader(keys, tokenizer)
-    if root is not None and root.exists() and not root.is_dir():
-        raise RunNotFound(f"{root} is a file; give the folder that holds it")
-    if root is not None and not root.exists():
-        from rlpanel.recording.find import find_experiment
-        from rlpanel.sources.directory import Directory
-        from rlpanel.sources.survey import survey
-
-        waiting = f"{root} does not exist yet. {survey(Directory(root)).sentence}"
-        if root.name == str(root):  # a name, no path
-            root, waiting = find_experiment(root.name)
-        if waiting:
-            _say(f"rlpanel: {waiting}", typer.colors.YELLOW)
-    elif root is not None:
-        _say_if_other(root)
-    _serve(root, host, port, bool(show), token, tuple(origin or ()))
+    _tell({"ALERT_URL": alert_url, "ALERT_COMMAND": alert_command, "ALERT_SEVERITY": alert_severity})
+    _serve(_folder_of(root), host, port, bool(show), token, tuple(origin or ()), alerts=True)
 
 
 @app.command()
 def index(
-    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    run: Annotated[str, typer.Argument(help="A run's folder, here or elsewhere (s3://bucket/runs/exp1).")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for a program.")] = False,
     jobs: Annotated[
         int | None,
@@ -145,6 +155,13 @@ def index(
             min=0, max=64, help="Processes that help with a big run.", show_default="$RLPANEL_JOBS, 2"
         ),
     ] = None,
+    scheduler: Annotated[
+        str,
+        typer.Option(
+            help="A dask scheduler (tcp://HOST:8786) whose workers read a big run instead of processes.",
+            show_default=False,
+        ),
+    ] = "",
     keys: Map = None,
     tokenizer: Tokenizer = None,
 ) -> None:
@@ -152,7 +169,7 @@ def index(
     _tell_reader(keys, tokenizer)
     open_run = rlpanel.open_run  # what loading pandas costs is no cost of this run
     began, cpu = time.perf_counter(), _cpu_seconds()
-    with open_run(run, follow=False, jobs=jobs) as opened:
+    with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
         found = asdict(opened.stats())
     found |= {
         "seconds": round(time.perf_counter() - began, 3),
@@ -165,6 +182,28 @@ def index(
     for name, value in found.items():
         shown = "unknown" if value is None else f"{value:,}"
         typer.echo(f"{name.replace('_', ' '):<18} {shown:>16}")
+
+
+@app.command()
+def export(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    html: Annotated[Path, typer.Option(help="The file to write; one that is there is replaced.")],
+    step: Annotated[
+        int | None, typer.Option(help="The step to show.", show_default="the newest complete one")
+    ] = None,
+    filter: Annotated[str, typer.Option(help="Which samples, as on the board: reward < 0")] = "",
+    sort: Annotated[str, typer.Option(help="In which order: a column, with - from its largest down.")] = "",
+    samples: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many samples.")] = 32,
+    sample: Annotated[str, typer.Option(help="This sample alone, by its uid.")] = "",
+    keys: Map = None,
+    tokenizer: Tokenizer = None,
+) -> None:
+    """Write the board as one HTML file that opens without a server and without a network."""
+    _tell_reader(keys, tokenizer)
+    from rlpanel.app.export import export as write
+
+    size = write(run, html, step=step, filter=filter, sort=sort, samples=samples, uid=sample)
+    typer.echo(f"{html}: {size / 1e6:.1f} MB")
 
 
 @convert_app.command()
@@ -186,7 +225,34 @@ def slime(
     typer.echo(f"{done.samples:,} samples in {done.files:,} files to {target}{kept}: rlpanel serve {target}")
 
 
-def _say_if_other(root: Path) -> None:
+def _folder_of(root: str | None) -> AnyPath | None:
+    """What to serve; what is odd about it is said."""
+    from rlpanel.recording.find import find_experiment
+    from rlpanel.sources.directory import Directory
+    from rlpanel.sources.files import RemotePath, path_of
+    from rlpanel.sources.survey import survey
+
+    if root is None:
+        return None
+    folder = path_of(root)
+    if isinstance(folder, RemotePath):
+        if not folder.is_dir():
+            _say(f"rlpanel: {survey(Directory(folder)).sentence}", typer.colors.YELLOW)
+        return folder
+    if folder.exists() and not folder.is_dir():
+        raise RunNotFound(f"{root} is a file; give the folder that holds it")
+    if folder.exists():
+        _say_if_other(folder)
+        return folder
+    waiting = f"{root} does not exist yet. {survey(Directory(folder)).sentence}"
+    if folder.name == root:  # a name, no path
+        folder, waiting = find_experiment(root)
+    if waiting:
+        _say(f"rlpanel: {waiting}", typer.colors.YELLOW)
+    return folder
+
+
+def _say_if_other(root: AnyPath) -> None:
     """A folder of other files is served too, but whoever named it should hear what is in it."""
     from rlpanel.sources.directory import Directory
     from rlpanel.sources.survey import survey
@@ -206,18 +272,24 @@ def _tell_reader(keys: str | None, tokenizer: Path | None) -> None:
     from rlpanel.settings import Reading
     from rlpanel.sources.beside import from_settings
 
-    told = {"RLPANEL_MAP": keys, "RLPANEL_TOKENIZER": str(tokenizer.resolve()) if tokenizer else None}
-    os.environ |= {name: value for name, value in told.items() if value}
+    _tell({"MAP": keys, "TOKENIZER": str(tokenizer.resolve()) if tokenizer else None})
     from_settings(Reading.from_environment())
 
 
+def _tell(settings: dict[str, str | None]) -> None:
+    """Settings that were given, to whoever takes them from the environment."""
+    os.environ |= {f"RLPANEL_{name}": value for name, value in settings.items() if value}
+
+
 def _serve(
-    root: Path | None,
+    root: AnyPath | None,
     host: str,
     port: int,
     show: bool,
     token: str | None = None,
     origins: tuple[str, ...] = (),
+    *,
+    alerts: bool = False,
 ) -> None:
     """Serve until asked to end; an address that cannot be had is an error with a remedy."""
     from rlpanel.app import access
@@ -236,7 +308,7 @@ def _serve(
             typer.colors.RED,
         )
     try:
-        serve_board(root, at)
+        serve_board(root, at, alerts=alerts)
     except OSError as error:
         if isinstance(error, socket.gaierror) or error.errno in _NOT_TO_BE_HAD:
             raise SettingError(
@@ -289,7 +361,15 @@ def _cpu_seconds() -> float:
 
 
 def _peak_memory() -> int | None:
-    """Bytes of memory this process held at most; None where the system does not tell."""
+    """Bytes of memory this process held at most; None where the system does not tell.
+
+    Linux counts in ``ru_maxrss`` what the process that started this one held.
+    """
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    for line in lines:
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
     try:
         import resource
     except ImportError:  # Windows

@@ -6,6 +6,7 @@ RLPanelError
 ├── SourceChanged     (RuntimeError)       the bytes behind a sample are no longer the same
 ├── SourceDamaged     (OSError)            compressed bytes that make no sense
 ├── SourceUnready     (OSError)            a file that makes no sense yet, or not here
+├── RemoteError       (OSError)            another machine that does not give what is asked of it
 ├── LineError         (ValueError)         one line of a log that is no sample
 ├── FilterError       (ValueError)         a filter or search that cannot be understood
 └── SettingError      (ValueError)         a setting outside its bounds
@@ -39,6 +40,10 @@ class SourceDamaged(RLPanelError, OSError):
 
 class SourceUnready(RLPanelError, OSError):
     """A file that cannot be read now, and why; it is tried again when it changed."""
+
+
+class RemoteError(RLPanelError, OSError):
+    """Files on another machine that cannot be had just now; the message says what to do."""
 
 
 class LineError(RLPanelError, ValueError):

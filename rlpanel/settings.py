@@ -190,6 +190,29 @@ class Health(_FromEnvironment):
     )
 
 
+class Alerts(_FromEnvironment):
+    """Where findings go by themselves. ``RLPANEL_<NAME>`` in the environment sets one."""
+
+    alert_url = param.String(default="", doc="Address that takes findings as JSON posts.")
+    alert_header = param.String(
+        default="",
+        doc="A header of those posts, such as `Authorization: Bearer …`. There is no flag for it: others can "
+        "read what stands on a command line.",
+    )
+    alert_command = param.String(
+        default="", doc="Command that is run for each finding and gets it as JSON on its standard input."
+    )
+    alert_severity = param.Selector(
+        default="warning",
+        objects={"warning": "warning", "alarm": "alarm"},
+        doc="The mildest finding that goes out.",
+    )
+    alert_board = param.String(
+        default="",
+        doc="Address at which those who are alerted reach the board, for links; else the server's own.",
+    )
+
+
 class Reading(_FromEnvironment):
     """How the reader behaves; one for the process. ``RLPANEL_<NAME>`` in the environment sets one."""
 
@@ -198,6 +221,12 @@ class Reading(_FromEnvironment):
     )
     poll_interval = param.Number(
         default=0.25, bounds=(0.02, 60.0), doc="Seconds between two looks when polling."
+    )
+    remote_interval = param.Number(
+        default=15.0,
+        bounds=(0.05, 3600.0),
+        doc="Seconds between two looks at a folder on another machine (s3://…); after a request that failed "
+        "the rest begins with as many and doubles.",
     )
     rescan_interval = param.Number(
         default=2.0,
@@ -248,7 +277,7 @@ def _parse(name: str, text: str, parameter: param.Parameter) -> Any:
     """The environment's text as the parameter's type."""
     if isinstance(parameter, param.Boolean):
         return text.strip().lower() in {"1", "true", "yes", "on"}
-    if isinstance(parameter, param.String):
+    if isinstance(parameter, param.String | param.Selector):
         return text
     try:
         return int(text) if isinstance(parameter, param.Integer) else float(text)

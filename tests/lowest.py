@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 #: Extras that the tests use.
-NEEDED = ("parquet", "tokenizers", "tensorboard")
+NEEDED = ("parquet", "tokenizers", "tensorboard", "remote", "dask")
 
 
 def lowest(requirement: Requirement) -> str:

@@ -101,9 +101,12 @@ class _Login(RequestHandler):
         self.redirect(self._next())
 
     def _next(self) -> str:
-        """Where the viewer wanted to go; a path of this server, never another's."""
+        """Where the viewer wanted to go; a path of this server, never another's.
+
+        From here, not from the host's top: a proxy may have the board below another path.
+        """
         wanted = self.get_query_argument("next", "/")
-        return wanted if wanted.startswith("/") and not wanted.startswith(("//", "/\\")) else "/"
+        return f".{wanted}" if wanted.startswith("/") and not wanted.startswith(("//", "/\\")) else "./"
 
 
 def _page(trouble: str) -> str:

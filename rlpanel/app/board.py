@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import panel as pn
 from bokeh.document import Document
 
 from rlpanel.app.demo import Demo
-from rlpanel.app.hub import Session, hub
+from rlpanel.app.hub import hub
 from rlpanel.app.others import Others
 from rlpanel.app.state import read_query, write_query
 from rlpanel.app.window import Window
 from rlpanel.errors import RLPanelError
+from rlpanel.sources.files import AnyPath
 from rlpanel.store.index import RunIndex
 from rlpanel.store.pairing import NEWEST
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.context import Context
+from rlpanel.views.session import Loop, Session
 
 #: What the URL sets back when it says nothing of it.
 _UNSAID: dict[str, Any] = {"step": None, "uid": "", "token": -1, "follow": True, "search": "", "curves": []}
@@ -53,7 +54,7 @@ class Board:
     def open_root(self, root: str | os.PathLike[str]) -> None:
         """Follow the runs below ``root``."""
         self.context.root = str(root)
-        self._watched = hub().reader.watch_root(Path(root).resolve())
+        self._watched = hub().reader.watch_root(root)
         if self._watched.runs is None:
             self._watched.refresh()
         self._refresh_runs()
@@ -94,7 +95,7 @@ class Board:
         if before is not None:
             service.close(before)
 
-    def _path_of(self, run: str) -> Path | None:
+    def _path_of(self, run: str) -> AnyPath | None:
         return self._watched.directory.run_path(run) if self._watched else None
 
     def _gone(self, message: str) -> None:
@@ -108,15 +109,18 @@ class Board:
 
     # -- changes ---------------------------------------------------------------------------------
 
-    def connect(self, document: Document) -> None:
+    def connect(self, place: Document | Loop) -> None:
         """Hear of changes from when the page stands until the document's session ends.
 
         Not before: what is sent between the browser's pull of the document and its first drawing is
         dropped on the way (`panel.io.hold` takes it for part of the document).
         """
-        self._session = Session(document, self._changed)
-        document.on_session_destroyed(lambda _: self.close())
-        pn.state.onload(self._begin)
+        self._session = Session(place, self._changed, hub().turns)
+        if isinstance(place, Document):
+            place.on_session_destroyed(lambda _: self.close())
+            pn.state.onload(self._begin)
+        else:
+            self._begin()
 
     def close(self) -> None:
         """Let go of the run and of the hub; a second call does nothing.
@@ -136,7 +140,8 @@ class Board:
 
     def tick(self) -> None:
         """Once a second: ages, the settling of the newest step, the reader's health."""
-        self.context.param.update(now=time.time(), failure=hub().reader.failure)
+        if self._session is None or not self._session.is_taking:
+            self.context.param.update(now=time.time(), failure=hub().reader.failure)
 
     def _begin(self) -> None:
         if self._session is not None and not self._session.closed:

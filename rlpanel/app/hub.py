@@ -1,4 +1,4 @@
-"""Who must be told: each living session hears of changes at most ten times a second.
+"""Who must be told: the news of the reader go to every living session.
 
 The reader calls from its thread. A session keeps the document it was born in, because callbacks from a
 plain thread do not know which session they are for; all drawing happens on the event loop, in one
@@ -7,72 +7,12 @@ coalesced callback a document.
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
-from collections.abc import Callable
-
-from bokeh.document import Document
 
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
-
-log = logging.getLogger(__name__)
-
-#: Seconds between two updates of one session.
-FLOOR = 0.1
-
-
-class Session:
-    """One document's place in the hub.
-
-    Parameters
-    ----------
-    document : Document
-        Where callbacks are scheduled.
-    draw : callable
-        Called on the event loop with the set of what changed: runs' indexes, None for the list of runs.
-    """
-
-    def __init__(self, document: Document, draw: Callable[[set[RunIndex | None]], None]) -> None:
-        self._document = document
-        self._draw = draw
-        self._lock = threading.Lock()
-        self._changed: set[RunIndex | None] = set()
-        self._scheduled = False
-        self._drawn = 0.0
-        self.closed = False
-
-    def tell(self, changed: RunIndex | None) -> None:
-        """Note a change; any thread may call."""
-        with self._lock:
-            self._changed.add(changed)
-            if self._scheduled or self.closed:
-                return
-            self._scheduled = True
-        try:
-            self._document.add_next_tick_callback(self._soon)
-        except RuntimeError:  # the session is being torn down
-            self.closed = True
-
-    def _soon(self) -> None:
-        wait = self._drawn + FLOOR - time.monotonic()
-        if wait > 0:
-            self._document.add_timeout_callback(self._flush, int(wait * 1000) + 1)
-        else:
-            self._flush()
-
-    def _flush(self) -> None:
-        with self._lock:
-            changed, self._changed = self._changed, set()
-            self._scheduled = False
-        if self.closed:
-            return
-        try:
-            self._draw(changed)
-        except Exception:  # one broken view must not silence the session
-            log.exception("a session could not be drawn")
-        self._drawn = time.monotonic()
+from rlpanel.views.pace import Turns
+from rlpanel.views.session import Session
 
 
 class Hub:
@@ -80,6 +20,7 @@ class Hub:
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
+        self.turns = Turns()
         self._lock = threading.Lock()
         self._sessions: set[Session] = set()
         self._forget = reader.listen(self._news)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 
 import panel as pn
-from panel_material_ui.template.base import Page
 
 from rlpanel.app.board import Board
 from rlpanel.app.page import page_of, resolve_root
 from rlpanel.views import theme
+from rlpanel.views.following import here
+from rlpanel.views.frame import Frame, load
 
 #: Pixels; a cell has no height of its own to fill.
 HEIGHT = 900
 
 
-def board(root: str | os.PathLike[str] | None = None) -> Page:
+def board(root: str | os.PathLike[str] | None = None) -> pn.Column:
     """The board over the runs below ``root``, to be placed among other things.
 
     It leaves the window's keys and address alone, which belong to the notebook or page around it.
@@ -27,15 +28,16 @@ def board(root: str | os.PathLike[str] | None = None) -> Page:
 
     Returns
     -------
-    Page
-        Live where a server stands behind it.
+    pn.Column
+        Live in a notebook's cell and where a server stands behind it.
     """
-    pn.extension("tabulator")
-    made = Board(resolve_root(root))
-    document = pn.state.curdoc
-    if document is not None and document.session_context is not None:
-        document.theme = theme.PLOTS
-        made.connect(document)
+    load()
+    made, place = Board(resolve_root(root)), here()
     page = page_of(made, owns_window=False)
     page.height = HEIGHT
-    return page
+    frame = Frame(page, None, made.context.selection.dark)
+    if pn.state.curdoc is not None:
+        pn.state.curdoc.theme = theme.PLOTS
+    if place is not None:
+        made.connect(place)
+    return frame

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from rlpanel.app.hub import hub
 from rlpanel.errors import RLPanelError
+from rlpanel.sources.files import AnyPath
 from rlpanel.store.index import RunIndex
 from rlpanel.views.context import Context
 from rlpanel.views.others import MOST_OTHERS, Other
@@ -26,7 +26,7 @@ class Others:
     """
 
     def __init__(
-        self, context: Context, path_of: Callable[[str], Path | None], say: Callable[[str], None]
+        self, context: Context, path_of: Callable[[str], AnyPath | None], say: Callable[[str], None]
     ) -> None:
         self._context, self._path_of, self._say = context, path_of, say
         self._open: dict[str, RunIndex] = {}

@@ -15,6 +15,7 @@ from panel_material_ui.template.base import Page
 from rlpanel.app import farewell
 from rlpanel.app.board import Board
 from rlpanel.app.window import KEYS, Window
+from rlpanel.sources.files import AnyPath, path_of
 from rlpanel.views import theme
 from rlpanel.views.controls import Controls, caption
 from rlpanel.views.curves import Curves
@@ -164,20 +165,20 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
     return page
 
 
-def resolve_root(argument: str | os.PathLike[str] | None = None) -> Path | None:
+def resolve_root(argument: str | os.PathLike[str] | None = None) -> AnyPath | None:
     """The folder to show: the argument, then ``$RLPANEL_ROOT``, then ``./rollout_samples`` if it is there."""
     if argument is not None:
-        return Path(argument)
+        return path_of(argument)
     if os.environ.get("RLPANEL_ROOT"):
-        return Path(os.environ["RLPANEL_ROOT"])
+        return path_of(os.environ["RLPANEL_ROOT"])
     return Path(DEFAULT_ROOT) if Path(DEFAULT_ROOT).is_dir() else None
 
 
 def session_page(root: str | os.PathLike[str] | None = None) -> Page:
     """A page for the session being served now: built, bound to its URL, and told of changes."""
     pn.extension("tabulator", notifications=True)
-    # Of a view that came later, the browser's first word names the parts in full, and bokeh, which knows them,
-    # takes its own.
+    # Of a view that came later, the browser first names the parts in full; bokeh, which knows them, takes its
+    # own.
     warnings.filterwarnings("ignore", "reference already known")
     board = Board(resolve_root(root))
     if pn.state.location is not None:

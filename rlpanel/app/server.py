@@ -6,17 +6,22 @@ import os
 import signal
 import socket
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import panel as pn
 
 from rlpanel.app import access, health
+from rlpanel.app.alerts import going_out
 from rlpanel.app.headers import SafetyHeaders
 from rlpanel.app.hub import hub
-from rlpanel.app.page import session_page
+from rlpanel.app.page import resolve_root, session_page
+from rlpanel.sources.files import AnyPath
+
+#: Addresses that stand for all of a machine's.
+_ANY = {"0.0.0.0", "::"}
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,8 @@ class Access:
         origins are refused.
     show : bool
         Open a browser here.
+    linger : float
+        Seconds that a page's session outlives its connection, for a browser that comes back to it.
     """
 
     host: str = "127.0.0.1"
@@ -41,6 +48,7 @@ class Access:
     token: str = ""
     origins: tuple[str, ...] = ()
     show: bool = False
+    linger: float = 15.0
 
     @property
     def way_in(self) -> str:
@@ -48,24 +56,37 @@ class Access:
         return f"{access.LOGIN}?{urlencode({'token': self.token})}" if self.token else "/"
 
     @property
+    def url(self) -> str:
+        """Where others find the board; a wildcard stands for this machine's name."""
+        host = socket.gethostname() if self.host in _ANY else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
     def allowed_origins(self) -> list[str]:
         """Every origin whose pages may talk to the server."""
         own = {self.host, "localhost", "127.0.0.1"}
-        if self.host in {"0.0.0.0", "::"}:
+        if self.host in _ANY:
             own |= {socket.gethostname(), socket.getfqdn()}
         return sorted({f"{name}:{self.port}" for name in own} | set(self.origins))
 
 
-def serve(root: Path | None, at: Access) -> None:
+def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
     """Serve until SIGINT or SIGTERM.
 
     Parameters
     ----------
-    root : Path or None
+    root : path or None
         The folder that holds runs.
     at : Access
+    alerts : bool
+        Whether findings go to whoever the settings name.
     """
-    server = start(root, at)
+    with going_out(hub().reader, resolve_root(root), at.url) if alerts else nullcontext():
+        _run(start(root, at))
+
+
+def _run(server: Any) -> None:
+    """Until SIGINT or SIGTERM."""
     done = threading.Event()
 
     def stop(*_: Any) -> None:
@@ -82,7 +103,7 @@ def serve(root: Path | None, at: Access) -> None:
         hub().reader.stop()
 
 
-def start(root: Path | None, at: Access) -> Any:
+def start(root: AnyPath | None, at: Access) -> Any:
     """Start a server without blocking; its loop is the caller's."""
     where = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
     guarded = {"auth_provider": access.TokenAccess(at.token), "cookie_secret": access.new_token()}
@@ -98,9 +119,13 @@ def start(root: Path | None, at: Access) -> Any:
         liveness=True,
         threaded=False,
         verbose=True,
+        unused_session_lifetime_milliseconds=int(at.linger * 1000),
+        check_unused_sessions_milliseconds=int(at.linger * 1000),
+        use_xheaders=bool(at.origins),  # a proxy says whether the viewer came by https
         **(guarded if at.token else {}),
     )
     server._tornado.add_transform(SafetyHeaders)
+    server.start()  # the loop is the caller's; this begins the care for sessions: pings, and their end
     if at.show:
         server.io_loop.add_callback(server.show, at.way_in)
     return server

@@ -1,21 +1,22 @@
 """Run the declared metrics: token arrays of one sample, or sample columns of a batch.
 
-The arrays of a batch are laid end to end, so a metric is one numpy call for thousands of samples; the
-sums then come from one ``np.add.reduceat`` a metric.
+The arrays of a batch are laid end to end (`rlpanel.metrics.laid`); the sums then come from one
+``np.add.reduceat`` a metric.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from rlpanel.metrics import registry
 from rlpanel.metrics.constants import USUAL
-from rlpanel.metrics.fill import Arrays, fill
+from rlpanel.metrics.fill import fill
+from rlpanel.metrics.laid import Arrays, Laid, lay
 
 _NO_COLUMNS: Mapping[str, np.ndarray] = {}
 
@@ -33,36 +34,13 @@ def token_values(arrays: Arrays) -> dict[str, np.ndarray]:
     dict of str to ndarray, shape (T,)
         By metric name, in menu order. A metric whose inputs differ in length is left out.
     """
-    known = fill([arrays], _NO_COLUMNS, {})[0]
+    known = {name: laid.flat for name, laid in fill(lay([arrays]), _NO_COLUMNS, {}).items()}
     found = {}
     for m in registry.of_level("token"):
         if m.available(known) and not m.hidden and len({len(known[need]) for need in m.needs}) == 1:
             with np.errstate(all="ignore"):
                 found[m.name] = m.call(known)
     return found
-
-
-@dataclass(frozen=True)
-class _Laid:
-    """One field's arrays of a batch, end to end; ``counts`` by sample, -1 where it was not logged."""
-
-    counts: np.ndarray
-    flat: np.ndarray
-
-    def only(self, rows: np.ndarray) -> np.ndarray:
-        """The values of the samples in the mask ``rows``, which all have some."""
-        present = self.counts > 0
-        return self.flat[np.repeat(rows[present], self.counts[present])]
-
-
-def _lay(samples: Sequence[Arrays]) -> dict[str, _Laid]:
-    """Every logged field of a batch."""
-    laid = {}
-    for name in dict.fromkeys(chain.from_iterable(samples)):
-        found = [arrays.get(name) for arrays in samples]
-        counts = np.array([-1 if array is None else len(array) for array in found])
-        laid[name] = _Laid(counts, np.concatenate([array for array in found if array is not None]))
-    return laid
 
 
 @dataclass(frozen=True)
@@ -73,10 +51,24 @@ class _Batch:
     counts: np.ndarray
     inputs: list[np.ndarray]
 
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Where each sample's tokens begin."""
+        return np.cumsum(self.counts) - self.counts
+
     def sums(self, metric: registry.Metric, constants: Mapping[str, Any]) -> np.ndarray:
         """Sum of a metric over each sample's tokens."""
         given = {**constants, **dict(zip(metric.needs, self.inputs, strict=True)), "lengths": self.counts}
-        return np.add.reduceat(metric.call(given), np.cumsum(self.counts) - self.counts)
+        return np.add.reduceat(metric.call(given), self.starts, dtype=np.float64)
+
+    def columns(self, metric: registry.Metric, constants: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """A metric's sample columns."""
+        made = {"sum": self.sums(metric, constants)}
+        if "mean" in metric.columns:
+            made["mean"] = made["sum"] / self.counts
+        if "count" in metric.columns:
+            made["count"] = self.counts.astype(float)
+        return {name: self.spread(made[reduction]) for reduction, name in metric.columns.items()}
 
     def spread(self, values: np.ndarray) -> np.ndarray:
         """A column over the whole batch, NaN where a sample has no value."""
@@ -87,13 +79,13 @@ class _Batch:
         return column
 
 
-def _batch(laid: Mapping[str, _Laid], needs: tuple[str, ...]) -> _Batch | None:
+def _batch(laid: Mapping[str, Laid], needs: tuple[str, ...]) -> _Batch | None:
     """The samples that have all of ``needs``, equally long and not empty."""
     counts = laid[needs[0]].counts
     rows = counts > 0
     for need in needs[1:]:
         rows &= laid[need].counts == counts
-    inputs = [laid[need].flat if rows.all() else laid[need].only(rows) for need in needs]
+    inputs = [laid[need].values(rows) for need in needs]
     counts = counts[rows]
     if "loss_mask" in laid:
         keep = _kept(laid["loss_mask"], rows, counts)
@@ -104,13 +96,13 @@ def _batch(laid: Mapping[str, _Laid], needs: tuple[str, ...]) -> _Batch | None:
     return _Batch(rows, counts, inputs) if len(counts) else None
 
 
-def _kept(mask: _Laid, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _kept(mask: Laid, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Which tokens take part; all of a sample's, where its mask is absent or of another length."""
     masked = mask.counts[rows] == counts
     which = rows.copy()
     which[rows] = masked
     keep = np.ones(int(counts.sum()), bool)
-    keep[np.repeat(masked, counts)] = mask.only(which) != 0
+    keep[np.repeat(masked, counts)] = mask.values(which) != 0
     return keep
 
 
@@ -138,7 +130,9 @@ def reduce_tokens(
         ``<metric>_<reduction>``; NaN where a sample lacks an input, has inputs of unequal length, has
         no tokens, or holds a NaN. A metric that no sample allows is absent.
     """
-    laid = _lay(fill(samples, numbers, constants))
+    laid = fill(lay(samples), numbers, constants)
+    if not laid:
+        return {}
     known = {*laid, *constants}
     batches: dict[tuple[str, ...], _Batch | None] = {}
     columns = {}
@@ -150,9 +144,7 @@ def reduce_tokens(
                 batches[m.needs] = _batch(laid, m.needs)
             batch = batches[m.needs]
             if batch is not None:
-                sums = batch.sums(m, constants)
-                made = {"sum": sums, "mean": sums / batch.counts, "count": batch.counts.astype(float)}
-                columns |= {name: batch.spread(made[reduction]) for reduction, name in m.columns.items()}
+                columns |= batch.columns(m, constants)
     return columns
 
 

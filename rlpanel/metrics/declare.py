@@ -19,7 +19,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cache, wraps
+from functools import cache, cached_property, wraps
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -99,7 +99,7 @@ class Metric:
         """Whether it is there for step metrics alone."""
         return self.name.startswith("_")
 
-    @property
+    @cached_property
     def columns(self) -> dict[str, str]:
         """Its sample columns by reduction, those for pooling alone as well; empty above the token level."""
         pooling = ("sum", "count") if self.pooled else ()

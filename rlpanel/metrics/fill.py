@@ -5,27 +5,26 @@ What was logged always wins. A row lacks what it cannot have, and only that row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from rlpanel.metrics.gae import advantages as gae
-
-Arrays = Mapping[str, np.ndarray]
+from rlpanel.metrics.laid import Arrays, Laid, first, lay
 
 #: Arrays that metrics may take besides the logged ones.
 DERIVED = ("weight",)
 
 
 def fill(
-    samples: Sequence[Arrays], numbers: Mapping[str, np.ndarray], constants: Mapping[str, float]
-) -> list[Arrays]:
-    """The samples with what follows from what they have.
+    laid: Mapping[str, Laid], numbers: Mapping[str, np.ndarray], constants: Mapping[str, float]
+) -> dict[str, Laid]:
+    """A batch with what follows from what it has.
 
     Parameters
     ----------
-    samples : sequence of mapping, length N
-        Token arrays by field name.
+    laid : mapping of str to Laid
+        Token arrays of N samples, by field name.
     numbers : mapping of str to ndarray, shape (N,)
         Logged sample columns: ``advantage``, ``terminal_value``, ``terminal_reward`` are looked at.
     constants : mapping
@@ -33,11 +32,12 @@ def fill(
 
     Returns
     -------
-    list of mapping
+    dict of str to Laid
         With ``new_logprobs`` and ``old_logprobs`` (the two sides of an update), ``returns``,
         ``advantages`` and ``weight`` (the advantage at each token) where they can be known.
     """
-    filled = [_with_update(arrays) for arrays in samples]
+    filled = dict(laid)
+    _add_update(filled)
     _add_returns(filled, numbers, constants)
     _add_weight(filled, numbers)
     return filled
@@ -53,68 +53,68 @@ def follow(
     if not any(arrays[name].any() for name in ("values", "token_rewards") if name in arrays):
         return {}
     columns = {name: np.array([number]) for name, number in numbers.items()}
-    filled = fill([arrays], columns, constants)[0]
-    return {name: filled[name] for name in ("advantages", "returns") if name in filled and name not in arrays}
+    filled = fill(lay([arrays]), columns, constants)
+    found = {"advantages", "returns"} & filled.keys() - arrays.keys()
+    return {name: filled[name].flat for name in sorted(found)}
 
 
-def _with_update(arrays: Arrays) -> Arrays:
+def _put(laid: dict[str, Laid], name: str, found: Laid | None) -> None:
+    if found is not None:
+        laid[name] = found
+
+
+def _add_update(laid: dict[str, Laid]) -> None:
     """Both sides of an update: after (``new_logprobs``) and before it (``old_logprobs``).
 
     Where a trainer logs one side, ``logprobs`` is the other; where it logs neither, the engine's stand for
     the side before.
     """
-    if "logprobs" not in arrays:
-        return arrays
-    if "new_logprobs" in arrays:
-        return arrays if "old_logprobs" in arrays else {**arrays, "old_logprobs": arrays["logprobs"]}
-    if "old_logprobs" in arrays:
-        return {**arrays, "new_logprobs": arrays["logprobs"]}
-    if "rollout_logprobs" in arrays:
-        return {**arrays, "new_logprobs": arrays["logprobs"], "old_logprobs": arrays["rollout_logprobs"]}
-    return arrays
+    logprobs = laid.get("logprobs")
+    new, old, engine = (laid.get(name) for name in ("new_logprobs", "old_logprobs", "rollout_logprobs"))
+    if logprobs is None or (new is None and old is None and engine is None):
+        return
+    nowhere = np.zeros(len(logprobs.counts), bool)
+    has_new, has_old, has_engine = (nowhere if one is None else one.has for one in (new, old, engine))
+    _put(laid, "new_logprobs", first(new, logprobs.where(has_old | has_engine)))
+    before = None if engine is None else engine.where(logprobs.has & ~has_new)
+    _put(laid, "old_logprobs", first(old, logprobs.where(has_new), before))
 
 
 def _add_returns(
-    samples: list[Arrays], numbers: Mapping[str, np.ndarray], constants: Mapping[str, float]
+    laid: dict[str, Laid], numbers: Mapping[str, np.ndarray], constants: Mapping[str, float]
 ) -> None:
-    wanted = [i for i, arrays in enumerate(samples) if _lacks_returns(arrays)]
-    if not wanted or "gamma" not in constants or "lam" not in constants:
+    values, rewards, logged = (laid.get(name) for name in ("values", "token_rewards", "returns"))
+    if values is None or rewards is None or "gamma" not in constants or "lam" not in constants:
         return
-    lengths = np.array([len(samples[i]["values"]) for i in wanted])
-    values = np.concatenate([samples[i]["values"] for i in wanted])
-    found = gae(
-        np.concatenate([samples[i]["token_rewards"] for i in wanted]),
-        values,
-        lengths=lengths,
+    wanted = (values.counts > 0) & (values.counts == rewards.counts)
+    if logged is not None:
+        wanted &= ~logged.has
+    if not wanted.any():
+        return
+    values = values.where(wanted)
+    advantages = gae(
+        rewards.values(wanted),
+        values.flat,
+        lengths=values.counts[wanted],
         terminal_value=_of(numbers, "terminal_value", wanted),
         terminal_reward=_of(numbers, "terminal_reward", wanted),
         gamma=constants["gamma"],
         lam=constants["lam"],
     )
-    returns, ends = found + values, np.cumsum(lengths).tolist()
-    for i, start, end in zip(wanted, [0, *ends], ends, strict=False):
-        own = {"advantages": found[start:end], "returns": returns[start:end]}
-        samples[i] = {**own, **samples[i]}
+    _put(laid, "returns", first(logged, Laid(values.counts, advantages + values.flat)))
+    _put(laid, "advantages", first(laid.get("advantages"), Laid(values.counts, advantages)))
 
 
-def _lacks_returns(arrays: Arrays) -> bool:
-    """Whether returns can be worked out and were not logged."""
-    if "values" not in arrays or "token_rewards" not in arrays or "returns" in arrays:
-        return False
-    return 0 < len(arrays["values"]) == len(arrays["token_rewards"])
+def _of(numbers: Mapping[str, np.ndarray], name: str, rows: np.ndarray) -> np.ndarray:
+    return numbers[name][rows] if name in numbers else np.full(int(rows.sum()), np.nan)
 
 
-def _of(numbers: Mapping[str, np.ndarray], name: str, rows: list[int]) -> np.ndarray:
-    return numbers[name][rows] if name in numbers else np.full(len(rows), np.nan)
-
-
-def _add_weight(samples: list[Arrays], numbers: Mapping[str, np.ndarray]) -> None:
+def _add_weight(laid: dict[str, Laid], numbers: Mapping[str, np.ndarray]) -> None:
     """The advantage at each token, for samples that went through an update."""
-    for i, arrays in enumerate(samples):
-        if "new_logprobs" not in arrays:
-            continue
-        if "advantages" in arrays:
-            samples[i] = {**arrays, "weight": arrays["advantages"]}
-        elif "advantage" in numbers:
-            weight = np.full(len(arrays["new_logprobs"]), numbers["advantage"][i])
-            samples[i] = {**arrays, "weight": weight}
+    new, advantages = laid.get("new_logprobs"), laid.get("advantages")
+    if new is None:
+        return
+    each = None
+    if "advantage" in numbers:
+        each = Laid(new.counts, np.repeat(numbers["advantage"], new.counts.clip(min=0)))
+    _put(laid, "weight", first(None if advantages is None else advantages.where(new.has), each))

@@ -40,9 +40,11 @@ def advantages(
     """
     last = np.cumsum(lengths) - 1
     slot_value, slot_reward = np.nan_to_num(terminal_value), np.nan_to_num(terminal_reward)
-    following = np.append(values[1:], 0.0)
-    following[last] = slot_value
-    delta = token_rewards + gamma * following - values
+    delta = np.append(values[1:], 0.0)
+    delta[last] = slot_value
+    delta *= gamma
+    delta += token_rewards
+    delta -= values
     delta[last] += gamma * lam * (slot_reward - slot_value) - slot_reward
     return discounted(delta, gamma * lam, lengths)
 

@@ -90,11 +90,14 @@ class Segments:
 
     def distinct(self, keys: np.ndarray) -> np.ndarray:
         """How many different keys there are, shape (S,)."""
-        run, keys = self.number, np.asarray(keys)
-        order = np.lexsort((keys, run))
-        run, keys = run[order], keys[order]
-        first = np.append(True, (run[1:] != run[:-1]) | (keys[1:] != keys[:-1]))
-        return np.bincount(run[first], minlength=len(self)).astype(float)
+        keys = np.asarray(keys)
+        order = np.argsort(keys)
+        rank = np.empty(self.rows, np.int64)
+        rank[order] = np.cumsum(np.append(False, keys[order[1:]] != keys[order[:-1]]))
+        # One number for run and key: two sorts of one column are a third of one sort of two.
+        pairs = np.sort(self.number * self.rows + rank)
+        first = np.append(True, pairs[1:] != pairs[:-1])
+        return np.bincount(pairs[first] // self.rows, minlength=len(self)).astype(float)
 
     def spread(self, values: np.ndarray) -> np.ndarray:
         """Each run's value at each of its rows, shape (N,)."""

@@ -24,8 +24,10 @@ from typing import Any
 
 from rlpanel.errors import SettingError
 from rlpanel.settings import Reading
+from rlpanel.sources import files
 from rlpanel.sources.adapters.mapped import Mapped, mapping, parse_mapping
 from rlpanel.sources.base import Adapter
+from rlpanel.sources.files import AnyPath, path_of
 from rlpanel.sources.run_file import RunFile
 from rlpanel.sources.token_text import WithText, tokenizer
 
@@ -84,30 +86,30 @@ class Said:
 
     Parameters
     ----------
-    root : Path
+    root : path
         Folders above it are not looked into.
     settings : Beside
     """
 
-    def __init__(self, root: Path, settings: Beside) -> None:
+    def __init__(self, root: AnyPath, settings: Beside) -> None:
         self._root, self._settings = root, settings
         self._known: dict[str, tuple[tuple[int, int], Beside]] = {}
-        self._run_files: dict[Path, RunFile] = {}
+        self._run_files: dict[AnyPath, RunFile] = {}
 
     def of(self, folder: str | os.PathLike[str]) -> Beside:
         """What was said for the files of a folder."""
-        near = self._near(Path(folder))
+        near = self._near(path_of(folder))
         found = next((said for place in near if (said := self._in(str(place / NAME)))), self._settings)
         if found.weights:
             return found
         return replace(found, weights=self._weights(near[: _RUN_FILE_ABOVE + 1]))
 
-    def _near(self, folder: Path) -> list[Path]:
+    def _near(self, folder: AnyPath) -> list[AnyPath]:
         """The folder and those above it, up to the root."""
         places = [folder, *folder.parents]
         return places[: places.index(self._root) + 1] if self._root in places else [folder]
 
-    def _weights(self, near: list[Path]) -> Weights:
+    def _weights(self, near: list[AnyPath]) -> Weights:
         """What the trainer wrote down."""
         for place in near:
             file = self._run_files.setdefault(place, RunFile(place))
@@ -119,17 +121,17 @@ class Said:
 
     def _in(self, path: str) -> Beside | None:
         try:
-            status = os.stat(path)
+            status = files.stat(path)
         except OSError:
             return None
         stamp = status.st_mtime_ns, status.st_size
         known = self._known.get(path)
         if known is None or known[0] != stamp:
-            known = self._known[path] = stamp, _read(Path(path), self._settings)
+            known = self._known[path] = stamp, _read(path_of(path), self._settings)
         return known[1]
 
 
-def _read(path: Path, settings: Beside) -> Beside:
+def _read(path: AnyPath, settings: Beside) -> Beside:
     """The settings with what a file says in their place."""
     try:
         told = tomllib.loads(path.read_text("utf-8"))
@@ -138,7 +140,7 @@ def _read(path: Path, settings: Beside) -> Beside:
         return replace(settings, problem=f"{NAME} is not followed: {error}")
 
 
-def _with(told: Mapping[str, Any], folder: Path, settings: Beside) -> Beside:
+def _with(told: Mapping[str, Any], folder: AnyPath, settings: Beside) -> Beside:
     odd = sorted(told.keys() - _KEYS)
     if odd:
         raise SettingError(f"{odd[0]!r} means nothing; it may hold {', '.join(sorted(_KEYS))}")

@@ -7,16 +7,19 @@ written in frames is followed frame by frame.
 from __future__ import annotations
 
 import io
-import os
 from dataclasses import replace
 
 from rlpanel.errors import SourceDamaged
+from rlpanel.sources.files import Readable
 from rlpanel.sources.inflate import PIECE_BYTES, Inflated, Inflater
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.tail import BEFORE, HEAD, Block, Mark, Tail
 
 #: A line that is this many times longer than may be held is a bomb; reading ends there.
 _BOMB = 4
+#: So are this many plain bytes on end that take less than one in so many on disk: they are whole lines, but
+#: each becomes a row in memory. Real logs shrink to a tenth, with arrays of zeros to a fiftieth.
+_ON_END, _TIMES = 32 << 20, 256
 
 
 class CompressedTail(Tail):
@@ -45,14 +48,11 @@ class CompressedTail(Tail):
         SourceDamaged
             If it makes no sense from here on, or holds a line of enormous length.
         """
-        descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        try:
-            self._check(descriptor)
+        with self._file as file:
+            self._check(file)
             if self._fault is not None:
                 raise self._fault
-            fresh, more = self._plain(descriptor, budget)
-        finally:
-            os.close(descriptor)
+            fresh, more = self._plain(file, budget)
         if fresh is None:
             return self._block(more=True)
         return self._lines(fresh, more)
@@ -74,6 +74,7 @@ class CompressedTail(Tail):
         """As of any tail."""
         self.inflater = Inflater(self.path, mark.fed, mark.offset)
         self.inflater.starts = list(mark.starts)
+        self._weighed = mark.offset, mark.fed
         return super().resume(mark)
 
     def _clear(self) -> None:
@@ -82,8 +83,9 @@ class CompressedTail(Tail):
         self._ready = b""  # plain bytes that were not looked at yet
         self._held: list[bytes] = []  # the half line, in pieces; nothing where it is too long to be held
         self._half_bytes = 0
+        self._weighed = 0, 0  # plain bytes and bytes on disk that were seen to be those of a log
 
-    def _plain(self, descriptor: int, budget: int) -> tuple[bytes | None, bool]:
+    def _plain(self, file: Readable, budget: int) -> tuple[bytes | None, bool]:
         """Plain bytes and whether there are more; None for bytes if what came before is void."""
         parts, got = [self._ready], len(self._ready)
         self._ready = b""
@@ -92,7 +94,7 @@ class CompressedTail(Tail):
                 plain = self.inflater.take(budget - got)
                 if not plain and self.inflater.fed == self.size:
                     return b"".join(parts), False
-                if not plain and not self._feed(descriptor):
+                if not plain and not self._feed(file):
                     return None, True
                 parts.append(plain)
                 got += len(plain)
@@ -102,11 +104,11 @@ class CompressedTail(Tail):
                 raise
         return b"".join(parts), True
 
-    def _feed(self, descriptor: int) -> bool:
+    def _feed(self, file: Readable) -> bool:
         """Take in more of the file; False if it is another one now."""
         fed = self.inflater.fed
-        piece = os.pread(descriptor, min(PIECE_BYTES, self.size - fed), fed)
-        if self._check(descriptor) or not piece:
+        piece = file.read(min(PIECE_BYTES, self.size - fed), fed)
+        if self._check(file) or not piece:
             return False
         if len(self._head) < HEAD:
             self._head += piece[: HEAD - len(self._head)]
@@ -130,9 +132,21 @@ class CompressedTail(Tail):
         self.offset += half + end + 1
         if too_long:
             self._ready = fresh[end + 1 :]
+            self._weighed = self.offset, self.inflater.fed
             return Block(self.generation, offset, length=half + end + 1, skipped=half + end, more=True)
         self._hold(fresh[end + 1 :])
+        self._weigh()
         return Block(self.generation, offset, data, len(data), more=more)
+
+    def _weigh(self) -> None:
+        """Read no further where the last whole lines took next to nothing on disk."""
+        plain, packed = self.offset - self._weighed[0], self.inflater.fed - self._weighed[1]
+        if plain < _ON_END:
+            return
+        self._weighed = self.offset, self.inflater.fed
+        if packed * _TIMES < plain:
+            times = plain // max(packed, 1)
+            self._fault = SourceDamaged(f"it grows {times:,}-fold when decompressed, as no log does")
 
     def _hold(self, fresh: bytes) -> None:
         """Keep a half line, unless it grew too long."""

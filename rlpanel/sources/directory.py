@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from rlpanel.errors import LineError, RunNotFound
+from rlpanel.errors import LineError, RemoteError, RunNotFound
 from rlpanel.settings import Reading
 from rlpanel.sources import layout, parquet
 from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
 from rlpanel.sources.base import Adapter
 from rlpanel.sources.beside import Beside, Said, from_settings
+from rlpanel.sources.files import AnyPath, Entry, path_of, scan
 from rlpanel.sources.inflate import SUFFIXES, open_plain
 from rlpanel.sources.parse import parse
 
@@ -41,7 +41,7 @@ class RunInfo:
     ----------
     name : str
         The folder below the root, with forward slashes; ``.`` for the root itself.
-    path : Path
+    path : path
     files : int
         Rollout files.
     bytes : int
@@ -50,7 +50,7 @@ class RunInfo:
     """
 
     name: str
-    path: Path
+    path: AnyPath
     files: int
     bytes: int
     modified: float
@@ -97,7 +97,7 @@ class Directory:
     """
 
     def __init__(self, root: str | os.PathLike[str], reading: Reading | None = None) -> None:
-        self.root = Path(root).resolve()
+        self.root = path_of(root).resolve()
         self.said = Said(self.root, from_settings(reading or Reading.from_environment()))
         self._verdicts: dict[tuple[str, int, int, Beside], _Verdict] = {}
 
@@ -125,19 +125,19 @@ class Directory:
         home = os.fspath(folder)
         found = [
             Found(entry.path, shown_name(os.path.relpath(entry.path, home)), adapter, status)
-            for place, entries in layout.below(home, list(os.scandir(home)))
+            for place, entries in layout.below(home, scan(home))
             for entry, whose, adapter, status in self._rollouts(place, entries)
             if whose == home
         ]
         said = self.said.of(folder)
-        arranged = layout.arrange(Path(home), {one.name: one.adapter for one in found})
+        arranged = layout.arrange(path_of(home), {one.name: one.adapter for one in found})
         return [
             replace(one, adapter=said.dress(arranged[one.name]))
             for one in sorted(found, key=lambda one: one.name)
             if one.name in arranged
         ]
 
-    def run_path(self, name: str) -> Path:
+    def run_path(self, name: str) -> AnyPath:
         """The folder of a run named in a URL.
 
         Raises
@@ -154,9 +154,9 @@ class Directory:
             raise RunNotFound(f"no run {name[:80]!r} below {self.root.name}")
         return path
 
-    def _walk(self, folder: str) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
+    def _walk(self, folder: str) -> Iterator[tuple[str, list[Entry]]]:
         try:
-            entries = list(os.scandir(folder))
+            entries = scan(folder)
         except OSError:
             return
         yield folder, entries
@@ -165,8 +165,8 @@ class Directory:
                 yield from self._walk(entry.path)
 
     def _rollouts(
-        self, folder: str, entries: list[os.DirEntry[str]]
-    ) -> Iterator[tuple[os.DirEntry[str], str, Adapter, os.stat_result]]:
+        self, folder: str, entries: list[Entry]
+    ) -> Iterator[tuple[Entry, str, Adapter, os.stat_result]]:
         """The rollout files of a folder, each with its run's folder, dialect and stat."""
         said = self.said.of(folder)
         for entry in _without_twins(entries):
@@ -175,7 +175,7 @@ class Directory:
                 yield entry, layout.home(entry.path, adapter, str(self.root)), adapter, status
 
     def _info(self, folder: str, members: list[os.stat_result]) -> RunInfo:
-        path = Path(folder)
+        path = path_of(folder)
         return RunInfo(
             name=path.relative_to(self.root).as_posix(),
             path=path,
@@ -184,7 +184,7 @@ class Directory:
             modified=max(status.st_mtime for status in members),
         )
 
-    def _adapter(self, entry: os.DirEntry[str], said: Beside) -> Adapter | None:
+    def _adapter(self, entry: Entry, said: Beside) -> Adapter | None:
         """The dialect of a file, or None while it is no rollout file (or not yet one)."""
         if not is_rollout_name(entry.name) or not self._is_inside(entry):
             return None
@@ -194,20 +194,24 @@ class Directory:
         key = (entry.path, status.st_dev, status.st_ino, said)
         known = self._verdicts.get(key)
         if known is None or not known.holds(status):
-            known = self._verdicts[key] = _Verdict(*sniff(entry.path, entry.name, said.mapped), status)
+            try:
+                known = _Verdict(*sniff(entry.path, entry.name, said.mapped), status)
+            except RemoteError:
+                return known.adapter if known is not None else None
+            self._verdicts[key] = known
         return known.adapter
 
-    def _is_inside(self, entry: os.DirEntry[str]) -> bool:
+    def _is_inside(self, entry: Entry) -> bool:
         """A file; a linked one counts only where its target lies below the root too."""
         try:
             if not entry.is_file():
                 return False
-            return not entry.is_symlink() or Path(entry.path).resolve().is_relative_to(self.root)
+            return not entry.is_symlink() or path_of(entry.path).resolve().is_relative_to(self.root)
         except OSError:
             return False
 
 
-def _is_open_folder(entry: os.DirEntry[str]) -> bool:
+def _is_open_folder(entry: Entry) -> bool:
     """A folder to look into. One whose name is no text could not be named in a URL."""
     if entry.name.startswith(".") or entry.name in _SKIPPED_FOLDERS:
         return False
@@ -217,13 +221,13 @@ def _is_open_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _without_twins(entries: list[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
+def _without_twins(entries: list[Entry]) -> list[Entry]:
     """Without compressed files whose plain one is still there: one is the copy of the other."""
     names = {entry.name for entry in entries}
     return [e for e in entries if not e.name.endswith(SUFFIXES) or e.name.rpartition(".")[0] not in names]
 
 
-def _stat(entry: os.DirEntry[str]) -> os.stat_result | None:
+def _stat(entry: Entry) -> os.stat_result | None:
     try:
         return entry.stat()
     except OSError:
@@ -253,10 +257,17 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter 
     final : bool
         False while the file may still turn out otherwise: it is empty, unreadable or holds no whole
         line yet.
+
+    Raises
+    ------
+    RemoteError
+        If another machine does not give what it is asked for: that says nothing of the file.
     """
     named = _named(name)
     try:
         lines, final = first_lines(path)
+    except RemoteError:
+        raise
     except OSError:
         return named, False
     asked = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
@@ -306,7 +317,7 @@ def discover(root: str | os.PathLike[str]) -> list[RunInfo]:
     RunNotFound
         If the root is no folder.
     """
-    path = Path(root)
+    path = path_of(root)
     if not path.is_dir():
         raise RunNotFound(f"{path} is no folder; give one that holds runs, for example ./rollout_samples")
     return Directory(path).runs()

@@ -44,11 +44,12 @@ def record_of(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, full: 
         If the step is no whole number.
     """
     record = Record(step=_step(step))
-    takers = _FULL if full else _LEAN
+    taker_of = (_FULL if full else _LEAN).get
     for key, value in fields:
+        take = taker_of(key)
         try:
-            if key in takers:
-                takers[key](record, value)
+            if take is not None:
+                take(record, value)
             else:
                 _unknown(record, key, value, full=full)
         except (ValueError, RecursionError) as error:
@@ -233,6 +234,8 @@ _STEP_LIMIT = 2**53
 
 def _step(value: Any) -> int:
     """12, 12.0 and "12" are the same step."""
+    if type(value) is int and abs(value) < _STEP_LIMIT:
+        return value
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):

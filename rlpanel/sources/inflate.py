@@ -14,6 +14,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from rlpanel.errors import SourceDamaged
+from rlpanel.sources.files import stream
 
 if TYPE_CHECKING or sys.version_info < (3, 14):
     from backports import zstd
@@ -26,6 +27,8 @@ SUFFIXES = (".gz", ".zst")
 PIECE_BYTES = 64 << 10
 #: Plain bytes between two places that are remembered as starts.
 _STRIDE = 256 << 10
+#: Asked for at once from another machine: a frame is about as long.
+_AHEAD = 1 << 20
 
 
 class _Frame(Protocol):
@@ -159,7 +162,7 @@ class Inflated(io.RawIOBase):
     """
 
     def __init__(self, path: str, fed: int = 0, given: int = 0) -> None:
-        self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed with this object
+        self._file = stream(path, _AHEAD)
         self._file.seek(fed)
         self._inflater = Inflater(path, fed, given)
 
@@ -192,4 +195,4 @@ def open_plain(path: str) -> BinaryIO:
     """A rollout file to read from its beginning, decompressed where its name says that it is compressed."""
     if path.endswith(SUFFIXES):
         return io.BufferedReader(Inflated(path))
-    return open(path, "rb")
+    return stream(path)

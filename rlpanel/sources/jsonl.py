@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator
 
 from rlpanel.errors import LineError, SourceChanged
+from rlpanel.sources import files
 from rlpanel.sources.base import MOST_SAMPLES, Adapter, BadLine, Chunk, Locator, Record
 from rlpanel.sources.parse import parse
 from rlpanel.sources.tail import Block, Mark, Tail, line_hash
@@ -131,11 +131,7 @@ class JsonlFile:
 
     def _bytes(self, offset: int, length: int) -> bytes:
         """What stands at ``offset``, fewer bytes at the file's end."""
-        descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        try:
-            return os.pread(descriptor, length, offset)
-        finally:
-            os.close(descriptor)
+        return files.read(self.path, length, offset)
 
     def _read(self, block: Block, chunk: Chunk) -> None:
         """The lines of a block to the chunk."""
@@ -171,10 +167,9 @@ class JsonlFile:
             chunk.bad.append(BadLine(number, offset, reason[:REASON_CHARS]))
             return
         chunk.good_lines += 1
-        digest = line_hash(line)
-        for part, record in enumerate(records):
-            chunk.locators.append(Locator(offset, len(line), number, part, digest))
-            chunk.records.append(record)
+        length, digest = len(line), line_hash(line)
+        chunk.locators += [Locator(offset, length, number, part, digest) for part in range(len(records))]
+        chunk.records += records
 
     def _too_long(self, length: int) -> str:
         return f"the line has {length:,} bytes; at most {self.tail.line_bytes:,} are read"

@@ -6,25 +6,25 @@ the run's folder.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from rlpanel.sources.adapters.prime_rl import STEP, PrimeRL, superseded
 from rlpanel.sources.adapters.prime_rl_tokens import PrimeTokens, joined
 from rlpanel.sources.base import Adapter
+from rlpanel.sources.files import AnyPath, Entry, path_of, scan
 
 #: Folders that may be a part of the run in which they lie.
 _PARTS = re.compile(r"\d+|step_\d+|rollouts|token_exports|train|eval|all|effective")
 _DEEPEST = 4
 
-Place = tuple[str, list["os.DirEntry[str]"]]
+Place = tuple[str, list[Entry]]
 
 
 def home(path: str, adapter: Adapter, root: str) -> str:
     """The folder of the run that a file belongs to, not above the root."""
-    folder = PurePosixPath(path).parent
+    folder = path_of(path).parent
     pattern = getattr(adapter, "home", None)
     matched = pattern.search(path) if pattern is not None else None
     for _ in range(matched.group().count("/") if matched else 0):
@@ -34,19 +34,19 @@ def home(path: str, adapter: Adapter, root: str) -> str:
     return str(folder)
 
 
-def below(folder: str, entries: list[os.DirEntry[str]], depth: int = _DEEPEST) -> Iterator[Place]:
+def below(folder: str, entries: list[Entry], depth: int = _DEEPEST) -> Iterator[Place]:
     """The folder itself and those that may be its parts, with their entries."""
     yield folder, entries
     for entry in entries if depth else ():
         if _PARTS.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
             try:
-                inside = list(os.scandir(entry.path))
+                inside = scan(entry.path)
             except OSError:
                 continue
             yield from below(entry.path, inside, depth - 1)
 
 
-def arrange(folder: Path, found: Mapping[str, Adapter]) -> dict[str, Adapter]:
+def arrange(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Adapter]:
     """A run's files that count, by name; those of prime-rl are joined with one another."""
     kept = {name: found[name] for name in found.keys() - superseded(set(found))}
     traces = {name for name, adapter in kept.items() if isinstance(adapter, PrimeRL)}

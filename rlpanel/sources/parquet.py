@@ -7,12 +7,12 @@ and its rows of before stay until then; pyarrow is imported when the first such 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from rlpanel.errors import SourceChanged, SourceUnready
+from rlpanel.errors import RemoteError, SourceChanged, SourceUnready
+from rlpanel.sources import files
 from rlpanel.sources.base import Adapter, Chunk, Locator
 from rlpanel.sources.jsonl import CHUNK_RECORDS, JsonlFile
 from rlpanel.sources.tail import Mark, Tail, line_hash, stamp_of
@@ -35,15 +35,15 @@ class ParquetTail(Tail):
         OSError
             If the file cannot be opened or read.
         """
-        with open(self.path, "rb") as file:
-            status = os.fstat(file.fileno())
+        with self._file as file:
+            status = file.stat()
             if stamp_of(status) == self._stamp:
                 return None
             # Noted first: what is written meanwhile makes another stamp, and is looked at again.
             self._stamp, self.size, self.modified = stamp_of(status), status.st_size, status.st_mtime
             if status.st_size > self.line_bytes:
                 raise SourceUnready(f"has {status.st_size:,} bytes; at most {self.line_bytes:,} are read")
-            return file.read(status.st_size)
+            return file.read(status.st_size, 0)
 
     def taken(self) -> None:
         """All of the file stands for itself now; what it held before is void."""
@@ -90,7 +90,7 @@ class ParquetFile(JsonlFile):
     def raw(self, locator: Locator) -> bytes:
         """The row as its line; SourceChanged if another one stands there now."""
         try:
-            table = _table_on_disk(self.path, stamp_of(os.stat(self.path)), self.tail.line_bytes)
+            table = _table_on_disk(self.path, stamp_of(files.stat(self.path)), self.tail.line_bytes)
             line = next(_lines_of(table.slice(locator.offset, 1)), b"")
         except OSError as error:
             raise SourceChanged(f"{self.name}: row {locator.line}: {error.strerror or error}") from error
@@ -102,7 +102,7 @@ class ParquetFile(JsonlFile):
 @lru_cache(maxsize=4)
 def _table_on_disk(path: str, stamp: tuple[int, ...], most: int) -> Any:
     """The table in a file of this stamp, kept: a page of the grid asks for its rows one by one."""
-    with open(path, "rb") as file:
+    with files.stream(path, most) as file:
         return _table_of(file.read(), most)
 
 
@@ -116,11 +116,13 @@ def first_lines(path: str, most: int) -> list[bytes]:
     """
     parquet = _pyarrow().parquet
     try:
-        with parquet.ParquetFile(path) as file:
+        with files.stream(path) as content, parquet.ParquetFile(content) as file:
             metadata = file.metadata
             if metadata.num_row_groups and metadata.row_group(0).total_byte_size <= _SNIFF_BYTES:
                 for batch in file.iter_batches(most, row_groups=[0]):
                     return list(_lines_of(batch))
+    except RemoteError:
+        raise
     except _faults() as error:
         raise SourceUnready(_not_whole(error)) from error
     return []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
+
+from rlpanel.sources.files import AnyPath
 
 NAME = "run.json"
 #: A file larger than this is something else.
@@ -25,7 +26,7 @@ class RunFile:
         What it holds; empty while there is none or it cannot be parsed yet.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: AnyPath) -> None:
         self._path = folder / NAME
         self._seen: tuple[int, int] | None = None
         self.content: dict[str, Any] = {}
@@ -45,7 +46,7 @@ class RunFile:
         return self.content != before
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def _parse(path: AnyPath) -> dict[str, Any]:
     """The object in the file; nothing where it is half written or something else."""
     try:
         found = json.loads(path.read_bytes())

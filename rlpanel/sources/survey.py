@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from rlpanel.errors import LineError, SourceUnready
 from rlpanel.sources import parquet
 from rlpanel.sources.directory import Directory, first_lines, is_rollout_name, shown_name
+from rlpanel.sources.files import AnyPath, is_remote, scan, stat
 from rlpanel.sources.parse import parse
 
 #: Entries that are looked at, and files that are told of.
@@ -64,6 +64,8 @@ class Survey:
 def survey(directory: Directory) -> Survey:
     """Look at a folder in which no runs were found."""
     root = directory.root
+    if is_remote(root) and (why := _out_of_reach(str(root))):
+        return why
     if not root.is_dir():
         return _missing(root)
     found = list(islice(_walk(str(root)), _LOOKED_AT))
@@ -95,12 +97,23 @@ _WRITER_HINTS = (
 )
 
 
-def _missing(root: Path) -> Survey:
+def _out_of_reach(root: str) -> Survey | None:
+    """Why nothing of a folder on another machine can be seen; None if it can."""
+    try:
+        scan(root)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        return Survey("Nothing there yet", f"{root}: {error.strerror}.", hints=_WRITER_HINTS[:2])
+    except OSError as error:
+        return Survey("Out of reach just now", f"{error}.")
+    return None
+
+
+def _missing(root: AnyPath) -> Survey:
     """No such folder: yet, or a wrong name."""
     near = next((parent for parent in root.parents if parent.is_dir()), root)
     wanted = root.relative_to(near).parts[0] if near != root else root.name
     try:
-        there = sorted(entry.name for entry in os.scandir(near) if entry.is_dir())
+        there = sorted(entry.name for entry in scan(str(near)) if entry.is_dir())
     except OSError:
         there = []
     names = [shown_name(name) for name in there if not name.startswith(".")]
@@ -113,7 +126,7 @@ def _missing(root: Path) -> Survey:
 def _walk(folder: str) -> Iterator[str]:
     """All files below, hidden ones left out."""
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        entries = sorted(scan(folder), key=lambda entry: entry.name)
     except OSError:
         return
     folders = []
@@ -148,7 +161,7 @@ def _what(path: str) -> str:
     if not is_rollout_name(name):
         return "no .jsonl, no .parquet"
     try:
-        if not os.path.getsize(path):
+        if not stat(path).st_size:
             return "empty"
         document = _first(path)
     except LineError as error:

@@ -20,6 +20,9 @@ from typing import Any
 
 import xxhash
 
+from rlpanel.sources import files
+from rlpanel.sources.files import Readable
+
 #: Bytes of the head, and just before the offset, that tell a file from its successor.
 HEAD = 1024
 BEFORE = 128
@@ -110,6 +113,7 @@ class Tail:
 
     def __init__(self, path: str, line_bytes: int = 64 << 20, end: int | None = None) -> None:
         self.path = path
+        self._file = files.file(path)
         self.line_bytes = line_bytes
         self._end = end
         self.generation = 0
@@ -130,26 +134,23 @@ class Tail:
         OSError
             If the file cannot be opened or read.
         """
-        descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        try:
-            self._check(descriptor)
+        with self._file as file:
+            self._check(file)
             position = self.offset + self._scanned
             # Never past the size at the check: bytes beyond it are for the next look.
-            fresh = os.pread(descriptor, min(budget, self.size - position), position)
+            fresh = file.read(min(budget, self.size - position), position)
             end = fresh.rfind(b"\n")
             held = b""
             if end >= 0 and 0 < self._scanned <= self.line_bytes:
-                held = os.pread(descriptor, self._scanned, self.offset)
+                held = file.read(self._scanned, self.offset)
             # What was just read may be a successor's bytes, written since the check.
-            if self._check(descriptor):
+            if self._check(file):
                 return self._block(more=True)
             if end < 0:
                 return self._wait(fresh)
             if self._scanned > self.line_bytes:
-                return self._skip(descriptor, fresh)
+                return self._skip(file, fresh)
             return self._cut(held + fresh, len(held) + end + 1)
-        finally:
-            os.close(descriptor)
 
     @property
     def done(self) -> int:
@@ -171,23 +172,20 @@ class Tail:
         OSError
             If the file cannot be read.
         """
-        descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        try:
-            if self._check(descriptor):
+        with self._file as file:
+            if self._check(file):
                 return False
             self._advance(offset - self.offset)
-            self._sign(descriptor)
+            self._sign(file)
             if offset and (offset > self.size or self._before[-1:] != b"\n"):
                 self.reset()
                 return False
             return True
-        finally:
-            os.close(descriptor)
 
     def changed(self) -> bool:
         """Whether the file's stat differs from the last look, or what it told of was not read to its end."""
         try:
-            status = os.stat(self.path)
+            status = files.stat(self.path)
         except OSError:
             return self._stamp != ()
         return stamp_of(status) != self._stamp or self._unread()
@@ -208,35 +206,30 @@ class Tail:
     def resume(self, mark: Mark) -> bool:
         """Go on at a mark; False if the file that it was made of is no longer there, as it was or longer."""
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        except OSError:
-            return False
-        try:
-            # The number of a device may be another one after the machine was started again.
-            self._stamp = (os.fstat(descriptor).st_dev, *mark.stamp[1:])
-            self.offset, self._head, self._before = mark.offset, mark.head, mark.before
-            self.size, self.modified = mark.stamp[2], mark.stamp[3] / 1e9
-            known = not self._check(descriptor)
+            with self._file as file:
+                # The number of a device may be another one after the machine was started again.
+                self._stamp = (file.stat().st_dev, *mark.stamp[1:])
+                self.offset, self._head, self._before = mark.offset, mark.head, mark.before
+                self.size, self.modified = mark.stamp[2], mark.stamp[3] / 1e9
+                known = not self._check(file)
         except OSError:
             known = False
-        finally:
-            os.close(descriptor)
         if not known:
             self.reset()
             self.generation = 0
         return known
 
-    def _check(self, descriptor: int) -> bool:
+    def _check(self, file: Readable) -> bool:
         """Begin again when this is no longer the file we know; True if bytes read before are void."""
-        status = os.fstat(descriptor)
+        status = file.stat()
         stamp = stamp_of(status)
         if stamp == self._stamp:
             return False
         moved = bool(self._stamp) and self._stamp[:2] != stamp[:2]
-        void = moved or status.st_size < self._mark or not self._same(descriptor)
+        void = moved or status.st_size < self._mark or not self._same(file)
         if void:
             self.reset()
-        elif self._scanned and not self._same_half(descriptor, status.st_size):
+        elif self._scanned and not self._same_half(file, status.st_size):
             self._scanned, self._half, void = 0, b"", True
         self._stamp, self.size, self.modified = stamp, self._bound(status.st_size), status.st_mtime
         return void
@@ -244,21 +237,21 @@ class Tail:
     def _bound(self, size: int) -> int:
         return size if self._end is None else min(size, self._end)
 
-    def _sign(self, descriptor: int) -> None:
+    def _sign(self, file: Readable) -> None:
         """Note by what bytes before ``offset`` this file is known again."""
-        self._head = os.pread(descriptor, min(HEAD, self.offset), 0)
-        self._before = os.pread(descriptor, min(BEFORE, self.offset), max(0, self.offset - BEFORE))
+        self._head = file.read(min(HEAD, self.offset), 0)
+        self._before = file.read(min(BEFORE, self.offset), max(0, self.offset - BEFORE))
 
-    def _same(self, descriptor: int) -> bool:
+    def _same(self, file: Readable) -> bool:
         """Whether the bytes at the head and before `_mark` are what they were."""
-        if os.pread(descriptor, len(self._head), 0) != self._head:
+        if file.read(len(self._head), 0) != self._head:
             return False
-        return os.pread(descriptor, len(self._before), self._mark - len(self._before)) == self._before
+        return file.read(len(self._before), self._mark - len(self._before)) == self._before
 
-    def _same_half(self, descriptor: int, size: int) -> bool:
+    def _same_half(self, file: Readable, size: int) -> bool:
         """Whether the half line still ends as it did where scanning stopped."""
         end = self.offset + self._scanned
-        return size >= end and os.pread(descriptor, len(self._half), end - len(self._half)) == self._half
+        return size >= end and file.read(len(self._half), end - len(self._half)) == self._half
 
     def _wait(self, fresh: bytes) -> Block:
         """No newline yet: remember how far was looked."""
@@ -275,12 +268,12 @@ class Tail:
         self._advance(length)
         return Block(self.generation, offset, data, length, more=self._unread())
 
-    def _skip(self, descriptor: int, fresh: bytes) -> Block:
+    def _skip(self, file: Readable, fresh: bytes) -> Block:
         """Step over one line that is too long to be held; ``fresh`` has its end."""
         offset = self.offset
         skipped = self._scanned + fresh.index(b"\n")
         self._advance(skipped + 1)
-        self._sign(descriptor)
+        self._sign(file)
         return Block(self.generation, offset, length=skipped + 1, skipped=skipped, more=self._unread())
 
     def _advance(self, length: int) -> None:

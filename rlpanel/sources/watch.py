@@ -109,6 +109,7 @@ class Watch(FileSystemEventHandler):
             observer.start()
         except OSError as error:  # no inotify watches left, or the folder is gone
             self.reason = f"file events are not available ({error.strerror or error})"
+            observer.stop()  # it has a thread and files open from its making on
             return None
         return observer
 

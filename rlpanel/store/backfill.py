@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import IO
-
-import numpy as np
 
 from rlpanel.metrics.constants import USUAL, Constants
+from rlpanel.sources import files
 from rlpanel.sources.base import Adapter, BadLine
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.store.stage import Rows, Stage
@@ -66,8 +64,6 @@ class Piece:
     ----------
     rows : Rows or None
         Their lines are counted from the first of this piece.
-    offsets, lines : ndarray of int
-        Where the lines of the rows start, and their numbers in the piece.
     bad : list of BadLine
         The first of them; numbered likewise.
     newlines, bad_count, blank_count, bytes : int
@@ -78,8 +74,6 @@ class Piece:
     """
 
     rows: Rows | None = None
-    offsets: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    lines: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     bad: list[BadLine] = field(default_factory=list)
     newlines: int = 0
     bad_count: int = 0
@@ -118,26 +112,22 @@ def index_chunk(where: Range) -> Piece:
     piece.void = file.tail.offset != end
     piece.rows = stage.gathered()
     piece.left_out = stage.left_out
-    if piece.rows is not None:
-        piece.offsets, first = np.unique(piece.rows.place["offset"], return_index=True)
-        piece.lines = piece.rows.place["line"][first].astype(np.int64)
     return piece
 
 
 def _owned(where: Range) -> tuple[int, int]:
     """From the first line that starts in a range to the first that starts behind it."""
-    with open(where.path, "rb", buffering=0) as file:
+    with files.file(where.path, _STEP) as file:
         start = _line_start(file, where.start, where.limit)
         return start, max(start, _line_start(file, where.end, where.limit))
 
 
-def _line_start(file: IO[bytes], at: int, limit: int) -> int:
+def _line_start(file: files.Readable, at: int, limit: int) -> int:
     """The first line start that is not before ``at``; ``limit`` where none is found before it."""
     if at == 0:
         return 0
     place = at - 1
-    file.seek(place)
-    while place < limit and (data := file.read(_STEP)):
+    while place < limit and (data := file.read(_STEP, place)):
         found = data.find(b"\n")
         if found >= 0:
             return min(place + found + 1, limit)
@@ -150,12 +140,11 @@ def last_line_start(path: str, size: int, farthest: int) -> int:
 
     0 if there is none.
     """
-    with open(path, "rb") as file:
+    with files.file(path, _STEP) as file:
         end = size
         while end > max(0, size - farthest):
             start = max(0, end - _STEP)
-            file.seek(start)
-            found = file.read(end - start).rfind(b"\n")
+            found = file.read(end - start, start).rfind(b"\n")
             if found >= 0:
                 return start + found + 1
             end = start

@@ -24,6 +24,7 @@ import numpy as np
 import xxhash
 
 from rlpanel.metrics import registry
+from rlpanel.sources.files import AnyPath
 from rlpanel.sources.tail import Mark
 from rlpanel.store.columns import Column, Columns, Labels
 from rlpanel.store.fingerprint import of_columns, of_reading
@@ -33,7 +34,7 @@ from rlpanel.store.place import Lock, lock, places
 log = logging.getLogger(__name__)
 
 #: Goes up when the layout on disk changes.
-FORMAT = 2
+FORMAT = 3
 #: Seconds between two saves, and before the next try after one that failed.
 SAVE_EVERY, RETRY_AFTER = 5.0, 60.0
 #: Logs smaller than this are read as fast as their index, and get none.
@@ -42,6 +43,30 @@ WORTH_BYTES = 4 << 20
 SURPRISAL = "surprisal_sum"
 #: How often a reader tries again whose files were replaced by the writer meanwhile.
 _READ_TRIES = 3
+
+
+@dataclass(frozen=True)
+class Unsettled:
+    """How far a file is that is read in ranges of ``range_bytes``, from ``start`` up to ``limit``.
+
+    ``parts`` are the ranges that are in: where each begins, and its lines; the rows of a range count their
+    lines from its first. ``bad`` are bad lines with their range.
+    """
+
+    start: int
+    limit: int
+    lines_before: int
+    range_bytes: int
+    parts: list[tuple[int, int]]
+    bad: list[tuple[int, int, int, str]]
+
+    @classmethod
+    def of(cls, plain: dict[str, Any] | None) -> Unsettled | None:
+        """What JSON gave."""
+        if plain is None:
+            return None
+        parts = [(int(start), int(lines)) for start, lines in plain["parts"]]
+        return cls(**{**plain, "parts": parts, "bad": [tuple(bad) for bad in plain["bad"]]})
 
 
 @dataclass(frozen=True)
@@ -59,6 +84,7 @@ class FileState:
     bad_count: int
     blank_count: int
     bad: list[tuple[int, int, str]]
+    unsettled: Unsettled | None = None
 
 
 @dataclass(frozen=True)
@@ -92,18 +118,18 @@ class Cache:
 
     Parameters
     ----------
-    run : Path
+    run : path
         The run's real folder.
     line_bytes : int
         The longest line that was read.
     """
 
-    def __init__(self, run: Path, line_bytes: int) -> None:
+    def __init__(self, run: AnyPath, line_bytes: int) -> None:
         self._run = run
         self._code = f"{of_reading()}-{line_bytes}"
         self._lock: Lock | None = None
         self._disk: _OnDisk | None = None
-        self._columns: Columns | None = None  # those that `_disk` has
+        self._columns: tuple[Columns, int] | None = None  # those that `_disk` has, and their edition
         self._due = 0.0
 
     @property
@@ -160,7 +186,8 @@ class Cache:
     def _write(self, saved: Saved) -> None:
         assert self._lock is not None
         disk = self._disk
-        if disk is None or saved.columns is not self._columns:
+        columns = saved.columns, saved.columns.edition
+        if disk is None or columns != self._columns:
             disk = _OnDisk(self._lock.folder, f"data-{uuid.uuid4().hex}")
         folder = disk.folder / disk.data
         folder.mkdir(exist_ok=True)
@@ -173,7 +200,7 @@ class Cache:
         with temporary.open("wb", buffering=0) as file:
             write_all(file.fileno(), manifest)
         temporary.replace(disk.folder / "manifest")
-        self._disk, self._columns = _OnDisk(disk.folder, disk.data, manifest, files), saved.columns
+        self._disk, self._columns = _OnDisk(disk.folder, disk.data, manifest, files), columns
         for other in disk.folder.glob("data-*"):
             if other.name != disk.data:
                 shutil.rmtree(other, ignore_errors=True)
@@ -197,10 +224,14 @@ class Cache:
             _restore(columns, key, data)
         missing = _drop_outdated(columns, found["made_by"])
         if not missing:
-            self._disk, self._columns = _OnDisk(folder, name, manifest, files), columns
-        states = [FileState(**{**state, "mark": Mark.of(state["mark"])}) for state in found["files"]]
+            self._disk, self._columns = _OnDisk(folder, name, manifest, files), (columns, columns.edition)
+        states = [_state(**state) for state in found["files"]]
         newest, left_out = float(found["newest_line"]), str(found["left_out"])
         return Saved(columns, states, newest, left_out, found["constants"], missing)
+
+
+def _state(*, mark: list[Any], unsettled: dict[str, Any] | None, **rest: Any) -> FileState:
+    return FileState(mark=Mark.of(mark), unsettled=Unsettled.of(unsettled), **rest)
 
 
 def _new_parts(columns: Columns, known: dict[str, Grown]) -> Iterator[tuple[str, int, np.ndarray]]:

@@ -17,11 +17,12 @@ from functools import lru_cache
 import numpy as np
 
 from rlpanel.metrics.constants import USUAL, Constants
-from rlpanel.sources.base import BadLine, Chunk
+from rlpanel.sources.base import BadLine
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.store import backfill
 from rlpanel.store.backfill import BAD_KEPT, Piece, Range, index_chunk, last_line_start, ranges
-from rlpanel.store.workers import WorkerDied, Workers
+from rlpanel.store.cache import Unsettled
+from rlpanel.store.workers import Pool, WorkerDied
 
 #: Files last written within so many seconds of one another grew together.
 TOGETHER = 600.0
@@ -64,17 +65,32 @@ class Loose:
     modified: float
     waiting: int = 0
     bytes: int = 0
-    newlines: dict[int, int] = field(default_factory=dict)  # by where the part begins
-    offsets: dict[int, list[np.ndarray]] = field(default_factory=dict)
-    lines: dict[int, list[np.ndarray]] = field(default_factory=dict)
+    newlines: dict[int, int] = field(default_factory=dict)  # of the parts that are in, by where they begin
     bad: dict[int, list[BadLine]] = field(default_factory=dict)
 
-    def note(self, part: int, offsets: np.ndarray, lines: np.ndarray, bad: list[BadLine]) -> None:
-        """Lines of the part that begins at ``part``, numbered from its first."""
-        self.offsets.setdefault(part, []).append(offsets)
-        self.lines.setdefault(part, []).append(lines)
+    def note(self, part: int, bad: list[BadLine]) -> None:
+        """Bad lines of the part that begins at ``part``, numbered from its first."""
         kept = self.bad.setdefault(part, [])
         kept += bad[: BAD_KEPT - len(kept)]
+
+    def state(self) -> Unsettled:
+        """As it is saved."""
+        bad = [
+            (part, line.line, line.offset, line.reason) for part, found in self.bad.items() for line in found
+        ]
+        parts = sorted(self.newlines.items())
+        return Unsettled(self.start, self.limit, self.lines_before, backfill.RANGE_BYTES, parts, bad)
+
+
+def restored(file: int, reader: JsonlFile, state: Unsettled, modified: float) -> Loose | None:
+    """A file as it was saved; None if its parts are cut in another way now."""
+    if state.range_bytes != backfill.RANGE_BYTES or type(reader) is not JsonlFile:
+        return None
+    loose = Loose(file, reader, state.start, state.limit, state.lines_before, modified)
+    loose.newlines = dict(state.parts)
+    for part, line, offset, reason in state.bad:
+        loose.note(part, [BadLine(line, offset, reason)])
+    return loose
 
 
 def loosen(file: int, reader: JsonlFile, status: os.stat_result) -> Loose | None:
@@ -98,15 +114,15 @@ class Settled:
 
     Attributes
     ----------
-    offsets, lines : ndarray of int, shape (N,)
-        Where the lines of its samples start, ascending, and their numbers.
+    starts, before : ndarray of int, shape (P,)
+        Where its parts begin, ascending, and how many lines stand before each.
     bad : list of BadLine
     lines_before_end : int
         Lines before the place from which the file was followed live.
     """
 
-    offsets: np.ndarray
-    lines: np.ndarray
+    starts: np.ndarray
+    before: np.ndarray
     bad: list[BadLine]
     lines_before_end: int
 
@@ -116,16 +132,19 @@ class Backlog:
 
     Parameters
     ----------
-    workers : Workers, optional
+    workers : Pool, optional
 
     Attributes
     ----------
     constants : Constants
         What is known of the training.
+    halted : bool
+        Whether somebody stopped it; what processes have in work still comes in.
     """
 
-    def __init__(self, workers: Workers | None) -> None:
+    def __init__(self, workers: Pool | None) -> None:
         self._workers = workers if workers is not None and workers.jobs else None
+        self.halted = False
         self.constants: Constants = USUAL
         self._loose: dict[int, Loose] = {}
         self._queue: deque[Range] = deque()
@@ -146,15 +165,21 @@ class Backlog:
     def busy(self) -> bool:
         """Whether a turn would do something at once, rather than wait for a process."""
         if self._workers is None:
-            return bool(self._queue)
+            return bool(self._queue) and not self.halted
         return any(future.done() for future in self._running)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no process is needed: nothing waits, or it was stopped."""
+        return not self._running and (self.halted or not self._loose)
 
     def add(self, files: list[Loose]) -> None:
         """Take in files; of those that grew together the ends come first, then what is before them."""
         found: list[tuple[tuple[float, int], int, Range]] = []
         for loose in files:
-            parts = list(ranges(loose.file, loose.reader, loose.start, loose.limit, self.constants))
-            loose.waiting, loose.bytes = len(parts), loose.limit - loose.start
+            every = ranges(loose.file, loose.reader, loose.start, loose.limit, self.constants)
+            parts = [part for part in every if part.start not in loose.newlines]
+            loose.waiting, loose.bytes = len(parts), sum(part.end - part.start for part in parts)
             self._loose[loose.file] = loose
             found += [(age(loose.reader.name, loose.modified), at, part) for at, part in enumerate(parts)]
         found.sort(key=lambda item: item[:2])
@@ -164,6 +189,7 @@ class Backlog:
         """The file was replaced: its ranges mean nothing any more."""
         if self._loose.pop(file, None) is None:
             return
+        self.halted &= bool(self._loose)
         self._queue = deque(where for where in self._queue if where.file != file)
         self._running = {future: where for future, where in self._running.items() if where.file != file}
 
@@ -173,20 +199,24 @@ class Backlog:
             future.cancel()
         self._loose, self._queue, self._running = {}, deque(), {}
 
-    def live(self, file: int, chunk: Chunk) -> None:
-        """Note what came at the end of a loose file meanwhile."""
+    def live(self, file: int, bad: list[BadLine]) -> None:
+        """Note bad lines that came at the end of a loose file meanwhile."""
         loose = self._loose[file]
-        offsets, first = np.unique([place.offset for place in chunk.locators], return_index=True)
-        lines = np.array([place.line for place in chunk.locators], np.int64)[first]
-        loose.note(loose.limit, offsets.astype(np.int64), lines, chunk.bad)
+        loose.note(loose.limit, bad)
+
+    def state(self, file: int) -> Unsettled | None:
+        """How far a file is, as it is saved; None if it is not loose."""
+        loose = self._loose.get(file)
+        return None if loose is None else loose.state()
 
     def turn(self) -> Iterator[tuple[Range, Piece | OSError]]:
         """The pieces that are in, and one made here where no process does it."""
         if self._workers is None:
-            if self._queue:
+            if self._queue and not self.halted:
                 yield self._here(self._queue.popleft())
             return
-        self._hand_out(self._workers)
+        if not self.halted:
+            self._hand_out(self._workers)
         done = [future for future in self._running if future.done()]
         for future in done:
             where = self._running.pop(future, None)
@@ -199,23 +229,24 @@ class Backlog:
         loose.waiting -= 1
         loose.bytes -= where.end - where.start
         loose.newlines[where.start] = piece.newlines
-        loose.note(where.start, piece.offsets, piece.lines, piece.bad)
+        loose.note(where.start, piece.bad)
         return loose.waiting == 0
 
     def settle(self, file: int) -> Settled:
         """Put a whole file together and forget it."""
         loose = self._loose.pop(file)
-        before, lines, bad = loose.lines_before, [], []
-        parts = sorted(loose.newlines)
-        for part in [*parts, loose.limit]:
-            lines += [found + before for found in loose.lines.get(part, [])]
-            bad += [BadLine(line.line + before, line.offset, line.reason) for line in loose.bad.get(part, [])]
-            before += loose.newlines.get(part, 0)
-        offsets = [found for part in [*parts, loose.limit] for found in loose.offsets.get(part, [])]
-        none = np.empty(0, np.int64)
-        return Settled(np.concatenate([*offsets, none]), np.concatenate([*lines, none]), bad, before)
+        self.halted &= bool(self._loose)
+        parts = [*sorted(loose.newlines), loose.limit]
+        lines = [loose.newlines.get(part, 0) for part in parts]
+        before = loose.lines_before + np.cumsum([0, *lines[:-1]])
+        bad = [
+            BadLine(line.line + lines_before, line.offset, line.reason)
+            for part, lines_before in zip(parts, before.tolist(), strict=True)
+            for line in loose.bad.get(part, [])
+        ]
+        return Settled(np.array(parts, np.int64), before, bad, int(before[-1]))
 
-    def _hand_out(self, workers: Workers) -> None:
+    def _hand_out(self, workers: Pool) -> None:
         while self._queue and len(self._running) < _AHEAD * workers.jobs:
             where = self._queue.popleft()
             self._running[workers.submit(where)] = where

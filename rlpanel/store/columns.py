@@ -11,6 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from rlpanel.store.pages import room
+
 _FIRST = 1024
 
 
@@ -53,10 +55,10 @@ class Column:
         self._data = self._data.copy()
         self._data[rows] = values
 
-    def _fill_to(self, rows: int, room: int) -> None:
-        """Fill up to ``rows`` and make room for ``room`` rows."""
-        if room > len(self._data):
-            grown = np.empty(max(_FIRST, room, len(self._data) * 3 // 2), self._data.dtype)
+    def _fill_to(self, rows: int, end: int) -> None:
+        """Fill up to ``rows`` and make room up to ``end``."""
+        if end > len(self._data):
+            grown = room(max(_FIRST, end, len(self._data) * 3 // 2), self.dtype)
             grown[: self._written] = self._data[: self._written]
             self._data = grown
         if rows > self._written:
@@ -72,7 +74,8 @@ class Labels:
 
     def __init__(self) -> None:
         self.codes = Column(np.int32, -1)
-        self.restore([])
+        self.names: list[str] = []
+        self._code = _Codes(self.names)
 
     def restore(self, names: list[str]) -> None:
         """The texts of codes that were written before."""
@@ -89,7 +92,7 @@ class _Codes(dict[str | None, int]):
     """Codes by text; a text that is new gets the next one and joins ``names``."""
 
     def __init__(self, names: list[str]) -> None:
-        super().__init__((name, code) for code, name in enumerate(names))
+        super().__init__(zip(names, range(len(names)), strict=True))
         self[None] = -1
         self._names = names
 
@@ -103,6 +106,11 @@ class Columns:
     """The rows of a run: number columns (float64), label columns, and where each sample stands.
 
     Number and label columns appear when first logged; earlier rows hold NaN or "not logged".
+
+    Attributes
+    ----------
+    edition : int
+        Goes up when rows that were there before are given other values.
     """
 
     #: What every row has: name, dtype. ``notes`` counts what was odd about the sample.
@@ -121,7 +129,7 @@ class Columns:
     }
 
     def __init__(self) -> None:
-        self.rows = 0
+        self.rows = self.edition = 0
         self.place = {name: Column(dtype, 0) for name, dtype in self.PLACE.items()}
         self.numbers: dict[str, Column] = {}
         self.labels: dict[str, Labels] = {}
@@ -146,6 +154,11 @@ class Columns:
             self.labels[name].write(start, texts)
         self.rows += len(place["step"])
         return slice(start, self.rows)
+
+    def renumber(self, rows: np.ndarray, lines: np.ndarray) -> None:
+        """Other line numbers for ``rows``."""
+        self.place["line"].rewrite(rows, lines)
+        self.edition += 1
 
     def only(self, rows: np.ndarray) -> Columns:
         """A copy that holds these rows alone, in this order."""

@@ -21,6 +21,7 @@ _MAKERS = (
     "metrics/declare.py",
     "metrics/fill.py",
     "metrics/gae.py",
+    "metrics/laid.py",
     "metrics/registry.py",
     "metrics/segments.py",
     "store/stage.py",

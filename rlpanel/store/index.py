@@ -10,30 +10,34 @@ import math
 import os
 import time
 from dataclasses import replace
-from pathlib import Path
 
 from rlpanel.errors import SourceDamaged
 from rlpanel.metrics.constants import gather
 from rlpanel.settings import Reading, Training
 from rlpanel.sources.base import Chunk
 from rlpanel.sources.directory import Directory, Found
+from rlpanel.sources.files import path_of
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.opening import open_file
 from rlpanel.sources.run_file import RunFile
 from rlpanel.store.backfill import Piece, Range
 from rlpanel.store.cache import WORTH_BYTES, Cache
-from rlpanel.store.catchup import Backlog, loosen
+from rlpanel.store.catchup import Backlog, Loose, loosen, restored
 from rlpanel.store.kept import kept_rows, state_of
 from rlpanel.store.late import LateColumns
 from rlpanel.store.member import Member, wanted
 from rlpanel.store.pace import Pace
+from rlpanel.store.pages import give_back
 from rlpanel.store.scalars import ScalarLog
 from rlpanel.store.snapshot import BadLineAt, Memory, Progress, Snapshot
-from rlpanel.store.splits import TRAIN, default_of
+from rlpanel.store.splits import default_of, shown_name
 from rlpanel.store.stage import MOST_COLUMNS
 from rlpanel.store.steps import Steps
 from rlpanel.store.table import Table
-from rlpanel.store.workers import Workers
+from rlpanel.store.workers import Pool
+
+#: Bytes of logs whose reading leaves memory behind that is worth giving back.
+WORTH_TIDYING = 64 << 20
 
 
 class RunIndex:
@@ -49,7 +53,7 @@ class RunIndex:
         Budgets and bounds.
     root : path, optional
         Linked files count while they stay below it; the run's folder by default.
-    workers : Workers, optional
+    workers : Pool, optional
         Who helps with a backlog; the calling thread reads it alone by default.
 
     Attributes
@@ -70,9 +74,9 @@ class RunIndex:
         name: str,
         reading: Reading | None = None,
         root: str | os.PathLike[str] | None = None,
-        workers: Workers | None = None,
+        workers: Pool | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.path = path_of(path)
         self.name = name
         self.reading = reading or Reading()
         self.snapshot = Snapshot(name)
@@ -81,10 +85,10 @@ class RunIndex:
         self.folder_problem = ""
         self._said = ""  # why what somebody said of these files is not followed
         self._directory = Directory(root or self.path, self.reading)
-        self._scalars = ScalarLog(self.path, Path(root or self.path))
+        self._scalars = ScalarLog(self.path, path_of(root or self.path))
         self._files: dict[str, Member] = {}
         self._numbered: list[Member] = []
-        self._backlog = Backlog(workers)
+        self._backlog, self._workers = Backlog(workers), workers
         self._pace = Pace()
         self._table = Table()
         self._memories: dict[str, Memory] = {}
@@ -98,6 +102,8 @@ class RunIndex:
         self._resumed = False
         self._late: LateColumns | None = None
         self._saved = 0  # version
+        self._tidied = 0  # bytes that were read when the memory was last given back
+        self._renumbered = False  # whether rows that are saved have other line numbers now
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -110,7 +116,7 @@ class RunIndex:
             return
         except OSError as error:
             self.folder_problem = (
-                f"the run's folder cannot be read: {error.strerror}; its last state is shown"
+                f"the run's folder cannot be read: {error.strerror or error}; its last state is shown"
             )
             return
         self.folder_problem = ""
@@ -170,27 +176,47 @@ class RunIndex:
         """Whether lines come out of order just now, because a backlog is read from its end."""
         return bool(self._backlog)
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether no process is needed for a backlog."""
+        return self._backlog.at_rest
+
+    def halt(self, halted: bool) -> None:
+        """Read no more of a backlog for now, or go on with it; lines that come are read either way.
+
+        From any thread; the next snapshot shows it.
+        """
+        self._backlog.halted = halted and self.loose
+        if self._workers is not None:
+            self._workers.wake()
+
     def commit(self) -> None:
         """Publish what was read."""
         self._table.add_staged(self._next)
         self.version += 1
         self._changed = False
-        self.snapshot = self._freeze()
+        before, self.snapshot = self.snapshot, self._freeze()
+        caught_up = self.snapshot.progress.caught_up and not before.progress.caught_up
+        if caught_up and self.bytes_read - self._tidied >= WORTH_TIDYING:
+            self._tidied = self.bytes_read
+            give_back()
 
     def save(self, *, last: bool = False) -> None:
         """Bring the index on disk up to date, at most every few seconds or for the ``last`` time.
 
-        Not before a backlog is whole: until then lines have no numbers, and rows stand for half a file.
+        While a backlog is read, not after some file's lines got their numbers: then all is written anew.
         """
         cache = self._cache
         if cache is None:
             return
-        worth = self.snapshot.progress.bytes_read >= WORTH_BYTES and not self.loose and self._late is None
+        worth = self.snapshot.progress.bytes_read >= WORTH_BYTES and self._late is None
+        if self._renumbered and self.loose and not last:
+            worth = False
         if worth and self._saved != self.version and (last or cache.due):
             if self._changed:
                 self.commit()
-            if cache.save(state_of(self._table, self._numbered, self._newest_line)):
-                self._saved = self.version
+            if cache.save(state_of(self._table, self._numbered, self._backlog, self._newest_line)):
+                self._saved, self._renumbered = self.version, False
         if last:
             cache.close()
 
@@ -242,7 +268,7 @@ class RunIndex:
             file.more = True  # what this look at it saw, a later one no longer calls a change
         self._void([file for file, _ in unread if file.renewed()])  # replaced since it was read
         files = [loose for loose in loosened if loose is not None]
-        self._table.loosen({loose.file for loose in files}, self._next)
+        self._table.loosen({loose.file: loose.start for loose in files}, self._next)
         self._backlog.add(files)
 
     def _take_piece(self, where: Range, piece: Piece | OSError) -> None:
@@ -269,7 +295,8 @@ class RunIndex:
         """All ranges of a file are in."""
         settled = self._backlog.settle(file.number)
         file.reader.lines += settled.lines_before_end
-        self._table.settle(file.number, settled.offsets, settled.lines, self._next)
+        self._table.settle(file.number, settled.starts, settled.before, self._next)
+        self._renumbered = True
         file.renumber(settled.bad)
         self._bad_lines = None
 
@@ -294,15 +321,25 @@ class RunIndex:
         if saved is None or saved.constants != constants:
             return
         kept: dict[int, tuple[int, int]] = {}
+        unsettled: list[Loose] = []
         for state in saved.files:
             found = seen.get(state.name)
-            if found is not None and found.adapter.name == state.adapter:
-                self._meet(state.name, found)
-                file = self._files[state.name]
-                # What is late is read line by line, which a compressed file is not made for.
-                if (file.reader.lines_on_disk or not saved.missing) and file.reader.resume(state.mark):
-                    file.restore(state)
-                    kept[state.number] = file.number, state.since
+            if found is None or found.adapter.name != state.adapter:
+                continue
+            self._meet(state.name, found)
+            file = self._files[state.name]
+            loose = None
+            if state.unsettled is not None:
+                loose = restored(file.number, file.reader, state.unsettled, file.modified)
+                if loose is None or saved.missing:
+                    continue
+            # What is late is read line by line, which a compressed file is not made for.
+            if (file.reader.lines_on_disk or not saved.missing) and file.reader.resume(state.mark):
+                file.restore(state)
+                kept[state.number] = file.number, state.since
+                unsettled += [loose] if loose is not None else []
+        self._table.loose = {loose.file: loose.start for loose in unsettled}
+        self._backlog.add(unsettled)
         self._table.adopt(kept_rows(saved.columns, kept), self._next)
         self._table.stage.left_out = saved.left_out
         self._newest_line, self._bad_lines = saved.newest_line, None
@@ -352,7 +389,7 @@ class RunIndex:
         file.blank_count += chunk.blank_lines
         bad = chunk.bad
         if file.number in self._backlog:
-            self._backlog.live(file.number, chunk)
+            self._backlog.live(file.number, chunk.bad)
             bad = [replace(line, line=0) for line in bad]
         if chunk.records:
             self._table.take(file.number, chunk, self._next)
@@ -385,11 +422,14 @@ class RunIndex:
         read = (
             sum(file.reader.tail.done for file in files) - self._backlog.bytes - (late.waiting if late else 0)
         )
-        waits = self._backlog or self._scalars.more or any(file.more for file in files)
+        halted = self._backlog.halted
+        backlog = bool(self._backlog) and not halted
+        waits = backlog or self._scalars.more or any(file.more for file in files)
         return Progress(
             bytes_read=read,
             bytes_total=sum(file.reader.tail.size for file in files),
             caught_up=bool(self.folder_problem) or not (waits or (late is not None and not late.stuck)),
+            halted=halted,
             rate=self._pace.rate(time.monotonic(), read),
         )
 
@@ -402,9 +442,9 @@ class RunIndex:
         if self._bad_lines is None:
             self._bad_lines = tuple(bad for file in files for bad in file.bad)
         by_split = table.steps.freeze()
-        split = default_of(set(by_split))
+        split = default_of(by_split)
         return Snapshot(
-            name=self.name if split == TRAIN else f"{self.name} · {split}",
+            name=shown_name(self.name, split),
             version=self.version,
             rows=rows,
             split=split,
@@ -420,6 +460,7 @@ class RunIndex:
             newest_line=self._newest_line,
             progress=self._progress(),
             scalars=self._scalars.freeze(),
+            loose=dict(table.loose),
             _place={name: column.view(rows) for name, column in columns.place.items()},
             _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
             constants=table.stage.constants,

@@ -7,19 +7,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rlpanel.store.cache import Saved
+from rlpanel.store.catchup import Backlog
 from rlpanel.store.columns import Columns
 from rlpanel.store.member import Member
 from rlpanel.store.table import DEAD, Table
 
 
-def state_of(table: Table, files: Sequence[Member], newest_line: float) -> Saved:
+def state_of(table: Table, files: Sequence[Member], backlog: Backlog, newest_line: float) -> Saved:
     """What is to be saved. A file that was replaced and not read again yet is left out."""
     since = first_living(table.columns, table.state, len(files))
     kept = []
     for file in files:
         mark = None if file.gone else file.reader.mark(file.generation)
         if mark is not None:
-            kept.append(file.state(since[file.number], mark))
+            kept.append(file.state(since[file.number], mark, backlog.state(file.number)))
     constants = list(table.stage.constants.at_ingest)
     return Saved(table.columns, kept, newest_line, table.stage.left_out, constants)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlpanel.store.pages import room
+
 #: Keys that are remembered as a set before they are sorted in with the others.
 _RECENT = 65_536
 
@@ -40,18 +42,19 @@ class Seen:
 
     def _take_many(self, keys: np.ndarray) -> np.ndarray:
         self._sort_in()
-        before = self._in_sorted(keys)
-        order = np.argsort(keys, kind="stable")
-        before[order[1:][keys[order[1:]] == keys[order[:-1]]]] = True
-        self._sorted = np.sort(np.concatenate([self._sorted, keys[order]]), kind="stable")
+        before, added = self._in_sorted(keys), np.sort(keys)
+        twice = added[1:][added[1:] == added[:-1]]
+        if len(twice):
+            rows = np.flatnonzero(np.isin(keys, twice))
+            order = rows[np.argsort(keys[rows], kind="stable")]
+            before[order[1:][keys[order[1:]] == keys[order[:-1]]]] = True
+        self._sorted = _merged(self._sorted, added)
         return before
 
     def _sort_in(self) -> None:
         """The recent keys to the others."""
         added = np.fromiter(self._recent, np.uint64, len(self._recent))
-        # Sorting two sorted runs is a merge.
-        self._sorted = np.sort(np.concatenate([self._sorted, np.sort(added)]), kind="stable")
-        self._recent = set()
+        self._sorted, self._recent = _merged(self._sorted, np.sort(added)), set()
 
     def _in_sorted(self, keys: np.ndarray) -> np.ndarray:
         if not len(self._sorted):
@@ -61,3 +64,10 @@ class Seen:
         found = np.empty(len(keys), bool)
         found[order] = self._sorted[at] == keys[order]
         return found
+
+
+def _merged(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Two sorted runs as one."""
+    merged = np.concatenate([one, other], out=room(len(one) + len(other), np.uint64))
+    merged.sort(kind="stable")
+    return merged

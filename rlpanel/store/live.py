@@ -7,10 +7,10 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from rlpanel.settings import Reading
 from rlpanel.sources.directory import Directory, RunInfo
+from rlpanel.sources.files import AnyPath, is_remote, path_of, trouble
 from rlpanel.sources.survey import Survey, survey
 from rlpanel.sources.watch import Watch
 from rlpanel.store.index import RunIndex
@@ -52,10 +52,10 @@ class Reader:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
-        self._runs: dict[Path, RunIndex] = {}
-        self._users: dict[Path, int] = {}
-        self._roots: dict[Path, Root] = {}
-        self._fresh: set[Path] = set()
+        self._runs: dict[AnyPath, RunIndex] = {}
+        self._users: dict[AnyPath, int] = {}
+        self._roots: dict[AnyPath, Root] = {}
+        self._fresh: set[AnyPath] = set()
         self._dropped: list[RunIndex] = []  # their index on disk is not closed yet
         self._listeners: list[Listener] = []
         self._thread: threading.Thread | None = None
@@ -68,7 +68,7 @@ class Reader:
 
     # -- for any thread --------------------------------------------------------------------------
 
-    def open(self, path: str | os.PathLike[str], name: str = "", root: Path | None = None) -> RunIndex:
+    def open(self, path: str | os.PathLike[str], name: str = "", root: AnyPath | None = None) -> RunIndex:
         """Begin to follow a run (or join those who do); pair with `close`.
 
         Parameters
@@ -77,7 +77,7 @@ class Reader:
             The bound for linked files and scalars: the root that is watched above the run by default, else
             the run's folder.
         """
-        folder = Path(path).resolve()
+        folder = path_of(path).resolve()
         with self._lock:
             index = self._runs.get(folder)
             if index is None:
@@ -106,7 +106,7 @@ class Reader:
 
     def watch_root(self, root: str | os.PathLike[str]) -> Root:
         """Keep the list of runs below a root up to date."""
-        folder = Path(root).resolve()
+        folder = path_of(root).resolve()
         with self._lock:
             known = self._roots.setdefault(folder, Root(folder, self.reading))
         self._start()
@@ -215,13 +215,13 @@ class Reader:
         versions = [index.version for index in runs.values()]
         for path, index in runs.items():
             waiting |= self._read(index, None if path in looked else dirty)
-        if not any(index.loose for index in runs.values()):
+        if all(index.at_rest for index in runs.values()):
             self.workers.rest()
         self._news = versions != [index.version for index in runs.values()]
         self._save(runs)
         return waiting
 
-    def _save(self, runs: dict[Path, RunIndex]) -> None:
+    def _save(self, runs: dict[AnyPath, RunIndex]) -> None:
         """What was read goes to the indices on disk, now and then."""
         with self._lock:
             dropped, self._dropped = self._dropped, []
@@ -277,7 +277,7 @@ class Root:
         What is there instead, where no runs are.
     """
 
-    def __init__(self, path: Path, reading: Reading | None = None) -> None:
+    def __init__(self, path: AnyPath, reading: Reading | None = None) -> None:
         self.path = path
         self.directory = Directory(path, reading)
         self.runs: list[RunInfo] | None = None
@@ -286,6 +286,8 @@ class Root:
     def refresh(self) -> bool:
         """Look again; True if runs came, went or changed."""
         found = self.directory.runs()
+        if self.runs and trouble(self.path):
+            return False  # what another machine does not tell just now is as it was
         seen = None if found else survey(self.directory)
         changed = (found, seen) != (self.runs, self.survey)
         self.runs, self.survey = found, seen
@@ -298,20 +300,20 @@ class Watches:
     def __init__(self, reading: Reading, wake: Callable[[], None]) -> None:
         self._reading = reading
         self._wake = wake
-        self._by_path: dict[Path, Watch] = {}
+        self._by_path: dict[AnyPath, Watch] = {}
 
     @property
     def events(self) -> bool:
         """Whether all that is watched tells by itself when it changes."""
         return all(watch.events for watch in self._by_path.values())
 
-    def keep(self, wanted: set[Path]) -> None:
+    def keep(self, wanted: set[AnyPath]) -> None:
         """Watch these folders, and no others."""
         tops = {path for path in wanted if not any(other in path.parents for other in wanted)}
         for path in set(self._by_path) - tops:
             self._by_path.pop(path).stop()
         for path in tops - set(self._by_path):
-            if path.is_dir():
+            if not is_remote(path) and path.is_dir():
                 self._by_path[path] = Watch(str(path), self._wake, polling=self._reading.polling)
 
     def take(self) -> tuple[set[str], bool]:

@@ -9,7 +9,7 @@ from rlpanel.sources.base import BadLine
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.tail import Mark
 from rlpanel.store.backfill import BAD_KEPT
-from rlpanel.store.cache import FileState
+from rlpanel.store.cache import FileState, Unsettled
 from rlpanel.store.catchup import age
 from rlpanel.store.snapshot import BadLineAt
 
@@ -67,12 +67,12 @@ class Member:
         self.bad = [line for line in self.bad if line.line]
         self.keep_bad(bad, counted)
 
-    def state(self, since: int, mark: Mark) -> FileState:
+    def state(self, since: int, mark: Mark, unsettled: Unsettled | None) -> FileState:
         """As it is saved."""
         bad = [(line.line, line.offset, line.reason) for line in self.bad]
         adapter = self.reader.adapter.name
         counts = self.bad_count, self.blank_count
-        return FileState(self.reader.name, self.number, adapter, since, mark, *counts, bad)
+        return FileState(self.reader.name, self.number, adapter, since, mark, *counts, bad, unsettled)
 
     def restore(self, state: FileState) -> None:
         """As it was saved."""

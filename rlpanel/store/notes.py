@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import xxhash
 
+from rlpanel.sources.files import AnyPath
 from rlpanel.store.filter import Labels
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.table import DEAD
@@ -44,17 +45,17 @@ class Notes:
 
     Parameters
     ----------
-    run : Path
+    run : path
         The run's folder.
 
     Attributes
     ----------
-    run : Path
+    run : path
     version : int
         Goes up with every change.
     """
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: AnyPath) -> None:
         self.run = run
         self._lock = threading.Lock()
         self._stamps: tuple[object, ...] = ()
@@ -95,6 +96,8 @@ class Notes:
         line = json.dumps(asdict(left), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         own, other = self._paths()
         try:
+            if not isinstance(own, Path):
+                raise OSError("another machine's folders are only read")
             path = _append(own, line)
         except OSError:
             other.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +134,7 @@ class Notes:
         ]
         return np.array([row for row, _ in pairs], int), [note for _, note in pairs]
 
-    def _paths(self) -> tuple[Path, Path]:
+    def _paths(self) -> tuple[AnyPath, Path]:
         """Beside the log, and for logs that cannot be written in the user's cache folder."""
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         name = xxhash.xxh3_64_hexdigest(os.fsencode(self.run.resolve()))
@@ -154,7 +157,7 @@ def _append(path: Path, line: bytes) -> Path:
     return path
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def _stamp(path: AnyPath) -> tuple[int, int] | None:
     try:
         status = path.stat()
     except OSError:
@@ -162,7 +165,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return status.st_size, status.st_mtime_ns
 
 
-def _read(path: Path) -> list[Note]:
+def _read(path: AnyPath) -> list[Note]:
     """The notes of a file; lines that are none, such as half a line of a full disk, are left out."""
     try:
         lines = path.read_bytes().splitlines()

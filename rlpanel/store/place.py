@@ -10,6 +10,7 @@ from typing import IO
 import xxhash
 
 from rlpanel.sources.directory import OWN_FOLDER
+from rlpanel.sources.files import AnyPath
 
 try:
     import fcntl
@@ -17,9 +18,10 @@ except ImportError:  # pragma: no cover - Windows: nothing is saved there
     fcntl = None  # type: ignore[assignment]
 
 
-def places(run: Path) -> Iterator[Path]:
-    """The folders that may hold a run's index: in the run's own, then in the user's cache folder."""
-    yield run / OWN_FOLDER
+def places(run: AnyPath) -> Iterator[Path]:
+    """The folders that may hold a run's index: in the run's own if it is here, in the user's cache."""
+    if isinstance(run, Path):
+        yield run / OWN_FOLDER
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     yield Path(home) / "rlpanel" / xxhash.xxh3_128_hexdigest(os.fsencode(run))
 
@@ -36,7 +38,7 @@ class Lock:
         self._file.close()
 
 
-def lock(run: Path) -> Lock | None:
+def lock(run: AnyPath) -> Lock | None:
     """The first folder that can be written, locked; None if another holds it or there is no such folder."""
     if fcntl is None:
         return None

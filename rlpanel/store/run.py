@@ -6,9 +6,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,14 +23,16 @@ from rlpanel.settings import Reading
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.base import Record
 from rlpanel.sources.directory import Directory
+from rlpanel.sources.files import AnyPath, RemotePath, path_of
 from rlpanel.sources.survey import survey
+from rlpanel.store.cluster import Cluster
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
 from rlpanel.store.notes import Notes
 from rlpanel.store.pace import describe
 from rlpanel.store.snapshot import Progress, Snapshot
 from rlpanel.store.table import OLDER
-from rlpanel.store.workers import Workers
+from rlpanel.store.workers import Pool, Workers
 
 #: Seconds between two words about the progress.
 _NOTICE = 0.1
@@ -73,9 +74,18 @@ class Run:
         self._service = service
 
     @property
-    def path(self) -> Path:
+    def path(self) -> AnyPath:
         """The run's folder."""
         return self._index.path
+
+    @property
+    def index(self) -> RunIndex:
+        """What views read samples from."""
+        return self._index
+
+    def listen(self, listener: Callable[[RunIndex | None], None]) -> Callable[[], None]:
+        """Hear of what is read, as `Reader.listen`; nothing is heard of a run that nobody follows."""
+        return self._service.listen(listener) if self._service is not None else lambda: None
 
     @property
     def name(self) -> str:
@@ -254,7 +264,12 @@ class Run:
 
 
 def open_run(
-    path: str | os.PathLike[str], *, wait: bool = True, follow: bool = True, jobs: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    wait: bool = True,
+    follow: bool = True,
+    jobs: int | None = None,
+    scheduler: str = "",
 ) -> Run:
     """Open a run's folder: read what is there, follow what comes until `Run.close`.
 
@@ -269,16 +284,18 @@ def open_run(
         Keep following what is appended. False reads once, in the calling thread.
     jobs : int, optional
         Processes that help where ``follow`` is False; as the settings say by default.
+    scheduler : str
+        Address of a dask scheduler whose workers help in their place.
 
     Raises
     ------
     RunNotFound
         If the folder does not exist or holds no rollout files; the message says what was seen.
     """
-    given = Path(path).resolve()
+    given = path_of(path).resolve()
     folder = _run_folder(given)
     if not follow:
-        return _read_once(folder, given, {} if jobs is None else {"jobs": jobs})
+        return _read_once(folder, given, {} if jobs is None else {"jobs": jobs}, scheduler)
     service = reader()
     run = Run(service.open(folder, root=given), service)
     if wait:
@@ -286,15 +303,16 @@ def open_run(
     return run
 
 
-def _read_once(folder: Path, root: Path, settings: dict[str, Any]) -> Run:
+def _read_once(folder: AnyPath, root: AnyPath, settings: dict[str, Any], scheduler: str) -> Run:
     reading, news = Reading.from_environment(**settings), threading.Event()
-    workers = Workers(reading.jobs, news.set)
+    workers: Pool = Cluster(scheduler, news.set) if scheduler else Workers(reading.jobs, news.set)
     index = RunIndex(folder, folder.name, reading, root, workers)
     show = _Terminal(index.name)
     try:
         index.rescan()
         while index.read(seconds=_NOTICE):
             show(index.snapshot.progress)
+            index.save()
             if not index.busy:
                 news.wait(_NOTICE)
                 news.clear()
@@ -325,9 +343,12 @@ class _Terminal:
             sys.stderr.write("\n")
 
 
-def _run_folder(path: Path) -> Path:
+def _run_folder(path: AnyPath) -> AnyPath:
     """The folder of the run at ``path``: itself, or the only run below it."""
-    if not path.is_dir():
+    if isinstance(path, RemotePath):
+        if not path.is_dir():
+            raise RunNotFound(survey(Directory(path)).sentence)
+    elif not path.is_dir():
         hint = f"; its folder {path.parent} may be the run" if path.is_file() else ""
         raise RunNotFound(f"{path} is no folder{hint}")
     directory = Directory(path)
@@ -335,7 +356,7 @@ def _run_folder(path: Path) -> Path:
         if directory.files(path):
             return path
     except OSError as error:
-        raise RunNotFound(f"{path} cannot be read: {error.strerror}") from error
+        raise RunNotFound(f"{path} cannot be read: {error.strerror or error}") from error
     runs = directory.runs()
     if len(runs) == 1:
         return runs[0].path
@@ -345,7 +366,7 @@ def _run_folder(path: Path) -> Path:
     raise RunNotFound(_nothing_in(path, directory))
 
 
-def _nothing_in(path: Path, directory: Directory) -> str:
+def _nothing_in(path: AnyPath, directory: Directory) -> str:
     """Why a folder is no run: what was seen, what would be read."""
     found = survey(directory)
     seen = "; ".join(f"{sight.name}: {sight.what}" for sight in found.seen) or "no files"

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from rlpanel.sources.base import BadLine
+from rlpanel.sources.files import AnyPath
 from rlpanel.sources.scalars.base import Points, ScalarFile
 from rlpanel.sources.scalars.find import FoundScalars, find
 from rlpanel.store.columns import Column
@@ -164,7 +164,7 @@ class ScalarLog:
         Nothing outside of it is read.
     """
 
-    def __init__(self, folder: Path, root: Path) -> None:
+    def __init__(self, folder: AnyPath, root: AnyPath) -> None:
         self._folder, self._root = folder, root.resolve()
         self._files: dict[str, _File] = {}
         self._left_out = ""

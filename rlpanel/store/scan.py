@@ -6,6 +6,7 @@ for certain. A regular expression has no such bytes: there every line is parsed.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import time
@@ -16,6 +17,7 @@ from itertools import groupby
 import numpy as np
 
 from rlpanel.errors import RLPanelError
+from rlpanel.sources import files
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.token_text import WithText
 from rlpanel.store.index import RunIndex
@@ -147,7 +149,7 @@ class _Look:
                 yield _Block(end, range(start, end))
             return
         try:
-            with open(self._path, "rb", buffering=0) as file:
+            with files.stream(self._path, BLOCK) as file:
                 for start, end in self._blocks():
                     base, size = int(self._offsets[start]), int(self._ends[start:end].max())
                     file.seek(base)
@@ -169,11 +171,11 @@ class _Look:
                 yield start, end
                 start = end
 
-    def _fill(self, file: object, size: int) -> int:
+    def _fill(self, file: io.BufferedReader, size: int) -> int:
         """Read into the buffer, in lower case of a sort: upper and lower letters become the same byte."""
         if size > len(self._buffer):
             self._buffer = bytearray(size)
-        got = file.readinto(memoryview(self._buffer)[:size])  # type: ignore[attr-defined]
+        got = file.readinto(memoryview(self._buffer)[:size])
         view = np.frombuffer(self._buffer, np.uint8, got)
         np.bitwise_or(view, 0x20, out=view)
         return int(got)

@@ -22,7 +22,7 @@ from rlpanel.store.keys import mix
 from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.scalars import Scalars
-from rlpanel.store.splits import COLUMN, TRAIN, codes_of
+from rlpanel.store.splits import COLUMN, TRAIN, TRAIN_CODE, codes_of, shown_name
 from rlpanel.store.steps import COUNT, MAX, MIN, Steps
 from rlpanel.store.table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 
@@ -46,7 +46,9 @@ class Progress:
     bytes_read, bytes_total : int
         Of all living files, on disk. They differ for good where a last line has no newline: it waits.
     caught_up : bool
-        Whether every whole line that stood on disk at the last look is in.
+        Whether every whole line that stood on disk at the last look is in, or somebody stopped the rest.
+    halted : bool
+        Whether somebody stopped the reading of a backlog.
     rate : float
         Bytes a second over the last seconds; 0 while nobody can tell.
     """
@@ -54,6 +56,7 @@ class Progress:
     bytes_read: int = 0
     bytes_total: int = 0
     caught_up: bool = False
+    halted: bool = False
     rate: float = field(default=0.0, compare=False)
 
     @property
@@ -102,6 +105,10 @@ class Snapshot:
         When the file that brought the newest line was written, seconds since the epoch; 0 if never.
     scalars : Scalars
         The trainer's own log, with a version of its own.
+    loose : mapping of int to int
+        Files whose lines have no numbers yet, and from which offset on.
+    name : str
+        Of the run, and of the split where that is not training.
     split : str
         Whose samples count here; others are there as well, see `in_split`.
     """
@@ -121,6 +128,7 @@ class Snapshot:
     newest_line: float = 0.0
     progress: Progress = field(default_factory=Progress)
     scalars: Scalars = field(default_factory=Scalars)
+    loose: Mapping[int, int] = field(default_factory=dict)
     _place: dict[str, np.ndarray] = field(default_factory=_no_rows)
     _numbers: dict[str, np.ndarray] = field(default_factory=dict)
     _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
@@ -146,8 +154,8 @@ class Snapshot:
         """The same with the samples of another split; this one where there is none of the name."""
         if split == self.split or split not in self._by_split:
             return self
-        name = self.name if split == TRAIN else f"{self.name} · {split}"
-        return replace(self, name=name, split=split, steps=self._by_split[split])
+        run = self.name.removesuffix(shown_name("", self.split))
+        return replace(self, name=shown_name(run, split), split=split, steps=self._by_split[split])
 
     @cached_property
     def _standing(self) -> np.ndarray:
@@ -155,7 +163,7 @@ class Snapshot:
         if len(self._by_split) < 2:
             return self.state
         codes, names = self._labels[COLUMN]
-        mine = -1 if self.split == TRAIN else names.index(self.split)
+        mine = TRAIN_CODE if self.split == TRAIN else names.index(self.split)
         return np.where(codes_of(codes, names) == mine, self.state, np.uint8(DEAD))
 
     @property
@@ -220,8 +228,10 @@ class Snapshot:
 
     def _filled(self, column: str) -> bool:
         """Whether all there is of the column are the zeros that trainers fill in for what they have not."""
-        if column not in silent_at_zero() or column not in self.steps.columns:
+        if column not in silent_at_zero():
             return False
+        if column not in self.steps.columns:  # only another split has it
+            return True
         low, high = self.steps.stat(column, MIN), self.steps.stat(column, MAX)
         return not (low < 0).any() and not (high > 0).any()
 
@@ -335,8 +345,20 @@ class Snapshot:
 
     def locator(self, row: int) -> Locator:
         """Where a row's bytes stand."""
-        at = self._place
-        return Locator(*(int(at[name][row]) for name in ("offset", "length", "line", "part", "hash")))
+        offset, length, part, digest = (
+            int(self._place[n][row]) for n in ("offset", "length", "part", "hash")
+        )
+        return Locator(offset, length, int(self.lines(np.array([row]))[0]), part, digest)
+
+    def lines(self, rows: np.ndarray) -> np.ndarray:
+        """The line numbers of ``rows``, from 1; 0 where nobody knows them yet."""
+        lines = self._place["line"][rows]
+        if self.loose:
+            file, offset = self._place["file"][rows], self._place["offset"][rows]
+            lines = lines.copy()
+            for number, start in self.loose.items():
+                lines[(file == number) & (offset >= start)] = 0
+        return lines
 
     def file(self, row: int) -> str:
         """The name of the file that holds a row."""
@@ -359,7 +381,7 @@ class Snapshot:
             "uid": self.uids(rows),
             "step": self._place["step"][rows],
             "rank": self._place["rank"][rows],
-            "line": self._place["line"][rows],
+            "line": self.lines(rows),
         }
         aliases = [alias for alias, name in ALIASES.items() if name in self._numbers]
         numbers = [*self.numbers, *self.derived]

@@ -52,9 +52,16 @@ def split_codes(labels: Mapping[str, Labels], rows: int) -> tuple[np.ndarray, li
     return None if column is None else (codes_of(column.codes.view(rows), column.names), column.names)
 
 
-def default_of(names: set[str]) -> str:
-    """The split that is shown while none is chosen: training where there is one, else the first by name."""
-    return TRAIN if TRAIN in names or not names else min(names)
+def default_of(by_split: Mapping[str, Steps]) -> str:
+    """The split shown while none is chosen: training, without it that of the most samples, the first by name."""
+    if TRAIN in by_split or not by_split:
+        return TRAIN
+    return min(by_split, key=lambda name: (-int(by_split[name].samples.sum()), name))
+
+
+def shown_name(run: str, split: str) -> str:
+    """What a run is called while one of its splits is shown: two splits are as different as two runs."""
+    return run if split == TRAIN else f"{run} · {split}"
 
 
 class SplitSteps:

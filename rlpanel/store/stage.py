@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain
 from operator import attrgetter, itemgetter
 
@@ -20,12 +19,11 @@ from rlpanel.metrics.constants import USUAL, Constants
 from rlpanel.metrics.registry import computed_columns
 from rlpanel.sources.base import Chunk, Locator, Record
 from rlpanel.store.columns import Columns
+from rlpanel.store.pages import keep_pages
 
 #: Records, and bytes of their lines, that are turned into columns together.
 GATHERED_RECORDS = 1024
 GATHERED_BYTES = 4 << 20
-#: A block whose release lets glibc keep twice as much.
-_KEPT_BYTES = 4 << 20
 #: Most number columns and most label columns; a log that makes up keys must not fill the memory.
 MOST_COLUMNS = 512
 
@@ -54,7 +52,7 @@ class Stage:
     """
 
     def __init__(self) -> None:
-        _keep_pages()
+        keep_pages()
         self.left_out = ""
         self.constants: Constants = USUAL
         self._number_names: set[str] = set()
@@ -132,7 +130,7 @@ class Stage:
         Asked before a column is made: a step's lines may name more of them than the memory holds.
         """
         admitted = {}
-        for key in dict.fromkeys(key for keys in logged for key in keys):
+        for key in dict.fromkeys(chain.from_iterable(logged)):
             name = f"logged_{key}" if key in computed_columns() else key
             if name in known or len(known) < MOST_COLUMNS:
                 known.add(name)
@@ -140,16 +138,6 @@ class Stage:
             else:
                 self.left_out = self.left_out or name
         return admitted
-
-
-@cache
-def _keep_pages() -> None:
-    """Let the allocator keep some megabytes between two batches.
-
-    What glibc is given back it hands to the system, and takes it again page by page, which cost a tenth of
-    the reading. Once it has freed a block as large as this, it keeps twice as much.
-    """
-    bytearray(_KEPT_BYTES)
 
 
 def _places(
@@ -163,8 +151,8 @@ def _places(
     notes = np.fromiter(map(len, map(attrgetter("notes"), records)), np.int64)
     place["notes"] = notes.clip(max=255).astype(np.uint8)
     for text in ("prompt", "response"):
-        hashes = [xxh3_64_intdigest(record.texts.get(text, "").encode()) for record in records]
-        place[f"{text}_hash"] = np.array(hashes, np.uint64)
+        encoded = [record.texts.get(text, "").encode() for record in records]
+        place[f"{text}_hash"] = np.fromiter(map(xxh3_64_intdigest, encoded), np.uint64, len(encoded))
     return place
 
 
@@ -190,7 +178,8 @@ def _invalid(records: Sequence[Record]) -> dict[str, np.ndarray]:
     texts = [record.texts.get("response") for record in records]
     if all(text is None for text in texts):
         return {}
-    return {"invalid_chars": np.array([np.nan if t is None else float(t.count("\ufffd")) for t in texts])}
+    found = [np.nan if text is None else 0 if text.isascii() else text.count("\ufffd") for text in texts]
+    return {"invalid_chars": np.array(found, float)}
 
 
 def _numbers(records: Sequence[Record], names: Mapping[str, str]) -> dict[str, np.ndarray]:

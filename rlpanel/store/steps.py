@@ -11,44 +11,60 @@ Chan, Golub, LeVeque 1979, Updating Formulae and a Pairwise Algorithm for Comput
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-CHUNK = 256
+#: Steps that lie together: what a commit that changes one of them copies.
+CHUNK = 64
 COUNT, MEAN, M2, MIN, MAX = range(5)
 
 
-def summarize(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+def summarize(columns: Sequence[np.ndarray], starts: np.ndarray) -> np.ndarray:
     """Statistics of consecutive runs of rows.
 
     Parameters
     ----------
-    values : ndarray, shape (N, C)
-        Rows sorted by step; NaN and infinities are missing.
+    columns : sequence of ndarray, C of shape (N,)
+        Sorted by step; NaN and infinities are missing.
     starts : ndarray of int, shape (S,)
         Where each step's rows begin; strictly increasing from 0.
 
     Returns
     -------
-    ndarray, shape (5, S, C)
+    ndarray, shape (5, C, S)
         count, mean, sum of squared deviations, min, max; NaN (count 0) where nothing is finite.
     """
-    finite = np.isfinite(values)
-    count = np.add.reduceat(finite, starts, axis=0, dtype=np.float64)
-    lengths = np.diff(np.append(starts, len(values)))
+    lengths = np.diff(np.append(starts, len(columns[0])))
+    found = np.empty((5, len(columns), len(starts)))
     with np.errstate(all="ignore"):
-        mean = np.add.reduceat(np.where(finite, values, 0.0), starts, axis=0) / count
-        off = np.where(finite, values - np.repeat(mean, lengths, axis=0), 0.0)
-        m2 = np.add.reduceat(off * off, starts, axis=0)
-    low = np.minimum.reduceat(np.where(finite, values, np.inf), starts, axis=0)
-    high = np.maximum.reduceat(np.where(finite, values, -np.inf), starts, axis=0)
+        for at, column in enumerate(columns):
+            found[:, at] = _of_column(column, starts, lengths)
+    return found
+
+
+def _of_column(column: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Statistics of one column; a single one stays in the processor's cache from sum to spread."""
+    total = np.add.reduceat(column, starts)
+    if np.isfinite(total).all():  # then every value is
+        mean = total / lengths
+        off = column - np.repeat(mean, lengths)
+        off *= off
+        m2 = np.add.reduceat(off, starts)
+        return lengths, mean, m2, np.minimum.reduceat(column, starts), np.maximum.reduceat(column, starts)
+    finite = np.isfinite(column)
+    count = np.add.reduceat(finite, starts, dtype=np.float64)
+    mean = np.add.reduceat(np.where(finite, column, 0.0), starts) / count
+    off = np.where(finite, column - np.repeat(mean, lengths), 0.0)
+    m2 = np.add.reduceat(off * off, starts)
+    low = np.minimum.reduceat(np.where(finite, column, np.inf), starts)
+    high = np.maximum.reduceat(np.where(finite, column, -np.inf), starts)
     empty = count == 0
     for part in (mean, m2, low, high):
         part[empty] = np.nan
-    return np.stack([count, mean, m2, low, high])
+    return count, mean, m2, low, high
 
 
 def merge(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -84,21 +100,25 @@ class StepTable:
         version : int
             Noted as the version that last changed these steps.
         """
-        order = np.argsort(steps, kind="stable")
-        unique, starts, counts = np.unique(steps[order], return_index=True, return_counts=True)
-        slots = np.array([self._open(step) for step in unique.tolist()], dtype=np.int64)
-        self._facts[1, slots] += counts
+        if not len(steps):
+            return
+        order = None if (steps[1:] >= steps[:-1]).all() else np.argsort(steps, kind="stable")
+        steps = steps if order is None else steps[order]
+        starts = np.concatenate([[0], np.flatnonzero(steps[1:] != steps[:-1]) + 1])
+        slots = np.array([self._open(step) for step in steps[starts].tolist()], dtype=np.int64)
+        self._facts[1, slots] += np.diff(np.append(starts, len(steps)))
         self._facts[2, slots] = version
         if not values:
             return
-        stats = summarize(np.column_stack([column[order] for column in values.values()]), starts)
+        columns = [column if order is None else column[order] for column in values.values()]
+        stats = summarize(columns, starts)
         self._add_columns([name for name in values if name not in self._columns])
         where = np.array([self._columns[name] for name in values])
         for index in np.unique(slots // CHUNK).tolist():
             here = slots // CHUNK == index
-            cells = np.ix_(np.arange(5), slots[here] % CHUNK, where)
+            cells = np.ix_(np.arange(5), where, slots[here] % CHUNK)
             chunk = self._writable(index)
-            chunk[cells] = merge(chunk[cells], stats[:, here])
+            chunk[cells] = merge(chunk[cells], stats[:, :, here])
 
     def clear(self, steps: np.ndarray, version: int) -> None:
         """Empty these steps, if they are there: a merge cannot subtract, so living rows are added again."""
@@ -106,7 +126,7 @@ class StepTable:
             slot = self._slot.get(step)
             if slot is None:
                 continue
-            self._writable(slot // CHUNK)[:, slot % CHUNK] = _empty(len(self._columns))
+            self._writable(slot // CHUNK)[:, :, slot % CHUNK] = _EMPTY
             self._facts[1:, slot] = 0, version
 
     def freeze(self) -> Steps:
@@ -120,7 +140,7 @@ class StepTable:
         if slot is None:
             slot = self._slot[step] = len(self._slot)
             if slot // CHUNK == len(self._chunks):
-                self._chunks.append(np.repeat(_empty(len(self._columns))[:, None], CHUNK, axis=1))
+                self._chunks.append(_empty(len(self._columns)))
             if slot == self._facts.shape[1]:
                 self._facts = np.concatenate([self._facts, np.zeros_like(self._facts)], axis=1)
             self._facts[0, slot] = step
@@ -129,8 +149,7 @@ class StepTable:
     def _add_columns(self, names: list[str]) -> None:
         if names:
             self._columns |= {name: at for at, name in enumerate(names, len(self._columns))}
-            new = np.repeat(_empty(len(names))[:, None], CHUNK, axis=1)
-            self._chunks = [np.concatenate([chunk, new], axis=2) for chunk in self._chunks]
+            self._chunks = [np.concatenate([chunk, _empty(len(names))], axis=1) for chunk in self._chunks]
             self._shared.clear()
 
     def _writable(self, index: int) -> np.ndarray:
@@ -140,10 +159,13 @@ class StepTable:
         return self._chunks[index]
 
 
+#: The statistics of no rows.
+_EMPTY = np.array([[0.0], [np.nan], [np.nan], [np.nan], [np.nan]])
+
+
 def _empty(columns: int) -> np.ndarray:
-    cell = np.full((5, columns), np.nan)
-    cell[COUNT] = 0.0
-    return cell
+    """A chunk without rows."""
+    return np.tile(_EMPTY[:, :, None], (1, columns, CHUNK))
 
 
 def _no_steps() -> np.ndarray:
@@ -219,7 +241,7 @@ class Steps:
         index = self.columns.index(column)
         if not self._chunks:
             return np.empty(0)
-        return np.concatenate([chunk[which, :, index] for chunk in self._chunks])[self._order]
+        return np.concatenate([chunk[which, index] for chunk in self._chunks])[self._order]
 
     def mean(self, column: str) -> np.ndarray:
         """Mean over a step's samples, shape (S,)."""

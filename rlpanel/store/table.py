@@ -52,8 +52,9 @@ class Table:
     restarts : dict of (file, rank, split) to list of Restart
     stage : Stage
         What was read and is no row yet.
-    loose : set of int
-        Files whose lines come in any order for now; `settle` ends that.
+    loose : dict of int to int
+        Files whose lines come in any order for now, and from which offset on: the lines of a part are
+        counted from its first, until `settle` ends that.
     """
 
     def __init__(self) -> None:
@@ -64,7 +65,7 @@ class Table:
         self.ranks: Counter[int] = Counter()
         self.restarts: dict[Sequence, list[Restart]] = {}
         self.stage = Stage()
-        self.loose: set[int] = set()
+        self.loose: dict[int, int] = {}
         self._attempts: dict[Sequence, Attempts] = {}
         self._seen = Seen()
 
@@ -80,31 +81,30 @@ class Table:
         if len(self.stage) >= STAGED_ROWS:
             self.add_staged(version)
 
-    def loosen(self, files: set[int], version: int) -> None:
-        """From here on lines of these files come in any order, and nobody knows their numbers."""
+    def loosen(self, files: Mapping[int, int], version: int) -> None:
+        """Lines of these files come in any order from an offset on, and nobody knows their numbers."""
         self.add_staged(version)
         self.loose |= files
 
-    def settle(self, file: int, offsets: np.ndarray, lines: np.ndarray, version: int) -> None:
+    def settle(self, file: int, starts: np.ndarray, before: np.ndarray, version: int) -> None:
         """All lines of a loose file have come.
 
         Parameters
         ----------
         file : int
-        offsets, lines : ndarray of int, shape (N,)
-            Where lines begin that came in any order, ascending, and their numbers.
+        starts, before : ndarray of int, shape (P,)
+            Where the parts begin that came in any order, ascending, and how many lines stand before each.
         version : int
         """
         self.add_staged(version)
-        self.loose.discard(file)
+        self.loose.pop(file, None)
         rows = np.flatnonzero((self._place("file") == file) & (self._state() != DEAD))
         if not len(rows):
             return
         rows = rows[np.argsort(self._place("offset")[rows], kind="stable")]
-        if len(offsets):
-            at = np.searchsorted(offsets, self._place("offset")[rows]).clip(max=len(offsets) - 1)
-            named = offsets[at] == self._place("offset")[rows]
-            self.columns.place["line"].rewrite(rows[named], lines[at[named]])
+        part = np.searchsorted(starts, self._place("offset")[rows], "right") - 1
+        moved, part = rows[part >= 0], part[part >= 0]
+        self.columns.renumber(moved, self._place("line")[moved] + before[part])
         changed = self._set_aside(self._restarts_of(file, rows))
         if changed:
             self._count_anew(changed, version)
@@ -117,8 +117,7 @@ class Table:
 
     def add(self, new: Rows, version: int) -> None:
         """Append rows; rows of one file in the order of their lines, unless it is loose."""
-        line = np.where(np.isin(new.place["file"], list(self.loose)), 0, new.place["line"])
-        where = self.columns.append({**new.place, "line": line}, new.numbers, new.labels)
+        where = self.columns.append(new.place, new.numbers, new.labels)
         if where.stop > len(self.state):
             grown = np.zeros(max(where.stop, 2 * len(self.state)), np.uint8)
             grown[: where.start] = self.state[: where.start]
@@ -188,7 +187,7 @@ class Table:
         """The rows of these files are dead."""
         self.add_staged(version)
         numbers = set(files)
-        self.loose -= numbers
+        self.loose = {file: start for file, start in self.loose.items() if file not in numbers}
         for key in [key for key in self._attempts if key[0] in numbers]:
             del self._attempts[key]
             self.restarts.pop(key, None)

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from typing import Protocol
 
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.registry import METRICS
@@ -31,6 +32,28 @@ _TRIES = 2
 
 class WorkerDied(RLPanelError):
     """The processes that had a range ended before it was done."""
+
+
+class Pool(Protocol):
+    """Who indexes ranges elsewhere.
+
+    Attributes
+    ----------
+    jobs : int
+        Ranges at a time.
+    """
+
+    jobs: int
+
+    @property
+    def wake(self) -> Callable[[], None]:
+        """Has the reader look again; returns at once."""
+
+    def submit(self, where: Range) -> Future[Piece]:
+        """Index a range; the result raises `WorkerDied` or OSError instead of a piece."""
+
+    def rest(self) -> None:
+        """Be done; what is under way is given up."""
 
 
 class Worker:
@@ -77,12 +100,12 @@ class Workers:
     jobs : int
         Most processes.
     wake : callable
-        Called on some thread when a range is done; must return at once.
+        Called on some thread when a range is done, and when a backlog goes on; must return at once.
     """
 
     def __init__(self, jobs: int, wake: Callable[[], None] = lambda: None) -> None:
         self.jobs = jobs if _known_to_others() else 0
-        self._wake = wake
+        self.wake = wake
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
         self._all: set[Worker] = set()
@@ -102,7 +125,7 @@ class Workers:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self.jobs, thread_name_prefix="rlpanel-backlog")
             future = self._threads.submit(self._run, where)
-        future.add_done_callback(lambda _: self._wake())
+        future.add_done_callback(lambda _: self.wake())
         return future
 
     def rest(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rlpanel.errors import FilterError
+from rlpanel.errors import FilterError, RLPanelError
 from rlpanel.store.query import Outcome, Query, Question
 from rlpanel.store.rows_file import KINDS, Piece, available, pieces
 from rlpanel.store.scope import Scope
@@ -17,6 +17,8 @@ from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context
 from rlpanel.views.query_bar import PRESETS, QueryBar, names_of, presets_of
+from rlpanel.views.report.choice import frozen
+from rlpanel.views.report.report import board_html
 from rlpanel.views.samples_texts import READ_NOW
 from rlpanel.views.theme import number
 
@@ -53,12 +55,17 @@ class Asking:
     ) -> None:
         self._context, self._found, self._to_take = context, found, taken
         self._work: Background[Outcome | FilterError] = Background(self._arrived, _pool)
-        self._taking: Background[Piece | None] = Background(self._taken, _pool)
-        self._size, self._kind, self._name, self._hits = 0, "", "", 0
+        self._taking: Background[Piece | RLPanelError | None] = Background(self._taken, _pool)
+        self._size, self._hits = 0, 0
+        self._file: dict[str, str] = {}
+        self._said = ""
         self._understood = True
         self.busy = False
         self.bar = QueryBar(self._act, margin=(0, 8, 6, 8))
-        self.bar.takes = [[kind, kind, None] for kind in available()] + [["copy link", "link", None]]
+        self.bar.takes = [[kind, kind, None] for kind in available()] + [
+            ["the board as one HTML file", "board", None],
+            ["copy link", "link", None],
+        ]
         self.bar.param.watch(self._written, ["filter", "scope"])
 
     def ask(self) -> None:
@@ -162,6 +169,8 @@ class Asking:
             self._context.selection.param.update(**wish)
         elif what == "take" and which in KINDS:
             self._take(which)
+        elif what == "take" and which == "board":
+            self._take_board()
 
     def _stop(self) -> None:
         self._work.stop()
@@ -174,18 +183,35 @@ class Asking:
         if context.index is None or context.notes is None or self.busy:
             return
         snapshot, rows = self._to_take()
-        self._size, self._kind, self._hits, self._name = 0, kind, len(rows), _file_name(snapshot.name)
-        self.bar.send({"name": None})
-        self.bar.param.update(progress=0.0, note=f"making {kind} of {len(rows):,} samples …")
+        ending, media, _ = KINDS[kind]
+        self._begin(f"{file_name(snapshot.name)}.{ending}", media, f"{kind}: {len(rows):,} samples")
         self._taking.start(_ended(pieces(context.index, snapshot, rows, context.notes, kind)))
 
-    def _taken(self, piece: Piece | None) -> None:
+    def _take_board(self) -> None:
+        """All that the board shows now, as `rlpanel.views.report` puts it into one file."""
+        context, selection = self._context, self._context.selection
+        if context.index is None or selection.step is None or self.busy:
+            return
+        asked = {} if self._understood else {"filter": "", "search": "", "sort": ""}
+        shown = frozen(context, uid=selection.uid or context.first, **asked)
+        name = f"{file_name(context.snapshot.name)}-step-{selection.step}.html"
+        self._begin(name, "text/html", f"{name}, a snapshot")
+        self._taking.start(_ended(_once(lambda: Piece(board_html(shown), 1.0))))
+
+    def _begin(self, name: str, media: str, said: str) -> None:
+        """A file is being made."""
+        self._size, self._file, self._said = 0, {"name": name, "kind": media}, said
+        self.bar.send({"name": None})
+        self.bar.param.update(progress=0.0, note=f"making {said} …")
+
+    def _taken(self, piece: Piece | RLPanelError | None) -> None:
         """A piece to the browser; None says that all are there."""
+        if isinstance(piece, RLPanelError):
+            self.bar.param.update(progress=-1.0, note="", error=str(piece))
+            return
         if piece is None:
-            kind = KINDS[self._kind]
-            self.bar.send({"name": f"{self._name}.{kind.ending}", "kind": kind.media})
-            said = f"{self._kind}: {self._hits:,} samples, {_size(self._size)}"
-            self.bar.param.update(progress=-1.0, note=said)
+            self.bar.send(self._file)
+            self.bar.param.update(progress=-1.0, note=f"{self._said}, {_size(self._size)}")
             return
         self._size += len(piece.data)
         if self._size > MOST_TAKEN:
@@ -205,10 +231,17 @@ def _told(outcomes: Iterator[Outcome]) -> Iterator[Outcome | FilterError]:
         yield error
 
 
-def _ended(made: Iterator[Piece]) -> Iterator[Piece | None]:
-    """Pieces, and at the end that there are no more."""
-    yield from made
-    yield None
+def _once(make: Callable[[], Piece]) -> Iterator[Piece]:
+    yield make()
+
+
+def _ended(made: Iterator[Piece]) -> Iterator[Piece | RLPanelError | None]:
+    """Pieces, and at the end that there are no more, or what went wrong."""
+    try:
+        yield from made
+        yield None
+    except RLPanelError as error:
+        yield error
 
 
 def _size(size: float) -> str:
@@ -221,6 +254,6 @@ def _size(size: float) -> str:
     )
 
 
-def _file_name(run: str) -> str:
+def file_name(run: str) -> str:
     """A run's name as a file's."""
     return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in run) or "samples"

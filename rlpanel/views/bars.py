@@ -66,7 +66,8 @@ class Bars:
         filled = {color: _bars(*layers.get(color, ())) for color in self._sources}
         with theme.drawing():
             for color, bars in filled.items():
-                self._sources[color].data = bars
+                # As lists: a notebook's channel loses count of its messages over an array without bytes.
+                self._sources[color].data = {name: values.tolist() for name, values in bars.items()}
             self._fit([bars for bars in filled.values() if len(bars["left"])])
 
     def restyle(self, dark: bool) -> None:

@@ -15,7 +15,7 @@ from panel.viewable import Viewer
 
 from rlpanel.metrics import registry
 from rlpanel.views import lines, series, theme, trainer_log
-from rlpanel.views.alignment import TIME, WORDS, alignment_of, chosen_axis
+from rlpanel.views.alignment import alignment_of, chosen_axis
 from rlpanel.views.context import Context
 from rlpanel.views.overlay import RAW_ALPHA, Overlay
 from rlpanel.views.run_legend import RunLegend
@@ -192,7 +192,11 @@ class CurveCard:
         """Bring the chart to the newest snapshot."""
         self._snapshot, selection = self.context.snapshot, self.context.selection
         self._axis = chosen_axis(self._snapshot, selection.align)
-        self._tips(alignment_of(self._snapshot, selection.align))
+        tips = lines.tips(
+            self.curve.columns[0], alignment_of(self._snapshot, selection.align), selection.smooth
+        )
+        if self._hover.tooltips != tips:
+            self._hover.tooltips = tips
         for column, source in self._sources.items():
             points = lines.points(self._snapshot, column, self._axis, self.context.display, selection.smooth)
             series.send(source, points, self._sent[column])
@@ -342,20 +346,6 @@ class CurveCard:
             if kind == "raw" or self._on != on:
                 renderer.visible = wanted
         self._on = on
-
-    def _tips(self, alignment: str) -> None:
-        """What the pointer is told."""
-        place = (WORDS[alignment], "@x{0.00}" if alignment == TIME else "@x{0,0}")
-        # A fixed word for the value: column names come from logs and stay out of tooltips' markup.
-        tips = [place, ("mean", "@raw{0.0000}")]
-        if trainer_log.scalar_of(self.curve.columns[0]):
-            tips = [place, ("logged", "@raw{0.0000000}")]
-        else:
-            tips += [("band", "@lo{0.000} … @hi{0.000}"), ("samples", "@n{0,0}")]
-        if self.context.selection.smooth:
-            tips.insert(2, ("smoothed", "@y{0.0000}"))
-        if self._hover.tooltips != tips:
-            self._hover.tooltips = tips
 
     def _tools(self, plot: Any) -> None:
         first = next(renderer for kind, renderer in self._glyphs if kind == "line")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-import weakref
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -15,8 +13,8 @@ import param
 from panel.custom import JSComponent
 from panel.viewable import Viewer
 
-from rlpanel.health.check import Checked, check
 from rlpanel.health.finding import Finding
+from rlpanel.health.found import found_in
 from rlpanel.settings import Health
 from rlpanel.store.index import RunIndex
 from rlpanel.views import theme
@@ -26,10 +24,6 @@ from rlpanel.views.curves import curves_of
 
 #: Seconds between two looks at a run that goes on.
 EVERY = 3.0
-
-#: What was last found in a run, for all sessions that look at it.
-_known: weakref.WeakKeyDictionary[RunIndex, Checked] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
 
 
 class FindingList(JSComponent):
@@ -108,13 +102,7 @@ class Findings(Viewer):
 
 
 def _found(index: RunIndex, thresholds: Health, now: float) -> Iterator[list[Finding]]:
-    """What the rules find now; what rests on the rows is worked out once for all sessions of a run."""
-    with _lock:
-        known = _known.get(index)
-    checked = check(index.snapshot, thresholds, now, known)
-    with _lock:
-        _known[index] = checked
-    yield checked.found
+    yield found_in(index, thresholds, now)
 
 
 def _plain(finding: Finding) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlpanel.settings import Display
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import series, trainer_log
-from rlpanel.views.alignment import Axis
+from rlpanel.views.alignment import TIME, WORDS, Axis
 from rlpanel.views.smoothing import smooth
 
 
@@ -32,3 +32,15 @@ def points(snapshot: Snapshot, curve: str, axis: Axis, display: Display, weight:
     size = series.bucket_size(len(snapshot.steps.values))
     smoothed = {name: smooth(found[name], weight, size) for name in ("y", "lo", "hi")}
     return {**found, **smoothed, "raw": found["y"], "x": axis.place(found["x"])}
+
+
+def tips(curve: str, alignment: str, weight: float) -> list[tuple[str, str]]:
+    """What the pointer is told: fixed words, as column names come from logs and tooltips are markup."""
+    found = [(WORDS[alignment], "@x{0.00}" if alignment == TIME else "@x{0,0}")]
+    if trainer_log.scalar_of(curve):
+        found.append(("logged", "@raw{0.0000000}"))
+    else:
+        found += [("mean", "@raw{0.0000}"), ("band", "@lo{0.000} … @hi{0.000}"), ("samples", "@n{0,0}")]
+    if weight:
+        found.insert(2, ("smoothed", "@y{0.0000}"))
+    return found

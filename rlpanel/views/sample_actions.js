@@ -45,8 +45,9 @@ export function render({ model }) {
     }))
   }
   const keep = button("save", "the sample as a file: texts, tokens, numbers", () => model.send_msg({ do: "save" }))
-  model.on("msg:custom", ({ file, bytes, text }) => {
-    if (file) { save([bytes], file, "application/jsonl") }
+  const page = button("html", "the sample as a page that opens without a server", () => model.send_msg({ do: "page" }))
+  model.on("msg:custom", ({ file, bytes, kind, text }) => {
+    if (file) { save([bytes], file, kind) }
     else { copy(text).then(() => tell("copied")) }
   })
 
@@ -62,6 +63,6 @@ export function render({ model }) {
   }
   for (const name of ["place", "tag", "note", "used", "failure"]) { model.on(name, show) }
   show()
-  box.append(tag, offered, note, said, copying, keep)
+  box.append(tag, offered, note, said, copying, keep, page)
   return box
 }

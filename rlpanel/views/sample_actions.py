@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import param
 from panel.custom import JSComponent
 
+from rlpanel.errors import RLPanelError
 from rlpanel.store.sample_file import sample_line
 from rlpanel.views import theme
+from rlpanel.views.background import Background
 from rlpanel.views.context import Context
+from rlpanel.views.report.choice import frozen
+from rlpanel.views.report.report import sample_html
 
 
 class SampleActions(JSComponent):
@@ -27,6 +32,7 @@ class SampleActions(JSComponent):
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(sizing_mode="stretch_width", css_classes=["rl-actions"], **params)
         self._context = context
+        self._making: Background[dict[str, Any] | RLPanelError] = Background(self._made)
         context.param.watch(self._show, ["sample", "noted"])
         self._show()
 
@@ -47,6 +53,8 @@ class SampleActions(JSComponent):
             self._copy(msg.get("what"))
         elif msg.get("do") == "save":
             self._save()
+        elif msg.get("do") == "page":
+            self._page()
         elif msg.get("do") == "hold":
             self._hold(str(msg.get("uid", "")))
         elif msg.get("do") == "leave":
@@ -61,7 +69,21 @@ class SampleActions(JSComponent):
         sample, notes = self._context.sample, self._context.notes
         if sample is not None and notes is not None:
             name = f"step-{sample.step}-line-{sample.line}.jsonl"
-            self._send_msg({"file": name, "bytes": sample_line(sample, notes.of(sample.uid))})
+            line = sample_line(sample, notes.of(sample.uid))
+            self._send_msg({"file": name, "kind": "application/jsonl", "bytes": line})
+
+    def _page(self) -> None:
+        """The sample as one HTML file, made on a thread: a long response takes longer than a blink."""
+        sample = self._context.sample
+        if sample is not None:
+            shown, name = frozen(self._context), f"step-{sample.step}-line-{sample.line}.html"
+            self._making.start(_page_message(shown, sample.uid, name))
+
+    def _made(self, page: dict[str, Any] | RLPanelError) -> None:
+        if isinstance(page, RLPanelError):
+            self.failure = str(page)
+        else:
+            self._send_msg(page)
 
     def _hold(self, uid: str) -> None:
         """Somebody is about to write: the sample stays, even while the board follows the newest step."""
@@ -79,3 +101,10 @@ class SampleActions(JSComponent):
             return
         self.failure = ""
         self._context.noted += 1
+
+
+def _page_message(context: Context, uid: str, name: str) -> Iterator[dict[str, Any] | RLPanelError]:
+    try:
+        yield {"file": name, "kind": "text/html", "bytes": sample_html(context, uid)}
+    except RLPanelError as error:  # it was replaced in the file while somebody looked at it
+        yield error

@@ -76,7 +76,7 @@ def table_of(frame: pd.DataFrame) -> Table:
     columns = list(frame.columns)
     return Table(
         frame,
-        titles={name: _title(name) for name in columns},
+        titles={name: title_html(name) for name in columns},
         header_tooltips=header_tips(columns),
         formatters={name: _format(frame[name]) for name in columns},
         text_align={name: "right" for name in columns if _is_number(frame[name])},
@@ -124,9 +124,13 @@ def _format(values: pd.Series) -> Any:
     """Plain text for text, whole numbers whole, other numbers to three places, NaN as a dash."""
     if not _is_number(values):
         return {"type": "plaintext"}
+    return NumberFormatter(format="0,0" if is_whole(values) else "0.000", nan_format="–")
+
+
+def is_whole(values: pd.Series) -> bool:
+    """Whether a number column is shown without decimals."""
     finite = values[np.isfinite(values)]
-    whole = len(finite) > 0 and bool((finite == np.round(finite)).all()) and finite.name in _WHOLE
-    return NumberFormatter(format="0,0" if whole else "0.000", nan_format="–")
+    return len(finite) > 0 and bool((finite == np.round(finite)).all()) and finite.name in _WHOLE
 
 
 #: Counts and places; a reward that happens to be whole in one step still shows its decimals.
@@ -135,7 +139,7 @@ _WHOLE = frozenset(
 )
 
 
-def _title(name: str) -> str:
+def title_html(name: str) -> str:
     """A column's title; Tabulator reads titles as HTML, so names from a log are escaped."""
     column = registry.describe(name)
     mark = {"mean": " ø", "sum": " Σ"}.get(name.rpartition("_")[2], "") if column.detail else ""

@@ -20,7 +20,8 @@ from pathlib import Path
 import zstandard
 
 from tests.bench.generate import Shape, lines
-from tests.bench.store import _until, peak
+from tests.bench.hostile import peak
+from tests.bench.store import _until
 
 GIGABYTE = 1 << 30
 FRAME = 1 << 20

@@ -35,6 +35,13 @@ class Reading:
         """The splits of all samples, those set aside too."""
         return {row["_split"] for row in self.rows} | set(self.older) | set(self.duplicates)
 
+    @property
+    def shown(self) -> str:
+        """The split of a run while none is chosen."""
+        sizes = Counter(row["_split"] for row in self.rows)
+        most = sorted(self.splits, key=lambda split: (-sizes[split], split))
+        return "train" if "train" in self.splits or not most else most[0]
+
     def frame(self, split: str) -> pd.DataFrame:
         """A row a sample of a split, by uid."""
         mine = [row for row in self.rows if row["_split"] == split]

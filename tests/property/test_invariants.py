@@ -65,21 +65,21 @@ def samples(snapshot: Snapshot) -> pd.DataFrame:
 
 
 def assert_same(one: Snapshot, other: Snapshot) -> None:
-    """Equal rows to the last bit, equal statistics to rounding, equal bad lines, in each split."""
+    """Equal rows, equal statistics to rounding, equal bad lines, in each split."""
     assert one.splits == other.splits
     for split in one.splits:
-        assert_same_rows(one.in_split(split), other.in_split(split))
+        mine, others = one.in_split(split), other.in_split(split)
+        assert_same_rows(samples(mine), samples(others))
+        assert_same_steps(mine.step_frame(), others.step_frame())
     assert set(one.bad_lines) == set(other.bad_lines)
     assert one.blank_count == other.blank_count
 
 
-def assert_same_rows(one: Snapshot, other: Snapshot) -> None:
-    """As `assert_same`, of one split."""
-    found, expected = samples(one), samples(other)
+def assert_same_rows(found: pd.DataFrame, expected: pd.DataFrame) -> None:
+    """Equal rows to the last bit, but for what is summed over others."""
     summed = [name for name in found.columns if name in OVER_GROUPS]
     pd.testing.assert_frame_equal(found.drop(columns=summed), expected.drop(columns=summed), check_exact=True)
     assert_close(found[summed], expected[summed])
-    assert_same_steps(one.step_frame(), other.step_frame())
 
 
 #: Sums over a group's samples, which differ by rounding where its samples came in another order.
@@ -114,7 +114,7 @@ def assert_true(snapshot: Snapshot, logs: Mapping[str, bytes]) -> None:
     truth = oracle.read(logs)
     assert (snapshot.bad_count, snapshot.blank_count) == (truth.bad, truth.blank)
     assert set(snapshot.splits) == truth.splits
-    assert snapshot.split == ("train" if "train" in truth.splits else min(truth.splits, default="train"))
+    assert snapshot.split == truth.shown
     for split in truth.splits:
         shown = snapshot.in_split(split)
         assert shown.split == split
@@ -167,6 +167,31 @@ def test_rows_do_not_depend_on_when_they_were_read(
             follow(live)
         write(whole, logs)
         assert_same(follow(live), follow(RunIndex(whole, "run")))
+
+
+#: Lines that several ranks may write alike: unlikely, likely to come twice, and without logprobs.
+ALIKE = [
+    b'{"step": %d, "prompt": "p", "response": "r"%s}\n' % (step, logprobs)
+    for step in (1, 2, 3, 4)
+    for logprobs in (b', "logprobs": [-2.0, -2.5]', b', "logprobs": [-0.5]', b"")
+]
+NAMES = [f"rollout_data_rank_{rank}.jsonl" for rank in (0, 1, 10)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(ALIKE), st.booleans()), max_size=24))
+def test_which_of_equal_lines_counts_goes_by_file_and_place(writes: list[tuple[str, bytes, bool]]) -> None:
+    """Never by which was read first: in a file, over files, before and after the other's attempt ended."""
+    with folder() as run, folder() as whole:
+        live, logs = RunIndex(run, "run"), dict.fromkeys(NAMES, b"")
+        for name, line, looks in writes:
+            append(run / name, line)
+            logs[name] += line
+            if looks:
+                follow(live)
+        write(whole, logs)
+        found = follow(live)
+        assert_same(found, follow(RunIndex(whole, "run")))
+        assert_true(found, logs)
 
 
 @given(strategies.histories())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +15,7 @@ from rlpanel.store.index import RunIndex
 from rlpanel.store.snapshot import Snapshot
 from tests.factories import append
 from tests.property import strategies
-from tests.property.test_invariants import assert_same_steps, folder, follow, samples
+from tests.property.test_invariants import assert_same_rows, assert_same_steps, folder, follow, samples
 
 History = tuple[dict[str, bytes], list[tuple[str, bytes]]]
 
@@ -37,7 +36,7 @@ def fresh(run: Path) -> Snapshot:
 def assert_same_run(one: Snapshot, other: Snapshot) -> None:
     """Equal rows, statistics and bad lines; what was set aside too, which no table shows."""
     found, expected = (samples(run).dropna(axis=1, how="all") for run in (one, other))
-    pd.testing.assert_frame_equal(found, expected, check_exact=True)
+    assert_same_rows(found, expected)
     assert_same_steps(one.step_frame(), other.step_frame())
     assert set(one.bad_lines) == set(other.bad_lines)
     for name in (

@@ -34,8 +34,8 @@ class Served:
     url : str
     """
 
-    def __init__(self, root: Path | None, token: str = "") -> None:
-        self._root, self._token = root, token
+    def __init__(self, root: Path | None, token: str = "", **access: Any) -> None:
+        self._root, self._access = root, {"token": token, **access}
         self._thread = threading.Thread(target=self._run, name="served", daemon=True)
         self._ready = threading.Event()
         self._server: Any = None
@@ -55,7 +55,7 @@ class Served:
     def _run(self) -> None:
         asyncio.set_event_loop(asyncio.new_event_loop())
         port = free_port()
-        self._server = start(self._root, Access(port=port, token=self._token))
+        self._server = start(self._root, Access(port=port, **self._access))
         self.url = f"http://127.0.0.1:{port}/"
         self._server.io_loop.add_callback(self._ready.set)
         self._server.io_loop.start()

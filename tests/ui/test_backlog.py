@@ -42,7 +42,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     hub().reader.stop()
 
 
-def test_live_steps_show_while_a_backlog_is_read(
+def test_live_steps_show_while_a_backlog_is_read_stopped_and_gone_on_with(
     server: Served, open_board: OpenBoard, tmp_path: Path, gate: Path
 ) -> None:
     run = write_run(tmp_path / "root" / "run", steps=40)
@@ -54,7 +54,14 @@ def test_live_steps_show_while_a_backlog_is_read(
     expect(bar).to_be_visible()
     expect(board.page.locator(".rl-backlog")).to_contain_text("newest steps first")
     expect(bar).to_have_attribute("aria-valuenow", "0")
+    backlog, halt = board.page.locator(".rl-backlog"), board.page.locator(".rl-halt button")
+    halt.click()
+    expect(backlog).to_contain_text("Stopped at 0%")
+    append(run / FILE, line(42))
+    board.at_step(42)
+    halt.click()
+    expect(backlog).to_contain_text("newest steps first")
     gate.write_text("go\n")
     expect(bar).to_be_hidden()
-    expect(board.badge).to_contain_text("321 samples")
-    board.at_step(41)
+    expect(board.badge).to_contain_text("322 samples")
+    board.at_step(42)

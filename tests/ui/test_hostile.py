@@ -50,7 +50,12 @@ SENTRY = """
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("root") / f"r{NAMED}"
+    return hostile_root(tmp_path_factory.mktemp("root"))
+
+
+def hostile_root(parent: Path) -> Path:
+    """A folder with a plain run, and with one whose every text, name and key is an attack."""
+    folder = parent / f"r{NAMED}"
     (folder / "plain").mkdir(parents=True)
     (folder / "plain" / "rollout_data_rank_0.jsonl").write_text(json.dumps(sample(1)) + "\n")
     run = folder / f"a{NAMED}"

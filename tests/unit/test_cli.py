@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -39,7 +40,7 @@ def test_it_says_its_version() -> None:
     assert say("--version").stdout == f"rlpanel {rlpanel.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["demo", "serve", "index"])
+@pytest.mark.parametrize("command", ["demo", "serve", "index", "export"])
 def test_help_names_every_command(command: str) -> None:
     assert re.search(rf"\b{command}\b", say("--help").stdout)
 
@@ -64,6 +65,13 @@ def test_index_says_what_reading_cost(grpo_run: Path) -> None:
     assert 10e6 < found["peak_memory_bytes"] < 1e9
 
 
+def test_the_memory_of_whoever_calls_is_not_counted(tmp_path: Path) -> None:
+    held = bytearray(400 << 20)
+    held[::4096] = b"x" * len(held[::4096])
+    found = json.loads(say("index", write_run(tmp_path / "run"), "--json").stdout)
+    assert 10e6 < found["peak_memory_bytes"] < len(held)
+
+
 def test_index_writes_a_table_for_a_person(tmp_path: Path) -> None:
     shown = say("index", write_run(tmp_path / "run", steps=300, samples=8)).stdout
     assert re.search(r"^rows +2,400$", shown, re.MULTILINE)
@@ -72,6 +80,20 @@ def test_index_writes_a_table_for_a_person(tmp_path: Path) -> None:
 def test_a_program_reads_stdout_and_nothing_else_is_on_it(tmp_path: Path) -> None:
     done = say("index", write_run(tmp_path / "run"), "--json")
     assert (done.stdout.count("\n"), done.stderr) == (1, "")
+
+
+def test_export_writes_the_page_that_it_names(tmp_path: Path) -> None:
+    run, page = write_run(tmp_path / "run", steps=3), tmp_path / "page.html"
+    done = say("export", run, "--html", page, "--step", "2", "--samples", "1")
+    assert done.stdout == f"{page}: {page.stat().st_size / 1e6:.1f} MB\n"
+    assert "<title>run · step 2 · rlpanel</title>" in page.read_text("utf-8")
+
+
+def test_export_of_a_step_that_is_not_there_writes_nothing(tmp_path: Path) -> None:
+    run, page = write_run(tmp_path / "run", steps=3), tmp_path / "page.html"
+    done = say("export", run, "--html", page, "--step", "7")
+    assert (done.returncode, page.exists()) == (2, False)
+    assert done.stderr == "rlpanel: step 7 is not in run 'run'; step 3 is the nearest\n"
 
 
 def test_a_mistake_is_one_line_and_no_traceback(tmp_path: Path) -> None:
@@ -144,6 +166,30 @@ def test_a_board_open_to_everybody_is_warned_of(tmp_path: Path, taken_port: int)
 def test_a_root_that_is_not_there_yet_is_said(tmp_path: Path, taken_port: int) -> None:
     done = say("serve", tmp_path / "later", "--port", taken_port)
     assert "later does not exist yet" in done.stderr.splitlines()[0]
+
+
+def test_a_recipient_of_alerts_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+    done = say("serve", tmp_path, "--alert-url", "hooks.example.org")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "must begin with http:// or https://" in done.stderr
+
+
+def test_a_board_that_nobody_looks_at_alerts(tmp_path: Path, free_port: int) -> None:
+    write_run(tmp_path / "runs" / "run", steps=8, truncated=1)
+    told = tmp_path / "told"
+    alert = shlex.join(
+        [sys.executable, "-c", f"import sys; open({str(told)!r}, 'a').write(sys.stdin.read())"]
+    )
+    command = [*COMMAND, "serve", str(tmp_path / "runs"), "--port", str(free_port), "--alert-command", alert]
+    with subprocess.Popen([*command, "--alert-severity", "alarm"], env=PLAIN) as process:
+        try:
+            wait_until(lambda: told.exists() and told.stat().st_size, timeout=60, message="an alert")
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=30)
+    found = json.loads(told.read_text())
+    assert (found["rule"], found["severity"]) == ("truncated", "alarm")
+    assert found["link"].startswith(f"http://127.0.0.1:{free_port}/?run=run&step=")
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def imported() -> set[str]:
 
 
 def test_conda_gets_what_pip_gets() -> None:
-    names = ("parquet", "tokenizers", "tensorboard", "test", "dev")
+    names = ("parquet", "tokenizers", "remote", "dask", "tensorboard", "notebook", "test", "dev")
     extras = [line for name in names for line in EXTRAS[name]]
     wanted = read([*PROJECT["dependencies"], *extras])
     assert conda() == wanted | {"python": PROJECT["requires-python"], "pip": ""}

@@ -114,4 +114,5 @@ def quiet(look: Look) -> Iterator[Finding]:
             else f"No new line for {silence:.0f} s; a step took {usual:.0f} s before.",
             (f"The last step is {steps.values[-1]:,}. It ended, waits or died: the log cannot tell.",),
             (int(steps.values[-1]),),
+            subject=f"after step {steps.values[-1]}",
         )

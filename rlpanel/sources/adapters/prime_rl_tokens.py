@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from rlpanel.errors import LineError
 from rlpanel.sources.adapters.prime_rl import PrimeRL, branches
 from rlpanel.sources.base import Adapter, Record
 from rlpanel.sources.fields import record_of
+from rlpanel.sources.files import AnyPath, path_of, read, stream
 from rlpanel.sources.parse import floats, parse, plain
 
 MARKER = "STABLE"
@@ -114,7 +114,7 @@ class Joined:
         return records
 
 
-def joined(folder: Path) -> Adapter:
+def joined(folder: AnyPath) -> Adapter:
     """The dialect of a step's traces: with what lies in the folder of its exports, where that is whole."""
     try:
         return Joined(str(folder), (folder / MARKER).stat().st_mtime_ns)
@@ -130,9 +130,9 @@ def _key(ids: list[int] | np.ndarray) -> int:
 def _lines(folder: str, stamp: int) -> dict[int, tuple[str, int, int]]:
     """Where each sequence of a folder stands, by its tokens: file, offset, length."""
     found: dict[int, tuple[str, int, int]] = {}
-    for path in sorted(Path(folder).glob("rank_*.jsonl")):
+    for path in sorted(path_of(folder).glob("rank_*.jsonl")):
         offset = 0
-        with path.open("rb") as file:
+        with stream(str(path)) as file:
             for line in file:
                 try:
                     found[_key(floats(parse(line)["token_ids"]))] = str(path), offset, len(line)
@@ -143,6 +143,4 @@ def _lines(folder: str, stamp: int) -> dict[int, tuple[str, int, int]]:
 
 
 def _line_at(path: str, offset: int, length: int) -> dict[str, Any]:
-    with open(path, "rb") as file:
-        file.seek(offset)
-        return parse(file.read(length))
+    return parse(read(path, length, offset))

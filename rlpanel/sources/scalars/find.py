@@ -9,9 +9,10 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from rlpanel.sources import files
 from rlpanel.sources.directory import shown_name
+from rlpanel.sources.files import AnyPath, Entry, path_of
 from rlpanel.sources.scalars import tensorboard
 from rlpanel.sources.scalars.base import ScalarFile
 from rlpanel.sources.scalars.lines import ScalarLines
@@ -54,23 +55,23 @@ def is_scalar_name(name: str) -> bool:
     return name == STATE or name in _LINES or name.startswith(_EVENTS)
 
 
-def find(folder: Path, root: Path) -> list[FoundScalars]:
+def find(folder: AnyPath, root: AnyPath) -> list[FoundScalars]:
     """The scalar files of the run in ``folder``, none outside of ``root``; those that count least first."""
     found = _in(folder)
     if not found and folder.name in _PARTS and folder.parent.is_relative_to(root):
         found = _in(folder.parent)
-    inside = (file for file in found if Path(file.path).resolve().is_relative_to(root))
+    inside = (file for file in found if path_of(file.path).resolve().is_relative_to(root))
     return sorted(inside, key=lambda file: file.rank)
 
 
-def _in(folder: Path) -> list[FoundScalars]:
+def _in(folder: AnyPath) -> list[FoundScalars]:
     entries = _entries(folder)
-    files = [entry for entry in entries if _is_file(entry)]
-    found = [_found(entry, folder, 3, ScalarLines) for entry in files if entry.name in _LINES]
+    lines = [entry for entry in entries if entry.name in _LINES and _is_file(entry)]
+    found = [_found(entry, folder, 3, ScalarLines) for entry in lines]
     return [*found, *_state(folder, entries), *_events(folder, entries)]
 
 
-def _state(folder: Path, entries: list[os.DirEntry[str]]) -> list[FoundScalars]:
+def _state(folder: AnyPath, entries: list[Entry]) -> list[FoundScalars]:
     """The newest trainer state; each holds the whole history, so the others have nothing to add."""
     states = []
     for entry in entries:
@@ -83,31 +84,31 @@ def _state(folder: Path, entries: list[os.DirEntry[str]]) -> list[FoundScalars]:
     return [_found_path(newest[2], folder, 2, TrainerState)] if newest else []
 
 
-def _events(folder: Path, entries: list[os.DirEntry[str]]) -> list[FoundScalars]:
-    boards = (Path(entry.path) for entry in entries if entry.name in _BOARDS)
+def _events(folder: AnyPath, entries: list[Entry]) -> list[FoundScalars]:
+    boards = (path_of(entry.path) for entry in entries if entry.name in _BOARDS)
     deeper = (entry for board in boards for entry in _below(board))
     lacks = "" if tensorboard.available() else "tensorboard"
     found = (entry for entry in (*entries, *deeper) if _is_events(entry))
     return [replace(_found(entry, folder, 1, EventFile), lacks=lacks) for entry in found]
 
 
-def _below(board: Path) -> Iterator[os.DirEntry[str]]:
+def _below(board: AnyPath) -> Iterator[Entry]:
     """What lies in a TensorBoard folder and in the folders in it."""
     for entry in _entries(board):
         yield entry
         if _is_folder(entry):
-            yield from _entries(Path(entry.path))
+            yield from _entries(path_of(entry.path))
 
 
-def _is_events(entry: os.DirEntry[str]) -> bool:
+def _is_events(entry: Entry) -> bool:
     return entry.name.startswith(_EVENTS) and _is_file(entry)
 
 
-def _found(entry: os.DirEntry[str], folder: Path, kind: int, opener: Opener) -> FoundScalars:
+def _found(entry: Entry, folder: AnyPath, kind: int, opener: Opener) -> FoundScalars:
     return _found_path(entry.path, folder, kind, opener)
 
 
-def _found_path(path: str, folder: Path, kind: int, opener: Opener) -> FoundScalars:
+def _found_path(path: str, folder: AnyPath, kind: int, opener: Opener) -> FoundScalars:
     name = shown_name(os.path.relpath(path, folder).replace(os.sep, "/"))
     # An event file's own name begins with the time it was begun; a resumed run begins another.
     return FoundScalars(path, name, (kind, os.path.basename(path)), opener)
@@ -116,26 +117,26 @@ def _found_path(path: str, folder: Path, kind: int, opener: Opener) -> FoundScal
 def _modified(path: str) -> int:
     """When a file was last written; 0 if there is none."""
     try:
-        return os.stat(path).st_mtime_ns
+        return files.stat(path).st_mtime_ns
     except OSError:
         return 0
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
+def _entries(folder: AnyPath) -> list[Entry]:
     try:
-        return sorted(os.scandir(folder), key=lambda entry: entry.name)
+        return sorted(files.scan(str(folder)), key=lambda entry: entry.name)
     except OSError:
         return []
 
 
-def _is_file(entry: os.DirEntry[str]) -> bool:
+def _is_file(entry: Entry) -> bool:
     try:
         return entry.is_file()
     except OSError:
         return False
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def _is_folder(entry: Entry) -> bool:
     try:
         return entry.is_dir(follow_symlinks=False)
     except OSError:

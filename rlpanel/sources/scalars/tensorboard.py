@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from rlpanel.errors import LineError
+from rlpanel.sources import files
 from rlpanel.sources.base import BadLine
 from rlpanel.sources.scalars.base import NAME_CHARS, Points
 
@@ -46,14 +47,14 @@ class EventFile:
     def changed(self) -> bool:
         """Whether the file's stat differs from the last look."""
         try:
-            return _stamp(os.stat(self.path)) != self._stamp
+            return _stamp(files.stat(self.path)) != self._stamp
         except OSError:
             return bool(self._stamp)
 
     def poll(self, budget: int) -> Points:
         """The new whole records. Nothing behind a damaged one can be found again."""
-        with open(self.path, "rb") as file:
-            status = os.fstat(file.fileno())
+        status = files.stat(self.path)  # first: what is put in its place meanwhile is another one next time
+        with files.stream(self.path) as file:
             replaced = self._stamp[:2] not in ((), _stamp(status)[:2])
             if replaced or status.st_size < self._offset:
                 self.reset()

@@ -6,6 +6,7 @@ import os
 import time
 
 from rlpanel.errors import LineError
+from rlpanel.sources import files
 from rlpanel.sources.base import BadLine
 from rlpanel.sources.parse import parse_slow
 from rlpanel.sources.scalars.base import Points, row_of
@@ -25,23 +26,24 @@ class TrainerState:
     def __init__(self, path: str, name: str) -> None:
         self.path = path
         self.name = name
+        self._file = files.file(path)
         self._generation = 0
         self._stamp: tuple[int, ...] = ()
 
     def changed(self) -> bool:
         """Whether the file was written since it was last read in whole."""
         try:
-            return _stamp(os.stat(self.path)) != self._stamp
+            return _stamp(files.stat(self.path)) != self._stamp
         except OSError:
             return bool(self._stamp)
 
     def poll(self, budget: int) -> Points:
         """All points anew where the file was rewritten; those before stand while it is being written."""
-        with open(self.path, "rb") as file:
-            status = os.fstat(file.fileno())
+        with self._file as file:
+            status = file.stat()
             if _stamp(status) == self._stamp:
                 return Points(self._generation)
-            data = file.read() if status.st_size <= MOST_BYTES else b"[]"
+            data = file.read(status.st_size, 0) if status.st_size <= MOST_BYTES else b"[]"
         try:
             history = parse_slow(data).get("log_history")
             if not isinstance(history, list):

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from bokeh.document import Document
 
-from rlpanel.app.hub import Hub, Session
+from rlpanel.app.hub import Hub
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
+from rlpanel.views.session import Session
 
 
 def run_callbacks(document: Document) -> int:

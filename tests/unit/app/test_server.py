@@ -5,12 +5,16 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
 import pytest
 
+from docs.generate import FOLDER
 from rlpanel.app.server import Access
 from rlpanel.store.run import reader
 from tests.factories import append, write_run
@@ -101,7 +105,7 @@ def test_the_token_is_turned_into_a_cookie_that_opens_the_board(guarded: Served)
     answer = ask(
         guarded, f"/login?{urlencode({'next': '/?run=run&step=1'})}", "POST", urlencode({"token": TOKEN})
     )
-    assert (answer.status, answer.getheader("Location")) == (302, "/?run=run&step=1")
+    assert (answer.status, answer.getheader("Location")) == (302, "./?run=run&step=1")
     cookie = answer.getheader("Set-Cookie") or ""
     assert "HttpOnly" in cookie
     assert "SameSite=Lax" in cookie
@@ -110,7 +114,7 @@ def test_the_token_is_turned_into_a_cookie_that_opens_the_board(guarded: Served)
 
 def test_the_address_that_the_command_prints_opens_the_board(guarded: Served) -> None:
     answer = ask(guarded, Access(token=TOKEN).way_in)
-    assert (answer.status, answer.getheader("Location")) == (302, "/")
+    assert (answer.status, answer.getheader("Location")) == (302, "./")
     assert ask(guarded, "/", Cookie=cookie_of(answer)).status == 200
 
 
@@ -124,7 +128,7 @@ def test_a_cookie_that_somebody_made_up_opens_nothing(guarded: Served) -> None:
 )
 def test_the_way_in_leads_nowhere_else(guarded: Served, elsewhere: str) -> None:
     query = urlencode({"token": TOKEN, "next": elsewhere})
-    assert ask(guarded, f"/login?{query}").getheader("Location") == "/"
+    assert ask(guarded, f"/login?{query}").getheader("Location") == "./"
 
 
 def test_what_was_wrong_is_said_without_repeating_it(guarded: Served) -> None:
@@ -158,3 +162,40 @@ def test_origins_are_named_one_by_one() -> None:
     origins = Access(host="0.0.0.0", port=7, origins=("board.lab:443",)).allowed_origins
     assert {"localhost:7", "127.0.0.1:7", "board.lab:443"} <= set(origins)
     assert not any("*" in origin for origin in origins)
+
+
+def test_below_a_path_of_a_proxy_every_redirect_stays_there(guarded: Served) -> None:
+    """The proxy takes its path off; what the browser is sent to is relative to where it is."""
+    below = "https://board.example.org/rlpanel/"
+    to_login = ask(guarded, "/?run=run").getheader("Location") or ""
+    assert urlsplit(urljoin(below, to_login)).path == "/rlpanel/login"
+    query = urlsplit(to_login).query + "&" + urlencode({"token": TOKEN})
+    back = ask(guarded, f"/login?{query}").getheader("Location") or ""
+    assert urljoin(f"{below}login", back) == f"{below}?run=run"
+
+
+def test_by_https_through_a_proxy_the_cookie_is_for_https_alone(root: Path) -> None:
+    with Served(root, TOKEN, origins=("board.example.org",)) as server:
+        way_in = Access(token=TOKEN).way_in
+        by = {
+            proto: ask(server, way_in, X_Forwarded_Proto=proto).getheader("Set-Cookie")
+            for proto in ("https", "http")
+        }
+    assert ["Secure" in (by[proto] or "") for proto in ("https", "http")] == [True, False]
+
+
+def test_the_image_asks_the_board_how_it_is(open_server: Served) -> None:
+    """The health check of docs/deploy/Containerfile, at the port of this test's server."""
+    text = (FOLDER / "deploy" / "Containerfile").read_text("utf-8")
+    check = json.loads(re.findall(r"HEALTHCHECK.*\\\n +CMD (.+)", text)[0])
+    port = str(urlsplit(open_server.url).port)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = str(free.getsockname()[1])
+    said = [
+        subprocess.run(
+            [sys.executable, *(part.replace("5006", at) for part in check[1:])], stderr=subprocess.PIPE
+        )
+        for at in (port, nobody)
+    ]
+    assert [done.returncode == 0 for done in said] == [True, False]

@@ -185,6 +185,19 @@ def test_silence_is_told_while_it_may_matter(tmp_path: Path) -> None:
     assert said == [[], ["quiet"], []]  # a step took 30 s
 
 
+def test_each_silence_is_a_finding_of_its_own(tmp_path: Path) -> None:
+    def earlier(step: int, index: int, row: dict[str, Any]) -> None:
+        row["time"] += 4 * 30.0
+        if step > STEPS - 4:
+            row.clear()
+
+    found = look(tmp_path / "then", earlier, now=120.0), look(tmp_path / "now", now=120.0)
+    assert [finding.key for silence in found for finding in silence] == [
+        f"quiet:after step {STEPS - 4}",
+        f"quiet:after step {STEPS}",
+    ]
+
+
 def test_a_copied_log_is_not_taken_for_one_that_fell_silent(tmp_path: Path) -> None:
     def change(step: int, index: int, row: dict[str, Any]) -> None:
         row["time"] -= 86_400

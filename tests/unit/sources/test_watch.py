@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,9 +119,24 @@ def test_another_folder_of_the_same_name_makes_it_stale(tmp_path: Path, bell: Be
 
 @pytest.mark.parametrize(
     ("root", "reason"),
-    [("/data/runs", "nfs4 raises no events for other machines' writes"), ("/home/me", ""), ("/database", "")],
+    [
+        ("/data/runs", "nfs4 raises no events for other machines' writes"),
+        ("/my data/runs", "lustre raises no events for other machines' writes"),
+        ("/data/here", ""),
+        ("/home/me", ""),
+        ("/database", ""),
+    ],
 )
 def test_network_file_systems_are_polled(tmp_path: Path, root: str, reason: str) -> None:
     mounts = tmp_path / "mounts"
-    mounts.write_text("/dev/sda / ext4 rw 0 0\nserver:/x /data nfs4 rw 0 0\n")
+    mounts.write_text(
+        "/dev/sda / ext4 rw 0 0\nserver:/x /data nfs4 rw 0 0\no@tcp:/l /my\\040data lustre rw 0 0\n"
+        "tmpfs /data/here tmpfs rw 0 0\n"
+    )
     assert module._unreachable(root, str(mounts)) == reason
+
+
+def test_a_folder_that_cannot_be_watched_costs_no_thread_and_no_file(tmp_path: Path) -> None:
+    before = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
+    assert not Watch(str(tmp_path / "gone"), lambda: None).events
+    assert (set(threading.enumerate()), len(os.listdir("/proc/self/fd"))) == before

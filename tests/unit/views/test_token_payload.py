@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.schema import ARRAYS, Sample
-from rlpanel.views import tokens
+from rlpanel.views import token_payload
 from rlpanel.views.token_payload import declarations, lossless, pack
 from rlpanel.views.token_rows import DERIVED, KL_ESTIMATORS, build_rows
 
@@ -88,7 +88,7 @@ def test_the_shortest_form_without_loss_is_taken(values: list[float], form: str)
 
 
 def test_the_browser_has_a_formula_for_each_row_that_is_not_sent() -> None:
-    script = Path(tokens.__file__).with_name("tokens_formulas.js").read_text("utf-8")
+    script = Path(token_payload.__file__).with_name("tokens_formulas.js").read_text("utf-8")
     formulas = re.search(r"const FORMULAS = \{(.*?)\n\};", script, re.DOTALL)
     assert formulas is not None
     assert set(re.findall(r"^  (\w+):", formulas[1], re.MULTILINE)) == DERIVED

@@ -1,0 +1,62 @@
+"""A run as one HTML file, for a CI job or a chat message: ``rlpanel export RUN --html report.html``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlpanel.errors import SettingError
+from rlpanel.store.run import Run, open_run
+from rlpanel.views.context import Context
+from rlpanel.views.report.choice import frozen
+from rlpanel.views.report.report import SAMPLES, board_html, sample_html
+
+
+def export(
+    run: Path,
+    html: Path,
+    *,
+    step: int | None = None,
+    filter: str = "",
+    sort: str = "",
+    samples: int = SAMPLES,
+    uid: str = "",
+) -> int:
+    """Read a run as it stands and write its report; gives the report's bytes.
+
+    Parameters
+    ----------
+    run : Path
+        The run's folder.
+    html : Path
+        The file to write; one that is there is replaced.
+    step : int, optional
+        The step to show; the newest complete one by default.
+    filter, sort : str
+        As the board's: which of the step's samples, and in which order.
+    samples : int
+        At most so many samples.
+    uid : str
+        This sample alone, without the run's curves.
+
+    Raises
+    ------
+    RLPanelError
+        If there is no such run, step or sample, or the file cannot be written.
+    """
+    with open_run(run, follow=False) as opened:
+        page = page_of(opened, step=step, filter=filter, sort=sort, samples=samples, uid=uid)
+    try:
+        html.write_bytes(page)
+    except OSError as error:
+        raise SettingError(f"{html} cannot be written: {error.strerror}") from error
+    return len(page)
+
+
+def page_of(
+    run: Run, *, step: int | None, filter: str = "", sort: str = "", samples: int = SAMPLES, uid: str = ""
+) -> bytes:
+    """The report of an opened run; as `export`."""
+    shown = Context(index=run.index, snapshot=run.snapshot)
+    if uid:
+        return sample_html(frozen(shown), uid)
+    return board_html(frozen(shown, step=step, filter=filter, sort=sort), samples)

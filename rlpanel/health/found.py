@@ -1,0 +1,33 @@
+"""What the rules found in runs, worked out once for all who ask."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+
+from rlpanel.health.check import Checked, check
+from rlpanel.health.finding import Finding
+from rlpanel.settings import Health
+from rlpanel.store.index import RunIndex
+
+_known: weakref.WeakKeyDictionary[RunIndex, Checked] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def found_in(index: RunIndex, thresholds: Health, now: float) -> list[Finding]:
+    """What the rules find in a run now; what rests on its rows is looked for only where those changed.
+
+    Parameters
+    ----------
+    index : RunIndex
+    thresholds : Health
+        The process's.
+    now : float
+        Seconds since the epoch.
+    """
+    with _lock:
+        known = _known.get(index)
+    checked = check(index.snapshot, thresholds, now, known)
+    with _lock:
+        _known[index] = checked
+    return checked.found

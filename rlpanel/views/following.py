@@ -1,0 +1,68 @@
+"""A run and its changes, brought to views that stand in a notebook or in a page of somebody's own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import weakref
+from typing import Any
+
+import panel as pn
+from bokeh.document import Document
+
+from rlpanel.store.run import Run
+from rlpanel.views.context import Context, Selection
+from rlpanel.views.session import Loop, Session
+
+#: Milliseconds after which a step that nobody adds to any more counts as complete.
+_SETTLED = 1100
+
+
+def context_of(run: Run, **selected: Any) -> Context:
+    """A context that follows ``run`` for as long as somebody holds it and the run is not closed.
+
+    Parameters
+    ----------
+    run : Run
+    **selected
+        Parameters of `Selection`; a step given ends following the newest.
+    """
+    given = {name: value for name, value in selected.items() if value is not None}
+    if "step" in given:
+        given["follow"] = False
+    context = Context(selection=Selection(run=run.name, **given))
+    context.param.update(index=run.index, snapshot=run.snapshot)
+    place = here()
+    if place is not None:
+        _follow(run, context, place)
+    return context
+
+
+def _follow(run: Run, context: Context, place: Document | Loop) -> None:
+    """Tell the context of changes; it is held weakly, so that a view that is gone is not drawn for ever."""
+    held = weakref.ref(context, lambda _: forget())
+
+    def draw(_: object = None) -> None:
+        shown = held()
+        if shown is not None:
+            shown.param.update(snapshot=run.snapshot, now=time.time())
+
+    def drawn(_: object) -> None:
+        draw()
+        place.add_timeout_callback(draw, _SETTLED)  # by then the newest step may count as complete
+
+    session = Session(place, drawn)
+    forget = run.listen(lambda changed: session.tell(changed) if changed is run.index else None)
+    if isinstance(place, Document):
+        place.on_session_destroyed(lambda _: forget())
+
+
+def here() -> Document | Loop | None:
+    """Where callbacks can be scheduled: the page being served, or the loop that runs a notebook's cell."""
+    document = pn.state.curdoc
+    if document is not None and document.session_context is not None:
+        return document
+    try:
+        return Loop(asyncio.get_running_loop())
+    except RuntimeError:  # a script: nothing comes back here
+        return None

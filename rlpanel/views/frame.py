@@ -1,0 +1,139 @@
+"""What a view stands in where no page of ours is around it: its colours, and scripts and styles from here.
+
+In a notebook Panel would send Material's script with every widget, 1.5 MB each, and have the browser ask a
+distant host for the styles of what is drawn later. Here the script comes with the first view, what follows
+asks the page for it, and styles come along as ``data:``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from functools import cache
+from typing import Any
+from uuid import uuid4
+
+import panel as pn
+from bokeh.document import Document
+from bokeh.model import Model
+from bokeh.models import ImportedStyleSheet
+from panel.io.resources import CDN_DIST, DIST_DIR
+from panel.theme import Native
+from panel_material_ui.base import BUNDLE_PATH
+
+from rlpanel.views import theme
+from rlpanel.views.context import Context
+
+_SHEET = '{"type":"object","name":"ImportedStyleSheet","id":"%s","attributes":{"url":"%s"}}'
+_DEFINED = re.compile(re.escape(_SHEET) % (r"([\w-]+)", r"([^\"]+)"))
+_NAMED = re.compile(r'\{"id":"([\w-]+)"\}')
+_ASK = "export default (await globalThis.rlpanelMaterial).default"
+_BRING = """
+globalThis.rlpanelMaterial ??= import(URL.createObjectURL(new Blob([{code}], {{type: "text/javascript"}})))
+"""
+
+
+class Frame(pn.Column):
+    """A view on the theme's background, with the colours and fonts that the board's page gives it elsewhere.
+
+    Parameters
+    ----------
+    view : Viewable or Viewer
+    context : Context, optional
+        Held for as long as the view is shown; without it the view would hear of nothing.
+    dark : bool
+    """
+
+    def __init__(self, view: Any, context: Context | None, dark: bool, **options: Any) -> None:
+        self.view, self.context = view, context
+        colors = theme.palette(dark) | {"font": theme.FONT, "mono": theme.MONO}
+        variables = "".join(f"--rl-{name}:{value};" for name, value in colors.items())
+        super().__init__(
+            view,
+            sizing_mode="stretch_width",
+            margin=0,
+            styles={"background": "var(--rl-bg)", "padding": "8px"},
+            stylesheets=[f":host {{{variables}}}"],
+            design=Native,  # Material's own would wrap the view once more
+            **options,
+        )
+
+    def _get_model(self, doc: Any, root: Any = None, parent: Any = None, comm: Any = None) -> Model:
+        model = super()._get_model(doc, root, parent, comm)
+        if comm is not None:
+            for part in model.references():
+                if getattr(part, "bundle", None) not in (None, "url"):
+                    part.update(esm=_ASK)
+        return model
+
+    def _render_mimebundle(self, model: Model, doc: Document, comm: Any, location: Any = None) -> Any:
+        sheets = Sheets(comm)
+        for sheet in model.select({"type": ImportedStyleSheet}):
+            sheets.keep(sheet)
+        bundle = super()._render_mimebundle(model, doc, comm, location)
+        # What changed while it was built is in it, and would reach a page that is not there yet.
+        doc.callbacks._held_events = []
+        return bundle
+
+
+class Sheets:
+    """Makes the style sheets of later messages whole: each comes along, wherever it is named.
+
+    Panel names sheets that the browser has let go of since, and those of a distant host.
+
+    Parameters
+    ----------
+    comm : Comm
+        A view's channel to its browser.
+    """
+
+    def __init__(self, comm: Any) -> None:
+        self._urls: dict[str, str] = {}
+        self._send = comm.send
+        comm.send = self.send
+
+    def keep(self, sheet: Any) -> None:
+        """Bring along a sheet that is sent with the view itself."""
+        sheet.update(url=_local(sheet.url))
+        self._urls[sheet.id] = sheet.url
+
+    def send(self, data: Any = None, *rest: Any, **options: Any) -> None:
+        """Send as the channel itself does."""
+        self._send(self._whole(data) if isinstance(data, str) else data, *rest, **options)
+
+    def _whole(self, text: str) -> str:
+        self._urls |= {id: _local(url) for id, url in _DEFINED.findall(text)}
+        return _NAMED.sub(self._copy, _DEFINED.sub(r'{"id":"\1"}', text))
+
+    def _copy(self, found: re.Match[str]) -> str:
+        url = self._urls.get(found[1])
+        return found[0] if url is None else _SHEET % (uuid4(), url)
+
+
+def _local(url: str) -> str:
+    """A style sheet of Panel's distribution as an address that holds all of it; other addresses stay."""
+    if not url.startswith(CDN_DIST):
+        return url
+    path = DIST_DIR / url.removeprefix(CDN_DIST).partition("?")[0]
+    return f"data:text/css;base64,{base64.b64encode(path.read_bytes()).decode()}" if path.is_file() else url
+
+
+@cache
+def load() -> None:
+    """Bring the scripts to a notebook, once and from this machine; before any view is made."""
+    if pn.state.curdoc is not None:
+        return
+    pn.extension("tabulator", inline=True)
+    try:
+        from IPython import get_ipython
+        from IPython.display import Javascript, display
+    except ImportError:  # a script
+        return
+    if get_ipython() is not None:
+        display(Javascript(_BRING.format(code=_literal(BUNDLE_PATH.read_text("utf-8")))))
+
+
+def _literal(code: str) -> str:
+    """A script as a string in another script that may stand in a page."""
+    return json.dumps(code).replace("</", "<\\/")

@@ -1,0 +1,54 @@
+"""Small compressed files that are enormous when decompressed, made without making what they hold.
+
+Each takes the path of a plain log and is written beside it, with its own suffix.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+import zstandard
+
+from tests.factories import line
+
+GIGABYTES = 10
+_BLOCK = 128 << 10
+
+
+def blanks_in_a_frame(log: Path) -> None:
+    """10 GB in one zstd frame, without a newline."""
+    _beside(log, ".zst").write_bytes(zstandard.compress(line(1)) + _frame(b" ", GIGABYTES << 30))
+
+
+def newlines_in_a_frame(log: Path) -> None:
+    """10 GB of blank lines."""
+    _beside(log, ".zst").write_bytes(zstandard.compress(line(1)) + _frame(b"\n", GIGABYTES << 30))
+
+
+def blanks_in_a_member(log: Path) -> None:
+    """10 GB in one gzip member, without a newline; gzip shrinks to a thousandth at most."""
+    packer = zlib.compressobj(wbits=31)
+    head = packer.compress(line(1)) + packer.flush(zlib.Z_FULL_FLUSH)
+    # What follows a full flush refers to nothing before it, so it can be repeated.
+    megabyte = packer.compress(b" " * (1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
+    _beside(log, ".gz").write_bytes(head + megabyte * (GIGABYTES << 10))
+
+
+def lines_in_frames(log: Path) -> None:
+    """10 GB of good lines, all the same."""
+    good = line(1, ref_response="a" * 4000)
+    frame = zstandard.compress(good * ((64 << 20) // len(good)))
+    _beside(log, ".zst").write_bytes(frame * (GIGABYTES * 1024 // 64))
+
+
+def _frame(byte: bytes, size: int) -> bytes:
+    """One zstd frame of a byte repeated: a header for a window of 128 KB, then blocks that say how often."""
+    block = struct.pack("<I", _BLOCK << 3 | 1 << 1)[:3] + byte
+    last = struct.pack("<I", _BLOCK << 3 | 1 << 1 | 1)[:3] + byte
+    return b"\x28\xb5\x2f\xfd\x00\x38" + block * (size // _BLOCK - 1) + last
+
+
+def _beside(log: Path, suffix: str) -> Path:
+    return log.with_name(log.name + suffix)

@@ -1,0 +1,173 @@
+"""A run that everything happens to, for as long as one likes; at the end the store equals a fresh index.
+
+    python -m tests.bench.soak [--minutes 60] [--seed 0]
+
+Writers append in processes of their own, in pieces that end anywhere and onto a disk that is full at times,
+and are killed. Files are truncated, replaced, removed, exchanged and dated back; the folder is renamed away,
+as an unmounted disk is, and comes back. Two readers live through all of it in this process, one told by file
+events and one that polls; another keeps its index on disk in a process that is killed again and again, and so
+is a board.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import resource
+import signal
+import sys
+import tempfile
+import threading
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rlpanel.settings import Reading
+from rlpanel.store import index as store_index
+from rlpanel.store import table as store_table
+from rlpanel.store.index import RunIndex
+from rlpanel.store.live import Reader
+from rlpanel.store.snapshot import Snapshot
+from tests.bench.trouble import Trouble
+from tests.property.test_invariants import follow
+from tests.property.test_reopened import assert_same_run
+from tests.waiting import wait_until
+
+#: Seconds in which those that live through it must see it all, once all is quiet.
+PATIENCE = 60.0
+#: Files that a reader may have open at once, those of the system's events included.
+HANDLES = 12
+
+
+def soak(folder: Path, seconds: float, seed: int = 0) -> Counter[str]:
+    """Go on for so long; AssertionError where something was lost, invented or left open.
+
+    Returns
+    -------
+    Counter
+        What happened, and how often.
+    """
+    threads, opened = set(threading.enumerate()), handles()
+    trouble = Trouble(folder, seed)
+    readers = [
+        Reader(Reading(polling=polling, poll_interval=0.1, rescan_interval=0.5, cache=False))
+        for polling in (False, True)
+    ]
+    with soon_worth_it(), faults_of_readers() as faults:
+        try:
+            lives = [reader.open(trouble.run) for reader in readers]
+            trouble.go_on(seconds)
+            expected = follow(RunIndex(trouble.run, "run", Reading(cache=False), trouble.root))
+            for live in lives:
+                wait_until(lambda live=live: same(live.snapshot, expected), PATIENCE, "a reader sees it all")
+            assert same(follow(RunIndex(trouble.run, "run", Reading(), trouble.root)), expected)
+            # The board has the usual bound for lines that chance cannot have made, so it leaves none out.
+            wait_until(lambda: counted(trouble.port) == expected.samples + expected.duplicates, PATIENCE)
+            trouble.done["ms to end the server"] = round(trouble.server.end(signal.SIGTERM) * 1000)
+            assert len(handles()) <= len(opened) + 1 + HANDLES * len(readers), handles()
+        finally:
+            for reader in readers:
+                reader.stop()
+            trouble.close()
+    assert faults == []
+    assert "Traceback" not in trouble.said()
+    wait_until(lambda: none(set(threading.enumerate()) - threads), PATIENCE, "no thread is left")
+    assert handles() == opened, "no file is left open"
+    trouble.done["samples at the end"] = expected.samples
+    trouble.done["bad lines at the end"] = expected.bad_count
+    trouble.done["copies at the end"] = expected.duplicates
+    return trouble.done
+
+
+def read(root: Path, room: int) -> None:
+    """Follow the run, its index on disk, until killed; with ``room`` for files of so many bytes."""
+    if room:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+    with soon_worth_it():
+        Reader(Reading(poll_interval=0.1)).open(root / "run")
+        threading.Event().wait()
+
+
+@contextmanager
+def soon_worth_it() -> Iterator[None]:
+    """A small run is worth an index on disk, and short lines are not drawn twice."""
+    before = store_index.WORTH_BYTES, store_table.UNLIKELY
+    store_index.WORTH_BYTES, store_table.UNLIKELY = 0, 3.0
+    try:
+        yield
+    finally:
+        store_index.WORTH_BYTES, store_table.UNLIKELY = before
+
+
+@contextmanager
+def faults_of_readers() -> Iterator[list[str]]:
+    """What readers in this process say went wrong in a round of theirs."""
+    said: list[str] = []
+    handler = logging.Handler(logging.ERROR)
+    handler.emit = lambda record: said.append(handler.format(record))  # type: ignore[method-assign]
+    log = logging.getLogger("rlpanel")
+    log.addHandler(handler)
+    try:
+        yield said
+    finally:
+        log.removeHandler(handler)
+
+
+def same(one: Snapshot, other: Snapshot) -> bool:
+    """Raises AssertionError with the difference."""
+    assert_same_run(one, other)
+    assert one.problems == other.problems
+    return True
+
+
+def none(left: object) -> bool:
+    """Raises AssertionError that names what is left."""
+    assert not left, left
+    return True
+
+
+def counted(port: int) -> int:
+    """The samples that a board counts, if it is well."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as answer:
+            found: dict[str, Any] = json.load(answer)
+    except OSError:
+        return -1
+    return int(found["samples"]) if found["well"] else -1
+
+
+def handles() -> list[str]:
+    """What this process has open, by what it is."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{name}").split("[")[0].split(":")[0])
+        except OSError:  # the listing's own
+            continue
+    return sorted(found)
+
+
+def main() -> None:
+    """Soak, or be one of its processes."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--room", type=int, default=0, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.read:
+        read(given.read, given.room)
+    with tempfile.TemporaryDirectory(prefix="rlpanel-soak-") as folder:
+        done = soak(Path(folder), given.minutes * 60, given.seed)
+    sys.stdout.write(json.dumps(done, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

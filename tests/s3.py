@@ -1,0 +1,119 @@
+"""A real S3 server on loopback, and a log of what was asked of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlpanel.sources import remote
+
+BUCKET = "trainings"
+#: Credentials of nobody, one try a request, and nothing of the user's own settings.
+SETTINGS = {
+    "AWS_ACCESS_KEY_ID": "nobody",
+    "AWS_SECRET_ACCESS_KEY": "nothing",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_MAX_ATTEMPTS": "1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "RLPANEL_REMOTE_INTERVAL": "0.05",
+}
+
+
+def _serve(port: int) -> Any:
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
+    server.start()
+    return server
+
+
+class Bucket:
+    """One bucket, written to as a trainer's uploads do: each object whole, in place of the one before."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._server = _serve(0)
+        self._port = self._server.get_host_and_port()[1]
+        self.endpoint = f"http://127.0.0.1:{self._port}"
+
+    def begin(self) -> None:
+        """Empty, once the environment tells where the server is."""
+        import boto3
+
+        self._s3 = boto3.client("s3", endpoint_url=self.endpoint)
+        self._s3.create_bucket(Bucket=BUCKET)
+
+    def put(self, key: str, *lines: bytes) -> None:
+        """Write an object."""
+        self._s3.put_object(Bucket=BUCKET, Key=key, Body=b"".join(lines))
+
+    def put_all(self, folder: Path, prefix: str) -> str:
+        """Write a folder's files; gives their common URL."""
+        for path in folder.rglob("*"):
+            if path.is_file():
+                self.put(f"{prefix}/{path.relative_to(folder).as_posix()}", path.read_bytes())
+        return f"s3://{BUCKET}/{prefix}"
+
+    def delete(self, key: str) -> None:
+        """Delete an object."""
+        self._s3.delete_object(Bucket=BUCKET, Key=key)
+
+    def stop(self) -> None:
+        """Answer nobody; what is stored stays."""
+        self._server.stop()
+
+    def start(self) -> None:
+        """Answer again, at the same address."""
+        self._server = _serve(self._port)
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Inside of ``with`` who asks must be known, and nobody is."""
+        import requests
+
+        switch = f"{self.endpoint}/moto-api/reset-auth"
+        requests.post(switch, data=b"0", timeout=10).raise_for_status()
+        try:
+            yield
+        finally:
+            requests.post(switch, data=b"inf", timeout=10).raise_for_status()
+
+    @contextmanager
+    def asked(self) -> Iterator[list[tuple[str, str, str]]]:
+        """The requests made inside of ``with``, in the end: method, path, range of bytes."""
+        from moto.moto_api import recorder
+
+        found: list[tuple[str, str, str]] = []
+        recorder.reset_recording()
+        recorder.start_recording()
+        try:
+            yield found
+        finally:
+            recorder.stop_recording()
+            for entry in map(json.loads, self._log.read_text().splitlines()):
+                found.append((entry["method"], entry["url"], entry["headers"].get("Range", "")))
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[Bucket]:
+    """A server, and an environment in which it is the one that S3 clients find."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(("AWS_", "FSSPEC_"))]:
+            patch.delenv(name)
+        patch.setenv("MOTO_RECORDER_FILEPATH", str(folder / "requests"))
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        for name, value in SETTINGS.items():
+            patch.setenv(name, value)
+        bucket = Bucket(folder / "requests")
+        patch.setenv("AWS_ENDPOINT_URL", bucket.endpoint)
+        bucket.begin()
+        remote.forget()
+        yield bucket
+        bucket.stop()
+        remote.forget()

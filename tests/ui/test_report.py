@@ -1,0 +1,121 @@
+"""The board and a sample as one file: opened without a network, and compared with the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from playwright.sync_api import Browser, expect
+
+from rlpanel.app.demo import write_recording
+from rlpanel.app.export import export
+from tests.ui.board import BoardPage
+from tests.ui.raw import band, raw_frame
+from tests.ui.report_page import ReportPage, opened
+from tests.ui.test_hostile import NAMED, SENTRY, hostile_root, nothing_ran
+
+RUN = "couplets-ppo"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runs(root: Path) -> None:
+    write_recording("ppo_couplets", root / RUN)
+
+
+@pytest.fixture(scope="module")
+def raw(root: Path) -> pd.DataFrame:
+    return raw_frame(root / RUN)
+
+
+def test_a_report_shows_the_numbers_of_the_log_without_a_network(
+    browser: Browser, root: Path, raw: pd.DataFrame, tmp_path: Path
+) -> None:
+    path = tmp_path / "report.html"
+    size = export(root / RUN, path, step=9, filter="reward < 1.5", sort="-kl_k3_sum", samples=5)
+    assert size == path.stat().st_size < 3e6
+    hits = raw[(raw.step == 9) & (raw.reward < 1.5)]
+    wanted = hits.sort_values("kl_k3_sum", ascending=False, kind="stable").head(5)
+    with opened(browser, path) as report:
+        for name, column in {"reward": "reward", "kl_k3_mean": "kl_k3", "response_tokens": "tokens"}.items():
+            found = report.source(name)
+            for key, values in band(raw, column).items():
+                assert found[key] == pytest.approx(values, abs=1e-9, nan_ok=True), (name, key)
+        assert report.cells("kl_k3_sum") == [f"{value:.3f}" for value in wanted.kl_k3_sum]
+        assert report.fact("Filter") == "reward < 1.5"
+        assert f"{len(hits)} of 64 pass; 5 of them here" in report.fact("Samples")
+        assert "it does not change" in report.fact("Taken")
+        assert "3,835 other samples" in report.fact("Left out")
+        report.page.locator("tr[data-sample]").nth(2).click()
+        third = wanted.iloc[2]
+        expect(report.shown.locator('[data-text="response"] p')).to_have_text(third.response)
+        token = report.shown.locator('.token[data-i="1"]')
+        token.click()
+        pinned = report.shown.locator('.rl-pin [data-row="log_ratio"] dd')
+        expect(pinned).to_contain_text(f"{third.logprobs[1] - third.ref_logprobs[1]:+.4f}")
+        before = token.evaluate("(node) => node.style.backgroundColor")
+        report.shown.get_by_role("button", name="value", exact=True).first.click()
+        assert token.evaluate("(node) => node.style.backgroundColor") != before
+        report.page.keyboard.press("j")
+        expect(report.shown.locator("h3")).to_contain_text("Sample 4")
+        report.page.go_back()
+        expect(report.shown.locator("h3")).to_contain_text("Sample 3")
+        assert [colors(report, scheme) for scheme in ("dark", "light")] == [
+            ("rgb(14, 17, 22)", "#ff9d5c"),
+            ("rgb(246, 247, 249)", "#d9621a"),
+        ]
+
+
+def colors(report: ReportPage, scheme: str) -> tuple[str, str]:
+    """The page's and a curve's where the reader's system is dark or light."""
+    report.page.emulate_media(color_scheme=scheme)
+    expect(report.shown.locator(".rl-tokens.dark")).to_have_count(1 if scheme == "dark" else 0)
+    line = "[...Bokeh.documents[0].all_models].find((model) => model.type === 'Line').line_color.value"
+    page = "getComputedStyle(document.body).backgroundColor"
+    return report.page.evaluate(page), report.page.evaluate(line)
+
+
+def test_nothing_that_a_log_says_is_run_in_a_report(browser: Browser, tmp_path: Path) -> None:
+    folder = hostile_root(tmp_path / "root")
+    path = tmp_path / f"report{NAMED}.html"
+    export(folder / f"a{NAMED}", path, step=1, sort=f"x{NAMED}", filter='prompt contains "<img class=evil"')
+    with opened(browser, path, SENTRY) as report:
+        expect(report.page.locator("h1")).to_have_text(f"a{NAMED}")
+        for row in range(4):
+            report.page.locator("tr[data-sample]").nth(row).click()
+            expect(report.shown.locator(".token").first).to_contain_text("onerror")
+            report.shown.locator(".token").first.hover()
+            expect(report.shown.locator('[data-text="response"] p')).to_contain_text("onerror")
+            for summary in report.shown.locator("summary").all():
+                summary.click()
+        nothing_ran(report.page)
+
+
+def test_the_board_and_a_sample_are_taken_as_they_are_shown(
+    board: BoardPage, browser: Browser, raw: pd.DataFrame, tmp_path: Path
+) -> None:
+    board.go(run=RUN, step=9, sort="reward").settled(9)
+    board.rows.nth(3).click()
+    uid = raw[raw.step == 9].sort_values("reward", kind="stable").iloc[3].uid
+    board.shows(uid)
+    board.page.locator(".rl-query").get_by_text("take ▾").click()
+    with board.page.expect_download() as taken:
+        board.page.get_by_role("button", name="the board as one HTML file").click()
+    assert taken.value.suggested_filename == f"{RUN}-step-9.html"
+    taken.value.save_as(tmp_path / "board.html")
+    with board.page.expect_download() as saved:
+        board.page.locator(".rl-actions").get_by_role("button", name="html").click()
+    saved.value.save_as(tmp_path / "sample.html")
+    curve = board.source("reward")
+    response = raw.set_index("uid").response[uid]
+    with opened(browser, tmp_path / "board.html") as report:
+        assert {key: report.source("reward")[key].tolist() for key in curve} == {
+            key: values.tolist() for key, values in curve.items()
+        }
+        assert report.cells("reward")[:20] == board.column("reward")
+        expect(report.shown.locator('[data-text="response"] p')).to_have_text(response)
+    with opened(browser, tmp_path / "sample.html") as report:
+        assert report.fact("Sample") == uid
+        assert report.page.locator("canvas.rl-strip").count() == 1
+        expect(report.shown.locator('[data-text="response"] p')).to_have_text(response)
+    assert (tmp_path / "sample.html").stat().st_size < 200_000

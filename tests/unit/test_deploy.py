@@ -1,0 +1,116 @@
+"""What the docs and deployment files tell a person to type is what the command takes."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from docs.generate import FOLDER
+from rlpanel import cli, settings
+
+ROOT = FOLDER.parent
+TOLD = [ROOT / "README.md", *sorted(FOLDER.glob("*.md")), *sorted((FOLDER / "deploy").iterdir())]
+#: Settings that only the command or the training process reads.
+ELSEWHERE = {"RLPANEL_ROOT", "RLPANEL_TOKEN"}
+
+
+def accepts(arguments: list[str]) -> dict[str, Any]:
+    """What a command line of `rlpanel` sets; fails where the command would refuse it."""
+    group = typer.main.get_command(cli.app)
+    name, command, rest = group.resolve_command(
+        group.make_context("rlpanel", [], resilient_parsing=True), arguments
+    )
+    return dict(command.make_context(name, rest).params)
+
+
+def command_lines(path: Path) -> Iterator[list[str]]:
+    """Each `rlpanel …` that a person could type, in blocks and between backticks."""
+    text = path.read_text("utf-8")
+    blocks = re.findall(r"^```(?:sh|python)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    for line in [*"\n".join(blocks).splitlines(), *re.findall(r"`([^`\n]+)`", text)]:
+        found = re.match(r"(?:.*\s)?rlpanel ((?:serve|demo|index|convert)\b[^#|;&]*)", line)
+        if found and "…" not in found[1]:
+            yield shlex.split(re.sub(r"\bN\b", "2", found[1]))  # a number of the reader's choice
+
+
+LINES = {
+    f"{path.name}: {shlex.join(line)}": line
+    for path in TOLD
+    if path.suffix == ".md"
+    for line in command_lines(path)
+}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+def test_a_command_of_the_docs_is_one(line: list[str]) -> None:
+    accepts(line)
+
+
+def test_the_docs_tell_of_commands() -> None:
+    assert {"README.md", "deploy.md", "alerts.md"} <= {said.partition(":")[0] for said in LINES}
+
+
+def test_every_variable_that_is_told_of_is_read() -> None:
+    read = {
+        f"RLPANEL_{name.upper()}"
+        for declared in (settings.Alerts, settings.Health, settings.Reading, settings.Training)
+        for name in declared.param
+    }
+    told = {name for path in TOLD for name in re.findall(r"RLPANEL_[A-Z_]*[A-Z]\b", path.read_text("utf-8"))}
+    assert {name for name in told if not name.startswith("RLPANEL_RECORD")} <= read | ELSEWHERE
+
+
+def steps(keyword: str) -> list[str]:
+    """What stands behind a keyword in the file that makes the image."""
+    text = (FOLDER / "deploy" / "Containerfile").read_text("utf-8").replace("\\\n", " ")
+    return re.findall(rf"^{keyword} +(.+)$", text, re.MULTILINE)
+
+
+def test_the_image_is_made_of_what_is_there() -> None:
+    copied = [part for step in steps("COPY") for part in step.split()[:-1]]
+    assert [part for part in copied if not (ROOT / part).exists()] == []
+    needed = {"pyproject.toml", "README.md", "LICENSE", "rlpanel"}  # what the build reads
+    assert needed <= set(copied)
+
+
+def test_the_image_serves_as_the_command_does_and_without_rights() -> None:
+    program, *arguments = json.loads(steps("CMD")[-1])
+    given = accepts(arguments)
+    assert (program, given["host"], str(given["root"])) == ("rlpanel", "0.0.0.0", "/runs")
+    assert steps("EXPOSE") == [str(given["port"])]
+    assert f":{given['port']}/health" in steps("HEALTHCHECK")[0]
+    assert steps("USER") == ["10001"]
+
+
+def test_the_service_is_started_with_options_that_exist() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(FOLDER / "deploy" / "rlpanel.service", "utf-8")
+    program, *arguments = shlex.split(unit["Service"]["ExecStart"])
+    assert Path(program).name == "rlpanel"
+    assert accepts(arguments)["port"] == 5006
+
+
+@pytest.mark.parametrize("name", ["nginx.conf", "Caddyfile"])
+def test_a_proxy_passes_on_to_where_the_board_listens(name: str) -> None:
+    given = accepts(["serve"])
+    assert f"{given['host']}:{given['port']}" in (FOLDER / "deploy" / name).read_text("utf-8")
+
+
+def test_every_file_that_a_page_points_to_is_there() -> None:
+    pages = [path for path in TOLD if path.suffix == ".md"]
+    links = [
+        (path, link)
+        for path in pages
+        for link in re.findall(r"\]\((?!http)([^)#]+)[^)]*\)", path.read_text("utf-8"))
+    ]
+    assert [f"{path.name}: {link}" for path, link in links if not (path.parent / link).exists()] == []
+    assert len(links) > 10
