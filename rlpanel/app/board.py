@@ -23,9 +23,17 @@ from rlpanel.views.context import Context
 from rlpanel.views.session import Loop, Session
 
 #: What the URL sets back when it says nothing of it.
-_UNSAID: dict[str, Any] = {"step": None, "uid": "", "token": -1, "follow": True, "search": "", "curves": []}
+_UNSAID: dict[str, Any] = {
+    "split": "",
+    "step": None,
+    "uid": "",
+    "token": -1,
+    "follow": True,
+    "search": "",
+    "curves": [],
+}
 _UNSAID |= {"filter": "", "scope": "step", "sort": ""}
-_UNSAID |= {"over": [], "align": "step", "smooth": 0.0}
+_UNSAID |= {"over": [], "beside": [], "align": "step", "smooth": 0.0}
 _UNSAID |= {"against": "", "here_at": NEWEST, "there_at": NEWEST}
 
 
@@ -45,6 +53,7 @@ class Board:
         self._demo: Demo | None = None
         self._closed = False
         self.context.selection.param.watch(self._open_run, "run")
+        self.context.selection.param.watch(self._show_split, "split")
         self._others = Others(self.context, self._path_of, notify)
         if root is not None:
             self.open_root(root)
@@ -94,6 +103,15 @@ class Board:
             self._take(index.snapshot if index else Snapshot(""), index=index, first="", sample=None)
         if before is not None:
             service.close(before)
+
+    def _show_split(self, *_: Any) -> None:
+        """Another split is as another run: `_take` lets begin anew who does so there."""
+        index = self.context.index
+        if index is not None and index.snapshot.in_split(self.context.selection.split).split != (
+            self.context.snapshot.split
+        ):
+            with pn.io.hold():
+                self._take(index.snapshot, first="", sample=None)
 
     def _path_of(self, run: str) -> AnyPath | None:
         return self._watched.directory.run_path(run) if self._watched else None
@@ -161,8 +179,15 @@ class Board:
 
     def _take(self, snapshot: Snapshot, **also: Any) -> None:
         context = self.context
-        context.param.update(snapshot=snapshot, **also)
-        wanted, steps = context.selection.step, snapshot.steps
+        split, shown = context.selection.split, snapshot.in_split(context.selection.split)
+        anew = shown.split != context.snapshot.split and "index" not in also
+        context.param.update(snapshot=shown, **also)
+        if anew:
+            context.param.trigger("index")
+        if split and split != shown.split and snapshot.version and snapshot.progress.caught_up:
+            notify(f"split {split} is not in this run; {shown.split} is shown")
+            context.selection.split = ""
+        wanted, steps = context.selection.step, shown.steps
         if wanted is None or not len(steps.values) or not snapshot.progress.caught_up:
             return
         if steps.position(wanted) < 0:

@@ -70,7 +70,7 @@ def health() -> Health:
         failure=failure,
         runs=len(snapshots),
         sessions=here.sessions,
-        samples=sum(snapshot.samples for snapshot in snapshots),
+        samples=sum(snapshot.all_samples for snapshot in snapshots),
         bad_lines=sum(snapshot.bad_count for snapshot in snapshots),
         behind_bytes=sum(snapshot.progress.waiting for snapshot in snapshots),
         lines_read=reader.lines,

@@ -1,4 +1,4 @@
-"""Keeps open the runs that a session looks at beside the selected one, and tells its views what they hold."""
+"""What a session looks at beside what it selects: other runs, which are kept open, and splits of its own."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from rlpanel.app.hub import hub
 from rlpanel.errors import RLPanelError
 from rlpanel.sources.files import AnyPath
 from rlpanel.store.index import RunIndex
+from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.context import Context
-from rlpanel.views.others import MOST_OTHERS, Other
+from rlpanel.views.others import MOST_OTHERS, Other, split_label
+
+#: What the key of a split begins with; no run's name does.
+_SPLIT = "/"
 
 
 class Others:
@@ -30,14 +34,18 @@ class Others:
     ) -> None:
         self._context, self._path_of, self._say = context, path_of, say
         self._open: dict[str, RunIndex] = {}
+        self._parts: dict[str, tuple[Snapshot, Snapshot]] = {}
         self._slots: dict[str, int] = {}
         self._missed: set[str] = set()  # what was said to be missing; it is asked for again, but not said
-        context.selection.param.watch(self._choose, ["run", "over", "against"])
+        context.selection.param.watch(self._choose, ["run", "split", "over", "beside", "against"])
         context.param.watch(self._choose, "runs")
 
     def changed(self, changed: Iterable[RunIndex | None]) -> None:
         """Some runs grew."""
-        if not set(self._open.values()).isdisjoint(changed):
+        looked_at = set(self._open.values())
+        if self._context.selection.beside:
+            looked_at |= {index for index in (self._context.index,) if index is not None}
+        if not looked_at.isdisjoint(changed):
             self.show()
 
     def close(self) -> None:
@@ -56,8 +64,9 @@ class Others:
         missing = {name for name, problem in problems.items() if problem}
         news = [problems[name] for name in problems if name in missing - self._missed]
         self._missed = missing
-        self._slots = {name: slot for name, slot in self._slots.items() if name in over}
-        for name in over:
+        keys = [*(_SPLIT + name for name in selection.beside), *over][:MOST_OTHERS]
+        self._slots = {name: slot for name, slot in self._slots.items() if name in keys}
+        for name in keys:
             free = (slot for slot in range(MOST_OTHERS) if slot not in self._slots.values())
             self._slots.setdefault(name, next(free, 0))
         self.show()
@@ -78,11 +87,34 @@ class Others:
         """Tell the views what there is now."""
         context = self._context
         found = {name: self._other(name, index) for name, index in self._open.items()}
+        found |= self._splits()
+        self._parts = {key: part for key, part in self._parts.items() if key in found}
         context.param.update(
             others=[found[name] for name in self._slots if name in found],
             against=found.get(context.selection.against),
         )
 
     def _other(self, name: str, index: RunIndex) -> Other:
+        """Another run, in the split that is shown where it has that."""
+        snapshot = self._part(name, index.snapshot, self._context.snapshot.split)
         label = next((info.label for info in self._context.runs if info.name == name), name)
-        return Other(name, label, self._slots.get(name, 0), index, index.snapshot)
+        return Other(name, split_label(label, snapshot), self._slots.get(name, 0), index, snapshot)
+
+    def _splits(self) -> dict[str, Other]:
+        """The splits of the run itself that lie over the shown one."""
+        context, index, found = self._context, self._context.index, {}
+        for key in self._slots:
+            split = key.removeprefix(_SPLIT)
+            if index is None or split == key or split == context.snapshot.split:
+                continue
+            if split in index.snapshot.splits:
+                snapshot = self._part(key, index.snapshot, split)
+                found[key] = Other(key, split, self._slots[key], index, snapshot)
+        return found
+
+    def _part(self, key: str, whole: Snapshot, split: str) -> Snapshot:
+        """A split of a snapshot; the same object as long as nothing changed: its line is not sent again."""
+        known = self._parts.get(key)
+        if known is None or known[0] is not whole or known[1].split != split:
+            self._parts[key] = whole, whole.in_split(split)
+        return self._parts[key][1]

@@ -29,6 +29,7 @@ from rlpanel.views.run_choice import RunChoice
 from rlpanel.views.runs import Badge, RunList
 from rlpanel.views.sample import SampleDetail
 from rlpanel.views.samples import Samples
+from rlpanel.views.split_choice import SplitChoice
 from rlpanel.views.stage import Stage
 from rlpanel.views.stepbar import StepBar
 from rlpanel.views.theme import safe_text
@@ -137,7 +138,8 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
         Whether the browser's keys and address are the board's.
     """
     layout, selection = Layout(board), board.context.selection
-    sidebar = [caption("Runs"), RunList(board.context), RunChoice(board.context)]
+    sidebar = [caption("Runs"), RunList(board.context)]
+    sidebar += [SplitChoice(board.context), RunChoice(board.context)]
     sidebar += [Controls(board.context), Known(board.context)]
     if owns_window:
         window = Window(on_key=layout.on_key)

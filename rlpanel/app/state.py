@@ -73,6 +73,7 @@ def _samples_at(text: str) -> str:
 #: Query key → (parameter, how to read its text, how to write its value).
 KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
     "run": ("run", str, str),
+    "split": ("split", str, str),
     "step": ("step", _whole, str),
     "sample": ("uid", str, str),
     "token": ("token", _whole, str),
@@ -83,6 +84,7 @@ KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
     "scope": ("scope", _scope, str),
     "sort": ("sort", str, str),
     "over": ("over", _runs, _write_runs),
+    "beside": ("beside", _runs, _write_runs),
     "align": ("align", _alignment, str),
     "smooth": ("smooth", _smoothing, "{:g}".format),
     "against": ("against", str, str),

@@ -10,11 +10,11 @@ from rlpanel.health.finding import Finding
 from rlpanel.settings import Health
 from rlpanel.store.index import RunIndex
 
-_known: weakref.WeakKeyDictionary[RunIndex, Checked] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[RunIndex, dict[str, Checked]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def found_in(index: RunIndex, thresholds: Health, now: float) -> list[Finding]:
+def found_in(index: RunIndex, thresholds: Health, now: float, split: str = "") -> list[Finding]:
     """What the rules find in a run now; what rests on its rows is looked for only where those changed.
 
     Parameters
@@ -24,10 +24,13 @@ def found_in(index: RunIndex, thresholds: Health, now: float) -> list[Finding]:
         The process's.
     now : float
         Seconds since the epoch.
+    split : str
+        Whose samples are looked at; the run's own choice by default.
     """
+    snapshot = index.snapshot.in_split(split)
     with _lock:
-        known = _known.get(index)
-    checked = check(index.snapshot, thresholds, now, known)
+        known = _known.setdefault(index, {}).get(snapshot.split)
+    checked = check(snapshot, thresholds, now, known)
     with _lock:
-        _known[index] = checked
+        _known[index][snapshot.split] = checked
     return checked.found

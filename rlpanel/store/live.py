@@ -246,7 +246,7 @@ class Reader:
 
     def _count(self, before: Snapshot, after: Snapshot, read: int) -> None:
         """Add to the counters; rows that died do not make them go back."""
-        gained = (after.samples + after.bad_count) - (before.samples + before.bad_count)
+        gained = (after.all_samples + after.bad_count) - (before.all_samples + before.bad_count)
         self.lines += max(0, gained)
         self.bytes += read
 

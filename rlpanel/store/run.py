@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from rlpanel import schema
-from rlpanel.errors import RLPanelError, RunNotFound, SourceChanged
+from rlpanel.errors import RLPanelError, RunNotFound, SettingError, SourceChanged
 from rlpanel.metrics.compute import text_columns
 from rlpanel.metrics.fill import follow
 from rlpanel.metrics.registry import ALIASES
@@ -72,6 +72,9 @@ class Run:
     def __init__(self, index: RunIndex, service: Reader | None = None) -> None:
         self._index = index
         self._service = service
+        self._split = ""
+        self._whole: Run | None = None
+        self._parts: dict[str, Run] = {}
 
     @property
     def path(self) -> AnyPath:
@@ -85,7 +88,12 @@ class Run:
 
     def listen(self, listener: Callable[[RunIndex | None], None]) -> Callable[[], None]:
         """Hear of what is read, as `Reader.listen`; nothing is heard of a run that nobody follows."""
-        return self._service.listen(listener) if self._service is not None else lambda: None
+        service = self._followed_by
+        return service.listen(listener) if service is not None else lambda: None
+
+    @property
+    def _followed_by(self) -> Reader | None:
+        return (self._whole or self)._service
 
     @property
     def name(self) -> str:
@@ -95,7 +103,32 @@ class Run:
     @property
     def snapshot(self) -> Snapshot:
         """The newest immutable view."""
-        return self._index.snapshot
+        return self._index.snapshot.in_split(self._split)
+
+    @property
+    def splits(self) -> dict[str, int]:
+        """Samples that count in each split, training first."""
+        return self.snapshot.splits
+
+    def split(self, name: str) -> Run:
+        """The run with the samples of another split: ``run.split("eval").steps``.
+
+        It is closed with the run that it was asked of.
+
+        Raises
+        ------
+        SettingError
+            If no sample is of this split.
+        """
+        if name not in self.splits:
+            raise SettingError(
+                f"no split {name!r} in {self.name}; there is {', '.join(self.splits) or 'none'}"
+            )
+        whole = self._whole or self
+        if name not in whole._parts:
+            part = whole._parts[name] = Run(self._index)
+            part._split, part._whole = name, whole
+        return whole._parts[name]
 
     @property
     def steps(self) -> pd.DataFrame:
@@ -193,7 +226,7 @@ class Run:
         """Rows, bad lines, steps, ranks, files and bytes so far."""
         snapshot = self.snapshot
         return Stats(
-            rows=snapshot.samples,
+            rows=snapshot.samples if self._split else snapshot.all_samples,
             bad_lines=snapshot.bad_count,
             blank_lines=snapshot.blank_count,
             steps=len(snapshot.steps.values),
@@ -217,17 +250,18 @@ class Run:
         RLPanelError
             If the reader failed or was stopped.
         """
-        if self._service is None:
+        service = self._followed_by
+        if service is None:
             return True
         news = threading.Event()
-        forget = self._service.listen(lambda _: news.set())
+        forget = service.listen(lambda _: news.set())
         deadline = None if timeout is None else time.monotonic() + timeout
         show = _Terminal(self.name) if progress else None
         try:
             while not (self.snapshot.version and self.snapshot.progress.caught_up):
                 if deadline is not None and time.monotonic() > deadline:
                     return False
-                self._check_service(self._service)
+                self._check_service(service)
                 if show:
                     show(self.snapshot.progress)
                 news.wait(0.1)

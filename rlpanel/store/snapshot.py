@@ -22,7 +22,7 @@ from rlpanel.store.keys import mix
 from rlpanel.store.pooled import Pooled
 from rlpanel.store.quantiles import Quantiles
 from rlpanel.store.scalars import Scalars
-from rlpanel.store.splits import COLUMN, TRAIN, TRAIN_CODE, codes_of, shown_name
+from rlpanel.store.splits import COLUMN, TRAIN, code_of, codes_of, shown_name
 from rlpanel.store.steps import COUNT, MAX, MIN, Steps
 from rlpanel.store.table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 
@@ -150,6 +150,16 @@ class Snapshot:
         names = sorted(self._by_split, key=lambda name: (name != TRAIN, name))
         return {name: int(self._by_split[name].samples.sum()) for name in names}
 
+    @property
+    def has_splits(self) -> bool:
+        """Whether there are samples of more than one split."""
+        return len(self._by_split) > 1
+
+    @property
+    def all_samples(self) -> int:
+        """Samples that count in any split."""
+        return sum(self.splits.values()) if self.has_splits else self.samples
+
     def in_split(self, split: str) -> Snapshot:
         """The same with the samples of another split; this one where there is none of the name."""
         if split == self.split or split not in self._by_split:
@@ -160,11 +170,11 @@ class Snapshot:
     @cached_property
     def _standing(self) -> np.ndarray:
         """What each row counts for in this split; those of others are as good as dead."""
-        if len(self._by_split) < 2:
+        if not self.has_splits:
             return self.state
         codes, names = self._labels[COLUMN]
-        mine = TRAIN_CODE if self.split == TRAIN else names.index(self.split)
-        return np.where(codes_of(codes, names) == mine, self.state, np.uint8(DEAD))
+        mine = codes_of(codes, names) == code_of(self.split, names)
+        return np.where(mine, self.state, np.uint8(DEAD))
 
     @property
     def _memory(self) -> Memory:

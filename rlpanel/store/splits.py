@@ -19,6 +19,10 @@ TRAIN = "train"
 COLUMN = "split"
 #: The code of training samples, whether a line says so or nothing.
 TRAIN_CODE = -1
+#: Splits that are told apart, the first that come; each has statistics of its own, which cost memory.
+MOST_SPLITS = 16
+#: What all others are called together.
+REST, REST_CODE = "(other splits)", -2
 
 Where = slice | np.ndarray
 #: Splits by name, with the places of their rows.
@@ -26,8 +30,22 @@ Parts = list[tuple[str, Where]]
 
 
 def codes_of(codes: np.ndarray, names: list[str]) -> np.ndarray:
-    """The split of each row as the code of its name, and one code for all training samples."""
-    return np.where(codes == names.index(TRAIN), TRAIN_CODE, codes) if TRAIN in names else codes
+    """The split of each row as the code of its name; one code for all training samples, one for the rest."""
+    if TRAIN in names:
+        codes = np.where(codes == names.index(TRAIN), TRAIN_CODE, codes)
+    return np.where(codes >= MOST_SPLITS, REST_CODE, codes) if len(names) > MOST_SPLITS else codes
+
+
+def name_of(code: int, names: list[str]) -> str:
+    """The split that a code of `codes_of` stands for."""
+    return {TRAIN_CODE: TRAIN, REST_CODE: REST}.get(code) or names[code]
+
+
+def code_of(split: str, names: list[str]) -> int:
+    """The code that `codes_of` gives a split's rows."""
+    if split == TRAIN:
+        return TRAIN_CODE
+    return names.index(split) if split in names else REST_CODE
 
 
 def parts_of(codes: np.ndarray, names: list[str]) -> Parts:
@@ -40,20 +58,19 @@ def parts_of(codes: np.ndarray, names: list[str]) -> Parts:
     names : list of str
     """
     found = np.unique(codes).tolist()
-    names_of = {code: TRAIN if code == TRAIN_CODE else names[code] for code in found}
     if len(found) == 1:
-        return [(names_of[found[0]], slice(None))]
-    return [(names_of[code], np.flatnonzero(codes == code)) for code in found]
+        return [(name_of(found[0], names), slice(None))]
+    return [(name_of(code, names), np.flatnonzero(codes == code)) for code in found]
 
 
-def split_codes(labels: Mapping[str, Labels], rows: int) -> tuple[np.ndarray, list[str]] | None:
-    """The split of the first rows as codes, and the names they stand for; None where none was logged."""
+def split_codes(labels: Mapping[str, Labels], rows: int, where: Where) -> tuple[np.ndarray, list[str]] | None:
+    """The split of some of the first rows as codes, with their names; None where none is logged."""
     column = labels.get(COLUMN)
-    return None if column is None else (codes_of(column.codes.view(rows), column.names), column.names)
+    return None if column is None else (codes_of(column.codes.view(rows)[where], column.names), column.names)
 
 
 def default_of(by_split: Mapping[str, Steps]) -> str:
-    """The split shown while none is chosen: training, without it that of the most samples, the first by name."""
+    """The split shown while none is chosen: training where there is one, else that of the most samples."""
     if TRAIN in by_split or not by_split:
         return TRAIN
     return min(by_split, key=lambda name: (-int(by_split[name].samples.sum()), name))

@@ -17,7 +17,19 @@ from rlpanel.sources.base import Chunk
 from rlpanel.store.attempts import Attempts, Restart
 from rlpanel.store.columns import Column, Columns
 from rlpanel.store.keys import Seen, mix
-from rlpanel.store.splits import COLUMN, TRAIN, TRAIN_CODE, Parts, SplitSteps, parts_of, split_codes
+from rlpanel.store.splits import (
+    COLUMN,
+    MOST_SPLITS,
+    TRAIN,
+    TRAIN_CODE,
+    Parts,
+    SplitSteps,
+    Where,
+    code_of,
+    name_of,
+    parts_of,
+    split_codes,
+)
 from rlpanel.store.stage import Rows, Stage
 
 #: What a row counts for: nothing, because its line is gone; as a sample; as a sample, although an equal line
@@ -201,7 +213,7 @@ class Table:
         self._judge_twins(touched)
         self._count_anew(touched, version)
         if np.count_nonzero(self._state() == DEAD) > max(DEAD_KEPT, self.columns.rows // 2):
-            self._gather()
+            self._gather(version)
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -211,15 +223,15 @@ class Table:
     def _state(self) -> np.ndarray:
         return self.state[: self.columns.rows]
 
-    def _codes(self, rows: int) -> np.ndarray:
-        """The split of the first rows, as a code that holds as long as no row is left behind."""
-        found = split_codes(self.columns.labels, rows)
-        return np.full(rows, TRAIN_CODE) if found is None else found[0]
+    def _codes(self, where: Where) -> np.ndarray:
+        """The split of some rows, as a code that holds as long as no row is left behind."""
+        found = split_codes(self.columns.labels, self.columns.rows, where)
+        return np.full(len(self._place("file")[where]), TRAIN_CODE) if found is None else found[0]
 
-    def _parts(self, where: slice | np.ndarray) -> Parts:
+    def _parts(self, where: Where) -> Parts:
         """Rows by their split."""
-        found = split_codes(self.columns.labels, self.columns.rows)
-        return [(TRAIN, slice(None))] if found is None else parts_of(found[0][where], found[1])
+        found = split_codes(self.columns.labels, self.columns.rows, where)
+        return [(TRAIN, slice(None))] if found is None else parts_of(*found)
 
     def _write(self, rows: np.ndarray, state: int | np.ndarray) -> None:
         self.state = self.state.copy()  # snapshots still look at the old one
@@ -235,21 +247,27 @@ class Table:
             values = {name: column.view(self.columns.rows)[rows] for name, column in found}
             self.steps.add(self._parts(rows), every[rows], values, version)
 
-    def _gather(self) -> None:
+    def _gather(self, version: int) -> None:
         """Leave the dead behind."""
         living = np.flatnonzero(self._state() != DEAD)
         state = np.zeros(max(1024, len(living)), np.uint8)
         state[: len(living)] = self._state()[living]
+        splits = self.columns.labels.get(COLUMN)
+        crowded = splits is not None and len(splits.names) > MOST_SPLITS
         self.columns, self.state = self.columns.only(living), state
         self._seen = Seen()
         self._seen.take(_line_keys(self._place("hash"), self._place("step"), self._place("part")))
+        if crowded:  # there is room for other splits now
+            self.steps = SplitSteps()
+            self.steps.count(self._parts(slice(None)), self.columns.rows)
+            self._count_all(version)
 
     # -- attempts --------------------------------------------------------------------------------
 
     def _restarts(self, new: Rows, start: int) -> list[tuple[Sequence, Restart]]:
         """Restarts among the new rows, with the sequence of lines that they are in."""
         file, rank, step = (new.place[name] for name in ("file", "rank", "step"))
-        split = self._codes(start + len(new))[start:]
+        split = self._codes(slice(start, start + len(new)))
         order = np.lexsort((new.place["offset"], split, rank, file))
         borders = np.flatnonzero(np.any([np.diff(of[order]) != 0 for of in (file, rank, split)], axis=0)) + 1
         found = []
@@ -269,7 +287,7 @@ class Table:
 
     def _restarts_of(self, file: int, rows: np.ndarray) -> list[tuple[Sequence, Restart]]:
         """Restarts among all rows of a file, given in the order of its lines."""
-        ranks, splits, found = self._place("rank")[rows], self._codes(self.columns.rows)[rows], []
+        ranks, splits, found = self._place("rank")[rows], self._codes(rows), []
         for rank, split in sorted(set(zip(ranks.tolist(), splits.tolist(), strict=True))):
             mine = rows[(ranks == rank) & (splits == split)]
             key = file, rank, self._split_name(split)
@@ -280,13 +298,13 @@ class Table:
         return found
 
     def _split_name(self, code: int) -> str:
-        return TRAIN if code == TRAIN_CODE else self.columns.labels[COLUMN].names[code]
+        return TRAIN if code == TRAIN_CODE else name_of(code, self.columns.labels[COLUMN].names)
 
     def _in_sequence(self, key: Sequence, rows: int) -> np.ndarray:
         """Which of the first rows are of one file, rank and split."""
         file, rank, split = key
-        codes = self._codes(rows)
-        code = TRAIN_CODE if split == TRAIN else self.columns.labels[COLUMN].names.index(split)
+        codes = self._codes(slice(rows))
+        code = TRAIN_CODE if split == TRAIN else code_of(split, self.columns.labels[COLUMN].names)
         mine = (self._place("file")[:rows] == file) & (self._place("rank")[:rows] == rank)
         return mine & (codes == code)
 
@@ -329,7 +347,7 @@ class Table:
         if not len(rows):
             return set()
         at = {name: self._place(name)[rows] for name in ("file", "offset", "part", "step", "hash")}
-        at["split"] = self._codes(self.columns.rows)[rows]
+        at["split"] = self._codes(rows)
         by_name = np.argsort(np.argsort(np.array(self.files, dtype=object)))[at["file"]]
         order = np.lexsort((at["offset"], by_name, at["part"], at["hash"], at["split"], at["step"]))
         same = [at[name][order][1:] == at[name][order][:-1] for name in ("step", "split", "hash", "part")]

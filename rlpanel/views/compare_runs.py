@@ -168,7 +168,9 @@ class CompareRuns(Viewer):
 
     def _key(self, here: Seat, there: Seat) -> tuple[object, ...]:
         display = self.context.display
-        sides = tuple((seat.index.path, seat.snapshot.version, seat.at) for seat in (here, there))
+        sides = tuple(
+            (seat.index.path, seat.snapshot.split, seat.snapshot.version, seat.at) for seat in (here, there)
+        )
         return (*sides, display.pad_token, display.system_end)
 
     def _reader(self, seats: tuple[Seat, Seat]) -> Prompts:

@@ -31,6 +31,9 @@ class Selection(param.Parameterized):
     """What is selected; it is the URL, and the URL is it."""
 
     run = param.String(default="", doc="Name of the run below the root.")
+    split = param.String(
+        default="", doc="Whose samples are shown; empty: training, or what there is most of."
+    )
     step = param.Integer(default=None, allow_None=True, doc="Selected step; None before there is one.")
     follow = param.Boolean(default=True, doc="Whether the step rides on the newest complete one.")
     uid = param.String(default="", doc="Sample chosen by the viewer; empty shows the grid's first.")
@@ -44,6 +47,7 @@ class Selection(param.Parameterized):
     )
     sort = param.String(default="", doc="Number column that sorts the grid; with - from the largest down.")
     over = param.List(default=[], item_type=str, doc="Names of runs whose curves lie over the run's.")
+    beside = param.List(default=[], item_type=str, doc="Splits of the run whose curves lie over the shown.")
     align = param.Selector(
         default=STEP, objects=ALIGNMENTS, label="Align by", doc="What stands on the curves' axis."
     )
@@ -123,6 +127,16 @@ class Context(param.Parameterized):
             here = self.selection.step if self.selection.step is not None else steps[-1]
             at = int(np.searchsorted(steps, here))
             self.choose_step(int(steps[np.clip(at + by, 0, len(steps) - 1)]))
+
+    def choose_split(self, split: str) -> None:
+        """The viewer chose another split of the run: its nearest step is shown, or its newest."""
+        steps, selection = self.snapshot.in_split(split).steps.values, self.selection
+        if not len(steps) or split == self.snapshot.split:
+            return
+        step = None if selection.follow or selection.step is None else selection.step
+        where = {"step": int(steps[np.abs(steps - step).argmin()])} if step is not None else {}
+        beside = [name for name in selection.beside if name != split]
+        selection.param.update(split=split, beside=beside, uid="", token=-1, **where)
 
     def nearest_step(self, x: float) -> int | None:
         """The step nearest to a place on the axis."""

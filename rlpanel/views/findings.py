@@ -78,7 +78,7 @@ class Findings(Viewer):
         if index is None or not context.snapshot.progress.caught_up or now - self._looked < EVERY:
             return
         self._looked = now
-        self._work.start(_found(index, self._thresholds, now))
+        self._work.start(_found(index, self._thresholds, now, context.snapshot.split))
 
     def _show(self, found: list[Finding]) -> None:
         self._found = {finding.key: finding for finding in found}
@@ -101,8 +101,8 @@ class Findings(Viewer):
                 context.choose_range(selection.step if among else finding.steps[-1], finding.where)
 
 
-def _found(index: RunIndex, thresholds: Health, now: float) -> Iterator[list[Finding]]:
-    yield found_in(index, thresholds, now)
+def _found(index: RunIndex, thresholds: Health, now: float, split: str) -> Iterator[list[Finding]]:
+    yield found_in(index, thresholds, now, split)
 
 
 def _plain(finding: Finding) -> dict[str, Any]:

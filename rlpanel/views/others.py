@@ -16,14 +16,20 @@ DARK = ("#63d2a6", "#b79cff", "#ff7eb6", "#4fd6e8", "#e6c34a", "#b5d957", "#c9a2
 LIGHT = ("#1d8a5f", "#7352d6", "#c2317f", "#0f8296", "#9a7400", "#5b7d0a", "#8a5a2b", "#2c74d6")
 
 
+def split_label(label: str, snapshot: Snapshot) -> str:
+    """What a run is called where its splits may lie beside one another."""
+    return f"{label} · {snapshot.split}" if snapshot.has_splits else label
+
+
 @dataclass(frozen=True)
 class Other:
-    """Another run.
+    """Another run, or another split of the selected one.
 
     Attributes
     ----------
     key : str
-        Its name in the address.
+        Its name in the address; of another split of the selected run that name after a slash, with which no
+        run's name begins.
     label : str
         What a person reads.
     slot : int

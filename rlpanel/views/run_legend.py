@@ -12,7 +12,7 @@ from panel.viewable import Viewable, Viewer
 from rlpanel.views import theme
 from rlpanel.views.alignment import STEP, WORDS, alignment_of, axis_of
 from rlpanel.views.context import Context
-from rlpanel.views.others import Other
+from rlpanel.views.others import Other, split_label
 
 
 class RunChips(JSComponent):
@@ -54,7 +54,13 @@ class RunLegend(Viewer):
         name = context.selection.run
         label = next((info.label for info in context.runs if info.name == name), name)
         color = theme.palette(context.selection.dark)["policy"]
-        return {"key": "", "label": label, "color": color, "on": "" not in context.muted, "said": ""}
+        return {
+            "key": "",
+            "label": split_label(label, context.snapshot),
+            "color": color,
+            "on": "" not in context.muted,
+            "said": "",
+        }
 
     def _other(self, other: Other) -> dict[str, Any]:
         context = self.context

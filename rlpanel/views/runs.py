@@ -59,7 +59,9 @@ class RunList(Viewer):
 
     def _chosen(self, event: Any) -> None:
         if not self._quiet and event.new is not None and event.new != self.context.selection.run:
-            self.context.selection.param.update(run=event.new, step=None, uid="", token=-1, follow=True)
+            self.context.selection.param.update(
+                run=event.new, split="", beside=[], step=None, uid="", token=-1, follow=True
+            )
 
 
 def unique_label(info: RunInfo, runs: list[RunInfo]) -> str:
@@ -102,12 +104,18 @@ def badge_html(snapshot: Snapshot, now: float, label: str, failure: str = "") ->
     parts = [_state(snapshot, now)]
     if snapshot.samples:
         ranks = f"{snapshot.ranks} rank{'s' if snapshot.ranks != 1 else ''}"
-        parts += [ranks, f"{snapshot.samples:,} samples", f"step {snapshot.steps.values[-1]}"]
+        parts += [ranks, _held(snapshot), f"step {snapshot.steps.values[-1]}"]
     if snapshot.newest_line:
         parts.append(f"{age(now - snapshot.newest_line)} ago")
     fault = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
     folds = set_aside_html(snapshot) + trouble_html(snapshot)
     return f'{name}<span class="pill">{" · ".join(parts)}</span>{folds}{fault}'
+
+
+def _held(snapshot: Snapshot) -> str:
+    if not snapshot.has_splits:
+        return f"{snapshot.samples:,} samples"
+    return f"<b>{safe_text(snapshot.split)}</b> {snapshot.samples:,} of {snapshot.all_samples:,} samples"
 
 
 def _state(snapshot: Snapshot, now: float) -> str:
