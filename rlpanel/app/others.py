@@ -11,10 +11,7 @@ from rlpanel.sources.files import AnyPath
 from rlpanel.store.index import RunIndex
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.context import Context
-from rlpanel.views.others import MOST_OTHERS, Other, split_label
-
-#: What the key of a split begins with; no run's name does.
-_SPLIT = "/"
+from rlpanel.views.others import MOST_OTHERS, SPLIT, Other, split_label
 
 
 class Others:
@@ -64,7 +61,7 @@ class Others:
         missing = {name for name, problem in problems.items() if problem}
         news = [problems[name] for name in problems if name in missing - self._missed]
         self._missed = missing
-        keys = [*(_SPLIT + name for name in selection.beside), *over][:MOST_OTHERS]
+        keys = [*(SPLIT + name for name in selection.beside), *over][:MOST_OTHERS]
         self._slots = {name: slot for name, slot in self._slots.items() if name in keys}
         for name in keys:
             free = (slot for slot in range(MOST_OTHERS) if slot not in self._slots.values())
@@ -104,7 +101,7 @@ class Others:
         """The splits of the run itself that lie over the shown one."""
         context, index, found = self._context, self._context.index, {}
         for key in self._slots:
-            split = key.removeprefix(_SPLIT)
+            split = key.removeprefix(SPLIT)
             if index is None or split == key or split == context.snapshot.split:
                 continue
             if split in index.snapshot.splits:

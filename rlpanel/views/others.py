@@ -10,6 +10,9 @@ from rlpanel.store.snapshot import Snapshot
 #: Runs that may lie over the selected one.
 MOST_OTHERS = 8
 
+#: What the key of a split begins with; no run's name does.
+SPLIT = "/"
+
 #: Colours of runs in the dark and in the light; none is the orange of the selected run, and the blue of the
 #: reference comes last.
 DARK = ("#63d2a6", "#b79cff", "#ff7eb6", "#4fd6e8", "#e6c34a", "#b5d957", "#c9a27e", "#6fb1ff")
@@ -43,6 +46,11 @@ class Other:
     slot: int
     index: RunIndex
     snapshot: Snapshot
+
+    @property
+    def is_split(self) -> bool:
+        """Whether it is a split of the selected run."""
+        return self.key.startswith(SPLIT)
 
     def color(self, dark: bool) -> str:
         """Its colour."""

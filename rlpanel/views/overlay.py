@@ -82,7 +82,11 @@ class Overlay:
         known = self._made.get(other.key)
         if known is not None and known[0] is other.snapshot and known[1] == asked:
             return known[2]
-        axis, found = axis_of(other.snapshot, alignment), _NOTHING
+        # A split of the run itself stands where the run's steps stand, and has no trainer's log of its own.
+        own = other.is_split
+        axis, found = axis_of(self._context.snapshot if own else other.snapshot, alignment), _NOTHING
+        if own and trainer_log.scalar_of(self._curve):
+            axis = None
         if axis is not None and trainer_log.has(other.snapshot, self._curve):
             self._display.zero_shift = self._context.display.zero_shift
             found = lines.points(other.snapshot, self._curve, axis, self._display, selection.smooth)

@@ -19,21 +19,22 @@ class SplitChoice(Viewer):
         super().__init__()
         self.context = context
         self._quiet = False
-        field: dict[str, Any] = {"margin": (4, 12), "sizing_mode": "stretch_width", "sx": theme.FIELD_SX}
+        field: dict[str, Any] = {"sizing_mode": "stretch_width", "sx": theme.FIELD_SX}
         self._shown = pmui.Select(
             label="Split",
             description="Whose samples every number, grid and finding is of; the other splits are left out.",
             options={},
             size="small",
+            margin=(10, 12, 4, 12),
             css_classes=["rl-split"],
             **field,
         )
         self._over = pmui.MultiChoice(
-            label="",
-            placeholder="lay other splits over it",
+            label="Splits over it",
             description="Splits of this run whose curves are drawn over the shown one's.",
             options={},
             value=[],
+            margin=(6, 12, 4, 12),
             css_classes=["rl-beside"],
             **field,
         )

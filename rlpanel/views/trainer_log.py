@@ -13,6 +13,7 @@ from rlpanel.metrics import registry
 from rlpanel.metrics.equivalents import column_of, skips_missing
 from rlpanel.settings import Display
 from rlpanel.store.snapshot import Snapshot
+from rlpanel.store.splits import TRAIN
 from rlpanel.store.steps import COUNT
 from rlpanel.views import series
 from rlpanel.views.theme import number, safe_text
@@ -133,7 +134,9 @@ def difference(snapshot: Snapshot, curves: tuple[str, ...]) -> Difference | None
 
 
 def _own(snapshot: Snapshot, scalar: str) -> str | None:
-    """Our number that a scalar equals in this run."""
+    """Our number that a scalar equals in this run; trainers log training samples' under the plain names."""
+    if snapshot.has_splits and snapshot.split != TRAIN:
+        return None
     return column_of(scalar, str(snapshot.constants.get("algo", "")).lower())
 
 

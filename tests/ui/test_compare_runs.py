@@ -16,13 +16,15 @@ from tests.ui.board import BoardPage
 from tests.ui.raw import raw_frame
 
 FILE = "rollout_data_rank_0.jsonl"
-PPO, GRPO, SFT = "couplets-ppo", "couplets-grpo", "sft"
+PPO, GRPO, SFT, EVALS = "couplets-ppo", "couplets-grpo", "sft", "with evals"
 HOSTILE = "<img src=x onerror=\"window.ran = 'runs'\">"
 #: Prompt, step, reward, response.
 RL = [("a", 1, 0.0, "cat"), ("a", 2, 1.0, "the cat sat"), ("b", 2, 0.5, HOSTILE), ("c", 2, 0.25, "x"),
       ("only here", 2, 1.0, "y")]  # fmt: skip
 BASE = [("<|user|>a<|assistant|>", 0, 0.5, "the dog sat"), ("<|user|>b<|assistant|>", 0, 0.5, "b"),
         ("<|user|>c<|assistant|>", 0, 0.75, "x"), ("only there", 0, 0.0, "z")]  # fmt: skip
+
+EVAL = [("held out", 2, 3.0, "y")]
 
 
 def rows(samples: list[tuple[str, int, float, str]]) -> list[bytes]:
@@ -42,6 +44,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, samples in {HOSTILE: RL, SFT: BASE}.items():
         (root / name).mkdir()
         append(root / name / FILE, *rows(samples))
+    (root / EVALS).mkdir()
+    evals = [made.replace(b'"step"', b'"split": "eval", "step"') for made in rows(EVAL)]
+    append(root / EVALS / FILE, *rows(RL), *evals)
     return root
 
 
@@ -108,6 +113,19 @@ def test_other_runs_lie_over_the_curves_and_grow(board: BoardPage, root: Path) -
     legend.nth(1).click()
     board.until(lambda: list(lines_over(board)) == [GRPO, HOSTILE])
     assert board.page.evaluate("() => window.ran") is None
+
+
+def test_one_split_is_shown_and_another_lies_over_it(board: BoardPage) -> None:
+    board.settled().go(run=EVALS, beside="eval").settled(2)
+    holds(board, "reward", x=np.array([1, 2]), y=np.array([0.0, 0.6875]))
+    lies_over(board, "/eval", x=np.array([2]), y=np.array([3.0]))
+    board.page.locator(".rl-split").get_by_role("combobox").click()
+    board.page.locator(".MuiPopover-root").get_by_text("eval", exact=True).click()
+    expect(board.page).to_have_url(re.compile("split=eval"))
+    holds(board, "reward", x=np.array([2]), y=np.array([3.0]))
+    board.until(lambda: board.column("prompt") == ["held out"], "the grid shows the split's sample alone")
+    board.go(run=SFT).settled(0)
+    expect(board.page.locator(".rl-split")).to_have_count(0)
 
 
 def test_curves_are_aligned_by_samples_and_smoothed_over_the_raw_line(board: BoardPage, root: Path) -> None:

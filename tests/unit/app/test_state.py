@@ -12,6 +12,7 @@ from rlpanel.views.context import Selection
 selections = st.builds(
     dict,
     run=st.text(min_size=1, max_size=20),
+    split=st.text(max_size=9),
     step=st.integers(0, 10**6),
     uid=st.text(min_size=1, max_size=20),
     token=st.integers(0, 10**5),
@@ -22,6 +23,7 @@ selections = st.builds(
     scope=st.sampled_from(["step", "run"]),
     sort=st.sampled_from(["", "reward", "-kl_k3_mean"]),
     over=st.lists(st.text("ab,/%@ü月 ", min_size=1, max_size=9), max_size=8, unique=True),
+    beside=st.lists(st.text("ab,/%@ü月 ", min_size=1, max_size=9), max_size=8, unique=True),
     align=st.sampled_from(["step", "samples", "time"]),
     smooth=st.integers(0, 99).map(lambda share: share / 100),
     against=st.text(max_size=20),
