@@ -267,12 +267,16 @@ class Table:
     def _restarts(self, new: Rows, start: int) -> list[tuple[Sequence, Restart]]:
         """Restarts among the new rows, with the sequence of lines that they are in."""
         file, rank, step = (new.place[name] for name in ("file", "rank", "step"))
-        split = self._codes(slice(start, start + len(new)))
-        order = np.lexsort((new.place["offset"], split, rank, file))
-        borders = np.flatnonzero(np.any([np.diff(of[order]) != 0 for of in (file, rank, split)], axis=0)) + 1
+        lines, split = [rank, file], None
+        if COLUMN in self.columns.labels:
+            split = self._codes(slice(start, start + len(new)))
+            lines = [split, *lines]
+        order = np.lexsort((new.place["offset"], *lines))
+        borders = np.logical_or.reduce([of[order][1:] != of[order][:-1] for of in lines])
         found = []
-        for rows in np.split(order, borders):
-            key = int(file[rows[0]]), int(rank[rows[0]]), self._split_name(int(split[rows[0]]))
+        for rows in np.split(order, np.flatnonzero(borders) + 1):
+            code = TRAIN_CODE if split is None else int(split[rows[0]])
+            key = int(file[rows[0]]), int(rank[rows[0]]), self._split_name(code)
             if key[0] in self.loose:
                 continue
             attempts = self._attempts.setdefault(key, Attempts())

@@ -125,7 +125,7 @@ def test_one_split_is_shown_and_another_lies_over_it(board: BoardPage) -> None:
     holds(board, "reward", x=np.array([2]), y=np.array([3.0]))
     board.until(lambda: board.column("prompt") == ["held out"], "the grid shows the split's sample alone")
     board.go(run=SFT).settled(0)
-    expect(board.page.locator(".rl-split")).to_have_count(0)
+    expect(board.page.locator(".rl-split")).not_to_be_visible()
 
 
 def test_curves_are_aligned_by_samples_and_smoothed_over_the_raw_line(board: BoardPage, root: Path) -> None:

@@ -102,7 +102,11 @@ def test_a_link_opens_a_split_and_lays_another_over(board: Board) -> None:
     }
 
 
-def test_another_split_is_shown_at_the_nearest_step_that_it_has(board: Board) -> None:
+def test_another_split_is_shown_at_the_nearest_step_that_it_has(
+    board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("rlpanel.app.board.notify", said.append)
     at(board, "?run=a&step=2&beside=eval")
     board.context.choose_split("eval")
     selection = board.context.selection
@@ -112,6 +116,7 @@ def test_another_split_is_shown_at_the_nearest_step_that_it_has(board: Board) ->
         False,
         [],
     )
+    assert said == []  # the viewer asked for another split, not for a step that is not there
     board.context.choose_split("train")
     assert board.context.snapshot.step_values("reward").tolist() == [0.5, 1.0, 2.0]
 
