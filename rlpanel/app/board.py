@@ -23,16 +23,8 @@ from rlpanel.views.context import Context
 from rlpanel.views.session import Loop, Session
 
 #: What the URL sets back when it says nothing of it.
-_UNSAID: dict[str, Any] = {
-    "split": "",
-    "step": None,
-    "uid": "",
-    "token": -1,
-    "follow": True,
-    "search": "",
-    "curves": [],
-}
-_UNSAID |= {"filter": "", "scope": "step", "sort": ""}
+_UNSAID: dict[str, Any] = {"split": "", "step": None, "uid": "", "token": -1, "follow": True, "search": ""}
+_UNSAID |= {"curves": [], "filter": "", "scope": "step", "sort": ""}
 _UNSAID |= {"over": [], "beside": [], "align": "step", "smooth": 0.0}
 _UNSAID |= {"against": "", "here_at": NEWEST, "there_at": NEWEST}
 
@@ -106,12 +98,13 @@ class Board:
 
     def _show_split(self, *_: Any) -> None:
         """Another split is as another run: `_take` lets begin anew who does so there."""
-        index = self.context.index
-        if index is not None and index.snapshot.in_split(self.context.selection.split).split != (
-            self.context.snapshot.split
-        ):
-            with pn.io.hold():
-                self._take(index.snapshot, first="", sample=None)
+        context, index = self.context, self.context.index
+        if index is None:
+            return
+        same = index.snapshot.in_split(context.selection.split).split == context.snapshot.split
+        anew: dict[str, Any] = {} if same else {"first": "", "sample": None}
+        with pn.io.hold():
+            self._take(index.snapshot, **anew)
 
     def _path_of(self, run: str) -> AnyPath | None:
         return self._watched.directory.run_path(run) if self._watched else None

@@ -140,6 +140,8 @@ def test_a_link_to_a_split_that_is_not_there_shows_what_is(
     monkeypatch.setattr("rlpanel.app.board.notify", said.append)
     at(board, "?run=a&split=dev")
     assert said == ["split dev is not in this run; train is shown"]
+    board.context.selection.split = "test"  # as an address that is changed by hand
+    assert said[1:] == ["split test is not in this run; train is shown"]
     assert (board.context.snapshot.split, board.context.selection.split) == ("train", "")
 
 
