@@ -151,7 +151,8 @@ def test_a_final_batch_replaces_what_came_one_by_one(tmp_path: Path) -> None:
 def test_evaluation_is_told_from_training(tmp_path: Path) -> None:
     put(traces(tmp_path, 1), episode(PLAIN))
     put(traces(tmp_path, 1, "eval"), episode(PLAIN))
-    assert sorted(str(sample.split) for sample in samples(tmp_path)) == ["eval", "train"]
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert run.splits == {"train": 1, "eval": 1}
 
 
 def test_the_run_is_the_folder_of_rollouts_and_exports(tmp_path: Path) -> None:
