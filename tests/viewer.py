@@ -55,6 +55,10 @@ class Viewer:
         while (part := await self._socket.read_message()) is not None:
             self._take(part)
 
+    def has_seen(self, step: int) -> bool:
+        """Whether a step, or a later one, was told as the newest."""
+        return max(self.seen, default=-1) >= step
+
     def close(self) -> None:
         """Leave."""
         self._socket.close()

@@ -159,9 +159,10 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
         main=layout.parts,
     )
     # The page follows the process's busy flag, which every callback of every session turns on and off; each
-    # turn would be sent to all pages by a callback of their own, and with a few sessions that never ends.
+    # turn would be sent to all pages by a callback of their own, and with a few sessions that never ends. A
+    # plain False would leave the page among those that the flag tells, for good.
     with edit_readonly(page):
-        page.busy = False
+        page.busy = pn.rx(False)
     page.param.watch(lambda event: setattr(selection, "dark", event.new), "dark_theme")
     selection.param.watch(lambda event: setattr(page, "dark_theme", event.new), "dark")
     return page
@@ -190,7 +191,10 @@ def session_page(root: str | os.PathLike[str] | None = None) -> Page:
         farewell.expect()
         document.theme = theme.PLOTS
         board.connect(document)
-    return page_of(board, owns_window=True)
+    page = page_of(board, owns_window=True)
+    if document is not None:
+        document.on_session_destroyed(lambda _: farewell.forget(document, page))
+    return page
 
 
 def servable() -> None:

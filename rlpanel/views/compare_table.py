@@ -12,6 +12,7 @@ from bokeh.models.widgets.tables import NumberFormatter
 
 from rlpanel.views import theme
 from rlpanel.views.compare_pairing import Compared
+from rlpanel.views.picked import picked
 from rlpanel.views.samples_table import PICK, Table
 from rlpanel.views.text import first_line
 
@@ -41,7 +42,7 @@ class PairTable:
 
     def __init__(self, choose: Callable[[int], None]) -> None:
         self._choose = choose
-        self._picked = pn.widgets.TextInput(visible=False)
+        self._picked = picked(self._pick)
         self._table = Table(
             _frame([], {name: np.empty(0) for name in _NUMBERS}),
             show_index=False,
@@ -71,7 +72,6 @@ class PairTable:
             configuration={"placeholder": "no prompt is in both runs", "renderVertical": "basic"},
         )
         self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
-        self._picked.param.watch(self._pick, "value")
         self.view = pn.Column(self._table, self._picked, sizing_mode="stretch_width", margin=0)
 
     def draw(self, found: Compared, pad_token: str, system_end: str) -> None:

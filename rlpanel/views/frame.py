@@ -2,7 +2,8 @@
 
 In a notebook Panel would send Material's script with every widget, 1.5 MB each, and have the browser ask a
 distant host for the styles of what is drawn later. Here the script comes with the first view, what follows
-asks the page for it, and styles come along as ``data:``.
+asks the page for it, and styles come along as ``data:``. And what changes before the view stands in the page
+waits: a message whose parts arrive while it is being drawn is half lost, and none after it is understood.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import time
 from functools import cache
 from typing import Any
 from uuid import uuid4
@@ -18,6 +20,7 @@ import panel as pn
 from bokeh.document import Document
 from bokeh.model import Model
 from bokeh.models import ImportedStyleSheet
+from panel.custom import JSComponent
 from panel.io.resources import CDN_DIST, DIST_DIR
 from panel.theme import Native
 from panel_material_ui.base import BUNDLE_PATH
@@ -32,6 +35,22 @@ _ASK = "export default (await globalThis.rlpanelMaterial).default"
 _BRING = """
 globalThis.rlpanelMaterial ??= import(URL.createObjectURL(new Blob([{code}], {{type: "text/javascript"}})))
 """
+#: Seconds to wait for a page that does not say that the view stands: perhaps it is none of ours.
+PATIENCE = 60.0
+
+
+class Here(JSComponent):
+    """Says that the page has drawn it, and with it the view that it is part of."""
+
+    _esm = "export function render({model}) { setTimeout(() => model.send_msg('here'), 0) }"
+
+    def __init__(self) -> None:
+        super().__init__(width=0, height=0, margin=0)
+        self.channels: list[Channel] = []
+
+    def _handle_msg(self, _: Any) -> None:
+        for channel in self.channels:
+            channel.open()
 
 
 class Frame(pn.Column):
@@ -46,11 +65,12 @@ class Frame(pn.Column):
     """
 
     def __init__(self, view: Any, context: Context | None, dark: bool, **options: Any) -> None:
-        self.view, self.context = view, context
+        self.view, self.context, self._here = view, context, Here()
         colors = theme.palette(dark) | {"font": theme.FONT, "mono": theme.MONO}
         variables = "".join(f"--rl-{name}:{value};" for name, value in colors.items())
         super().__init__(
             view,
+            self._here,
             sizing_mode="stretch_width",
             margin=0,
             styles={"background": "var(--rl-bg)", "padding": "8px"},
@@ -68,28 +88,32 @@ class Frame(pn.Column):
         return model
 
     def _render_mimebundle(self, model: Model, doc: Document, comm: Any, location: Any = None) -> Any:
-        sheets = Sheets(comm)
+        channel = Channel(comm)
+        self._here.channels.append(channel)
         for sheet in model.select({"type": ImportedStyleSheet}):
-            sheets.keep(sheet)
+            channel.keep(sheet)
         bundle = super()._render_mimebundle(model, doc, comm, location)
         # What changed while it was built is in it, and would reach a page that is not there yet.
         doc.callbacks._held_events = []
         return bundle
 
 
-class Sheets:
-    """Makes the style sheets of later messages whole: each comes along, wherever it is named.
+class Channel:
+    """A view's channel to its browser: opens when the view stands there, and makes later style sheets whole.
 
-    Panel names sheets that the browser has let go of since, and those of a distant host.
+    Panel names sheets that the browser has let go of since, and those of a distant host; here each comes
+    along, wherever it is named.
 
     Parameters
     ----------
     comm : Comm
-        A view's channel to its browser.
+        Sends through this from now on.
     """
 
     def __init__(self, comm: Any) -> None:
         self._urls: dict[str, str] = {}
+        self._waiting: list[tuple[Any, ...]] = []
+        self._opens: float = time.monotonic() + PATIENCE
         self._send = comm.send
         comm.send = self.send
 
@@ -98,9 +122,22 @@ class Sheets:
         sheet.update(url=_local(sheet.url))
         self._urls[sheet.id] = sheet.url
 
+    def open(self) -> None:
+        """The view stands: send what waits, and all else at once."""
+        self._opens = 0.0
+        waiting, self._waiting = self._waiting, []
+        for data, rest, options in waiting:
+            self._send(data, *rest, **options)
+
     def send(self, data: Any = None, *rest: Any, **options: Any) -> None:
-        """Send as the channel itself does."""
-        self._send(self._whole(data) if isinstance(data, str) else data, *rest, **options)
+        """Send as the comm itself does, once the view stands."""
+        data = self._whole(data) if isinstance(data, str) else data
+        if self._opens > time.monotonic():
+            self._waiting.append((data, rest, options))
+            return
+        if self._waiting:
+            self.open()
+        self._send(data, *rest, **options)
 
     def _whole(self, text: str) -> str:
         self._urls |= {id: _local(url) for id, url in _DEFINED.findall(text)}

@@ -19,6 +19,7 @@ from rlpanel.views import theme
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context, watch_step
 from rlpanel.views.group_strip import choose
+from rlpanel.views.picked import picked
 from rlpanel.views.samples_table import PAGE, PICK, Table, header_tips
 from rlpanel.views.samples_texts import read_texts
 from rlpanel.views.text import first_line
@@ -58,11 +59,10 @@ class GroupTable(Viewer):
         self._seen: tuple[object, ...] = ()
         self._prompts: dict[str, str] = {}
         self._work: Background[pd.DataFrame] = Background(self._put)
-        self._clicked = pn.widgets.TextInput(visible=False)
+        self._clicked = picked(self._pick)
         self._table = self._make(pd.DataFrame({"uid": pd.Series(dtype=str)}))
         self._place = pn.Column(self._table, sizing_mode="stretch_width", margin=0)
         self._column = pn.Column(self._place, self._clicked, sizing_mode="stretch_width", margin=0)
-        self._clicked.param.watch(self._pick, "value")
         watch_step(context, self._draw)
         context.display.param.watch(self._draw, ["pad_token", "system_end"])
         self.param.watch(self._draw, "active")

@@ -21,6 +21,7 @@ from rlpanel.views import theme
 from rlpanel.views.background import Background
 from rlpanel.views.compare import NOW_CHARS, Side, pages
 from rlpanel.views.context import Context
+from rlpanel.views.picked import picked
 from rlpanel.views.samples_texts import read_texts
 from rlpanel.views.text import first_line
 from rlpanel.views.text_table import text_table
@@ -64,7 +65,7 @@ class PromptHistory(Viewer):
             "", stylesheets=[theme.CSS, theme.style("compare")], sizing_mode="stretch_width",
             margin=(4, 14, 10, 14), css_classes=["rl-over-time-diff"],
         )  # fmt: skip
-        self._picked = pn.widgets.TextInput(visible=False)
+        self._picked = picked(self._pick)
         self._reward = TimePlot("policy", "prompt-reward", self._choose)
         self._length = TimePlot("length", "prompt-length", self._choose)
         self._strip = text_table(("step", "reward", "length", "response"), "rl-strip", self._picked, 190)
@@ -77,7 +78,6 @@ class PromptHistory(Viewer):
             sizing_mode="stretch_width",
             margin=0,
         )
-        self._picked.param.watch(self._pick, "value")
         context.param.watch(self._draw, "sample")
         context.param.watch(self._on_snapshot, "snapshot")
         context.selection.param.watch(lambda event: self._restyle(event.new), "dark")

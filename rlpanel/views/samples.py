@@ -23,6 +23,7 @@ from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.asking import Asking
 from rlpanel.views.context import Context
+from rlpanel.views.picked import picked
 from rlpanel.views.samples_frame import frame_of
 from rlpanel.views.samples_table import PICK, Table, table_of
 from rlpanel.views.samples_texts import READ_NOW, read_texts
@@ -63,7 +64,7 @@ class Samples(Viewer):
             css_classes=["rl-new"],
             on_click=lambda _: self.load(),
         )
-        self._picked = pn.widgets.TextInput(visible=False)
+        self._picked = picked(self._pick)
         self._table = Table(pd.DataFrame({"uid": pd.Series(dtype=str)}))
         self._place = pn.Column(sizing_mode="stretch_both", margin=0)
         self._card = pn.Column(
@@ -84,7 +85,6 @@ class Samples(Viewer):
             min_height=240,
             css_classes=["rl-card", "rl-samples"],
         )
-        self._picked.param.watch(self._pick, "value")
         self._search.param.watch(self._searched, "value")
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, "snapshot")

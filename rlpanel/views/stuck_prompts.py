@@ -16,6 +16,7 @@ from rlpanel.store.prompts import Stuck, never_better
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context
+from rlpanel.views.picked import picked
 from rlpanel.views.samples_texts import read_texts
 from rlpanel.views.text import first_line
 from rlpanel.views.text_table import text_table
@@ -46,12 +47,11 @@ class StuckPrompts(Viewer):
         super().__init__(**params)
         self.context, self._say = context, say
         self._work: Background[_Counted] = Background(self._put)
-        self._picked = pn.widgets.TextInput(visible=False)
+        self._picked = picked(self._pick)
         names = ("prompt", "steps", "samples", "best", "last", "bar")
         self._table = text_table(names, "rl-stuck", self._picked, 420)
         self._table.titles = {"bar": "to reach"}
         self._column = pn.Column(self._table, self._picked, sizing_mode="stretch_width", margin=0)
-        self._picked.param.watch(self._pick, "value")
         context.param.watch(self._draw, "index")
         context.display.param.watch(self._draw, ["pad_token", "system_end", "stuck_steps"])
         self.param.watch(self._draw, "active")

@@ -20,6 +20,7 @@ from rlpanel.metrics.tally import PLACES, Ranked
 from rlpanel.views import theme
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context, watch_step
+from rlpanel.views.picked import picked
 from rlpanel.views.theme import number, safe_text
 from rlpanel.views.token_reading import VALUE_ERROR, Reading, TokenReader, named
 from rlpanel.views.token_text import Encoding, read_piece
@@ -67,7 +68,7 @@ class TokenRanking(Viewer):
             "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 14, 4, 14),
             css_classes=["rl-ranking-note"],
         )  # fmt: skip
-        self._picked = pn.widgets.TextInput(visible=False)
+        self._picked = picked(self._pick)
         self._table = _table()
         self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
         self._column = pn.Column(
@@ -77,7 +78,6 @@ class TokenRanking(Viewer):
             sizing_mode="stretch_both",
             margin=0,
         )
-        self._picked.param.watch(self._pick, "value")
         self._measure.param.watch(self._changed, "value")
         self._least.param.watch(self._changed, "value")
         watch_step(context, self._load)

@@ -2,14 +2,76 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from rlpanel.app.hub import hub
 from rlpanel.views import pace
+from rlpanel.views.context import Context
 from rlpanel.views.pace import Turns
+from tests.factories import append, line, write_run
+from tests.ui.board import Served
+from tests.viewer import Viewer
+from tests.waiting import wait_until
 
 RANK0 = "rollout_data_rank_0.jsonl"
+
+
+def contexts() -> int:
+    """Boards that are still in memory."""
+    gc.collect()
+    return sum(isinstance(thing, Context) for thing in gc.get_objects())
+
+
+def test_of_pages_that_went_nothing_is_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING", "panel")  # what is kept of a log would keep what it speaks of
+    write_run(tmp_path / "run", steps=2, samples=2)
+    before, sessions = contexts(), hub().sessions
+
+    async def look() -> None:
+        viewers = [Viewer(f"{server.url}?run=run") for _ in range(2)]
+        for viewer in viewers:
+            await viewer.open()
+        follows = [asyncio.create_task(viewer.follow()) for viewer in viewers]
+        await asyncio.to_thread(wait_until, lambda: hub().sessions == sessions + 2)
+        for viewer in viewers:
+            viewer.close()
+        await asyncio.gather(*follows)
+
+    with Served(tmp_path, linger=0.2) as server:
+        asyncio.run(look())
+        wait_until(lambda: hub().sessions == sessions and contexts() <= before, timeout=30)
+
+
+def test_a_page_that_sleeps_gets_the_newest_when_it_wakes_and_holds_no_other_back(tmp_path: Path) -> None:
+    """Of long responses, so that what the sleeper does not take fills the buffers between."""
+    log, steps, size = tmp_path / "run" / RANK0, 10, 60_000
+    tokens = {"response_tokens": ["词"] * size, "logprobs": [-0.5] * size, "ref_logprobs": [-0.25] * size}
+    log.parent.mkdir()
+    append(log, line(0, **tokens))
+
+    async def look() -> None:
+        awake, asleep = Viewer(f"{server.url}?run=run"), Viewer(f"{server.url}?run=run")
+        for viewer in (awake, asleep):
+            await viewer.open()
+        tasks = [asyncio.create_task(awake.follow())]
+        for step in range(1, steps + 1):
+            append(log, line(step, **tokens))
+            await asyncio.to_thread(wait_until, partial(awake.has_seen, step), 30)
+        tasks.append(asyncio.create_task(asleep.follow()))
+        await asyncio.to_thread(wait_until, partial(asleep.has_seen, steps), 30)
+        for viewer in (awake, asleep):
+            viewer.close()
+        await asyncio.gather(*tasks)
+        assert len(asleep.seen) < len(awake.seen)
+
+    with Served(tmp_path) as server:
+        asyncio.run(look())
 
 
 def test_one_page_is_drawn_at_once() -> None:

@@ -10,10 +10,10 @@ from rlpanel.views.progress import Backlog, bar_html
 def shown(*reads: Progress) -> list[str]:
     """What the line says after each snapshot; nothing while it is hidden."""
     context, said = Context(), []
-    pane = Backlog(context).__panel__()
+    row = Backlog(context).__panel__()
     for version, progress in enumerate(reads, 1):
         context.snapshot = Snapshot("run", version, progress=progress)
-        said.append(pane.object if pane.visible else "")
+        said.append(row[0].object if row.visible else "")
     return said
 
 

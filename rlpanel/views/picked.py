@@ -1,0 +1,26 @@
+"""What a click into a table says, for the table's view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakMethod
+
+import panel as pn
+
+
+def picked(pick: Callable[[Any], None]) -> pn.widgets.TextInput:
+    """An unseen field that a table's script writes into; ``pick``, a view's method, gets each change of it.
+
+    Panel keeps the scripts of a table, and so this field, for as long as there is the table, and whatever is
+    reached from them is kept with them: a strong hold on the view, whose table it is, would never end.
+    """
+    field, method = pn.widgets.TextInput(visible=False), WeakMethod(pick)
+
+    def tell(event: Any) -> None:
+        found = method()
+        if found is not None:
+            found(event)
+
+    field.param.watch(tell, "value")
+    return field
