@@ -34,7 +34,15 @@ def fresh(run: Path) -> Snapshot:
 
 
 def assert_same_run(one: Snapshot, other: Snapshot) -> None:
-    """Equal rows, statistics and bad lines; what was set aside too, which no table shows."""
+    """Equal rows, statistics and bad lines in each split; what was set aside too, which no table shows."""
+    assert one.splits == other.splits
+    for split in one.splits or [one.split]:
+        assert_same_split(one.in_split(split), other.in_split(split))
+
+
+def assert_same_split(one: Snapshot, other: Snapshot) -> None:
+    """As `assert_same_run`, of one split."""
+    assert one.split == other.split
     found, expected = (samples(run).dropna(axis=1, how="all") for run in (one, other))
     assert_same_rows(found, expected)
     assert_same_steps(one.step_frame(), other.step_frame())
