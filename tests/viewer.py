@@ -51,9 +51,9 @@ class Viewer:
         ready = MessageSentEvent(Document(), "bokeh_event", DocumentReady())
         await self._send(Protocol().create("PATCH-DOC", [ready]))
 
-    def take_little(self) -> None:
-        """Let the system keep as little as it can of what this page does not take."""
-        self._socket.protocol.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    def set_room(self, size: int) -> None:
+        """How many bytes, about, the system keeps of what this page has not taken."""
+        self._socket.protocol.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
 
     async def follow(self) -> None:
         """Take what comes until the socket closes."""
