@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import time
 from typing import Any
 
@@ -49,6 +50,10 @@ class Viewer:
         await self._until("PULL-DOC-REPLY")
         ready = MessageSentEvent(Document(), "bokeh_event", DocumentReady())
         await self._send(Protocol().create("PATCH-DOC", [ready]))
+
+    def set_room(self, size: int) -> None:
+        """How many bytes, about, the system keeps of what this page has not taken."""
+        self._socket.protocol.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
 
     async def follow(self) -> None:
         """Take what comes until the socket closes."""
