@@ -38,7 +38,8 @@ FILTERS = (
     "not (reward < p10 or kl_k3_mean > p99) and reward - kl_k3_mean > 0.5",
 )
 _STEP = re.compile(rb'"step": (\d+)')
-SOUGHT = ("zebra", "答案是", "<|user|>7 + 19 = ?", "no such 🙂 text", "THE QUICK")
+#: The last stands in nearly every line, and every line that may hold it is parsed.
+SOUGHT = ("zebra", "答案是", "<|user|>7 + 19 = ?", "no such 🙂 text", "THE QUICK", "因此")
 #: Bytes that the plain search reads at a time.
 PLAIN = 4 << 20
 

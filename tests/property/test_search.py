@@ -12,12 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlpanel import schema
 from rlpanel.settings import Reading
+from rlpanel.sources.fields import record_of, texts_of
+from rlpanel.sources.parse import parse
 from rlpanel.store.index import RunIndex
 from rlpanel.store.needles import Needles
 from rlpanel.store.run import fetch_record
 from rlpanel.store.scan import scan
 from rlpanel.store.text_test import TextTest
+from tests.property.strategies import samples
 
 #: Few letters, so that texts hold one another: both cases, signs that writers escape, two and four bytes.
 texts = st.text('aAbK7 +_雨下🙂é\u212a<"\\\n', max_size=12)
@@ -84,3 +88,15 @@ def test_places_are_all_where_a_needle_begins(
     found = Needles(needles).places(np.frombuffer(block, np.uint8))
     expected = [at for needle in needles for at in range(len(block)) if block.startswith(needle, at)]
     assert sorted(found.tolist()) == sorted(expected)
+
+
+odd = st.one_of(
+    texts, st.none(), st.integers(), st.lists(st.one_of(texts, st.just({"content": "c"})), max_size=2)
+)
+
+
+@given(samples(), st.dictionaries(st.sampled_from(["messages", "prompt", *schema.TEXTS]), odd))
+def test_texts_alone_are_those_of_the_whole_sample(row: dict[str, object], more: dict[str, object]) -> None:
+    written = json.dumps(more | row).encode()
+    whole = record_of(0, parse(written).items(), "", full=True)
+    assert texts_of(parse(written).items()) == whole.texts
