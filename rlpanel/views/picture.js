@@ -49,7 +49,7 @@ function draw(view, { title, words, legend, look }) {
   top += 6
   const plot = view.export("svg").canvas
   for (const [name, value] of Object.entries({ x: 0, y: top, width, height })) { plot.setAttribute(name, value) }
-  // Bokeh keeps the first of a list of fonts only, and a picture has no fonts of its own.
+  // Its labels name fewer fonts than the words above them, and would be set in others.
   for (const label of plot.querySelectorAll("text")) { label.setAttribute("font-family", look.font) }
   root.append(plot)
   const size = { width, height: top + height + 4 }

@@ -106,8 +106,7 @@ def test_what_stands_in_a_curves_place_is_taken_instead(run: Run, raw: pd.DataFr
             (5, 7): 12,
             (8, 10): 12,
         }
-        one = raw[raw.step == 5].reward
-        counted = found[found.from_step <= 5][found.to_step >= 5]
+        one, counted = raw[raw.step == 5].reward, found[found.from_step == 5]
         expected = [
             ((one >= low) & (one < high)).sum()
             for low, high in zip(counted["from"], counted["to"], strict=True)
