@@ -1,7 +1,12 @@
-"""A card's plot and numbers as files: compared with the log, in dark and light, and over a hostile log."""
+"""A card's plot and numbers as files: compared with the log, in dark and light, and over a hostile log.
+
+``RLPANEL_SHOTS=1`` writes the picture in the docs.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,8 +18,10 @@ from playwright.sync_api import Download, Locator, expect
 
 from rlpanel.app.demo import write_recording
 from tests.ui.board import BoardPage
+from tests.ui.conftest import Profile
 from tests.ui.raw import band, raw_frame
-from tests.ui.test_hostile import NAMED, hostile_root, nothing_ran
+from tests.ui.test_hostile import NAMED, SENTRY, hostile_root, nothing_ran
+from tests.ui.test_screenshots import IMAGES
 
 PPO = "couplets-ppo"
 HOSTILE = f"a{NAMED}"
@@ -28,6 +35,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = hostile_root(tmp_path_factory.mktemp("root"))
     write_recording("ppo_couplets", folder / PPO)
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sentry(profile: Profile) -> None:
+    profile.context.add_init_script(SENTRY)
 
 
 def take(board: BoardPage, card: Locator, kind: str) -> Download:
@@ -44,7 +56,7 @@ def texts(svg: Path) -> list[str]:
 def test_a_card_is_taken_away_as_numbers_and_as_a_picture_in_both_themes(
     board: BoardPage, root: Path
 ) -> None:
-    board.go(run=PPO, step=9).settled(9)
+    board.settled().go(run=PPO, step=9).settled(9)
     curve, bars = board.curve("Reward"), board.page.locator(".rl-distribution")
     raw = raw_frame(root / PPO)
     taken = take(board, curve, "CSV")
@@ -60,7 +72,10 @@ def test_a_card_is_taken_away_as_numbers_and_as_a_picture_in_both_themes(
         board.go(run=PPO, step=9, theme=theme)
         expect(board.page.locator(f".mui-{theme}").first).to_be_attached()
         for card, title in ((curve, "Reward"), (bars, "Reward")):
-            assert texts(Path(take(board, card, "SVG").path()))[0] == title
+            svg = Path(take(board, card, "SVG").path())
+            assert texts(svg)[0] == title
+            if os.environ.get("RLPANEL_SHOTS") and (card, theme) == (curve, "dark"):
+                shutil.copy(svg, IMAGES / "curve.svg")
             with Image.open(take(board, card, "PNG").path()) as picture:
                 seen = np.asarray(picture.convert("RGB"))
             assert tuple(seen[4, 4]) == ground
@@ -68,8 +83,10 @@ def test_a_card_is_taken_away_as_numbers_and_as_a_picture_in_both_themes(
 
 
 def test_a_picture_holds_names_of_a_log_as_text(board: BoardPage) -> None:
-    board.go(run=HOSTILE, step=1, curves=f"x{NAMED}", theme="dark").settled(1)
-    for card in (board.page.locator(".rl-curve").first, board.page.locator(".rl-distribution")):
+    board.settled().go(run=HOSTILE, step=1, curves=f"x{NAMED}", theme="dark").settled(1)
+    curve = board.page.locator(".rl-curve").filter(has_text="<img class=evil")
+    bars = board.page.locator(".rl-distribution").filter(has_text="step 1, n = 4")
+    for card in (curve, bars):
         taken = take(board, card, "SVG")
         assert taken.suggested_filename.endswith(".svg")
         svg = Path(taken.path())
