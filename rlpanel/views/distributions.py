@@ -181,8 +181,8 @@ class Gap(Viewer):
         )
         self._taken = Taken(
             name=f"{file_name(snapshot.name)}-reward_gap-step-{step}",
-            title="Reward minus the reference's",
-            words=f"{snapshot.name}, step {step}, sorted, {share}",
+            title="Gap to reference",
+            words=f"reward minus the reference's, sorted, {share}, {snapshot.name}, step {step}",
             rows=lambda: pd.DataFrame({"place": np.arange(1, len(gap) + 1), "reward_gap": gap}),
         )
 

@@ -24,24 +24,34 @@ function cut(text, font, room) {
   return `${letters.join("")}…`
 }
 
+// Lines no wider than the room, broken between words; some cards are narrow.
+function broken(text, font, room) {
+  const lines = [""]
+  for (const word of text.split(" ")) {
+    const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word
+    if (!lines.at(-1) || wide(longer, font) <= room) { lines[lines.length - 1] = longer } else { lines.push(word) }
+  }
+  return lines
+}
+
 function draw(view, { title, words, legend, look }) {
   const { width, height } = view.bbox
   const room = width - 2 * EDGE
   const root = shape("svg", { "font-family": look.font })
+  const font = (size, weight) => `${weight} ${size}px ${look.font}`
   const write = (text, x, y, color, size, weight = 400) => {
-    const said = cut(text, `${weight} ${size}px ${look.font}`, room)
+    const said = cut(text, font(size, weight), width - EDGE - x)
     root.append(shape("text", { x, y, fill: color, "font-size": size, "font-weight": weight }, said))
-    return wide(said, `${weight} ${size}px ${look.font}`)
+    return wide(said, font(size, weight))
   }
   const ground = shape("rect", { fill: look.surface })
   root.append(ground)
-  let top = EDGE + 10
-  write(title, EDGE, top, look.text, 13, 600)
-  top += LINE
-  write(words, EDGE, top, look.muted, 11)
+  let top = EDGE + 10 - LINE
+  for (const line of broken(title, font(13, 600), room)) { write(line, EDGE, top += LINE, look.text, 13, 600) }
+  for (const line of broken(words, font(11, 400), room)) { write(line, EDGE, top += LINE, look.muted, 11) }
   let left = width
   for (const [text, color] of legend) {
-    if (left + 14 + wide(text, `400 11px ${look.font}`) > width - EDGE) { left = EDGE; top += LINE }
+    if (left + 14 + wide(text, font(11, 400)) > width - EDGE) { left = EDGE; top += LINE }
     root.append(shape("rect", { x: left, y: top - 8, width: 9, height: 9, rx: 2, fill: color }))
     left += 14
     left += write(text, left, top, look.muted, 11) + EDGE
