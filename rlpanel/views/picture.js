@@ -1,6 +1,8 @@
 // A plot as a picture that stands alone: on the card's colour, under its title. Words become text nodes, never markup.
 const SVG = "http://www.w3.org/2000/svg"
 const EDGE = 12, LINE = 16
+/** Letters of a text in a picture: a name out of a log may be of any length. */
+const MOST = 300
 /** Pixels of a PNG for each of the screen's, so that it can be read on a slide. */
 const SCALE = 3
 
@@ -19,7 +21,7 @@ function wide(text, font) {
 
 function cut(text, font, room) {
   if (wide(text, font) <= room) { return text }
-  const letters = [...text]
+  const letters = [...text.slice(0, MOST)]
   while (letters.length && wide(`${letters.join("")}…`, font) > room) { letters.pop() }
   return `${letters.join("")}…`
 }
@@ -27,7 +29,7 @@ function cut(text, font, room) {
 // Lines no wider than the room, broken between words; some cards are narrow.
 function broken(text, font, room) {
   const lines = [""]
-  for (const word of text.split(" ")) {
+  for (const word of text.slice(0, MOST).split(" ")) {
     const longer = lines.at(-1) ? `${lines.at(-1)} ${word}` : word
     if (!lines.at(-1) || wide(longer, font) <= room) { lines[lines.length - 1] = longer } else { lines.push(word) }
   }
