@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from rlpanel import schema
@@ -62,6 +63,17 @@ def record_of(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, full: 
         record.labels.setdefault("split", "eval")
     _count_tokens(record)
     return record
+
+
+def texts_of(fields: Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """The texts of one sample alone, as `record_of` finds them in full: a third of its work."""
+    record = Record(step=0)
+    for key, value in fields:
+        take = _TEXTS.get(key)
+        if take is not None:
+            with suppress(ValueError, RecursionError):
+                take(record, value)
+    return record.texts
 
 
 def _count_tokens(record: Record) -> None:
@@ -224,6 +236,8 @@ def _takers(*, full: bool) -> dict[str, Taker]:
 
 _LEAN = _takers(full=False)
 _FULL = _takers(full=True)
+_TEXTS = {key: _FULL[key] for key, name in schema.CANONICAL.items() if name in schema.TEXTS}
+_TEXTS["messages"] = _messages
 
 
 # -- values ------------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from rlpanel.errors import LineError, SourceChanged
 from rlpanel.sources import files
+from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.base import MOST_SAMPLES, Adapter, BadLine, Chunk, Locator, Record
+from rlpanel.sources.fields import texts_of
 from rlpanel.sources.parse import parse
 from rlpanel.sources.tail import Block, Mark, Tail, line_hash
 
@@ -115,6 +117,12 @@ class JsonlFile:
         # A page of the grid asks for the samples of one line one by one.
         self._kept = (locator.hash, records) if len(records) > 1 and len(line) < KEPT_BYTES else None
         return records[locator.part]
+
+    def texts(self, locator: Locator) -> dict[str, str]:
+        """The texts of one sample, as `fetch` finds them; SourceChanged if other bytes stand there now."""
+        if isinstance(self.adapter, Native):
+            return texts_of(parse(self.raw(locator)).items())
+        return self.fetch(locator).texts
 
     def raw(self, locator: Locator) -> bytes:
         """The line itself; SourceChanged if other bytes stand there now."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,12 +20,12 @@ from rlpanel.sources import files
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.token_text import WithText
 from rlpanel.store.index import RunIndex
-from rlpanel.store.run import fetch_record
+from rlpanel.store.needles import Needles, fold_block, fold_bytes
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.text_test import TextTest
 
 #: Bytes looked through at a time: they stay in the processor's cache, and nobody waits for them for long.
-BLOCK = 1 << 20
+BLOCK = 1 << 19
 #: Bytes between two wanted lines that are rather read than jumped over.
 GAP = 64 << 10
 #: Seconds between two batches.
@@ -34,8 +33,6 @@ PAUSE = 0.2
 
 #: What some writers escape, and what adapters put between the strings that they join.
 _ODD_ASCII = frozenset("\"\\/<>&'\x7f[]{}:,")
-#: A plain letter or sign written as an escape, which no known writer does; such lines are always parsed.
-_ESCAPED = re.compile(rb"\|u00[2-7]")
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ def scan(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[
     for end, suspect in _places(_suspects(index, snapshot, rows, tests)):
         if suspect:
             try:
-                texts = fetch_record(index, snapshot, int(rows[end - 1])).texts
+                texts = _texts(index, snapshot, int(rows[end - 1]))
             except (RLPanelError, IndexError):  # its file was written anew; its new rows come in a moment
                 unread += 1
             else:
@@ -88,6 +85,10 @@ def scan(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[
             outcomes = {test: mask[now] for test, mask in passed.items()}
             yield Batch(rows[now], outcomes, int(sizes[:end].sum()), int(sizes.sum()), unread)
             told, last = end, time.monotonic()
+
+
+def _texts(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
+    return index.reader(snapshot.file(row)).texts(snapshot.locator(row))
 
 
 @dataclass(frozen=True)
@@ -114,17 +115,15 @@ def _suspects(
 ) -> Iterator[_Block]:
     """Blocks of sorted rows, each with the places whose lines may pass."""
     files = snapshot.place("file")[rows]
+    stretches = [stretch_of(test) for test in tests]
     start = 0
     for number, group in groupby(files.tolist()):
         end = start + sum(1 for _ in group)
         reader = index.reader(snapshot.files[number])
-        needles = [needles_of(test) for test in tests]
         offsets = snapshot.place("offset")[rows[start:end]]
         ends = offsets + snapshot.place("length")[rows[start:end]]
-        if _holds_texts(reader) and all(needles):
-            look = _Look(reader.path, offsets, ends, [n for several in needles for n in several])
-        else:
-            look = _Look("", offsets, ends, [])
+        needles = _needles(stretches) if _holds_texts(reader) and all(stretches) else None
+        look = _Look(reader.path, offsets, ends, needles)
         for block in look:
             yield _Block(start + block.end, [start + place for place in block.suspects])
         start = end
@@ -138,13 +137,13 @@ def _holds_texts(reader: JsonlFile) -> bool:
 class _Look:
     """Looks through the lines of one file; without needles every line is a suspect."""
 
-    def __init__(self, path: str, offsets: np.ndarray, ends: np.ndarray, needles: Sequence[bytes]) -> None:
+    def __init__(self, path: str, offsets: np.ndarray, ends: np.ndarray, needles: Needles | None) -> None:
         self._path, self._needles = path, needles
         self._offsets, self._ends = offsets, ends
         self._buffer = bytearray(BLOCK)
 
     def __iter__(self) -> Iterator[_Block]:
-        if not self._needles:
+        if self._needles is None:
             for start, end in self._blocks():
                 yield _Block(end, range(start, end))
             return
@@ -153,8 +152,8 @@ class _Look:
                 for start, end in self._blocks():
                     base, size = int(self._offsets[start]), int(self._ends[start:end].max())
                     file.seek(base)
-                    size = self._fill(file, size - base)
-                    yield _Block(end, self._hits(start, end, base, size))
+                    found = base + self._needles.places(self._filled(file, size - base))
+                    yield _Block(end, self._hits(start, end, found))
         except OSError:  # parsing says for each row that it is gone
             yield _Block(len(self._offsets), range(len(self._offsets)))
 
@@ -171,58 +170,44 @@ class _Look:
                 yield start, end
                 start = end
 
-    def _fill(self, file: io.BufferedReader, size: int) -> int:
-        """Read into the buffer, in lower case of a sort: upper and lower letters become the same byte."""
+    def _filled(self, file: io.BufferedReader, size: int) -> np.ndarray:
+        """The next bytes, folded."""
         if size > len(self._buffer):
             self._buffer = bytearray(size)
         got = file.readinto(memoryview(self._buffer)[:size])
-        view = np.frombuffer(self._buffer, np.uint8, got)
-        np.bitwise_or(view, 0x20, out=view)
-        return int(got)
+        block = np.frombuffer(self._buffer, np.uint8, got)
+        fold_block(block)
+        return block
 
-    def _hits(self, start: int, end: int, base: int, size: int) -> list[int]:
+    def _hits(self, start: int, end: int, found: np.ndarray) -> list[int]:
+        """Places of a block whose lines hold what was found, by where in the file it was."""
+        if not len(found):
+            return []
         offsets, ends = self._offsets[start:end], self._ends[start:end]
-        suspects: set[int] = set()
-        for position in self._positions(ends - base, size):
-            first = int(np.searchsorted(offsets, base + position, "right")) - 1
-            if base + position < ends[first]:
-                line = slice(*np.searchsorted(offsets, [offsets[first], offsets[first] + 1]))
-                suspects |= set(range(start + line.start, start + line.stop))
-        return sorted(suspects)
-
-    def _positions(self, ends: np.ndarray, size: int) -> Iterator[int]:
-        """Where something is found, once a line at most."""
-        buffer = self._buffer
-        for needle in self._needles:
-            at = buffer.find(needle, 0, size)
-            while at >= 0:
-                yield at
-                at = buffer.find(needle, _line_end(ends, at), size)
-        if buffer.find(b"|u00", 0, size) >= 0:
-            found = _ESCAPED.search(buffer, 0, size)
-            while found:
-                yield found.start()
-                found = _ESCAPED.search(buffer, _line_end(ends, found.start()), size)
+        line = np.searchsorted(offsets, found, "right") - 1
+        inside = found < ends[line]
+        return (start + np.flatnonzero(np.isin(offsets, offsets[line[inside]]))).tolist()
 
 
-def _line_end(ends: np.ndarray, at: int) -> int:
-    """Where the line ends that holds a place; just behind the place where none does."""
-    place = int(np.searchsorted(ends, at, "right"))
-    return max(int(ends[place]), at + 1) if place < len(ends) else at + 1
+def stretch_of(test: TextTest) -> str:
+    """The longest part of the value that every JSON writer writes in one of two ways.
 
-
-def needles_of(test: TextTest) -> tuple[bytes, ...]:
-    """Bytes of which a line that passes holds one, as `_Look` folds them; none where that is not sure.
-
-    The longest stretch of the value that every JSON writer writes in one of two ways: as it is, or with all
-    beyond ASCII escaped.
+    As it is, or with all beyond ASCII escaped. Empty where a line that passes need not hold such a part.
     """
     if test.word in ("matches", "missing"):
-        return ()
+        return ""
     stretches = ["".join(group).strip() for plain, group in groupby(test.value, _plain) if plain]
-    best = max(stretches, key=lambda text: len(text.encode()), default="")
-    variants = dict.fromkeys([best.encode(), json.dumps(best)[1:-1].encode()])
-    return tuple(bytes(byte | 0x20 for byte in variant) for variant in variants) if best else ()
+    return max(stretches, key=lambda text: len(text.encode()), default="")
+
+
+def needles_of(stretch: str) -> tuple[bytes, ...]:
+    """Both ways to write it, folded; one where they are the same."""
+    return tuple(dict.fromkeys(map(fold_bytes, (stretch.encode(), json.dumps(stretch)[1:-1].encode()))))
+
+
+def _needles(stretches: Sequence[str]) -> Needles:
+    needles = [needle for stretch in stretches for needle in needles_of(stretch)]
+    return Needles(needles, {letter for stretch in stretches for letter in stretch if letter.isascii()})
 
 
 def _plain(character: str) -> bool:

@@ -20,6 +20,7 @@ from rlpanel.views.query_bar import PRESETS, QueryBar, names_of, presets_of
 from rlpanel.views.report.choice import frozen
 from rlpanel.views.report.report import board_html
 from rlpanel.views.samples_texts import READ_NOW
+from rlpanel.views.taken import file_name
 from rlpanel.views.theme import number
 
 #: Rows that are asked on the event loop; more on a thread.
@@ -252,8 +253,3 @@ def _size(size: float) -> str:
         if size >= 1e5
         else f"{size / 1e3:.1f} kB"
     )
-
-
-def file_name(run: str) -> str:
-    """A run's name as a file's."""
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in run) or "samples"

@@ -17,9 +17,13 @@ from rlpanel.metrics import registry
 from rlpanel.views import lines, series, theme, trainer_log
 from rlpanel.views.alignment import alignment_of, chosen_axis
 from rlpanel.views.context import Context
+from rlpanel.views.curve_taken import curve_taken
+from rlpanel.views.drawn import Line
 from rlpanel.views.overlay import RAW_ALPHA, Overlay
 from rlpanel.views.run_legend import RunLegend
 from rlpanel.views.spread import SPREADS, Spread
+from rlpanel.views.take import Take, headed
+from rlpanel.views.taken import Taken
 from rlpanel.views.theme import delta, number, safe_text
 
 HEIGHT = 120
@@ -167,7 +171,6 @@ class CurveCard:
             "",
             stylesheets=[theme.CSS],
             sizing_mode="stretch_width",
-            margin=(7, 12, 0, 12),
             css_classes=["rl-curve-head"],
         )
         self._plot = self._figure()
@@ -177,7 +180,7 @@ class CurveCard:
         )
         self._spread = Spread(context, curve.columns[0], self._sources[curve.columns[0]], HEIGHT)
         self.card = pn.Column(
-            self._head,
+            headed(self._head, Take(context, self.taken)),
             self._pane,
             styles={**theme.CARD, "flex": "1 1 250px", "min-width": "250px"},
             css_classes=["rl-card", "rl-curve"],
@@ -249,6 +252,15 @@ class CurveCard:
         self._spread.restyle(self.context.selection.dark)
         for legend in self._plot.legend:
             legend.label_text_color = colors["muted"]
+
+    def taken(self) -> Taken | None:
+        """The card as a file."""
+        if not len(self._points()["x"]):
+            return None
+        words = self._words(trainer_log.describe(self.curve.columns[0]))
+        name = self._snapshot.name
+        lines = [Line(name, column, points) for column, points in self._sent.items() if points and self._on]
+        return curve_taken(self.context, self.curve.title, words, lines, self.overlay, self._spread)
 
     def _points(self) -> series.Points:
         return self._sent[self.curve.columns[0]] or _no_points()

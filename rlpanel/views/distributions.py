@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import panel as pn
 from panel.viewable import Viewer
 
@@ -14,6 +15,8 @@ from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.bars import Bars
 from rlpanel.views.context import Context, watch_step
+from rlpanel.views.take import Take, headed
+from rlpanel.views.taken import Taken, file_name
 from rlpanel.views.theme import safe_text
 
 BINS = 24
@@ -47,6 +50,11 @@ class Bins:
         start = self.values - width * layers / 2 + width * place
         return start, start + width
 
+    def frame(self, counted: dict[str, np.ndarray]) -> pd.DataFrame:
+        """A row a bin: its borders, the value it stands for where values are distinct, and counts."""
+        known = {} if self.values is None else {"value": self.values}
+        return pd.DataFrame({"from": self.edges[:-1], "to": self.edges[1:], **known, **counted})
+
 
 def bins_of(*values: np.ndarray) -> Bins:
     """Bins that suit the values together: one a value where few are distinct, else equal ones."""
@@ -75,7 +83,8 @@ class Distribution(Viewer):
         self.context = context
         self._head = _head()
         self._bars = Bars({"reference": 0.45, "policy": 0.95})
-        self._card = _card(self._head, self._bars, "rl-distribution")
+        self._taken: Taken | None = None
+        self._card = _card(self._head, self._bars, "rl-distribution", Take(context, lambda: self._taken))
         watch_step(context, self._draw)
         context.selection.param.watch(self._restyle, "dark")
         self._restyle()
@@ -88,6 +97,7 @@ class Distribution(Viewer):
         snapshot, step = self.context.snapshot, self.context.selection.step
         column = _scored(snapshot)
         self._card.visible = column is not None and step is not None
+        self._taken = None
         if column is None or step is None:
             return
         rows = snapshot.rows_of(step)
@@ -102,6 +112,15 @@ class Distribution(Viewer):
                 for place, (name, values) in enumerate(shown.items())
             }
         )
+        names = {"policy": column, "reference": "ref_reward"}
+        counted = {names[name]: bins.count(values) for name, values in shown.items()}
+        self._taken = Taken(
+            name=f"{file_name(snapshot.name)}-{column}-distribution-step-{step}",
+            title=_title(column),
+            words=f"{snapshot.name}, step {step}, n = {len(rows):,}",
+            rows=lambda: bins.frame(counted),
+            legend=tuple((name, name) for name in shown) if len(shown) > 1 else (),
+        )
 
     def _write_head(self, column: str, rows: np.ndarray, reward: np.ndarray) -> None:
         missing = int(np.isnan(reward).sum())
@@ -112,7 +131,7 @@ class Distribution(Viewer):
             else ""
         )
         self._head.object = (
-            f'<div class="head"><b>{safe_text(registry.describe(column).label.capitalize())}</b>'
+            f'<div class="head"><b>{safe_text(_title(column))}</b>'
             f'<span class="unit">step {self.context.selection.step}, n = {len(rows):,}{lost}</span>'
             f"{legend}</div>"
         )
@@ -129,7 +148,8 @@ class Gap(Viewer):
         self.context = context
         self._head = _head()
         self._bars = Bars({"good": 0.95, "bad": 0.95}, x_labels=False)
-        self._card = _card(self._head, self._bars, "rl-gap")
+        self._taken: Taken | None = None
+        self._card = _card(self._head, self._bars, "rl-gap", Take(context, lambda: self._taken))
         watch_step(context, self._draw)
         context.selection.param.watch(self._restyle, "dark")
         self._restyle()
@@ -141,6 +161,7 @@ class Gap(Viewer):
     def _draw(self, *_: Any) -> None:
         snapshot, step = self.context.snapshot, self.context.selection.step
         self._card.visible = snapshot.has("reward_gap") and step is not None
+        self._taken = None
         if step is None or not self._card.visible:
             return
         gap = snapshot.number("reward_gap")[snapshot.rows_of(step)]
@@ -158,6 +179,12 @@ class Gap(Viewer):
                 "bad": (left, left + 1, np.minimum(gap, 0)),
             }
         )
+        self._taken = Taken(
+            name=f"{file_name(snapshot.name)}-reward_gap-step-{step}",
+            title="Gap to reference",
+            words=f"reward minus the reference's, sorted, {share}, {snapshot.name}, step {step}",
+            rows=lambda: pd.DataFrame({"place": np.arange(1, len(gap) + 1), "reward_gap": gap}),
+        )
 
     def _restyle(self, *_: Any) -> None:
         self._bars.restyle(self.context.selection.dark)
@@ -168,13 +195,17 @@ def _scored(snapshot: Snapshot) -> str | None:
     return next((name for name in ("reward", "valid_reward", "advantage") if snapshot.has(name)), None)
 
 
+def _title(column: str) -> str:
+    return registry.describe(column).label.capitalize()
+
+
 def _head() -> pn.pane.HTML:
-    return pn.pane.HTML("", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(7, 12, 0, 12))
+    return pn.pane.HTML("", stylesheets=[theme.CSS], sizing_mode="stretch_width")
 
 
-def _card(head: pn.pane.HTML, bars: Bars, name: str) -> pn.Column:
+def _card(head: pn.pane.HTML, bars: Bars, name: str, take: Take) -> pn.Column:
     return pn.Column(
-        head,
+        headed(head, take),
         bars.pane,
         styles={**theme.CARD, "flex": "1 1 165px", "min-width": "165px"},
         margin=0,

@@ -95,7 +95,8 @@ class Frame(pn.Column):
         bundle = super()._render_mimebundle(model, doc, comm, location)
         # What changed while it was built is in it, and would reach a page that is not there yet.
         doc.callbacks._held_events = []
-        return bundle
+        data, about = bundle
+        return {**data, "text/html": _contained(data["text/html"])}, about
 
 
 class Channel:
@@ -148,6 +149,13 @@ class Channel:
         return found[0] if url is None else _SHEET % (uuid4(), url)
 
 
+def _contained(output: str) -> str:
+    """A cell's output whose script no text in it can end: Panel puts texts of the log there as they are."""
+    head, opening, rest = output.partition("<script")
+    code, closing, tail = rest.rpartition("</script>")
+    return f"{head}{opening}{_in_script(code)}{closing}{tail}"
+
+
 def _local(url: str) -> str:
     """A style sheet of Panel's distribution as an address that holds all of it; other addresses stay."""
     if not url.startswith(CDN_DIST):
@@ -173,4 +181,9 @@ def load() -> None:
 
 def _literal(code: str) -> str:
     """A script as a string in another script that may stand in a page."""
-    return json.dumps(code).replace("</", "<\\/")
+    return _in_script(json.dumps(code))
+
+
+def _in_script(code: str) -> str:
+    """Code whose strings, as they mean the same, neither end the script around it nor begin a comment."""
+    return code.replace("</", "<\\/").replace("<!--", "<\\!--")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import panel as pn
 import param
 from bokeh.events import Tap
@@ -20,6 +21,8 @@ from rlpanel.store.groups import ALL_HIGH, ALL_LOW, SIGNAL, StepGroups, groups_o
 from rlpanel.views import theme
 from rlpanel.views.bars import HEIGHT
 from rlpanel.views.context import Context, watch_step
+from rlpanel.views.take import Take, headed
+from rlpanel.views.taken import Taken, file_name, well_formed
 from rlpanel.views.theme import number, safe_text
 
 #: State of a group to the theme's colour for it.
@@ -62,11 +65,9 @@ class GroupStrip(Viewer):
         self._here = Span(dimension="height", line_width=1, visible=False)
         self._plot.add_layout(self._here)
         self._plot.on_event(Tap, self._tapped)
-        self._head = pn.pane.HTML(
-            "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(7, 12, 0, 12)
-        )
+        self._head = pn.pane.HTML("", stylesheets=[theme.CSS], sizing_mode="stretch_width")
         self._card = pn.Column(
-            self._head,
+            headed(self._head, Take(context, self._taken)),
             pn.pane.Bokeh(self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 6)),
             styles={**theme.CARD, "flex": "1 1 165px", "min-width": "165px"},
             margin=0,
@@ -138,6 +139,19 @@ class GroupStrip(Viewer):
             self._mapper.palette = [colors[name] for name in COLORS.values()]
             self._here.line_color = colors["text"]
 
+    def _taken(self) -> Taken | None:
+        groups, order, name = self._groups, self._order, self.context.snapshot.name
+        if groups is None:
+            return None
+        step = self.context.selection.step
+        return Taken(
+            name=f"{file_name(name)}-groups-step-{step}",
+            title="Groups",
+            words=f"{name}, step {step}, {len(groups):,} by mean reward, worst to best, mark at the mean",
+            rows=lambda: _frame(groups, order),
+            legend=tuple((state, color) for state, color in COLORS.items() if state in groups.states),
+        )
+
     def _tapped(self, event: Any) -> None:
         if self._groups is not None:
             place = int(np.clip(event.x, 0, len(self._groups) - 1))
@@ -166,6 +180,15 @@ def _head_html(groups: StepGroups) -> str:
     )
     said = ", ".join([f"{len(groups):,}", *flat])
     return f'<div class="head" title="{safe_text(tip)}"><b>Groups</b><span class="unit">{said}</span></div>'
+
+
+def _frame(groups: StepGroups, order: np.ndarray) -> pd.DataFrame:
+    """The strip as a table, a row a group, by mean."""
+    drawn = {name: groups.values[of][order] for name, of in _NUMBERS.items() if of in groups.values}
+    names = [well_formed(groups.names[at]) for at in order.tolist()]
+    return pd.DataFrame(
+        {"group": names, "samples": groups.sizes[order], **drawn, "state": groups.states[order]}
+    )
 
 
 def _columns(

@@ -36,7 +36,7 @@ class Overlay:
     """
 
     def __init__(self, context: Context, plot: Any, curve: str) -> None:
-        self._context, self._plot, self._curve = context, plot, curve
+        self._context, self._plot, self.curve = context, plot, curve
         self._display = Display(band="none")  # a band of another run is not drawn, so it is not worked out
         empty: dict[str, Any] = {name: [] for name in ("run", "color", *_COLUMNS)}
         self._source = ColumnDataSource(empty, name=f"over-{curve}")
@@ -62,6 +62,13 @@ class Overlay:
         self._sent = wanted
         self._turn_raw(on=selection.smooth > 0 and bool(shown))
 
+    @property
+    def shown(self) -> list[tuple[Other, series.Points]]:
+        """The runs whose lines are drawn, and their points."""
+        return [
+            (other, self._sent[other.key][1]) for other in self._context.others if other.key in self._sent
+        ]
+
     def _patch(self, wanted: dict[str, tuple[str, series.Points]]) -> None:
         """Send the lines of the runs that changed."""
         news = [
@@ -85,11 +92,11 @@ class Overlay:
         # A split of the run itself stands where the run's steps stand, and has no trainer's log of its own.
         own = other.is_split
         axis, found = axis_of(self._context.snapshot if own else other.snapshot, alignment), _NOTHING
-        if own and trainer_log.scalar_of(self._curve):
+        if own and trainer_log.scalar_of(self.curve):
             axis = None
-        if axis is not None and trainer_log.has(other.snapshot, self._curve):
+        if axis is not None and trainer_log.has(other.snapshot, self.curve):
             self._display.zero_shift = self._context.display.zero_shift
-            found = lines.points(other.snapshot, self._curve, axis, self._display, selection.smooth)
+            found = lines.points(other.snapshot, self.curve, axis, self._display, selection.smooth)
         self._made[other.key] = other.snapshot, asked, found
         return found
 

@@ -52,8 +52,8 @@ class QueryBar(JSComponent):
     progress = param.Number(default=-1.0, doc="How much of it is done, 0 to 1; below 0 if nothing is.")
     act = param.Callable(doc="Called with what to do and with what: preset, take, stop.", precedence=-1)
 
-    _esm = theme.script("tokens_dom", "taking", "query_bar")
-    _stylesheets = [theme.style("query")]
+    _esm = theme.script("tokens_dom", "taking", "menu", "query_bar")
+    _stylesheets = [theme.style("query"), theme.style("menu")]
     _rename = {"act": None}
 
     def __init__(self, act: Callable[[str, str], None], **params: Any) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
 from bokeh.models import ColumnDataSource
 
 from rlpanel.store.snapshot import Snapshot
@@ -11,8 +13,9 @@ from rlpanel.views import trainer_log
 from rlpanel.views.alignment import STEP
 from rlpanel.views.context import Context
 from rlpanel.views.density import DensityPlot
+from rlpanel.views.drawn import density_frame, ridges_frame
 from rlpanel.views.ranges import Range
-from rlpanel.views.ridge import RidgePlot
+from rlpanel.views.ridge import RidgePlot, ridges
 
 #: Bands that are plots of their own.
 SPREADS = ("density", "ridge")
@@ -41,6 +44,16 @@ class Spread:
         """What the plot leaves out; empty if nothing."""
         found = self._plot.found if self._plot is not None else None
         return f"{found.left_out:,} not above 0" if found is not None and found.left_out else ""
+
+    @property
+    def rows(self) -> Callable[[], pd.DataFrame] | None:
+        """Makes the table of what the plot shows; None where there is no plot, or nothing in it."""
+        found = self._plot.found if self._plot is not None else None
+        if found is None:
+            return None
+        if isinstance(self._plot, RidgePlot):
+            return lambda: ridges_frame(ridges(found))
+        return lambda: density_frame(found)
 
     def draw(self, snapshot: Snapshot) -> None:
         """Bring the plot to a snapshot and to the settings."""

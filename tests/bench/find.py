@@ -1,7 +1,8 @@
 """Finding: a filter over a million samples, and a text in a run of gigabytes.
 
-``python -m tests.bench.find [--gigabytes 2.6]``; each runs on a thread while an event loop beside it notes
-how late its clock ticks.
+``python -m tests.bench.find [--gigabytes 2.6] [--record]``; each runs on a thread while an event loop beside
+it notes how late its clock ticks. What a search costs stands beside a plain ``bytes.find`` over the same
+bytes, which heeds neither case nor escapes and says nothing of samples; ``--record`` writes RESULTS.md.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.table import COUNTED
 from rlpanel.store.text_test import TextTest
 from tests.bench.generate import Shape, write_log
+from tests.bench.results import record
 
 ROWS = 1_000_000
 COLUMNS = ("reward", "response_tokens", "kl_k3_mean")
@@ -36,7 +38,10 @@ FILTERS = (
     "not (reward < p10 or kl_k3_mean > p99) and reward - kl_k3_mean > 0.5",
 )
 _STEP = re.compile(rb'"step": (\d+)')
-SOUGHT = ("zebra", "答案是", "<|user|>7 + 19 = ?", "no such 🙂 text")
+#: The last stands in nearly every line, and every line that may hold it is parsed.
+SOUGHT = ("zebra", "答案是", "<|user|>7 + 19 = ?", "no such 🙂 text", "THE QUICK", "因此")
+#: Bytes that the plain search reads at a time.
+PLAIN = 4 << 20
 
 
 def million() -> Scope:
@@ -94,8 +99,9 @@ def search(gigabytes: float) -> str:
         size = int(index.snapshot.place("length")[index.snapshot.living].sum())
         what = f"text in {size / 1e9:.1f} GB, {index.snapshot.samples:,} samples"
         lines = [
-            f"| {what} | hits | s | MB/s | MB per CPU-second | loop late, ms |",
-            "|---|---|---|---|---|---|",
+            f"| {what} | hits | s | MB/s | MB per CPU-second | loop late, ms "
+            "| plain find, MB per CPU-second | of its speed |",
+            "|---|---|---|---|---|---|---|---|",
         ]
         for text in SOUGHT:
             hits: list[int] = []
@@ -109,12 +115,23 @@ def search(gigabytes: float) -> str:
                 busy.append(time.thread_time() - started)
 
             took, late = asyncio.run(beside(work))
+            bare = plain(Path(folder) / "run", text.encode())
             speed, sought = size / took / 1e6, text.replace("|", "\\|")
             lines.append(
                 f"| {sought} | {hits[0]:,} | {took:.2f} | {speed:,.0f} | {size / busy[0] / 1e6:,.0f} "
-                f"| {late * 1e3:,.0f} |"
+                f"| {late * 1e3:,.0f} | {size / bare / 1e6:,.0f} | {bare / busy[0]:.2f} |"
             )
     return "\n".join(lines)
+
+
+def plain(run: Path, needle: bytes) -> float:
+    """CPU seconds to read a run's files and count the blocks that hold some bytes."""
+    started = time.thread_time()
+    for path in run.iterdir():
+        with path.open("rb") as file:
+            while block := file.read(PLAIN):
+                block.find(needle)
+    return time.thread_time() - started
 
 
 def _run_of(folder: Path, gigabytes: float) -> RunIndex:
@@ -143,8 +160,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--gigabytes", type=float, default=0.5)
+    parser.add_argument("--record", action="store_true", help="write the figures into RESULTS.md")
     given = parser.parse_args()
-    sys.stdout.write(f"{filters()}\n\n{search(given.gigabytes)}\n")
+    found = f"{filters()}\n\n{search(given.gigabytes)}"
+    if given.record:
+        record("Finding", f"`python -m tests.bench.find --gigabytes {given.gigabytes}`.", found)
+    sys.stdout.write(f"{found}\n")
 
 
 if __name__ == "__main__":

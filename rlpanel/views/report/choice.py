@@ -23,16 +23,13 @@ def frozen(context: Context, **wanted: Any) -> Context:
         Parameters of `Selection` that differ; without a step the newest complete one is shown.
     """
     selection = {**context.selection.param.values(), **wanted}
-    display = context.display.param.values()
-    if display["band"] == "ridge":
-        display["band"] = "density"  # ridges are drawn anew for each theme, which needs a server
     if selection["step"] is None:
         selection["step"] = newest_complete(context.snapshot, time.time())
     return Context(
         index=context.index,
         snapshot=context.snapshot,
         selection=Selection(**{**selection, "follow": False}),
-        display=Display(**display),
+        display=Display(**context.display.param.values()),
     )
 
 

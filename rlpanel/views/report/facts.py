@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from rlpanel import __version__
 from rlpanel.store.query import Outcome
 from rlpanel.store.snapshot import Snapshot
+from rlpanel.views.alignment import STEP
 from rlpanel.views.context import Context
 from rlpanel.views.report.samples import Carried
 from rlpanel.views.theme import safe_text
@@ -17,7 +18,7 @@ def facts_html(context: Context, outcome: Outcome, carried: Carried, now: float,
     """The list at the report's head."""
     pairs = [*_of_run(context.snapshot), *_of_question(context, outcome, carried, alone=alone)]
     pairs.append(("Taken", f"{_time(now)} by rlpanel {__version__}; a snapshot, it does not change"))
-    pairs.append(("Left out", "; ".join(_left_out(context.snapshot, carried, alone=alone))))
+    pairs.append(("Left out", "; ".join(_left_out(context, carried, alone=alone))))
     rows = "".join(f"<div><dt>{name}</dt><dd>{safe_text(text)}</dd></div>" for name, text in pairs)
     return f'<dl class="facts">{rows}</dl>'
 
@@ -61,8 +62,8 @@ def _of_question(
     yield "Samples", f"{where}: {passed}; {chosen}"
 
 
-def _left_out(snapshot: Snapshot, carried: Carried, *, alone: bool) -> Iterator[str]:
-    others = snapshot.samples - len(carried.samples)
+def _left_out(context: Context, carried: Carried, *, alone: bool) -> Iterator[str]:
+    others = context.snapshot.samples - len(carried.samples)
     if others > 0:
         yield f"texts and tokens of {others:,} other samples"
     if carried.too_long:
@@ -71,6 +72,8 @@ def _left_out(snapshot: Snapshot, carried: Carried, *, alone: bool) -> Iterator[
         yield f"{carried.unread:,} samples whose lines could not be read"
     if alone:
         yield "the run's curves"
+    elif context.display.band == "ridge" and context.selection.align == STEP:
+        yield "ridges, for which densities stand here"
     yield "comparisons, groups side by side, a prompt over the steps, the step's tokens"
 
 

@@ -39,8 +39,13 @@ class Plots(NamedTuple):
 
 
 def plots_of(context: Context) -> Plots:
-    """The cards that the board would show, in views of their own; the context's theme is left light."""
+    """The cards that the board would show, in views of their own; the context's theme is left light.
+
+    Its band is left a density where it was ridges: they are drawn anew for each theme, which needs a server.
+    """
     context.selection.dark = True
+    if context.display.band == "ridge":
+        context.display.band = "density"
     over_steps = [Curves(context)]
     of_step = [Distribution(context), Gap(context), GroupStrip(context)]
     curves, step = [*_drawings(over_steps)], [*_drawings(of_step)]

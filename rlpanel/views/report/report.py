@@ -48,10 +48,11 @@ def board_html(context: Context, samples: int = SAMPLES) -> bytes:
     check_step(context)
     outcome = ask(context)
     carried = carry(context, chosen(context, outcome, samples), outcome)
+    facts = facts_html(context, outcome, carried, now, alone=False)  # while it still says what was asked for
     plots = plots_of(context)
     drawings = [*plots.curves, *plots.step]
     body = (
-        f"{_header(snapshot.name)}{facts_html(context, outcome, carried, now, alone=False)}"
+        f"{_header(snapshot.name)}{facts}"
         f"<h2>Findings</h2>{findings_html(snapshot, now)}"
         f'<h2>Over the steps</h2><div class="cards">{_cards(plots.curves, 0)}</div>'
         f'<h2>Step {context.selection.step}</h2><div class="cards of-step">'

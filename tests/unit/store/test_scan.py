@@ -16,7 +16,7 @@ from rlpanel.settings import Reading
 from rlpanel.store import scan as scanning
 from rlpanel.store.index import RunIndex
 from rlpanel.store.run import fetch_record
-from rlpanel.store.scan import Batch, needles_of, scan
+from rlpanel.store.scan import Batch, needles_of, scan, stretch_of
 from rlpanel.store.text_test import TextTest
 
 TEXTS = [
@@ -177,6 +177,19 @@ def test_a_line_that_does_not_hold_the_bytes_is_not_parsed(tmp_path: Path) -> No
     assert batch.unread == 0
 
 
+def test_escapes_of_what_is_not_sought_are_not_parsed(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    log = run / "rollout_data_rank_0.jsonl"
+    lines = '{"step": 1, "prompt": "\\u003cb\\u003e \\u0041 %s", "response": "zebr"}\n'
+    log.write_text("".join(lines % at for at in "123"))
+    index = opened(run)
+    log.write_bytes(log.read_bytes().replace(b'"step": 1', b'"step": -'))
+    for sought, unread in (("quick", 0), ("zebra", 3)):
+        test = TextTest("", "contains", sought)
+        assert list(scan(index, index.snapshot, index.snapshot.living, [test]))[-1].unread == unread
+
+
 def test_lines_that_are_gone_are_counted_and_pass_nothing(tmp_path: Path) -> None:
     index = write(tmp_path / "run")
     (tmp_path / "run" / "rollout_data_rank_1.jsonl").unlink()
@@ -208,4 +221,5 @@ def test_progress_ends_at_all_bytes(tmp_path: Path) -> None:
 )
 def test_what_is_looked_for_is_what_a_log_would_hold(value: str, needles: tuple[bytes, ...]) -> None:
     folded = tuple(bytes(byte | 0x20 for byte in needle) for needle in needles)
-    assert needles_of(TextTest("", "contains", value)) == folded
+    stretch = stretch_of(TextTest("", "contains", value))
+    assert (needles_of(stretch) if stretch else ()) == folded

@@ -11,11 +11,13 @@ import pytest
 
 from rlpanel.app.export import page_of
 from rlpanel.errors import FilterError, SettingError
+from rlpanel.settings import Display
 from rlpanel.store.query import Outcome
 from rlpanel.store.run import Run, open_run
 from rlpanel.views.context import Context
 from rlpanel.views.report.choice import chosen, frozen
 from rlpanel.views.report.document import document
+from rlpanel.views.report.report import board_html
 from rlpanel.views.report.samples import carry, jsonable
 from tests.factories import write_run
 
@@ -97,6 +99,14 @@ def test_samples_that_would_make_the_page_too_large_are_counted(run: Run) -> Non
     assert 0 < len(carried.samples) < 12
     assert carried.too_long == 12 - len(carried.samples)
     assert carried.table.count("<tr data-sample") == len(carried.samples)
+
+
+def test_a_report_says_that_densities_stand_for_ridges(run: Run) -> None:
+    for band, said in {"ridge": True, "density": False}.items():
+        shown = Context(index=run.index, snapshot=run.snapshot, display=Display(band=band))
+        page = board_html(frozen(shown, step=2), samples=1)
+        assert (b"ridges, for which densities stand here" in page) is said
+        assert '"name": "density"' in json.dumps(data_of(page)["plots"])
 
 
 def test_a_sample_whose_line_is_gone_is_counted(tmp_path: Path) -> None:

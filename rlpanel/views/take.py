@@ -1,0 +1,63 @@
+"""The small menu in a card's head: its plot as PNG or SVG, its numbers as CSV.
+
+Nothing is made or sent before it is asked for: the browser asks, and gets the numbers as a file, or the
+words and colours around a picture that it takes of its own plot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import panel as pn
+from panel.custom import JSComponent
+
+from rlpanel.views import theme
+from rlpanel.views.background import Background
+from rlpanel.views.context import Context
+from rlpanel.views.taken import Taken, csv_text, well_formed
+
+KINDS = ("png", "svg", "csv")
+
+
+class Take(JSComponent):
+    """The menu.
+
+    Parameters
+    ----------
+    context : Context
+    tell : callable
+        What the card shows now; None while it shows nothing.
+    """
+
+    _esm = theme.script("tokens_dom", "taking", "menu", "picture", "take")
+    _stylesheets = [theme.style("menu"), theme.style("take")]
+
+    def __init__(self, context: Context, tell: Callable[[], Taken | None], **params: Any) -> None:
+        super().__init__(width=22, margin=(6, 6, 0, 2), css_classes=["rl-take"], **params)
+        self._context, self._tell = context, tell
+        self._making: Background[dict[str, Any]] = Background(self._send_msg)
+
+    def _handle_msg(self, msg: Any) -> None:
+        kind, taken = msg, self._tell()
+        if taken is None or kind not in KINDS:
+            return
+        name = well_formed(f"{taken.name}.{kind}")
+        if kind == "csv":
+            self._making.start(_numbers(name, taken))
+        else:
+            colors = theme.palette(self._context.selection.dark)
+            picture = {"title": well_formed(taken.title), "words": well_formed(taken.words)}
+            legend = [[well_formed(text), colors.get(color, color)] for text, color in taken.legend]
+            look = {key: colors[key] for key in ("surface", "text", "muted")} | {"font": theme.FONT}
+            self._send_msg({"file": name, "kind": kind, **picture, "legend": legend, "look": look})
+
+
+def headed(head: pn.pane.HTML, take: Take) -> pn.Row:
+    """A card's head with the menu at its end."""
+    head.margin = (7, 0, 0, 12)
+    return pn.Row(head, take, sizing_mode="stretch_width", margin=0)
+
+
+def _numbers(name: str, taken: Taken) -> Iterator[dict[str, Any]]:
+    yield {"file": name, "kind": "csv", "text": csv_text(taken.rows())}

@@ -1,0 +1,102 @@
+"""A search in blocks of bytes finds what reading line by line finds, however the lines were written."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlpanel import schema
+from rlpanel.settings import Reading
+from rlpanel.sources.fields import record_of, texts_of
+from rlpanel.sources.parse import parse
+from rlpanel.store.index import RunIndex
+from rlpanel.store.needles import Needles
+from rlpanel.store.run import fetch_record
+from rlpanel.store.scan import scan
+from rlpanel.store.text_test import TextTest
+from tests.property.strategies import samples
+
+#: Few letters, so that texts hold one another: both cases, signs that writers escape, two and four bytes.
+texts = st.text('aAbK7 +_雨下🙂é\u212a<"\\\n', max_size=12)
+#: How JSON is written: as it is, with all beyond ASCII escaped, in capitals, safe for HTML, a letter escaped.
+writers: list[Callable[[str], str]] = [
+    lambda text: json.dumps(text, ensure_ascii=False),
+    json.dumps,
+    lambda text: json.dumps(text).replace("\\u96e8", "\\u96E8").replace("\\ud83d\\ude42", "\\uD83D\\uDE42"),
+    lambda text: json.dumps(text).replace("<", "\\u003c"),
+    lambda text: json.dumps(text, ensure_ascii=False).replace("A", "\\u0041").replace("7", "\\u0037"),
+    lambda text: json.dumps(text).replace("K", "\\u004B").replace(" ", "\\u0020"),
+]
+line = st.tuples(texts, texts, st.sampled_from(writers))
+
+
+def run_of(lines: list[tuple[str, str, Callable[[str], str]]], folder: Path) -> RunIndex:
+    """Three samples of a prompt and a response, a line each."""
+    written = [
+        f'{{"step": {at}, "prompt": {write(prompt)}, "response": {write(response)}}}\n'
+        for at, (prompt, response, write) in enumerate(lines)
+    ]
+    (folder / "rollout_data_rank_0.jsonl").write_text("".join(written), encoding="utf-8")
+    index = RunIndex(folder, "run", Reading())
+    index.rescan()
+    while index.read():
+        pass
+    return index
+
+
+@given(st.lists(line, min_size=1, max_size=4), st.data(), st.sampled_from([48, 1 << 19]))
+def test_blocks_find_what_reading_each_line_finds(
+    lines: list[tuple[str, str, Callable[[str], str]]], data: st.DataObject, block: int
+) -> None:
+    held = [text for prompt, response, _ in lines for text in (prompt, response)]
+    # A piece of a text, one that begins in a line and ends in the next, or any.
+    pieces = st.tuples(st.sampled_from(["".join(held), *held]), st.integers(0, 12), st.integers(1, 6))
+    sought = data.draw(
+        st.lists(
+            st.one_of(pieces.map(lambda cut: cut[0][cut[1] : cut[1] + cut[2]]), texts), min_size=1, max_size=3
+        )
+    )
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rlpanel.store.scan.BLOCK", block)
+        index = run_of(lines, Path(folder))
+        snapshot = index.snapshot
+        records = [fetch_record(index, snapshot, row).texts for row in snapshot.living.tolist()]
+        for test in (TextTest("", "contains", text) for text in sought):
+            batches = list(scan(index, snapshot, snapshot.living, [test]))
+            found = sorted(row for batch in batches for row in batch.rows[batch.texts[test]].tolist())
+            expected = [
+                row for row, held in zip(snapshot.living.tolist(), records, strict=True) if test.of(held)
+            ]
+            assert found == expected, test.value
+
+
+@given(
+    st.binary(max_size=200), st.lists(st.binary(min_size=1, max_size=5), min_size=1, max_size=2), st.data()
+)
+def test_places_are_all_where_a_needle_begins(
+    noise: bytes, needles: list[bytes], data: st.DataObject
+) -> None:
+    parts = st.one_of(st.sampled_from(needles), st.sampled_from([needle[:-1] for needle in needles]))
+    block = b"".join(data.draw(st.lists(parts, max_size=30))) + noise
+    found = Needles(needles).places(np.frombuffer(block, np.uint8))
+    expected = [at for needle in needles for at in range(len(block)) if block.startswith(needle, at)]
+    assert sorted(found.tolist()) == sorted(expected)
+
+
+odd = st.one_of(
+    texts, st.none(), st.integers(), st.lists(st.one_of(texts, st.just({"content": "c"})), max_size=2)
+)
+
+
+@given(samples(), st.dictionaries(st.sampled_from(["messages", "prompt", *schema.TEXTS]), odd))
+def test_texts_alone_are_those_of_the_whole_sample(row: dict[str, object], more: dict[str, object]) -> None:
+    written = json.dumps(more | row).encode()
+    whole = record_of(0, parse(written).items(), "", full=True)
+    assert texts_of(parse(written).items()) == whole.texts
