@@ -160,6 +160,8 @@ class Samples(Viewer):
     # -- reacting --------------------------------------------------------------------------------
 
     def _on_snapshot(self, event: Any) -> None:
+        if self._snapshot is event.new:  # its newest step was followed, and loaded with it
+            return
         selection, new = self.context.selection, event.new
         if self._shown[0] != new.name or (not self._whole and self._shown[1] != selection.step):
             self.load()
