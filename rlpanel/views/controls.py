@@ -27,15 +27,16 @@ class Controls(Viewer):
         super().__init__()
         self.context = context
         self._curves = pmui.MultiChoice(
-            label="",
+            label="Numbers",
             description="Which numbers are drawn; none chosen shows the usual four.",
             options={},
             value=[],
-            margin=(4, 12),
+            margin=(8, 12, 4, 12),
             sizing_mode="stretch_width",
             searchable=True,
             css_classes=["rl-curve-choice"],
             sx=theme.FIELD_SX,
+            stylesheets=[theme.CHOICE_LABEL],
         )
         self._curves.param.watch(self._chosen, "value")
         context.param.watch(self._offer, "snapshot")

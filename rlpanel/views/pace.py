@@ -13,6 +13,8 @@ from bokeh.document import Document
 
 #: Share of the event loop's time that drawing may take.
 SHARE = 0.5
+#: No drawing keeps others waiting as if it took longer: a page's first one, say.
+MOST_SECONDS = 0.1
 #: Weight of the newest drawing in the running mean of what one costs.
 NEWEST = 0.2
 
@@ -32,7 +34,7 @@ class Turns:
 
     def took(self, seconds: float) -> None:
         """A drawing took so long."""
-        self._cost += NEWEST * (seconds - self._cost)
+        self._cost += NEWEST * (min(seconds, MOST_SECONDS) - self._cost)
 
 
 def is_taking(document: Document) -> bool:

@@ -22,17 +22,17 @@ class RunChoice(Viewer):
         self.context = context
         selection = context.selection
         self._runs = pmui.MultiChoice(
-            label="",
-            placeholder="lay other runs over it",
+            label="Runs over it",
             description=f"Up to {MOST_OTHERS} runs whose curves are drawn over the selected run's.",
             options={},
             value=[],
             max_items=MOST_OTHERS,
-            margin=(4, 12),
+            margin=(8, 12, 4, 12),
             sizing_mode="stretch_width",
             searchable=True,
             css_classes=["rl-over"],
             sx=theme.FIELD_SX,
+            stylesheets=[theme.CHOICE_LABEL],
         )
         field: dict[str, Any] = {"size": "small", "margin": (4, 12), "sizing_mode": "stretch_width"}
         self._align = pmui.Select.from_param(

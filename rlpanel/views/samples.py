@@ -26,7 +26,7 @@ from rlpanel.views.context import Context
 from rlpanel.views.picked import picked
 from rlpanel.views.samples_frame import frame_of
 from rlpanel.views.samples_table import PICK, Table, table_of
-from rlpanel.views.samples_texts import READ_NOW, read_texts
+from rlpanel.views.samples_texts import READ_NOW, read_texts, unread_bytes
 from rlpanel.views.shown import drawn_html, shown_rows
 from rlpanel.views.theme import safe_text
 
@@ -133,12 +133,13 @@ class Samples(Viewer):
         else:
             self._rows = outcome.rows[: context.display.max_samples]
         wanted = np.array([row for row in self._rows.tolist() if row not in self._texts], int)
-        now = snapshot.place("length")[wanted].sum() <= READ_NOW
-        if context.index is not None and now:
-            self._keep(wanted, read_texts(context.index, snapshot, wanted))
+        index = context.index
+        now = index is None or unread_bytes(index, snapshot, wanted) <= READ_NOW
+        if index is not None and now:
+            self._keep(wanted, read_texts(index, snapshot, wanted))
         self._show()
-        if context.index is not None and not now:
-            self._read_later(context.index, snapshot, wanted)
+        if index is not None and not now:
+            self._read_later(index, snapshot, wanted)
         context.first = str(self._table.value["uid"].iloc[0]) if len(self._table.value) else ""
         self._highlight()
 

@@ -36,6 +36,7 @@ class SplitChoice(Viewer):
             value=[],
             margin=(6, 12, 4, 12),
             css_classes=["rl-beside"],
+            stylesheets=[theme.CHOICE_LABEL],
             **field,
         )
         self._shown.param.watch(self._choose, "value")
