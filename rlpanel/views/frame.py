@@ -17,6 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 import panel as pn
+import param
 from bokeh.document import Document
 from bokeh.model import Model
 from bokeh.models import ImportedStyleSheet
@@ -36,13 +37,24 @@ _BRING = """
 globalThis.rlpanelMaterial ??= import(URL.createObjectURL(new Blob([{code}], {{type: "text/javascript"}})))
 """
 #: Seconds to wait for a page that does not say that the view stands: perhaps it is none of ours.
-PATIENCE = 60.0
+PATIENCE = 10.0
 
 
 class Here(JSComponent):
-    """Says that the page has drawn it, and with it the view that it is part of."""
+    """Says that the page has drawn it, and with it the view that it is part of, until it is heard."""
 
-    _esm = "export function render({model}) { setTimeout(() => model.send_msg('here'), 0) }"
+    heard = param.Boolean(
+        default=False, doc="Whether it was; a page that has no channel yet says it in vain."
+    )
+
+    _esm = """
+    export function render({model}) {
+      const tell = () => {
+        if (!model.heard) { model.send_msg("here"); setTimeout(tell, 500) }
+      }
+      setTimeout(tell, 0)
+    }
+    """
 
     def __init__(self) -> None:
         super().__init__(width=0, height=0, margin=0)
@@ -51,6 +63,7 @@ class Here(JSComponent):
     def _handle_msg(self, _: Any) -> None:
         for channel in self.channels:
             channel.open()
+        self.heard = True
 
 
 class Frame(pn.Column):
@@ -90,6 +103,7 @@ class Frame(pn.Column):
     def _render_mimebundle(self, model: Model, doc: Document, comm: Any, location: Any = None) -> Any:
         channel = Channel(comm)
         self._here.channels.append(channel)
+        self._here.heard = False  # by this page
         for sheet in model.select({"type": ImportedStyleSheet}):
             channel.keep(sheet)
         bundle = super()._render_mimebundle(model, doc, comm, location)
