@@ -122,7 +122,10 @@ def test_a_long_search_says_how_far_it_is_and_stops_when_told_to(board: BoardPag
 
 def test_what_is_found_is_taken_away_as_it_stands(board: BoardPage, whole: pd.DataFrame) -> None:
     wanted = whole[whole.reward < 1.5].sort_values("reward", ascending=False, kind="stable")
-    board.settled().go(run=PPO, step=9, filter="reward < 1.5", scope="run", sort="-reward").settled()
+    board.settled().go(run=PPO, step=9).settled(9)
+    # An answer speaks of what was read by then.
+    expect(board.badge).to_contain_text(f"{len(whole):,} samples")
+    board.go(run=PPO, step=9, filter="reward < 1.5", scope="run", sort="-reward")
     expect(board.count).to_contain_text(f"{len(wanted):,} of {len(whole):,} hit")
     for kind, read in {
         "CSV": pd.read_csv,
