@@ -12,7 +12,7 @@ from rlpanel.errors import FilterError, RLPanelError
 from rlpanel.store.filter import LABEL, NUMBER, Asked, Filter, Truth
 from rlpanel.store.index import RunIndex
 from rlpanel.store.notes import Notes
-from rlpanel.store.run import fetch_record
+from rlpanel.store.run import fetch_texts
 from rlpanel.store.scan import Batch, scan
 from rlpanel.store.scope import COPIES, GROUP_REWARD, Scope
 from rlpanel.store.snapshot import Snapshot
@@ -241,7 +241,7 @@ def _copies(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> np.ndarray
 
 def _pair(index: RunIndex, snapshot: Snapshot, row: int) -> tuple[str | None, ...]:
     try:
-        texts = fetch_record(index, snapshot, row).texts
+        texts = fetch_texts(index, snapshot, row)
     except (RLPanelError, IndexError):  # its file was written anew; it equals nothing
         return (snapshot.uid(row),)
     return texts.get("prompt"), texts.get("response")

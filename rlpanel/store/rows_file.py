@@ -16,7 +16,7 @@ from rlpanel.errors import RLPanelError
 from rlpanel.metrics.compute import text_columns
 from rlpanel.store.index import RunIndex
 from rlpanel.store.notes import Notes
-from rlpanel.store.run import fetch_record
+from rlpanel.store.run import fetch_texts
 from rlpanel.store.sample_file import plain
 from rlpanel.store.snapshot import Snapshot
 
@@ -83,7 +83,7 @@ def _frame(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, notes: Notes) 
 
 def _texts(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
     try:
-        return fetch_record(index, snapshot, row).texts
+        return fetch_texts(index, snapshot, row)
     except (RLPanelError, IndexError):  # its file was written anew; its numbers are still what they were
         return {}
 

@@ -294,7 +294,7 @@ class Run:
         return f"<Run {self.name!r}: {stats.rows:,} samples, {stats.steps:,} steps{bad}>"
 
     def _fetch_texts(self, snapshot: Snapshot, row: int) -> dict[str, str]:
-        return fetch_record(self._index, snapshot, row).texts
+        return fetch_texts(self._index, snapshot, row)
 
 
 def open_run(
@@ -415,6 +415,11 @@ def _nothing_in(path: AnyPath, directory: Directory) -> str:
 def fetch_record(index: RunIndex, snapshot: Snapshot, row: int) -> Record:
     """The record of a row, read from its file; SourceChanged if its bytes are gone."""
     return index.reader(snapshot.file(row)).fetch(snapshot.locator(row))
+
+
+def fetch_texts(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
+    """The texts of a row alone, as `fetch_record` finds them."""
+    return index.reader(snapshot.file(row)).texts(snapshot.locator(row))
 
 
 def fetch(index: RunIndex, snapshot: Snapshot, row: int) -> Sample:

@@ -21,6 +21,7 @@ from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.token_text import WithText
 from rlpanel.store.index import RunIndex
 from rlpanel.store.needles import Needles, fold_block, fold_bytes
+from rlpanel.store.run import fetch_texts
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.text_test import TextTest
 
@@ -74,7 +75,7 @@ def scan(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[
     for end, suspect in _places(_suspects(index, snapshot, rows, tests)):
         if suspect:
             try:
-                texts = _texts(index, snapshot, int(rows[end - 1]))
+                texts = fetch_texts(index, snapshot, int(rows[end - 1]))
             except (RLPanelError, IndexError):  # its file was written anew; its new rows come in a moment
                 unread += 1
             else:
@@ -85,10 +86,6 @@ def scan(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[
             outcomes = {test: mask[now] for test, mask in passed.items()}
             yield Batch(rows[now], outcomes, int(sizes[:end].sum()), int(sizes.sum()), unread)
             told, last = end, time.monotonic()
-
-
-def _texts(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
-    return index.reader(snapshot.file(row)).texts(snapshot.locator(row))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from rlpanel.errors import RLPanelError
 from rlpanel.store.index import RunIndex
 from rlpanel.store.pairing import NEWEST, Keys, Pairs, as_logged, keys_of, pair, rows_at, side
-from rlpanel.store.run import fetch_record
+from rlpanel.store.run import fetch_texts
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.text import clean
 
@@ -105,7 +105,7 @@ def compare(here: Seat, there: Seat, prompts: Prompts) -> Iterator[Compared]:
 def prompt_of(seat: Seat, row: int) -> str | None:
     """A row's prompt; None where its bytes are gone."""
     try:
-        return fetch_record(seat.index, seat.snapshot, row).texts.get("prompt")
+        return fetch_texts(seat.index, seat.snapshot, row).get("prompt")
     except (RLPanelError, IndexError):
         return None
 

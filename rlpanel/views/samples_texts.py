@@ -10,6 +10,7 @@ import numpy as np
 
 from rlpanel.errors import RLPanelError
 from rlpanel.store.index import RunIndex
+from rlpanel.store.run import fetch_texts
 from rlpanel.store.snapshot import Snapshot
 
 #: Bytes of log that are read on the event loop; more is read on a thread while the numbers stand.
@@ -82,7 +83,7 @@ def _texts_of(index: RunIndex, snapshot: Snapshot, row: int, key: Hashable) -> T
     texts = _kept.get(key)
     if texts is None:
         try:
-            texts = index.reader(snapshot.file(row)).texts(snapshot.locator(row))
+            texts = fetch_texts(index, snapshot, row)
         except (RLPanelError, IndexError) as error:  # the file changed; its rows are replaced in a moment
             return {"prompt": f"({error})"}
         _kept.put(key, texts)
