@@ -12,6 +12,7 @@ from panel.viewable import Viewer
 from rlpanel.metrics import registry
 from rlpanel.views import curve_menu, theme, trainer_log
 from rlpanel.views.context import Context
+from rlpanel.views.several import several
 
 _GROUPS = {
     "Curves": ("band", "log_values", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
@@ -26,17 +27,12 @@ class Controls(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._curves = pmui.MultiChoice(
-            label="Numbers",
-            description="Which numbers are drawn; none chosen shows the usual four.",
-            options={},
-            value=[],
+        self._curves = several(
+            "Numbers",
+            "Which numbers are drawn; none chosen shows the usual four.",
+            "rl-curve-choice",
             margin=(8, 12, 4, 12),
-            sizing_mode="stretch_width",
             searchable=True,
-            css_classes=["rl-curve-choice"],
-            sx=theme.FIELD_SX,
-            stylesheets=[theme.CHOICE_LABEL],
         )
         self._curves.param.watch(self._chosen, "value")
         context.param.watch(self._offer, "snapshot")

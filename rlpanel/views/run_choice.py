@@ -12,6 +12,7 @@ from rlpanel.views import theme
 from rlpanel.views.context import Context
 from rlpanel.views.others import MOST_OTHERS
 from rlpanel.views.runs import unique_label
+from rlpanel.views.several import several
 
 
 class RunChoice(Viewer):
@@ -21,18 +22,13 @@ class RunChoice(Viewer):
         super().__init__()
         self.context = context
         selection = context.selection
-        self._runs = pmui.MultiChoice(
-            label="Runs over it",
-            description=f"Up to {MOST_OTHERS} runs whose curves are drawn over the selected run's.",
-            options={},
-            value=[],
+        self._runs = several(
+            "Runs over it",
+            f"Up to {MOST_OTHERS} runs whose curves are drawn over the selected run's.",
+            "rl-over",
             max_items=MOST_OTHERS,
             margin=(8, 12, 4, 12),
-            sizing_mode="stretch_width",
             searchable=True,
-            css_classes=["rl-over"],
-            sx=theme.FIELD_SX,
-            stylesheets=[theme.CHOICE_LABEL],
         )
         field: dict[str, Any] = {"size": "small", "margin": (4, 12), "sizing_mode": "stretch_width"}
         self._align = pmui.Select.from_param(

@@ -10,6 +10,7 @@ from panel.viewable import Viewer
 
 from rlpanel.views import theme
 from rlpanel.views.context import Context
+from rlpanel.views.several import several
 
 
 class SplitChoice(Viewer):
@@ -19,7 +20,6 @@ class SplitChoice(Viewer):
         super().__init__()
         self.context = context
         self._quiet = False
-        field: dict[str, Any] = {"sizing_mode": "stretch_width", "sx": theme.FIELD_SX}
         self._shown = pmui.Select(
             label="Split",
             description="Whose samples every number, grid and finding is of; the other splits are left out.",
@@ -27,17 +27,14 @@ class SplitChoice(Viewer):
             size="small",
             margin=(10, 12, 4, 12),
             css_classes=["rl-split"],
-            **field,
+            sizing_mode="stretch_width",
+            sx=theme.FIELD_SX,
         )
-        self._over = pmui.MultiChoice(
-            label="Splits over it",
-            description="Splits of this run whose curves are drawn over the shown one's.",
-            options={},
-            value=[],
+        self._over = several(
+            "Splits over it",
+            "Splits of this run whose curves are drawn over the shown one's.",
+            "rl-beside",
             margin=(6, 12, 4, 12),
-            css_classes=["rl-beside"],
-            stylesheets=[theme.CHOICE_LABEL],
-            **field,
         )
         self._shown.param.watch(self._choose, "value")
         self._over.param.watch(self._lay, "value")

@@ -210,9 +210,3 @@ FIELD_SX = {
     "& .MuiFormControlLabel-label": {"fontSize": "12.5px"},
     "& .MuiTypography-root": {"fontSize": "12.5px"},
 }
-#: Of a choice of several the label stays over the frame: where nothing is chosen it would lie under it.
-CHOICE_LABEL = """
-.MuiInputLabel-root:not(.MuiInputLabel-shrink) {
-  transform: translate(14px, -9px) scale(0.75) !important; background: var(--rl-surface); padding: 0 5px;
-}
-"""
