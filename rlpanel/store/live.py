@@ -14,6 +14,7 @@ from rlpanel.sources.files import AnyPath, is_remote, path_of, trouble
 from rlpanel.sources.survey import Survey, survey
 from rlpanel.sources.watch import Watch
 from rlpanel.store.index import RunIndex
+from rlpanel.store.rhythm import Clock, Looks
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.workers import Workers
 
@@ -23,8 +24,6 @@ log = logging.getLogger(__name__)
 _CATCH_UP_NOTICE = 0.1
 #: How much sooner the next look is where the last one, by the clock, found something.
 _EAGERNESS = 5
-#: Looking at folders takes at most this share of the time by the clock, and this where files come and go.
-_LOOKING, _LOOKING_MOVED = 0.05, 0.3
 #: Seconds of rest after a fault, so that one that stays does not spin.
 _FAULT_PAUSE = 0.2
 
@@ -61,10 +60,10 @@ class Reader:
         self._thread: threading.Thread | None = None
         self._watches = Watches(self.reading, self._wake.set)
         self.workers = Workers(self.reading.jobs, self._wake.set)
-        self._runs_due, self._roots_due = _Clock(), _Clock()
+        self._runs_due, self._roots_due = Clock(), Clock()
         self._news = False  # whether the last round brought any
         self._moved = False  # whether files came or went since the last look at the folders
-        self._look_seconds = 0.0  # what that look took
+        self._looks = Looks()
 
     # -- for any thread --------------------------------------------------------------------------
 
@@ -198,10 +197,9 @@ class Reader:
         self._watches.keep({*runs, *(root.path for root in roots)})
         dirty, moved = self._watches.take()
         self._moved |= moved
-        rest = self._look_seconds / _LOOKING
-        again = self._moved and self._runs_due(self._look_seconds / _LOOKING_MOVED)
-        look_at_roots = self._roots_due(max(self.reading.rescan_interval, rest)) or again
-        look_at_runs = self._runs_due(max(self._interval(), rest)) or again
+        again = self._moved and self._runs_due(self._looks.rest_moved)
+        look_at_roots = self._roots_due(max(self.reading.rescan_interval, self._looks.rest)) or again
+        look_at_runs = self._runs_due(max(self._interval(), self._looks.rest)) or again
         began = time.monotonic()
         for root in roots:
             if (look_at_roots or root.runs is None) and root.refresh():
@@ -210,7 +208,8 @@ class Reader:
         for path in looked:
             runs[path].rescan()
         if look_at_runs:
-            self._moved, self._look_seconds = False, time.monotonic() - began
+            self._moved = False
+            self._looks.took(time.monotonic() - began)
         waiting = False
         versions = [index.version for index in runs.values()]
         for path, index in runs.items():
@@ -262,7 +261,7 @@ class Reader:
     def _interval(self) -> float:
         """Seconds between two looks at the runs' folders: fewer while a polled run is being written."""
         if self._moved:
-            return self._look_seconds / _LOOKING_MOVED
+            return self._looks.rest_moved
         if self._watches.events:
             return self.reading.rescan_interval
         return self.reading.poll_interval / (_EAGERNESS if self._news else 1)
@@ -332,17 +331,3 @@ class Watches:
     def stop(self) -> None:
         """Stop them all."""
         self.keep(set())
-
-
-class _Clock:
-    """Says when an interval has passed, and begins it again."""
-
-    def __init__(self) -> None:
-        self._last = float("-inf")
-
-    def __call__(self, interval: float) -> bool:
-        now = time.monotonic()
-        if now - self._last < interval:
-            return False
-        self._last = now
-        return True
