@@ -7,7 +7,6 @@ The arrays of a batch are laid end to end (`rlpanel.metrics.laid`); the sums the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from rlpanel.metrics import registry
 from rlpanel.metrics.constants import USUAL
+from rlpanel.metrics.declare import remembered
 from rlpanel.metrics.fill import fill
 from rlpanel.metrics.laid import Arrays, Laid, lay
 
@@ -43,57 +43,60 @@ def token_values(arrays: Arrays) -> dict[str, np.ndarray]:
     return found
 
 
-@dataclass(frozen=True)
 class _Batch:
     """Equally long inputs of the samples in the mask ``rows``, with ``counts`` tokens each."""
 
-    rows: np.ndarray
-    counts: np.ndarray
-    inputs: list[np.ndarray]
+    def __init__(
+        self, rows: np.ndarray, counts: np.ndarray, given: Mapping[str, np.ndarray], constants: Mapping[str, Any]
+    ) -> None:
+        self.counts = counts
+        self._rows = None if len(counts) == len(rows) else rows
+        self._given = {**constants, **given, "lengths": counts}
+        self._starts = np.cumsum(counts) - counts
 
     @cached_property
-    def starts(self) -> np.ndarray:
-        """Where each sample's tokens begin."""
-        return np.cumsum(self.counts) - self.counts
+    def _count(self) -> np.ndarray:
+        return self._spread(self.counts.astype(float))
 
-    def sums(self, metric: registry.Metric, constants: Mapping[str, Any]) -> np.ndarray:
-        """Sum of a metric over each sample's tokens."""
-        given = {**constants, **dict(zip(metric.needs, self.inputs, strict=True)), "lengths": self.counts}
-        return np.add.reduceat(metric.call(given), self.starts, dtype=np.float64)
-
-    def columns(self, metric: registry.Metric, constants: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def columns(self, metric: registry.Metric) -> dict[str, np.ndarray]:
         """A metric's sample columns."""
-        made = {"sum": self.sums(metric, constants)}
-        if "mean" in metric.columns:
-            made["mean"] = made["sum"] / self.counts
-        if "count" in metric.columns:
-            made["count"] = self.counts.astype(float)
-        return {name: self.spread(made[reduction]) for reduction, name in metric.columns.items()}
+        total = np.add.reduceat(metric.call(self._given), self._starts, dtype=np.float64)
+        made = {}
+        for reduction, name in metric.columns.items():
+            if reduction == "count":
+                made[name] = self._count
+            else:
+                made[name] = self._spread(total if reduction == "sum" else total / self.counts)
+        return made
 
-    def spread(self, values: np.ndarray) -> np.ndarray:
+    def _spread(self, values: np.ndarray) -> np.ndarray:
         """A column over the whole batch, NaN where a sample has no value."""
-        if len(values) == len(self.rows):
+        if self._rows is None:
             return values
-        column = np.full(len(self.rows), np.nan)
-        column[self.rows] = values
+        column = np.full(len(self._rows), np.nan)
+        column[self._rows] = values
         return column
 
 
-def _batch(laid: Mapping[str, Laid], needs: tuple[str, ...]) -> _Batch | None:
+def _batch(
+    laid: Mapping[str, Laid], needs: tuple[str, ...], constants: Mapping[str, Any]
+) -> _Batch | None:
     """The samples that have all of ``needs``, equally long and not empty."""
     counts = laid[needs[0]].counts
     rows = counts > 0
     for need in needs[1:]:
-        rows &= laid[need].counts == counts
-    inputs = [laid[need].values(rows) for need in needs]
-    counts = counts[rows]
+        if laid[need].counts is not counts:
+            rows &= laid[need].counts == counts
+    whole = rows.all()
+    inputs = [laid[need].flat if whole else laid[need].values(rows) for need in needs]
+    counts = counts if whole else counts[rows]
     if "loss_mask" in laid:
         keep = _kept(laid["loss_mask"], rows, counts)
         inputs = [values[keep] for values in inputs]
         counts = np.bincount(np.repeat(np.arange(len(counts)), counts)[keep], minlength=len(counts))
         rows[rows] = counts > 0
         counts = counts[counts > 0]
-    return _Batch(rows, counts, inputs) if len(counts) else None
+    return _Batch(rows, counts, dict(zip(needs, inputs, strict=True)), constants) if len(counts) else None
 
 
 def _kept(mask: Laid, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -130,22 +133,33 @@ def reduce_tokens(
         ``<metric>_<reduction>``; NaN where a sample lacks an input, has inputs of unequal length, has
         no tokens, or holds a NaN. A metric that no sample allows is absent.
     """
-    laid = fill(lay(samples), numbers, constants)
+    return reduce_laid(lay(samples), numbers, constants)
+
+
+def reduce_laid(
+    laid: Mapping[str, Laid], numbers: Mapping[str, np.ndarray], constants: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """`reduce_tokens` of arrays that are laid end to end already."""
     if not laid:
         return {}
-    known = {*laid, *constants}
+    laid = fill(laid, numbers, constants)
+    constants = dict(constants)
     batches: dict[tuple[str, ...], _Batch | None] = {}
     columns = {}
     with np.errstate(all="ignore"):
-        for m in registry.of_level("token"):
-            if not m.columns or not m.available(known):
-                continue
+        for m in _reducible(frozenset((*laid, *constants))):
             if m.needs not in batches:
-                batches[m.needs] = _batch(laid, m.needs)
+                batches[m.needs] = _batch(laid, m.needs, constants)
             batch = batches[m.needs]
             if batch is not None:
-                columns |= batch.columns(m, constants)
+                columns |= batch.columns(m)
     return columns
+
+
+@remembered
+def _reducible(known: frozenset[str]) -> list[registry.Metric]:
+    """Token metrics that become sample columns and have all they need."""
+    return [m for m in registry.of_level("token") if m.columns and m.available(known)]
 
 
 def derive_columns(

@@ -116,9 +116,15 @@ class Metric:
 
     def call(self, given: Mapping[str, Any]) -> np.ndarray:
         """The function on what it needs and what of the rest is there."""
-        must = (*self.ordering, *self.needs, *self.constants)
-        optional = {name: given[name] for name in self.takes if name in given}
-        return self.function(**{name: given[name] for name in must}, **optional)
+        arguments = {name: given[name] for name in self._must}
+        for name in self.takes:
+            if name in given:
+                arguments[name] = given[name]
+        return self.function(**arguments)
+
+    @cached_property
+    def _must(self) -> tuple[str, ...]:
+        return (*self.ordering, *self.needs, *self.constants)
 
 
 METRICS: dict[str, Metric] = {}

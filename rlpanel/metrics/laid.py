@@ -52,7 +52,8 @@ class Laid:
 
 def lay(samples: Sequence[Arrays]) -> dict[str, Laid]:
     """Every field that any sample has, by name."""
-    laid = {}
+    laid: dict[str, Laid] = {}
+    known = np.empty(0, np.int64)
     for name in dict.fromkeys(chain.from_iterable(samples)):
         try:
             found = list(map(itemgetter(name), samples))
@@ -61,6 +62,9 @@ def lay(samples: Sequence[Arrays]) -> dict[str, Laid]:
             several = [arrays.get(name) for arrays in samples]
             counts = np.array([-1 if array is None else len(array) for array in several])
             found = [array for array in several if array is not None]
+        if np.array_equal(counts, known):
+            counts = known  # as one object, so that nobody compares them again
+        known = counts
         laid[name] = Laid(counts, np.concatenate(found))
     return laid
 

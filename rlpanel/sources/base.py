@@ -64,6 +64,23 @@ class BadLine:
     reason: str
 
 
+class Several(Protocol):
+    """Samples, one after another."""
+
+    def __len__(self) -> int: ...
+
+    def records(self) -> list[Record]:
+        """The samples one by one."""
+
+
+class Records(list[Record]):
+    """Samples that are records already."""
+
+    def records(self) -> list[Record]:
+        """Themselves."""
+        return self
+
+
 @dataclass(slots=True)
 class Chunk:
     """What one look at a file brought.
@@ -72,20 +89,36 @@ class Chunk:
     ----------
     generation : int
         Counts how often the file was replaced; rows of earlier generations are dead.
-    locators, records : list
-        A sample each, in the order of the lines.
+    locators : list
+        One a sample, in the order of the lines.
+    parts : list
+        The samples, in the same order: as records, or many as one.
     more : bool
         Whether whole lines may be waiting behind the budget.
     """
 
     generation: int = 0
     locators: list[Locator] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
+    parts: list[Several] = field(default_factory=list)
     bad: list[BadLine] = field(default_factory=list)
     good_lines: int = 0
     blank_lines: int = 0
     bytes: int = 0
     more: bool = False
+
+    def __len__(self) -> int:
+        return len(self.locators)
+
+    @property
+    def records(self) -> list[Record]:
+        """The samples one by one."""
+        return [record for part in self.parts for record in part.records()]
+
+    def add(self, records: list[Record]) -> None:
+        """The samples of a further line."""
+        if not self.parts or not isinstance(self.parts[-1], Records):
+            self.parts.append(Records())
+        self.parts[-1].records().extend(records)
 
 
 class Adapter(Protocol):

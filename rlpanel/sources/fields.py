@@ -243,18 +243,18 @@ _TEXTS["messages"] = _messages
 # -- values ------------------------------------------------------------------------------------------
 
 #: Beyond 2^53 a float no longer tells neighbouring integers apart.
-_STEP_LIMIT = 2**53
+STEP_LIMIT = 2**53
 
 
 def _step(value: Any) -> int:
     """12, 12.0 and "12" are the same step."""
-    if type(value) is int and abs(value) < _STEP_LIMIT:
+    if type(value) is int and abs(value) < STEP_LIMIT:
         return value
     try:
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
-    if number.is_integer() and abs(number) < _STEP_LIMIT:
+    if number.is_integer() and abs(number) < STEP_LIMIT:
         return int(number)
     raise LineError(f"'step' is no whole number: {_shown(value)}")
 

@@ -11,6 +11,7 @@ from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.base import MOST_SAMPLES, Adapter, BadLine, Chunk, Locator, Record
 from rlpanel.sources.fields import texts_of
 from rlpanel.sources.parse import parse
+from rlpanel.sources.sheet import Sheets
 from rlpanel.sources.tail import Block, Mark, Tail, line_hash
 
 #: Bytes read at a time: they should still be in the processor's cache when they are parsed.
@@ -61,6 +62,7 @@ class JsonlFile:
         self.tail = self._tail(line_bytes, end)
         self.generation = 0
         self._kept: tuple[int, list[Record]] | None = None
+        self._sheets = Sheets(name)
 
     def _tail(self, line_bytes: int, end: int | None) -> Tail:
         return Tail(self.path, line_bytes, end)
@@ -86,7 +88,7 @@ class JsonlFile:
             self._read(block, chunk)
             if not chunk.more:
                 break
-            if len(chunk.records) >= CHUNK_RECORDS:
+            if len(chunk) >= CHUNK_RECORDS:
                 yield chunk
                 chunk = Chunk(block.generation, more=True)
         yield chunk
@@ -163,7 +165,12 @@ class JsonlFile:
         try:
             if len(line) > self.tail.line_bytes:
                 raise LineError(self._too_long(len(line)))
-            records = self.adapter.read(parse(line), self.name, full=False)
+            native = isinstance(self.adapter, Native)
+            if native and self._sheets.take(line, chunk):
+                self._note(line, offset, chunk, 1)
+                return
+            fields = parse(line)
+            records = self.adapter.read(fields, self.name, full=False)
             if len(records) > MOST_SAMPLES:
                 raise LineError(f"{len(records):,} samples in one line; at most {MOST_SAMPLES:,} are read")
         except LineError as error:
@@ -174,10 +181,18 @@ class JsonlFile:
             reason = f"could not be read: {type(error).__name__}: {error}"
             chunk.bad.append(BadLine(number, offset, reason[:REASON_CHARS]))
             return
+        self._note(line, offset, chunk, len(records))
+        if native and self._sheets.learn(fields, records[0]):
+            del fields  # the parser cannot be used again before
+            if self._sheets.take(line, chunk):
+                return
+        chunk.add(records)
+
+    def _note(self, line: bytes, offset: int, chunk: Chunk, samples: int) -> None:
+        """A good line's places."""
         chunk.good_lines += 1
-        length, digest = len(line), line_hash(line)
-        chunk.locators += [Locator(offset, length, number, part, digest) for part in range(len(records))]
-        chunk.records += records
+        length, number, digest = len(line), self.lines, line_hash(line)
+        chunk.locators += [Locator(offset, length, number, part, digest) for part in range(samples)]
 
     def _too_long(self, length: int) -> str:
         return f"the line has {length:,} bytes; at most {self.tail.line_bytes:,} are read"

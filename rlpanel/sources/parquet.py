@@ -79,7 +79,7 @@ class ParquetFile(JsonlFile):
         chunk = Chunk(self.generation, bytes=len(content))
         for row, line in enumerate(_lines_of(table)):
             self._line(line, row, chunk)
-            if len(chunk.records) >= CHUNK_RECORDS:
+            if len(chunk) >= CHUNK_RECORDS:
                 yield chunk
                 chunk = Chunk(self.generation)
         yield chunk

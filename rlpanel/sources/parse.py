@@ -36,6 +36,10 @@ MOST_LISTS = 1_000_000
 #: A line with more keys is not taken for a sample; each key may become a column.
 MOST_KEYS = 10_000
 
+#: Types of lists, and of all values that are neither a number nor a text.
+LISTS = frozenset({list} if simdjson is None else {list, simdjson.Array})
+NESTED = LISTS | {dict, type(None)} | ({simdjson.Object} if simdjson is not None else set())
+
 _local = threading.local()
 
 
@@ -55,6 +59,20 @@ def parse(line: bytes) -> dict[str, Any]:
         return parse_slow(line)
     document = _fast(line) if simdjson is not None else None
     return document if document is not None else parse_slow(line)
+
+
+def document(line: bytes, *, lazy: bool) -> Any:
+    """What simdjson sees in a line, as it gives it: an object of its own where ``lazy``, else a dict.
+
+    It must be dropped before this thread's next call. None where another parser must look.
+    """
+    if len(line) > _FAST_BYTES or simdjson is None:
+        return None
+    try:
+        found = _parser().parse(line, not lazy)
+    except (ValueError, RuntimeError, KeyError):
+        return None
+    return found if type(found) is (simdjson.Object if lazy else dict) else None
 
 
 def _check_lists(line: bytes) -> None:

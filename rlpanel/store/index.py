@@ -391,12 +391,12 @@ class RunIndex:
         if file.number in self._backlog:
             self._backlog.live(file.number, chunk.bad)
             bad = [replace(line, line=0) for line in bad]
-        if chunk.records:
+        if len(chunk):
             self._table.take(file.number, chunk, self._next)
         if bad:
             file.keep_bad(bad, len(bad))
             self._bad_lines = None
-        if chunk.records or chunk.bad:
+        if len(chunk) or chunk.bad:
             self._newest_line = max(self._newest_line, min(file.reader.tail.modified, time.time()))
             self._changed = True
 

@@ -10,20 +10,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter, itemgetter
+from typing import Any
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from rlpanel.metrics.compute import derive_columns, reduce_tokens
+from rlpanel.metrics.compute import derive_columns, reduce_laid, reduce_tokens
 from rlpanel.metrics.constants import USUAL, Constants
+from rlpanel.metrics.laid import Laid
 from rlpanel.metrics.registry import computed_columns
-from rlpanel.sources.base import Chunk, Locator, Record
+from rlpanel.sources.base import Chunk, Locator, Record, Several
+from rlpanel.sources.sheet import Samples, Sheet, samples
 from rlpanel.store.columns import Columns
 from rlpanel.store.pages import keep_pages
 
 #: Records, and bytes of their lines, that are turned into columns together.
 GATHERED_RECORDS = 1024
 GATHERED_BYTES = 4 << 20
+#: Samples for which columns of their own are worth while.
+WORTH = 32
 #: Most number columns and most label columns; a log that makes up keys must not fill the memory.
 MOST_COLUMNS = 512
 
@@ -61,7 +66,7 @@ class Stage:
         self._clear()
 
     def __len__(self) -> int:
-        return len(self._records) + sum(map(len, self._parts))
+        return len(self._locators) + sum(map(len, self._parts))
 
     def know(self, numbers: Iterable[str], labels: Iterable[str]) -> None:
         """These columns are there already."""
@@ -70,11 +75,11 @@ class Stage:
 
     def take(self, file: int, chunk: Chunk) -> None:
         """The records of a chunk read from file number ``file``."""
-        self._files += [file] * len(chunk.records)
+        self._files += [file] * len(chunk)
         self._locators += chunk.locators
-        self._records += chunk.records
+        self._taken += chunk.parts
         self._bytes += chunk.bytes
-        if len(self._records) >= GATHERED_RECORDS or self._bytes >= GATHERED_BYTES:
+        if len(self._locators) >= GATHERED_RECORDS or self._bytes >= GATHERED_BYTES:
             self._digest()
 
     def join(self, rows: Rows) -> None:
@@ -110,19 +115,52 @@ class Stage:
     def _clear(self) -> None:
         self._files: list[int] = []
         self._locators: list[Locator] = []
-        self._records: list[Record] = []
+        self._taken: list[Several] = []
         self._bytes = 0
 
     def _digest(self) -> None:
-        """Records become columns and are let go."""
-        records = self._records
-        if records:
-            numbers = _numbers(records, self._admit([r.numbers for r in records], self._number_names))
-            numbers |= _ended(records) | _invalid(records)
-            numbers |= reduce_tokens([record.arrays for record in records], numbers, self.constants)
-            labels = _labels(records, self._admit([r.labels for r in records], self._label_names))
-            self._parts.append(Rows(_places(self._files, self._locators, records), numbers, labels))
+        """What was taken becomes columns and is let go."""
+        start = 0
+        for group in _groups(self._taken):
+            if isinstance(group[0], Sheet):
+                numbers, labels, place = self._of_samples(samples(group))
+            else:
+                numbers, labels, place = self._of_records(group)
+            end = start + len(place["step"])
+            place |= _located(self._files[start:end], self._locators[start:end])
+            self._parts.append(Rows(place, numbers, labels))
+            start = end
         self._clear()
+
+    def _of_samples(self, found: Samples) -> _Made:
+        """Columns of samples that are columns already."""
+        admitted = self._admit([found.numbers], self._number_names)
+        numbers = {name: found.numbers[key] for name, key in admitted.items()}
+        numbers |= _ended_of(found) | _invalid(found.texts.get("response", ()))
+        laid = {
+            name: Laid(found.counts[name], np.frombuffer(b"".join(arrays)))
+            for name, arrays in found.arrays.items()
+        }
+        numbers |= reduce_laid(laid, numbers, self.constants)
+        admitted = self._admit([found.labels], self._label_names)
+        labels = {name: found.labels[key] for name, key in admitted.items()}
+        place = {"step": found.step, "rank": found.rank.astype(np.int32)}
+        place["notes"] = found.notes.clip(max=255).astype(np.uint8)
+        nothing = [""] * len(found.step)
+        return numbers, labels, place | _hashes({text: found.texts.get(text, nothing) for text in _TEXTS})
+
+    def _of_records(self, records: list[Record]) -> _Made:
+        """Columns of records."""
+        numbers = _numbers(records, self._admit([r.numbers for r in records], self._number_names))
+        numbers |= _ended(records) | _invalid([record.texts.get("response") for record in records])
+        numbers |= reduce_tokens([record.arrays for record in records], numbers, self.constants)
+        labels = _labels(records, self._admit([r.labels for r in records], self._label_names))
+        place = {
+            name: np.fromiter(map(attrgetter(name), records), Columns.PLACE[name]) for name in ("step", "rank")
+        }
+        notes = np.fromiter(map(len, map(attrgetter("notes"), records)), np.int64)
+        place["notes"] = notes.clip(max=255).astype(np.uint8)
+        return numbers, labels, place | _hashes({text: [r.texts.get(text, "") for r in records] for text in _TEXTS})
 
     def _admit(self, logged: Iterable[Iterable[str]], known: set[str]) -> dict[str, str]:
         """Columns under names that nothing else uses, as many as there is room for; each to its logged name.
@@ -140,20 +178,43 @@ class Stage:
         return admitted
 
 
-def _places(
-    files: Sequence[int], locators: Sequence[Locator], records: Sequence[Record]
-) -> dict[str, np.ndarray]:
+_TEXTS = ("prompt", "response")
+#: Numbers, labels, and places.
+_Made = tuple[dict[str, np.ndarray], dict[str, Sequence[str | None]], dict[str, np.ndarray]]
+
+
+def _groups(taken: Sequence[Several]) -> list[list[Sheet]] | list[list[Record]]:
+    """What can become columns together: sheets of one plan; records, and all where plans change too often."""
+    groups: list[list[Any]] = []
+    for part in taken:
+        last = groups[-1][-1] if groups else None
+        if isinstance(part, Sheet):
+            if isinstance(last, Sheet) and last.plan == part.plan:
+                groups[-1].append(part)
+            else:
+                groups.append([part])
+        elif isinstance(last, Record):
+            groups[-1] += part.records()
+        else:
+            groups.append([*part.records()])
+    if len(groups) > 1 and WORTH * len(groups) > sum(map(len, taken)):
+        return [[record for part in taken for record in part.records()]]
+    return groups
+
+
+def _located(files: Sequence[int], locators: Sequence[Locator]) -> dict[str, np.ndarray]:
     found = zip(Locator._fields, zip(*locators, strict=True), strict=True)
     place = {name: np.array(values, Columns.PLACE[name]) for name, values in found}
     place["file"] = np.array(files, np.int32)
-    for name in ("step", "rank"):
-        place[name] = np.fromiter(map(attrgetter(name), records), Columns.PLACE[name])
-    notes = np.fromiter(map(len, map(attrgetter("notes"), records)), np.int64)
-    place["notes"] = notes.clip(max=255).astype(np.uint8)
-    for text in ("prompt", "response"):
-        encoded = [record.texts.get(text, "").encode() for record in records]
-        place[f"{text}_hash"] = np.fromiter(map(xxh3_64_intdigest, encoded), np.uint64, len(encoded))
     return place
+
+
+def _hashes(texts: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
+    """By what equal texts are known."""
+    return {
+        f"{name}_hash": np.fromiter(map(xxh3_64_intdigest, map(str.encode, column)), np.uint64, len(column))
+        for name, column in texts.items()
+    }
 
 
 #: How trainers and engines say that a response was finished, or cut.
@@ -173,9 +234,20 @@ def _ended(records: Sequence[Record]) -> dict[str, np.ndarray]:
     return {} if np.isnan(column).all() else {"ended": column}
 
 
-def _invalid(records: Sequence[Record]) -> dict[str, np.ndarray]:
+def _ended_of(found: Samples) -> dict[str, np.ndarray]:
+    """`_ended` of samples that all have the same keys."""
+    if "truncated" in found.numbers:
+        column = 1.0 - found.numbers["truncated"]
+    elif "finish_reason" in found.labels:
+        reasons = found.labels["finish_reason"]
+        column = np.array([_ENDS.get((reason or "").lower(), np.nan) for reason in reasons])
+    else:
+        return {}
+    return {} if np.isnan(column).all() else {"ended": column}
+
+
+def _invalid(texts: Sequence[str | None]) -> dict[str, np.ndarray]:
     """How many characters of each response stand for bytes that are none; NaN where there is no response."""
-    texts = [record.texts.get("response") for record in records]
     if all(text is None for text in texts):
         return {}
     found = [np.nan if text is None else 0 if text.isascii() else text.count("\ufffd") for text in texts]

@@ -76,7 +76,7 @@ def _append(index: object, folder: Path, number: int) -> tuple[float, float]:
     with (folder / "rollout_data_rank_0.jsonl").open("ab") as file:
         file.write(new.replace(b'"step": 0', b'"step": %d' % (MILLION.steps + number)))
     file_of = index._files["rollout_data_rank_0.jsonl"]  # type: ignore[attr-defined]
-    chunks = [chunk for chunk in file_of.reader.poll(4 << 20) if chunk.records]
+    chunks = [chunk for chunk in file_of.reader.poll(4 << 20) if len(chunk)]
     table, started = index._table, time.process_time()  # type: ignore[attr-defined]
     for chunk in chunks:
         table.stage.take(file_of.number, chunk)

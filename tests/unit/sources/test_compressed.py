@@ -53,7 +53,7 @@ def drain(file: CompressedFile, budget: int = BUDGET) -> Chunk:
     while more:
         for chunk in file.poll(budget):
             whole.locators += chunk.locators
-            whole.records += chunk.records
+            whole.parts += chunk.parts
             whole.bad += chunk.bad
             whole.generation, more = chunk.generation, chunk.more
     return whole
