@@ -24,7 +24,8 @@ CLAMP = 20.0
 @metric("clamped", level="token", pooled=True)
 def _clamped(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     """Tokens whose log-ratio k3 clamps."""
-    return (np.abs(logprobs - ref_logprobs) > CLAMP).astype(float)
+    d = logprobs - ref_logprobs
+    return (np.abs(d, out=d) > CLAMP).astype(float)
 
 
 @metric(
@@ -85,8 +86,7 @@ def kl_k3(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     ndarray of float, shape (T,)
         Nats, never below 0; NaN where either input is NaN.
     """
-    negative = np.clip(ref_logprobs - logprobs, -CLAMP, CLAMP)
-    return np.expm1(negative) - negative
+    return _exp_beyond_line(ref_logprobs - logprobs)
 
 
 @metric(
@@ -112,7 +112,10 @@ def kl_k2(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     ndarray of float, shape (T,)
         Nats, never below 0.
     """
-    return 0.5 * np.square(logprobs - ref_logprobs)
+    d = logprobs - ref_logprobs
+    d *= d
+    d *= 0.5
+    return d
 
 
 @metric(
@@ -138,8 +141,15 @@ def kl_rllb(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     -------
     ndarray of float, shape (T,)
     """
-    positive = np.clip(logprobs - ref_logprobs, -CLAMP, CLAMP)
-    return np.expm1(positive) - positive
+    return _exp_beyond_line(logprobs - ref_logprobs)
+
+
+def _exp_beyond_line(d: np.ndarray) -> np.ndarray:
+    """exp(d) - 1 - d of clamped values, which are written over: new arrays cost more than the formula."""
+    np.clip(d, -CLAMP, CLAMP, out=d)
+    found = np.expm1(d)
+    found -= d
+    return found
 
 
 @metric(

@@ -7,7 +7,13 @@ Schulman et al. 2016, High-Dimensional Continuous Control Using Generalized Adva
 
 from __future__ import annotations
 
+import math
+from itertools import chain
+
 import numpy as np
+
+#: Powers stay below e^300, so that values up to 10^170 do.
+_RANGE = 300.0
 
 
 def advantages(
@@ -39,7 +45,7 @@ def advantages(
         Not whitened. The return is this plus the value.
     """
     last = np.cumsum(lengths) - 1
-    slot_value, slot_reward = np.nan_to_num(terminal_value), np.nan_to_num(terminal_reward)
+    slot_value, slot_reward = (np.where(np.isnan(of), 0.0, of) for of in (terminal_value, terminal_reward))
     delta = np.append(values[1:], 0.0)
     delta[last] = slot_value
     delta *= gamma
@@ -52,8 +58,8 @@ def advantages(
 def discounted(values: np.ndarray, factor: float, lengths: np.ndarray) -> np.ndarray:
     """y_t = x_t + factor · y_{t+1} within each response.
 
-    By doubling: after k rounds each place holds the sum over the next 2^k places, so a thousand tokens take
-    ten rounds over the whole batch, and fewer where the factor has faded.
+    Divided by factor^t both sides are a running sum, which numpy has: y is that sum from the response's end,
+    multiplied back. As the terms grow towards y's own, nothing is lost that the loop itself would keep.
 
     Parameters
     ----------
@@ -62,15 +68,34 @@ def discounted(values: np.ndarray, factor: float, lengths: np.ndarray) -> np.nda
         Between 0 and 1.
     lengths : ndarray of int, shape (N,)
     """
-    # Working arrays are made once and kept narrow: new ones a round cost more than the sums.
-    left = np.repeat(np.cumsum(lengths, dtype=np.int32), lengths)
-    left -= np.arange(1, len(values) + 1, dtype=np.int32)
-    total, ahead, reach = values.copy(), np.empty_like(values), 1
-    longest = int(lengths.max(initial=0))
-    while reach < longest and factor > 1e-18:
-        here = slice(None, -reach)
-        np.multiply(total[reach:], factor, out=ahead[here])
-        np.copyto(ahead[here], 0.0, where=left[here] < reach)
-        total[here] += ahead[here]
-        reach, factor = 2 * reach, factor * factor
+    if factor == 0.0 or not math.isfinite(factor):
+        return values + factor * 0.0
+    parts = [_parts(length, _stretch(factor)) for length in lengths.tolist()]
+    sizes = list(chain.from_iterable(parts))
+    powers = (factor ** -np.arange(max(sizes, default=0), dtype=float))[::-1]
+    weights = np.concatenate([powers[len(powers) - size :] for size in sizes] or [powers])
+    total = values * weights
+    end = len(total)
+    for response in reversed(parts):
+        carried = None
+        for size in reversed(response):
+            part = total[end - size : end][::-1]
+            if carried is not None:
+                part[0] += carried
+            np.add.accumulate(part, 0, None, part)
+            if len(response) > 1:
+                carried = part[-1] / powers[len(powers) - size] * factor
+            end -= size
+    total /= weights
     return total
+
+
+def _stretch(factor: float) -> int:
+    """Tokens over which the powers of a factor stay far inside the range of floats."""
+    return int(_RANGE / max(abs(math.log(abs(factor))), 1e-9)) + 1
+
+
+def _parts(length: int, most: int) -> list[int]:
+    """A length in parts of at most ``most``, the last ones whole."""
+    whole, rest = divmod(length, most)
+    return [rest] * bool(rest) + [most] * whole
