@@ -7,7 +7,6 @@ The arrays of a batch are laid end to end (`rlpanel.metrics.laid`); the sums the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,30 +42,32 @@ def token_values(arrays: Arrays) -> dict[str, np.ndarray]:
     return found
 
 
-class _Batch:
-    """Equally long inputs of the samples in the mask ``rows``, with ``counts`` tokens each."""
+class _Some:
+    """The samples of a batch that have certain inputs.
 
-    def __init__(
-        self, rows: np.ndarray, counts: np.ndarray, given: Mapping[str, np.ndarray], constants: Mapping[str, Any]
-    ) -> None:
-        self.counts = counts
+    Parameters
+    ----------
+    rows : ndarray of bool, shape (N,)
+        Which of the batch they are.
+    counts : ndarray of int
+        Tokens of each of them, all above 0.
+    """
+
+    def __init__(self, rows: np.ndarray, counts: np.ndarray) -> None:
         self._rows = None if len(counts) == len(rows) else rows
-        self._given = {**constants, **given, "lengths": counts}
+        self.lengths = counts
         self._starts = np.cumsum(counts) - counts
+        self._counts = counts.astype(float)
 
-    @cached_property
-    def _count(self) -> np.ndarray:
-        return self._spread(self.counts.astype(float))
-
-    def columns(self, metric: registry.Metric) -> dict[str, np.ndarray]:
+    def columns(self, metric: registry.Metric, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """A metric's sample columns."""
-        total = np.add.reduceat(metric.call(self._given), self._starts, dtype=np.float64)
+        total = np.add.reduceat(metric.call(given), self._starts, dtype=np.float64)
         made = {}
         for reduction, name in metric.columns.items():
             if reduction == "count":
-                made[name] = self._count
+                made[name] = self._spread(self._counts)
             else:
-                made[name] = self._spread(total if reduction == "sum" else total / self.counts)
+                made[name] = self._spread(total if reduction == "sum" else total / self._counts)
         return made
 
     def _spread(self, values: np.ndarray) -> np.ndarray:
@@ -78,25 +79,46 @@ class _Batch:
         return column
 
 
-def _batch(
-    laid: Mapping[str, Laid], needs: tuple[str, ...], constants: Mapping[str, Any]
-) -> _Batch | None:
-    """The samples that have all of ``needs``, equally long and not empty."""
-    counts = laid[needs[0]].counts
-    rows = counts > 0
-    for need in needs[1:]:
-        if laid[need].counts is not counts:
+class _Batches:
+    """The inputs of a batch's metrics: of the samples that have all of them, equally long and not empty."""
+
+    def __init__(self, laid: Mapping[str, Laid], constants: Mapping[str, Any]) -> None:
+        self._laid, self._constants = laid, constants
+        self._known: dict[tuple[str, ...], tuple[_Some, dict[str, Any]] | None] = {}
+        self._whole: dict[int, _Some] = {}  # by the counts that several inputs share, all above 0
+
+    def __getitem__(self, needs: tuple[str, ...]) -> tuple[_Some, dict[str, Any]] | None:
+        if needs not in self._known:
+            self._known[needs] = self._made(needs)
+        return self._known[needs]
+
+    def _made(self, needs: tuple[str, ...]) -> tuple[_Some, dict[str, Any]] | None:
+        laid = self._laid
+        counts = laid[needs[0]].counts
+        alike = all(laid[need].counts is counts for need in needs) and "loss_mask" not in laid
+        some = self._whole.get(id(counts)) if alike else None
+        if some is not None:
+            return some, self._given(some, {need: laid[need].flat for need in needs})
+        rows = counts > 0
+        for need in needs[1:]:
             rows &= laid[need].counts == counts
-    whole = rows.all()
-    inputs = [laid[need].flat if whole else laid[need].values(rows) for need in needs]
-    counts = counts if whole else counts[rows]
-    if "loss_mask" in laid:
-        keep = _kept(laid["loss_mask"], rows, counts)
-        inputs = [values[keep] for values in inputs]
-        counts = np.bincount(np.repeat(np.arange(len(counts)), counts)[keep], minlength=len(counts))
-        rows[rows] = counts > 0
-        counts = counts[counts > 0]
-    return _Batch(rows, counts, dict(zip(needs, inputs, strict=True)), constants) if len(counts) else None
+        given = {need: laid[need].values(rows) for need in needs}
+        lengths = counts[rows]
+        if "loss_mask" in laid:
+            keep = _kept(laid["loss_mask"], rows, lengths)
+            given = {need: values[keep] for need, values in given.items()}
+            lengths = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[keep], minlength=len(lengths))
+            rows[rows] = lengths > 0
+            lengths = lengths[lengths > 0]
+        if not len(lengths):
+            return None
+        some = _Some(rows, lengths)
+        if alike and len(lengths) == len(counts):
+            self._whole[id(counts)] = some
+        return some, self._given(some, given)
+
+    def _given(self, some: _Some, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        return {**self._constants, **inputs, "lengths": some.lengths}
 
 
 def _kept(mask: Laid, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -143,16 +165,12 @@ def reduce_laid(
     if not laid:
         return {}
     laid = fill(laid, numbers, constants)
-    constants = dict(constants)
-    batches: dict[tuple[str, ...], _Batch | None] = {}
-    columns = {}
+    batches, columns = _Batches(laid, constants), {}
     with np.errstate(all="ignore"):
         for m in _reducible(frozenset((*laid, *constants))):
-            if m.needs not in batches:
-                batches[m.needs] = _batch(laid, m.needs, constants)
             batch = batches[m.needs]
             if batch is not None:
-                columns |= batch.columns(m)
+                columns |= batch[0].columns(m, batch[1])
     return columns
 
 

@@ -89,8 +89,8 @@ class Chunk:
     ----------
     generation : int
         Counts how often the file was replaced; rows of earlier generations are dead.
-    locators : list
-        One a sample, in the order of the lines.
+    places : list
+        A locator a sample, in the order of the lines; as plain tuples, which cost less.
     parts : list
         The samples, in the same order: as records, or many as one.
     more : bool
@@ -98,7 +98,7 @@ class Chunk:
     """
 
     generation: int = 0
-    locators: list[Locator] = field(default_factory=list)
+    places: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     parts: list[Several] = field(default_factory=list)
     bad: list[BadLine] = field(default_factory=list)
     good_lines: int = 0
@@ -107,7 +107,12 @@ class Chunk:
     more: bool = False
 
     def __len__(self) -> int:
-        return len(self.locators)
+        return len(self.places)
+
+    @property
+    def locators(self) -> list[Locator]:
+        """Where each sample stands."""
+        return list(map(Locator._make, self.places))
 
     @property
     def records(self) -> list[Record]:

@@ -162,13 +162,14 @@ class JsonlFile:
         if not line or line.isspace():
             chunk.blank_lines += 1
             return
+        native = isinstance(self.adapter, Native)
+        if native and len(line) <= self.tail.line_bytes and self._sheets.take(line, chunk):
+            chunk.good_lines += 1
+            chunk.places.append((offset, len(line), number, 0, line_hash(line)))
+            return
         try:
             if len(line) > self.tail.line_bytes:
                 raise LineError(self._too_long(len(line)))
-            native = isinstance(self.adapter, Native)
-            if native and self._sheets.take(line, chunk):
-                self._note(line, offset, chunk, 1)
-                return
             fields = parse(line)
             records = self.adapter.read(fields, self.name, full=False)
             if len(records) > MOST_SAMPLES:
@@ -181,18 +182,14 @@ class JsonlFile:
             reason = f"could not be read: {type(error).__name__}: {error}"
             chunk.bad.append(BadLine(number, offset, reason[:REASON_CHARS]))
             return
-        self._note(line, offset, chunk, len(records))
+        chunk.good_lines += 1
+        length, digest = len(line), line_hash(line)
+        chunk.places += [(offset, length, number, part, digest) for part in range(len(records))]
         if native and self._sheets.learn(fields, records[0]):
             del fields  # the parser cannot be used again before
             if self._sheets.take(line, chunk):
                 return
         chunk.add(records)
-
-    def _note(self, line: bytes, offset: int, chunk: Chunk, samples: int) -> None:
-        """A good line's places."""
-        chunk.good_lines += 1
-        length, number, digest = len(line), self.lines, line_hash(line)
-        chunk.locators += [Locator(offset, length, number, part, digest) for part in range(samples)]
 
     def _too_long(self, length: int) -> str:
         return f"the line has {length:,} bytes; at most {self.tail.line_bytes:,} are read"

@@ -33,7 +33,9 @@ _KINDS: dict[str, tuple[str, str]] = {
 }
 _KINDS |= {"step": ("step", "step"), "rank": ("rank", "rank"), "rewards": ("parts", "rewards")}
 _KINDS |= dict.fromkeys(("response_tokens", "response_token_ids"), ("size", "response_tokens"))
-_KINDS |= {key: ("skipped", name) for key, (kind, name) in _KINDS.items() if kind == "text" and name not in _TEXTS}
+_KINDS |= {
+    key: ("skipped", name) for key, (kind, name) in _KINDS.items() if kind == "text" and name not in _TEXTS
+}
 _KINDS["messages"] = ("", "")  # text only where there is no prompt
 
 #: A step and a rank come first in a row.
@@ -127,9 +129,13 @@ class Plan:
             self._known.add(types)
         if not -STEP_LIMIT < row[0] < STEP_LIMIT or (self.has_rank and not 0 <= row[1] < _MOST_RANK):
             return None
-        if not all(key in document for key in self._others):
-            return None
-        return row if all(type(document[key]) in NESTED for key in self.nested) else None
+        for key in self._others:
+            if key not in document:
+                return None
+        for key in self.nested:
+            if type(document[key]) not in NESTED:
+                return None
+        return row
 
     def lists(self, document: Any) -> tuple[list[int], list[Any]] | None:
         """How long the lists of a line are, and its token arrays.

@@ -42,7 +42,7 @@ class Samples:
     notes: np.ndarray
     numbers: dict[str, np.ndarray]
     labels: dict[str, Sequence[str | None]]
-    texts: dict[str, Sequence[str]]
+    texts: Mapping[str, Sequence[str]]
     counts: dict[str, np.ndarray]
     arrays: dict[str, Sequence[Any]]
 
@@ -127,7 +127,7 @@ def _ranks(sheet: Sheet) -> np.ndarray:
 
 
 def _numbers(
-    plan: Plan, columns: list[tuple[Any, ...]], texts: dict[str, Sequence[str]], tokens: np.ndarray | None
+    plan: Plan, columns: list[tuple[Any, ...]], texts: Mapping[str, Sequence[str]], tokens: np.ndarray | None
 ) -> dict[str, np.ndarray]:
     """The number columns, in the order in which records have them."""
     kinds = [kind for _, kind, _ in plan.columns] + ["number"] * len(plan.parts)
@@ -144,9 +144,7 @@ def _numbers(
     return {name: found[name] for name in plan.order}
 
 
-def _labels(
-    sheets: Sequence[Sheet], columns: list[tuple[Any, ...]]
-) -> dict[str, Sequence[str | None]]:
+def _labels(sheets: Sequence[Sheet], columns: list[tuple[Any, ...]]) -> dict[str, Sequence[str | None]]:
     """The label columns that hold something."""
     found: dict[str, Sequence[str | None]] = {}
     for (_, kind, name), column in zip(sheets[0].plan.columns, columns, strict=False):
@@ -191,10 +189,11 @@ class Sheets:
             return False
         try:
             fits = self._put(plan, line, chunk)
-        except (KeyError, TypeError, ValueError, RuntimeError):
+        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError):
             fits = False
         if fits:
-            self._odd = max(0, self._odd - 1)
+            if self._odd:
+                self._odd -= 1
             return True
         self._odd += 2
         if self._odd > _ODD:
@@ -218,8 +217,10 @@ class Sheets:
     def _put(self, plan: Plan, line: bytes, chunk: Chunk) -> bool:
         found = document(line, lazy=plan.lazy)
         row = plan.row(found) if found is not None else None
-        lists = plan.lists(found) if row is not None else None
-        if row is None or lists is None:
+        if row is None:
+            return False
+        lists = plan.lists(found) if plan.lazy else ([], [])
+        if lists is None:
             return False
         sheet = self._sheet(plan, chunk)
         sheet.rows.append(row)

@@ -76,7 +76,7 @@ class Stage:
     def take(self, file: int, chunk: Chunk) -> None:
         """The records of a chunk read from file number ``file``."""
         self._files += [file] * len(chunk)
-        self._locators += chunk.locators
+        self._locators += chunk.places
         self._taken += chunk.parts
         self._bytes += chunk.bytes
         if len(self._locators) >= GATHERED_RECORDS or self._bytes >= GATHERED_BYTES:
@@ -114,7 +114,7 @@ class Stage:
 
     def _clear(self) -> None:
         self._files: list[int] = []
-        self._locators: list[Locator] = []
+        self._locators: list[tuple[int, ...]] = []
         self._taken: list[Several] = []
         self._bytes = 0
 
@@ -156,11 +156,13 @@ class Stage:
         numbers |= reduce_tokens([record.arrays for record in records], numbers, self.constants)
         labels = _labels(records, self._admit([r.labels for r in records], self._label_names))
         place = {
-            name: np.fromiter(map(attrgetter(name), records), Columns.PLACE[name]) for name in ("step", "rank")
+            name: np.fromiter(map(attrgetter(name), records), Columns.PLACE[name])
+            for name in ("step", "rank")
         }
         notes = np.fromiter(map(len, map(attrgetter("notes"), records)), np.int64)
         place["notes"] = notes.clip(max=255).astype(np.uint8)
-        return numbers, labels, place | _hashes({text: [r.texts.get(text, "") for r in records] for text in _TEXTS})
+        texts = {text: [record.texts.get(text, "") for record in records] for text in _TEXTS}
+        return numbers, labels, place | _hashes(texts)
 
     def _admit(self, logged: Iterable[Iterable[str]], known: set[str]) -> dict[str, str]:
         """Columns under names that nothing else uses, as many as there is room for; each to its logged name.
@@ -180,7 +182,7 @@ class Stage:
 
 _TEXTS = ("prompt", "response")
 #: Numbers, labels, and places.
-_Made = tuple[dict[str, np.ndarray], dict[str, Sequence[str | None]], dict[str, np.ndarray]]
+_Made = tuple[dict[str, np.ndarray], Mapping[str, Sequence[str | None]], dict[str, np.ndarray]]
 
 
 def _groups(taken: Sequence[Several]) -> list[list[Sheet]] | list[list[Record]]:
@@ -202,7 +204,7 @@ def _groups(taken: Sequence[Several]) -> list[list[Sheet]] | list[list[Record]]:
     return groups
 
 
-def _located(files: Sequence[int], locators: Sequence[Locator]) -> dict[str, np.ndarray]:
+def _located(files: Sequence[int], locators: Sequence[tuple[int, ...]]) -> dict[str, np.ndarray]:
     found = zip(Locator._fields, zip(*locators, strict=True), strict=True)
     place = {name: np.array(values, Columns.PLACE[name]) for name, values in found}
     place["file"] = np.array(files, np.int32)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rlpanel.metrics.compute import reduce_tokens
 from rlpanel.metrics.fill import follow
-from rlpanel.metrics.gae import advantages
+from rlpanel.metrics.gae import advantages, discounted
 
 NONE = np.array([np.nan])
 
@@ -104,3 +104,22 @@ def test_nothing_follows_from_zeros_alone() -> None:
 def test_a_sample_without_what_it_takes_has_none_and_harms_no_other(odd: dict[str, np.ndarray]) -> None:
     found = reduce_tokens([ARRAYS, odd, ARRAYS], {}, HALF)["token_return_sum"]
     np.testing.assert_array_equal(found, [12.25, np.nan, 12.25])
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.95, 0.5, 1e-3, 0.0])
+def test_long_responses_among_short_ones_are_each_as_they_are_alone(factor: float) -> None:
+    lengths = np.array([3, 700, 1, 2000, 511])
+    values = np.random.default_rng(0).normal(size=lengths.sum())
+    together = np.split(discounted(values, factor, lengths), np.cumsum(lengths)[:-1])
+    for found, alone in zip(together, np.split(values, np.cumsum(lengths)[:-1]), strict=True):
+        np.testing.assert_array_equal(found, discounted(alone, factor, np.array([len(alone)])))
+        np.testing.assert_allclose(
+            found, by_definition(list(alone), [0.0] * len(alone), 1.0, factor), rtol=1e-11
+        )
+
+
+def test_what_is_no_number_stays_in_its_response() -> None:
+    values = np.ones(3000)
+    values[1500] = np.nan
+    found = discounted(values, 0.9, np.array([1000, 1000, 1000]))
+    assert np.isnan(found).tolist() == [False] * 1000 + [True] * 501 + [False] * 1499

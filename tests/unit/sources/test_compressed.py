@@ -52,7 +52,7 @@ def drain(file: CompressedFile, budget: int = BUDGET) -> Chunk:
     whole, more = Chunk(), True
     while more:
         for chunk in file.poll(budget):
-            whole.locators += chunk.locators
+            whole.places += chunk.places
             whole.parts += chunk.parts
             whole.bad += chunk.bad
             whole.generation, more = chunk.generation, chunk.more
