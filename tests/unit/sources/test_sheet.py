@@ -69,7 +69,7 @@ def assert_same(found: list[Record], expected: list[Record]) -> None:
         assert list(one.numbers) == list(other.numbers)
 
 
-@pytest.mark.parametrize("missing", ["", *LINE.keys() - {"step", "prompt"}])
+@pytest.mark.parametrize("missing", ["", *sorted(LINE.keys() - {"step", "prompt"})])
 def test_equal_lines_are_one_sheet_that_tells_what_records_tell(missing: str) -> None:
     line = {key: value for key, value in LINE.items() if key != missing}
     rows = [line, line | {"step": 4}, line | dict.fromkeys(line.keys() & {"reward", "group"})]
@@ -171,6 +171,23 @@ def rows_of(chunk: Chunk) -> Rows:
     rows = stage.flush()
     assert rows is not None
     return rows
+
+
+@pytest.mark.parametrize(
+    ("odd", "ended"),
+    [
+        ({"truncated": True}, 0.0),
+        ({"truncated": None}, np.nan),
+        ({"finish_reason": "stop"}, 1.0),
+        ({"finish_reason": "LENGTH"}, 0.0),
+        ({"finish_reason": None}, np.nan),
+    ],
+    ids=str,
+)
+def test_how_a_response_ended_is_known_as_of_records(odd: dict[str, Any], ended: float) -> None:
+    usual = {"truncated": False} if "truncated" in odd else {"finish_reason": "stop"}
+    found = rows_of(read(LINE | usual, LINE | odd))
+    np.testing.assert_array_equal(found.numbers["ended"], [1.0, ended])
 
 
 @given(st.lists(strategies.samples(), min_size=1, max_size=8), st.integers(1, 3))
