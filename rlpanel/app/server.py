@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import panel as pn
+from bokeh.settings import settings
 
 from rlpanel.app import access, health
 from rlpanel.app.alerts import going_out
@@ -105,6 +106,8 @@ def _run(server: Any) -> None:
 
 def start(root: AnyPath | None, at: Access) -> Any:
     """Start a server without blocking; its loop is the caller's."""
+    # Walks all models of a page once more to look for faults of whoever wrote it.
+    settings.perform_document_validation = False
     where = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
     guarded = {"auth_provider": access.TokenAccess(at.token), "cookie_secret": access.new_token()}
     server = pn.serve(

@@ -14,6 +14,7 @@ import param
 from bokeh.events import Tap
 from bokeh.models import CategoricalColorMapper, ColumnDataSource, HoverTool, Range1d
 from bokeh.models.annotations import Span
+from bokeh.models.glyphs import Quad
 from panel.viewable import Viewer
 
 from rlpanel.metrics.registry import describe
@@ -86,12 +87,14 @@ class GroupStrip(Viewer):
     def _draw_glyphs(self) -> None:
         """Behind, a tint where there is no signal; the range; the mean."""
         color = {"field": "state", "transform": self._mapper}
-        common = {"source": self._source, "line_color": None, "fill_color": color}
-        self._plot.quad("left", "right", top="sky", bottom="floor", fill_alpha=0.16, **common)
-        self._plot.quad("left", "right", top="best", bottom="worst", fill_alpha=0.38, **common)
-        self._plot.quad("left", "right", top="above", bottom="below", **common)
-        everywhere = self._plot.quad(
-            "left", "right", top="roof", bottom="floor", fill_alpha=0, line_alpha=0, source=self._source
+        common: dict[str, Any] = {"left": "left", "right": "right", "line_color": None, "fill_color": color}
+        *_, everywhere = theme.over(
+            self._plot,
+            self._source,
+            Quad(top="sky", bottom="floor", fill_alpha=0.16, **common),
+            Quad(top="best", bottom="worst", fill_alpha=0.38, **common),
+            Quad(top="above", bottom="below", **common),
+            Quad(top="roof", bottom="floor", fill_alpha=0, **common),
         )
         tips = [("group", "@name"), ("samples", "@size"), ("rewards", "@worst{0.[000]} … @best{0.[000]}")]
         tips += [("mean", "@mean{0.000} ± @std{0.000}"), ("diversity", "@diversity{0%}"), ("", "@state")]

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import panel as pn
-from bokeh.models import BasicTicker
+from bokeh.models import BasicTicker, CDSView, ColumnDataSource
+from bokeh.models.glyph import Glyph
 from bokeh.plotting import figure
 from bokeh.themes import Theme
 
@@ -158,6 +159,16 @@ def quiet_figure(**options: Any) -> figure:
     for part in (*plot.axis, *plot.grid):
         PLOTS.apply_to_model(part)
     return plot
+
+
+def over(plot: figure, source: ColumnDataSource, *glyphs: Glyph, **options: Any) -> list[Any]:
+    """Draw glyphs over one source, each as a renderer with these options.
+
+    The methods of a figure make two more glyphs of each, for what is not selected and what is muted, and a
+    view of the source; a page has fifty renderers, and its models are walked over many times as it opens.
+    """
+    view = CDSView()
+    return [plot.add_glyph(source, glyph, view=view, **options) for glyph in glyphs]
 
 
 def drawing() -> AbstractContextManager[None]:
