@@ -82,7 +82,8 @@ def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
     alerts : bool
         Whether findings go to whoever the settings name.
     """
-    with going_out(hub().reader, resolve_root(root), at.url) if alerts else nullcontext():
+    with going_out(hub().reader, resolve_root(root), at.url) if alerts else nullcontext() as watcher:
+        health.tell_of(watcher)
         _run(start(root, at))
 
 
