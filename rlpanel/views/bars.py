@@ -30,11 +30,6 @@ class Bars:
     def __init__(self, alphas: dict[str, float], *, x_labels: bool = True, name: str = "") -> None:
         self.plot = theme.quiet_figure(
             height=HEIGHT,
-            sizing_mode="stretch_width",
-            tools=[],
-            min_border=2,
-            min_border_left=34,
-            min_border_right=8,
             x_range=Range1d(start=0, end=1),
             y_range=Range1d(start=0, end=1),
         )

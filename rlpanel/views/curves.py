@@ -307,10 +307,6 @@ class CurveCard:
     def _figure(self) -> Any:
         plot = theme.quiet_figure(
             height=HEIGHT,
-            sizing_mode="stretch_width",
-            tools=[],
-            min_border=2,
-            min_border_left=34,
             min_border_right=10,
             x_range=DataRange1d(range_padding=0.01),
             y_range=DataRange1d(only_visible=True),

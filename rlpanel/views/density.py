@@ -63,10 +63,6 @@ class DensityPlot:
         self._image = ColumnDataSource(_no_image(), name="density")
         self._plot: Any = theme.quiet_figure(
             height=height,
-            sizing_mode="stretch_width",
-            tools=[],
-            min_border=2,
-            min_border_left=34,
             min_border_right=10,
             x_range=Range1d(start=0, end=1),
             y_range=Range1d(start=1, end=10),

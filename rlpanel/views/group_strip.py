@@ -53,11 +53,6 @@ class GroupStrip(Viewer):
         self._source = ColumnDataSource(_columns(), name="groups")
         self._plot: Any = theme.quiet_figure(
             height=HEIGHT,
-            sizing_mode="stretch_width",
-            tools=[],
-            min_border=2,
-            min_border_left=34,
-            min_border_right=8,
             x_range=Range1d(start=0, end=1),
             y_range=Range1d(start=0, end=1),
         )

@@ -150,8 +150,8 @@ PLOTS = Theme(
 
 
 def quiet_figure(**options: Any) -> figure:
-    """A figure with three gridlines, and no toolbar until the pointer is over it."""
-    plot = figure(output_backend="canvas", toolbar_location=None, **options)
+    """A figure as wide as its place, with three gridlines and no tools; options are `figure`'s."""
+    plot = figure(**{**_QUIET, **options})
     plot.xgrid.visible = False
     plot.yaxis.ticker = BasicTicker(desired_num_ticks=3, num_minor_ticks=0)
     plot.xaxis.ticker = BasicTicker(desired_num_ticks=4, num_minor_ticks=0)
@@ -159,6 +159,18 @@ def quiet_figure(**options: Any) -> figure:
     for part in (*plot.axis, *plot.grid):
         PLOTS.apply_to_model(part)
     return plot
+
+
+#: Borders as wide as the labels, so that plots that stand below each other share their left edge.
+_QUIET: dict[str, Any] = {
+    "output_backend": "canvas",
+    "toolbar_location": None,
+    "tools": [],
+    "sizing_mode": "stretch_width",
+    "min_border": 2,
+    "min_border_left": 34,
+    "min_border_right": 8,
+}
 
 
 def over(plot: figure, source: ColumnDataSource, *glyphs: Glyph, **options: Any) -> list[Any]:

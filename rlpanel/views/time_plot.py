@@ -38,10 +38,7 @@ class TimePlot:
         self._points = ColumnDataSource({"step": [], "value": []}, name=f"{name}-points")
         self._means = ColumnDataSource({"step": [], "value": []}, name=f"{name}-means")
         self._x, self._y = Range1d(start=0, end=1), Range1d(start=0, end=1)
-        self.plot = theme.quiet_figure(
-            height=HEIGHT, sizing_mode="stretch_width", tools=[], min_border=2, min_border_left=34,
-            min_border_right=8, x_range=self._x, y_range=self._y,
-        )  # fmt: skip
+        self.plot = theme.quiet_figure(height=HEIGHT, x_range=self._x, y_range=self._y)
         self._here = Span(location=0, dimension="height", line_width=1)
         self.plot.add_layout(self._here)
         [self._line] = theme.over(self.plot, self._means, Line(x="step", y="value", line_width=1.6))
