@@ -58,7 +58,7 @@ class Sheet:
         The file's path below the run.
     rows : list of tuple
     sizes, arrays : list of list
-        What `Plan.lists` gave, a list a line.
+        What `Plan.lists` gave, a list a line; nothing where the lines have none.
     """
 
     plan: Plan
@@ -188,10 +188,17 @@ class Sheets:
         if plan is None:
             return False
         try:
-            fits = self._put(plan, line, chunk)
+            found = document(line, lazy=plan.lazy)
+            row = plan.row(found) if found is not None else None
+            lists = plan.lists(found) if row is not None and plan.lazy else None
         except (KeyError, TypeError, ValueError, RuntimeError, OverflowError):
-            fits = False
-        if fits:
+            row = None
+        if row is not None and (lists is not None or not plan.lazy):
+            sheet = self._sheet(plan, chunk)
+            sheet.rows.append(row)
+            if lists is not None:
+                sheet.sizes.append(lists[0])
+                sheet.arrays.append(lists[1])
             if self._odd:
                 self._odd -= 1
             return True
@@ -213,20 +220,6 @@ class Sheets:
             self._rest = self._pause
             self._pause = min(2 * self._pause, _REST)
         return self._plan is not None
-
-    def _put(self, plan: Plan, line: bytes, chunk: Chunk) -> bool:
-        found = document(line, lazy=plan.lazy)
-        row = plan.row(found) if found is not None else None
-        if row is None:
-            return False
-        lists = plan.lists(found) if plan.lazy else ([], [])
-        if lists is None:
-            return False
-        sheet = self._sheet(plan, chunk)
-        sheet.rows.append(row)
-        sheet.sizes.append(lists[0])
-        sheet.arrays.append(lists[1])
-        return True
 
     def _sheet(self, plan: Plan, chunk: Chunk) -> Sheet:
         last = chunk.parts[-1] if chunk.parts else None
