@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import zstandard
 
@@ -142,9 +143,43 @@ def lag(folder: Path) -> Iterator[str]:
             yield f"of these while the backlog lasted | {spread(during)} | "
 
 
+def ten(folder: Path) -> Iterator[str]:
+    """Ten gigabytes that are opened while other files of the run grow: the newest, the live lines, all."""
+    from rlpanel.settings import Reading
+    from rlpanel.store.live import Reader
+
+    last = 10**9
+    fill(folder, 10 * GIGABYTE, 8, "data_rank_9")
+    with (folder / "data_rank_93.jsonl").open("ab") as log:
+        log.write(b'{"step": %d, "prompt": "p", "response": "r"}\n' % last)
+    reader = Reader(Reading())
+    started, index = time.perf_counter(), reader.open(folder)
+    _until(lambda: last in index.snapshot.steps.values)
+    first = time.perf_counter() - started
+    yield f"10 GB in 8 files: newest step shown | {first:.2f} s | not longer for more"
+    lags, _ = heard(folder, reader, index)
+    yield f"write → row meanwhile, 64 files, 50 MB/s | {spread(lags)} | p50 < 150 ms, p99 < 400 ms"
+    told, seconds = index.snapshot.progress, time.perf_counter() - started
+    left = told.waiting / max(told.rate, 1.0)
+    yield f"told after {seconds:.0f} s | {told.fraction:.0%}, {told.rate / 1e6:,.0f} MB/s, {left:,.0f} s left | "
+    _until(lambda: index.snapshot.progress.caught_up, 600)
+    seconds = time.perf_counter() - started
+    rows, speed = index.snapshot.rows, index.snapshot.progress.bytes_total / 1e6 / seconds
+    reader.stop()
+    yield f"all {rows:,} rows read | {seconds:.0f} s, {speed:,.0f} MB/s, peak {peak():,.0f} MB | "
+
+
 def follow(run: Path, reader: object) -> tuple[list[float], list[float]]:
     """Lags of the lines that a writer makes: all, and those that came before the backlog was read."""
     index = reader.open(run)  # type: ignore[attr-defined]
+    found = heard(run, reader, index)
+    _until(lambda: index.snapshot.progress.caught_up and index.snapshot.progress.waiting == 0)
+    reader.stop()  # type: ignore[attr-defined]
+    return found
+
+
+def heard(run: Path, reader: object, index: Any) -> tuple[list[float], list[float]]:
+    """The lags of what was told while the writer wrote, and of what was told with a backlog beside it."""
     lags: list[float] = []
     during: list[float] = []
     done = 0
@@ -163,8 +198,6 @@ def follow(run: Path, reader: object) -> tuple[list[float], list[float]]:
     reader.listen(hear)  # type: ignore[attr-defined]
     writer = "from tests.bench.store import write_live; import sys; write_live(sys.argv[1])"
     subprocess.run([sys.executable, "-c", writer, str(run)], check=True)
-    _until(lambda: index.snapshot.progress.caught_up and index.snapshot.progress.waiting == 0)
-    reader.stop()  # type: ignore[attr-defined]
     return lags, during
 
 
@@ -209,7 +242,7 @@ def packed(folder: Path) -> Iterator[str]:
 
 
 BENCHES: dict[str, Callable[[Path], Iterator[str]]] = {
-    "whole": whole, "newest": newest, "many": many, "lag": lag, "packed": packed,
+    "whole": whole, "newest": newest, "ten": ten, "many": many, "lag": lag, "packed": packed,
 }  # fmt: skip
 
 
