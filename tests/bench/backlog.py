@@ -161,7 +161,7 @@ def ten(folder: Path) -> Iterator[str]:
     yield f"write → row meanwhile, 64 files, 50 MB/s | {spread(lags)} | p50 < 150 ms, p99 < 400 ms"
     told, seconds = index.snapshot.progress, time.perf_counter() - started
     left = told.waiting / max(told.rate, 1.0)
-    yield f"told after {seconds:.0f} s | {told.fraction:.0%}, {told.rate / 1e6:,.0f} MB/s, {left:,.0f} s left | "
+    yield f"told at {seconds:.0f} s | {told.fraction:.0%}, {told.rate / 1e6:,.0f} MB/s, {left:,.0f} s left | "
     _until(lambda: index.snapshot.progress.caught_up, 600)
     seconds = time.perf_counter() - started
     rows, speed = index.snapshot.rows, index.snapshot.progress.bytes_total / 1e6 / seconds
