@@ -34,7 +34,8 @@ def _lines_are_unlikely_soon() -> Iterator[None]:
 
 
 budgets = st.sampled_from([1 << 10, 1 << 12, 1 << 20])
-#: Examples are small and many, and a disk takes its time over each file that goes: memory, where it is a folder.
+#: Examples are small and many, and a disk takes its time over each file that goes: where memory is a folder,
+#: they are there.
 SCRATCH = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
