@@ -66,6 +66,21 @@ class Watcher:
             channel.stop()
         self._thread.join(timeout=0.5)
 
+    @property
+    def waiting(self) -> int:
+        """Alerts that did not arrive yet."""
+        return sum(channel.waiting for channel in self._channels)
+
+    @property
+    def sent(self) -> int:
+        """Alerts that arrived."""
+        return sum(channel.sent for channel in self._channels)
+
+    @property
+    def failing(self) -> int:
+        """Recipients that did not take the last one."""
+        return sum(channel.failing for channel in self._channels)
+
     def _loop(self) -> None:
         while not self._stopping.is_set():
             try:
@@ -111,8 +126,8 @@ class Watcher:
 
 
 @contextmanager
-def going_out(reader: Reader, root: AnyPath | None, board: str) -> Iterator[None]:
-    """Inside this, findings in the runs below ``root`` go to whoever the settings name.
+def going_out(reader: Reader, root: AnyPath | None, board: str) -> Iterator[Watcher | None]:
+    """Inside this, findings in the runs below ``root`` go to whoever the settings name; None if to nobody.
 
     Raises
     ------
@@ -123,7 +138,7 @@ def going_out(reader: Reader, root: AnyPath | None, board: str) -> Iterator[None
     recipients = from_settings(settings)
     watcher = Watcher(reader, root, recipients, settings, board) if recipients and root is not None else None
     try:
-        yield
+        yield watcher
     finally:
         if watcher is not None:
             watcher.stop()

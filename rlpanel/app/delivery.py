@@ -65,6 +65,11 @@ class Channel:
     Parameters
     ----------
     recipient : Recipient
+
+    Attributes
+    ----------
+    sent : int
+        Alerts that arrived since the channel was made.
     """
 
     def __init__(self, recipient: Recipient) -> None:
@@ -74,6 +79,7 @@ class Channel:
         self._changed = threading.Condition()
         self._stopping = threading.Event()
         self._failures = 0  # one after another
+        self.sent = 0
         self._thread = threading.Thread(target=self._loop, name="rlpanel-alerts-out", daemon=True)
         self._thread.start()
 
@@ -81,6 +87,11 @@ class Channel:
     def waiting(self) -> int:
         """Alerts that did not arrive yet."""
         return len(self._waiting)
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last try failed."""
+        return self._failures > 0
 
     def line(self, id: str) -> str:
         """What is noted of an alert with this id that arrived."""
@@ -120,6 +131,7 @@ class Channel:
                 self._failed(alert, error)
             else:
                 self._failures = 0
+                self.sent += 1
                 alert.sent.note(self.line(alert.id))
                 with self._changed:
                     self._arrived.add(alert.id)

@@ -15,6 +15,7 @@ def export(
     run: Path,
     html: Path,
     *,
+    split: str = "",
     step: int | None = None,
     filter: str = "",
     sort: str = "",
@@ -29,6 +30,8 @@ def export(
         The run's folder.
     html : Path
         The file to write; one that is there is replaced.
+    split : str
+        Whose samples; the training's by default.
     step : int, optional
         The step to show; the newest complete one by default.
     filter, sort : str
@@ -41,10 +44,11 @@ def export(
     Raises
     ------
     RLPanelError
-        If there is no such run, step or sample, or the file cannot be written.
+        If there is no such run, split, step or sample, or the file cannot be written.
     """
     with open_run(run, follow=False) as opened:
-        page = page_of(opened, step=step, filter=filter, sort=sort, samples=samples, uid=uid)
+        shown = opened.split(split) if split else opened
+        page = page_of(shown, step=step, filter=filter, sort=sort, samples=samples, uid=uid)
     try:
         html.write_bytes(page)
     except OSError as error:

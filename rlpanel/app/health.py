@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from tornado.web import RequestHandler
 
 from rlpanel.app.access import TokenAccess
+from rlpanel.app.alerts import Watcher
 from rlpanel.app.hub import hub
 
 #: A reader that has not come back from the files for so many seconds hangs, most likely in the file system.
@@ -40,6 +41,9 @@ class Health:
         Since the reader last finished a look at the files.
     newest_line_age : float or None
         Seconds since the newest line; None before there is one.
+    alerts_waiting, alerts_sent, alerts_failing : int or None
+        Alerts that did not arrive yet, and that did; recipients that did not take the last one. None where
+        nobody is to be alerted.
     """
 
     well: bool
@@ -54,12 +58,26 @@ class Health:
     rounds: int
     seconds_since_round: float
     newest_line_age: float | None
+    alerts_waiting: int | None
+    alerts_sent: int | None
+    alerts_failing: int | None
+
+
+class _Told:
+    """Whose alerts are told of."""
+
+    watcher: Watcher | None = None
+
+
+def tell_of(watcher: Watcher | None) -> None:
+    """From now on the health says how these alerts fare."""
+    _Told.watcher = watcher
 
 
 def health() -> Health:
     """The state of things now; cheap, any thread may ask."""
     here = hub()
-    reader = here.reader
+    reader, watcher = here.reader, _Told.watcher
     snapshots = [index.snapshot for index in reader.runs]
     newest = max((snapshot.newest_line for snapshot in snapshots), default=0.0)
     failure = reader.failure
@@ -78,6 +96,9 @@ def health() -> Health:
         rounds=reader.rounds,
         seconds_since_round=round(reader.stuck, 3),
         newest_line_age=round(max(0.0, time.time() - newest), 3) if newest else None,
+        alerts_waiting=watcher.waiting if watcher else None,
+        alerts_sent=watcher.sent if watcher else None,
+        alerts_failing=watcher.failing if watcher else None,
     )
 
 
@@ -90,11 +111,14 @@ _GAUGES = {
     "behind_bytes": "Bytes found in files and not taken in.",
     "seconds_since_round": "Seconds since the reader last finished a look at the files.",
     "newest_line_age": "Seconds since the newest line.",
+    "alerts_waiting": "Alerts that did not arrive yet.",
+    "alerts_failing": "Recipients that did not take the last alert.",
 }
 _COUNTERS = {
     "lines_read": "Samples and bad lines taken in.",
     "bytes_read": "Bytes read from logs.",
     "rounds": "Looks at the files.",
+    "alerts_sent": "Alerts that arrived.",
 }
 
 
@@ -107,7 +131,8 @@ class _Collector(Collector):
             if now[name] is not None:
                 yield GaugeMetricFamily(f"rlpanel_{name}", text, value=float(now[name]))
         for name, text in _COUNTERS.items():
-            yield CounterMetricFamily(f"rlpanel_{name}", text, value=float(now[name]))
+            if now[name] is not None:
+                yield CounterMetricFamily(f"rlpanel_{name}", text, value=float(now[name]))
 
 
 REGISTRY = CollectorRegistry(auto_describe=False)

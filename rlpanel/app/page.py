@@ -17,6 +17,7 @@ from rlpanel.app.board import Board
 from rlpanel.app.window import KEYS, Window
 from rlpanel.sources.files import AnyPath, path_of
 from rlpanel.views import theme
+from rlpanel.views.context import Context
 from rlpanel.views.controls import Controls, caption
 from rlpanel.views.curves import Curves
 from rlpanel.views.distributions import Distribution, Gap
@@ -138,13 +139,17 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
         Whether the browser's keys and address are the board's.
     """
     layout, selection = Layout(board), board.context.selection
-    sidebar = [caption("Runs"), RunList(board.context)]
-    sidebar += [SplitChoice(board.context), RunChoice(board.context)]
-    sidebar += [Controls(board.context), Known(board.context)]
+    settings = pn.Column(sizing_mode="stretch_width", margin=0)
+    sidebar = [caption("Runs"), RunList(board.context), settings]
     if owns_window:
         window = Window(on_key=layout.on_key)
         board.bind_window(window)
         sidebar.append(window)
+        # Material's fields come to stand one by one, each with a new layout of the whole page: whoever waits
+        # for the samples would wait for all of them.
+        pn.state.onload(lambda: settings.extend(_settings(board.context)))
+    else:
+        settings.extend(_settings(board.context))
     page = Page(
         title="",
         meta_title="rlpanel",
@@ -166,6 +171,10 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
     page.param.watch(lambda event: setattr(selection, "dark", event.new), "dark_theme")
     selection.param.watch(lambda event: setattr(page, "dark_theme", event.new), "dark")
     return page
+
+
+def _settings(context: Context) -> list[Any]:
+    return [SplitChoice(context), RunChoice(context), Controls(context), Known(context)]
 
 
 def resolve_root(argument: str | os.PathLike[str] | None = None) -> AnyPath | None:

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import panel as pn
+from bokeh.settings import settings
 
 from rlpanel.app import access, health
 from rlpanel.app.alerts import going_out
@@ -81,7 +82,8 @@ def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
     alerts : bool
         Whether findings go to whoever the settings name.
     """
-    with going_out(hub().reader, resolve_root(root), at.url) if alerts else nullcontext():
+    with going_out(hub().reader, resolve_root(root), at.url) if alerts else nullcontext() as watcher:
+        health.tell_of(watcher)
         _run(start(root, at))
 
 
@@ -105,6 +107,8 @@ def _run(server: Any) -> None:
 
 def start(root: AnyPath | None, at: Access) -> Any:
     """Start a server without blocking; its loop is the caller's."""
+    # Walks all models of a page once more to look for faults of whoever wrote it.
+    settings.perform_document_validation = False
     where = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
     guarded = {"auth_provider": access.TokenAccess(at.token), "cookie_secret": access.new_token()}
     server = pn.serve(

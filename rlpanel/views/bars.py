@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import panel as pn
 from bokeh.models import ColumnDataSource, HoverTool, Range1d
+from bokeh.models.glyphs import Quad
 
 from rlpanel.views import theme
 
@@ -29,28 +30,17 @@ class Bars:
     def __init__(self, alphas: dict[str, float], *, x_labels: bool = True, name: str = "") -> None:
         self.plot = theme.quiet_figure(
             height=HEIGHT,
-            sizing_mode="stretch_width",
-            tools=[],
-            min_border=2,
-            min_border_left=34,
-            min_border_right=8,
             x_range=Range1d(start=0, end=1),
             y_range=Range1d(start=0, end=1),
         )
         self.plot.xaxis.visible = x_labels
         self._sources = {color: ColumnDataSource(_bars(), name=f"{name}{color}") for color in alphas}
-        self._glyphs: dict[str, Any] = {
-            color: self.plot.quad(
-                "left",
-                "right",
-                "top",
-                "bottom",
-                source=self._sources[color],
-                fill_alpha=alpha,
-                line_width=0.7,
+        self._glyphs: dict[str, Any] = {}
+        for color, alpha in alphas.items():
+            bars = Quad(
+                left="left", right="right", top="top", bottom="bottom", fill_alpha=alpha, line_width=0.7
             )
-            for color, alpha in alphas.items()
-        }
+            [self._glyphs[color]] = theme.over(self.plot, self._sources[color], bars)
         tips = [("from", "@left{0.000}"), ("to", "@right{0.000}"), ("value", "@value{0.[000]}")]
         self.plot.add_tools(HoverTool(tooltips=tips, renderers=list(self._glyphs.values())))
         self.pane = pn.pane.Bokeh(self.plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 6))

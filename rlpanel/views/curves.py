@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import panel as pn
 from bokeh.events import DoubleTap, Tap
-from bokeh.models import BoxZoomTool, ColumnDataSource, CustomJS, HoverTool, ResetTool
+from bokeh.models import BoxZoomTool, ColumnDataSource, CustomJS, HoverTool, ResetTool, glyphs
 from bokeh.models.annotations import Legend, LegendItem, Span
 from bokeh.models.ranges import DataRange1d
 from panel.viewable import Viewer
@@ -307,10 +307,6 @@ class CurveCard:
     def _figure(self) -> Any:
         plot = theme.quiet_figure(
             height=HEIGHT,
-            sizing_mode="stretch_width",
-            tools=[],
-            min_border=2,
-            min_border_left=34,
             min_border_right=10,
             x_range=DataRange1d(range_padding=0.01),
             y_range=DataRange1d(only_visible=True),
@@ -320,16 +316,16 @@ class CurveCard:
         for column, source in self._sources.items():
             # The head's own column stands out; the others are there to compare with.
             first = column == self.curve.columns[0]
-            band = plot.varea("x", "lo", "hi", source=source, fill_alpha=0.16 if first else 0.07)
-            line = plot.line(
-                "x",
-                "y",
-                source=source,
-                line_width=1.7 if first else 1.2,
-                line_dash=_DASH.get(column, "dotted" if column != self.curve.columns[0] else "solid"),
+            dash = _DASH.get(column, "solid" if first else "dotted")
+            band, line, mark, raw = theme.over(
+                plot,
+                source,
+                glyphs.VArea(x="x", y1="lo", y2="hi", fill_alpha=0.16 if first else 0.07),
+                glyphs.Line(x="x", y="y", line_width=1.7 if first else 1.2, line_dash=dash),
+                glyphs.Scatter(x="x", y="y", size=_MARK if first else 0, line_alpha=0),
+                glyphs.Line(x="x", y="raw", line_width=1, line_alpha=RAW_ALPHA),
             )
-            mark = plot.scatter("x", "y", source=source, size=_MARK if first else 0, line_alpha=0)
-            raw = plot.line("x", "raw", source=source, line_width=1, line_alpha=RAW_ALPHA, visible=False)
+            raw.visible = False
             self._add(column, ("band", band), ("line", line), ("mark", mark), ("raw", raw))
             shown: list[Any] = [line, band, mark]
             label = "log" if trainer_log.scalar_of(column) else trainer_log.describe(column).label
@@ -337,7 +333,7 @@ class CurveCard:
             items.append(LegendItem(label=label, renderers=shown))
         self._span = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
         plot.add_layout(self._span)
-        dot = plot.scatter("x", "y", source=self._dot, size=8, line_width=1.5)
+        [dot] = theme.over(plot, self._dot, glyphs.Scatter(x="x", y="y", size=8, line_width=1.5))
         self._add(self.curve.columns[0], ("dot", dot))
         if len(items) > 1:
             plot.add_layout(_legend(items))

@@ -15,7 +15,7 @@ import panel as pn
 from bokeh.events import Tap
 from bokeh.models import ColumnDataSource, HoverTool, LinearColorMapper, LogTicker, Range1d
 from bokeh.models.annotations import Span
-from bokeh.models.glyphs import Image
+from bokeh.models.glyphs import Image, Line
 
 from rlpanel.store.density import Density, density
 from rlpanel.store.snapshot import Snapshot
@@ -63,10 +63,6 @@ class DensityPlot:
         self._image = ColumnDataSource(_no_image(), name="density")
         self._plot: Any = theme.quiet_figure(
             height=height,
-            sizing_mode="stretch_width",
-            tools=[],
-            min_border=2,
-            min_border_left=34,
             min_border_right=10,
             x_range=Range1d(start=0, end=1),
             y_range=Range1d(start=1, end=10),
@@ -77,8 +73,12 @@ class DensityPlot:
         image = Image(image="image", x="x", y="y", dw="dw", dh="dh", color_mapper=self._mapper)
         self._cells = self._plot.add_glyph(self._image, image, level="underlay")
         # A line in the surface's colour around the mean's, which would be lost in the brightest cells.
-        self._casing = self._plot.line("x", "y", source=mean, line_width=3.6, line_alpha=0.75)
-        self._line = self._plot.line("x", "y", source=mean, line_width=1.3)
+        self._casing, self._line = theme.over(
+            self._plot,
+            mean,
+            Line(x="x", y="y", line_width=3.6, line_alpha=0.75),
+            Line(x="x", y="y", line_width=1.3),
+        )
         self._plot.add_tools(HoverTool(tooltips=_TIPS, renderers=[self._cells]))
         self._span = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
         self._plot.add_layout(self._span)

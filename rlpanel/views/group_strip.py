@@ -14,6 +14,7 @@ import param
 from bokeh.events import Tap
 from bokeh.models import CategoricalColorMapper, ColumnDataSource, HoverTool, Range1d
 from bokeh.models.annotations import Span
+from bokeh.models.glyphs import Quad
 from panel.viewable import Viewer
 
 from rlpanel.metrics.registry import describe
@@ -52,11 +53,6 @@ class GroupStrip(Viewer):
         self._source = ColumnDataSource(_columns(), name="groups")
         self._plot: Any = theme.quiet_figure(
             height=HEIGHT,
-            sizing_mode="stretch_width",
-            tools=[],
-            min_border=2,
-            min_border_left=34,
-            min_border_right=8,
             x_range=Range1d(start=0, end=1),
             y_range=Range1d(start=0, end=1),
         )
@@ -86,12 +82,14 @@ class GroupStrip(Viewer):
     def _draw_glyphs(self) -> None:
         """Behind, a tint where there is no signal; the range; the mean."""
         color = {"field": "state", "transform": self._mapper}
-        common = {"source": self._source, "line_color": None, "fill_color": color}
-        self._plot.quad("left", "right", top="sky", bottom="floor", fill_alpha=0.16, **common)
-        self._plot.quad("left", "right", top="best", bottom="worst", fill_alpha=0.38, **common)
-        self._plot.quad("left", "right", top="above", bottom="below", **common)
-        everywhere = self._plot.quad(
-            "left", "right", top="roof", bottom="floor", fill_alpha=0, line_alpha=0, source=self._source
+        common: dict[str, Any] = {"left": "left", "right": "right", "line_color": None, "fill_color": color}
+        *_, everywhere = theme.over(
+            self._plot,
+            self._source,
+            Quad(top="sky", bottom="floor", fill_alpha=0.16, **common),
+            Quad(top="best", bottom="worst", fill_alpha=0.38, **common),
+            Quad(top="above", bottom="below", **common),
+            Quad(top="roof", bottom="floor", fill_alpha=0, **common),
         )
         tips = [("group", "@name"), ("samples", "@size"), ("rewards", "@worst{0.[000]} … @best{0.[000]}")]
         tips += [("mean", "@mean{0.000} ± @std{0.000}"), ("diversity", "@diversity{0%}"), ("", "@state")]

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 from bokeh.models import ColumnDataSource
+from bokeh.models.glyphs import MultiLine
 
 from rlpanel.settings import Display
 from rlpanel.store.snapshot import Snapshot
-from rlpanel.views import lines, series, trainer_log
+from rlpanel.views import lines, series, theme, trainer_log
 from rlpanel.views.alignment import alignment_of, axis_of
 from rlpanel.views.context import Context
 from rlpanel.views.others import Other
@@ -107,6 +108,6 @@ class Overlay:
             self._raw.visible = on
 
     def _add(self, ys: str, **look: Any) -> Any:
-        return self._plot.multi_line(
-            "xs", ys, source=self._source, line_color="color", level="underlay", **look
-        )
+        drawn = MultiLine(xs="xs", ys=ys, line_color="color", **look)
+        [renderer] = theme.over(self._plot, self._source, drawn, level="underlay")
+        return renderer

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import panel as pn
-from bokeh.models import BasicTicker
+from bokeh.models import BasicTicker, CDSView, ColumnDataSource
+from bokeh.models.glyph import Glyph
 from bokeh.plotting import figure
 from bokeh.themes import Theme
 
@@ -149,8 +150,8 @@ PLOTS = Theme(
 
 
 def quiet_figure(**options: Any) -> figure:
-    """A figure with three gridlines, and no toolbar until the pointer is over it."""
-    plot = figure(output_backend="canvas", toolbar_location=None, **options)
+    """A figure as wide as its place, with three gridlines and no tools; options are `figure`'s."""
+    plot = figure(**{**_QUIET, **options})
     plot.xgrid.visible = False
     plot.yaxis.ticker = BasicTicker(desired_num_ticks=3, num_minor_ticks=0)
     plot.xaxis.ticker = BasicTicker(desired_num_ticks=4, num_minor_ticks=0)
@@ -158,6 +159,28 @@ def quiet_figure(**options: Any) -> figure:
     for part in (*plot.axis, *plot.grid):
         PLOTS.apply_to_model(part)
     return plot
+
+
+#: Borders as wide as the labels, so that plots that stand below each other share their left edge.
+_QUIET: dict[str, Any] = {
+    "output_backend": "canvas",
+    "toolbar_location": None,
+    "tools": [],
+    "sizing_mode": "stretch_width",
+    "min_border": 2,
+    "min_border_left": 34,
+    "min_border_right": 8,
+}
+
+
+def over(plot: figure, source: ColumnDataSource, *glyphs: Glyph, **options: Any) -> list[Any]:
+    """Draw glyphs over one source, each as a renderer with these options.
+
+    The methods of a figure make two more glyphs of each, for what is not selected and what is muted, and a
+    view of the source; a page has fifty renderers, and its models are walked over many times as it opens.
+    """
+    view = CDSView()
+    return [plot.add_glyph(source, glyph, view=view, **options) for glyph in glyphs]
 
 
 def drawing() -> AbstractContextManager[None]:

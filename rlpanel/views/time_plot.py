@@ -10,6 +10,7 @@ import panel as pn
 from bokeh.events import Tap
 from bokeh.models import ColumnDataSource, Range1d
 from bokeh.models.annotations import Span
+from bokeh.models.glyphs import Line, Scatter
 
 from rlpanel.store.prompts import History
 from rlpanel.views import theme
@@ -37,16 +38,12 @@ class TimePlot:
         self._points = ColumnDataSource({"step": [], "value": []}, name=f"{name}-points")
         self._means = ColumnDataSource({"step": [], "value": []}, name=f"{name}-means")
         self._x, self._y = Range1d(start=0, end=1), Range1d(start=0, end=1)
-        self.plot = theme.quiet_figure(
-            height=HEIGHT, sizing_mode="stretch_width", tools=[], min_border=2, min_border_left=34,
-            min_border_right=8, x_range=self._x, y_range=self._y,
-        )  # fmt: skip
+        self.plot = theme.quiet_figure(height=HEIGHT, x_range=self._x, y_range=self._y)
         self._here = Span(location=0, dimension="height", line_width=1)
         self.plot.add_layout(self._here)
-        self._line = self.plot.line("step", "value", source=self._means, line_width=1.6)
-        self._dots = self.plot.scatter(
-            "step", "value", source=self._points, size=6, fill_alpha=0.55, line_width=0
-        )
+        [self._line] = theme.over(self.plot, self._means, Line(x="step", y="value", line_width=1.6))
+        dots = Scatter(x="step", y="value", size=6, fill_alpha=0.55, line_width=0)
+        [self._dots] = theme.over(self.plot, self._points, dots)
         self.plot.on_event(Tap, self._tapped)
         self.pane = pn.pane.Bokeh(self.plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 6))
 

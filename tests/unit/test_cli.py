@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import rlpanel
-from tests.factories import append, write_run
+from tests.factories import append, line, write_run
 from tests.waiting import wait_until
 
 COMMAND = [sys.executable, "-c", "from rlpanel.cli import main; main()"]
@@ -87,6 +87,15 @@ def test_export_writes_the_page_that_it_names(tmp_path: Path) -> None:
     done = say("export", run, "--html", page, "--step", "2", "--samples", "1")
     assert done.stdout == f"{page}: {page.stat().st_size / 1e6:.1f} MB\n"
     assert "<title>run · step 2 · rlpanel</title>" in page.read_text("utf-8")
+
+
+def test_export_shows_the_split_that_was_asked_for(tmp_path: Path) -> None:
+    run, page = write_run(tmp_path / "run", steps=3), tmp_path / "page.html"
+    append(run / "eval.jsonl", line(2, split="eval", reward=7.5))
+    assert say("export", run, "--html", page, "--split", "eval").returncode == 0
+    assert "<title>run · eval · step 2 · rlpanel</title>" in page.read_text("utf-8")
+    done = say("export", run, "--html", page, "--split", "test")
+    assert done.stderr == "rlpanel: no split 'test' in run; there is train, eval\n"
 
 
 def test_export_of_a_step_that_is_not_there_writes_nothing(tmp_path: Path) -> None:

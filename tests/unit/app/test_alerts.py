@@ -16,11 +16,13 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from prometheus_client import generate_latest
 
 from docs import generate
 from rlpanel.app import alerts, delivery
 from rlpanel.app.alerts import Watcher
 from rlpanel.app.delivery import Alert, Channel, Sent
+from rlpanel.app.health import REGISTRY, health, tell_of
 from rlpanel.app.recipients import Command, NotDelivered, Recipient, Webhook, from_settings
 from rlpanel.errors import SettingError
 from rlpanel.settings import Alerts, Reading
@@ -136,6 +138,26 @@ def test_a_finding_arrives_once_although_the_first_tries_fail(hook: Hook, reader
     assert {headers["Authorization"] for headers, _ in hook.got} == {SECRET}
     ids = [alert["id"] for _, alert in hook.got]
     assert ids[0] == ids[1] == ids[2] != ids[3]
+
+
+def test_health_says_how_alerts_fare_where_somebody_is_to_be_alerted(
+    hook: Hook, reader: Reader, run: Path
+) -> None:
+    assert (health().alerts_waiting, health().alerts_sent, health().alerts_failing) == (None, None, None)
+    assert b"rlpanel_alerts" not in generate_latest(REGISTRY)
+    hook.answers = [500] * 1000
+    with watching(reader, run, Webhook(hook.url)) as watcher:
+        tell_of(watcher)
+        try:
+            wait_until(lambda: health().alerts_failing)
+            assert (health().alerts_waiting, health().alerts_sent, health().alerts_failing) == (1, 0, 1)
+            hook.answers = []
+            wait_until(lambda: health().alerts_sent)
+            assert b"rlpanel_alerts_sent_total 1.0" in generate_latest(REGISTRY)
+            wait_until(lambda: not health().alerts_waiting)
+            assert health().alerts_failing == 0
+        finally:
+            tell_of(None)
 
 
 def test_an_alert_says_what_was_found_and_where_to_look(hook: Hook, reader: Reader, run: Path) -> None:

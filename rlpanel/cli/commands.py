@@ -5,24 +5,33 @@ Each command imports what it needs when it runs, so that ``rlpanel --help`` answ
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
-import socket
 import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 import rlpanel
-from rlpanel.errors import RLPanelError, RunNotFound, SettingError
-
-if TYPE_CHECKING:
-    from rlpanel.sources.files import AnyPath
+from rlpanel.cli.cost import cpu_seconds, peak_memory
+from rlpanel.cli.options import (
+    AlertCommand,
+    AlertSeverity,
+    AlertUrl,
+    Host,
+    Map,
+    Origin,
+    Port,
+    Show,
+    Token,
+    Tokenizer,
+)
+from rlpanel.cli.serving import folder_of, say, serve_board
+from rlpanel.errors import RLPanelError
 
 app = typer.Typer(
     name="rlpanel",
@@ -35,66 +44,13 @@ app = typer.Typer(
 convert_app = typer.Typer(no_args_is_help=True, help="Turn files that the board does not read into lines.")
 app.add_typer(convert_app, name="convert")
 
-Host = Annotated[str, typer.Option(help="Address to listen on; other than loopback lets others read.")]
-Port = Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]
-Show = Annotated[bool | None, typer.Option("--show/--no-show", help="Open the board in a browser.")]
-Token = Annotated[
-    str | None,
-    typer.Option(
-        envvar="RLPANEL_TOKEN",
-        help="Ask viewers for this token. Beyond loopback one is made up where none is given; "
-        'an empty one ("") lets everybody in.',
-        show_default=False,
-    ),
-]
-Origin = Annotated[
-    list[str] | None,
-    typer.Option(help="host:port of a proxy through which browsers reach the board; may be repeated."),
-]
-
-Map = Annotated[
-    str | None,
-    typer.Option(
-        "--map",
-        envvar="RLPANEL_MAP",
-        help="Which key is which, for logs in no known dialect: prompt=input,response=output,reward=score.",
-        show_default=False,
-    ),
-]
-Tokenizer = Annotated[
-    Path | None,
-    typer.Option(
-        envvar="RLPANEL_TOKENIZER",
-        help="A tokenizer.json, for logs of token ids without their texts.",
-        show_default=False,
-    ),
-]
-AlertUrl = Annotated[
-    str | None,
-    typer.Option(envvar="RLPANEL_ALERT_URL", help="Post findings here as JSON.", show_default=False),
-]
-AlertCommand = Annotated[
-    str | None,
-    typer.Option(
-        envvar="RLPANEL_ALERT_COMMAND", help="Run this with each finding on its input.", show_default=False
-    ),
-]
-AlertSeverity = Annotated[
-    str | None,
-    typer.Option(
-        envvar="RLPANEL_ALERT_SEVERITY", help="warning, or alarm: only those.", show_default="warning"
-    ),
-]
-
-_NOT_TO_BE_HAD = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
-
 
 def main() -> None:
     """Run the command line; what goes wrong on purpose is one red line and exit code 2."""
     try:
         app()
     except RLPanelError as error:
-        _say(f"rlpanel: {error}", typer.colors.RED)
+        say(f"rlpanel: {error}", typer.colors.RED)
         sys.exit(2)
 
 
@@ -115,7 +71,7 @@ def demo(
     from rlpanel.app.demo import Demo
 
     with Demo(seconds_per_step) as run:
-        _serve(run.root, host, port, _has_screen() if show is None else show)
+        serve_board(run.root, host, port, _has_screen() if show is None else show)
 
 
 @app.command()
@@ -142,7 +98,7 @@ def serve(
     """Open the board on the runs below a folder and follow what training appends to them."""
     _tell_reader(keys, tokenizer)
     _tell({"ALERT_URL": alert_url, "ALERT_COMMAND": alert_command, "ALERT_SEVERITY": alert_severity})
-    _serve(_folder_of(root), host, port, bool(show), token, tuple(origin or ()), alerts=True)
+    serve_board(folder_of(root), host, port, bool(show), token, tuple(origin or ()), alerts=True)
 
 
 @app.command()
@@ -168,13 +124,13 @@ def index(
     """Read a run once and say what it holds and what reading it cost."""
     _tell_reader(keys, tokenizer)
     open_run = rlpanel.open_run  # what loading pandas costs is no cost of this run
-    began, cpu = time.perf_counter(), _cpu_seconds()
+    began, cpu = time.perf_counter(), cpu_seconds()
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
         found = asdict(opened.stats())
     found |= {
         "seconds": round(time.perf_counter() - began, 3),
-        "cpu_seconds": round(_cpu_seconds() - cpu, 3),
-        "peak_memory_bytes": _peak_memory(),
+        "cpu_seconds": round(cpu_seconds() - cpu, 3),
+        "peak_memory_bytes": peak_memory(),
     }
     if as_json:
         typer.echo(json.dumps(found))
@@ -188,6 +144,9 @@ def index(
 def export(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
     html: Annotated[Path, typer.Option(help="The file to write; one that is there is replaced.")],
+    split: Annotated[
+        str, typer.Option(help="Whose samples, where evaluations are logged too.", show_default="train")
+    ] = "",
     step: Annotated[
         int | None, typer.Option(help="The step to show.", show_default="the newest complete one")
     ] = None,
@@ -202,7 +161,7 @@ def export(
     _tell_reader(keys, tokenizer)
     from rlpanel.app.export import export as write
 
-    size = write(run, html, step=step, filter=filter, sort=sort, samples=samples, uid=sample)
+    size = write(run, html, split=split, step=step, filter=filter, sort=sort, samples=samples, uid=sample)
     typer.echo(f"{html}: {size / 1e6:.1f} MB")
 
 
@@ -225,45 +184,6 @@ def slime(
     typer.echo(f"{done.samples:,} samples in {done.files:,} files to {target}{kept}: rlpanel serve {target}")
 
 
-def _folder_of(root: str | None) -> AnyPath | None:
-    """What to serve; what is odd about it is said."""
-    from rlpanel.recording.find import find_experiment
-    from rlpanel.sources.directory import Directory
-    from rlpanel.sources.files import RemotePath, path_of
-    from rlpanel.sources.survey import survey
-
-    if root is None:
-        return None
-    folder = path_of(root)
-    if isinstance(folder, RemotePath):
-        if not folder.is_dir():
-            _say(f"rlpanel: {survey(Directory(folder)).sentence}", typer.colors.YELLOW)
-        return folder
-    if folder.exists() and not folder.is_dir():
-        raise RunNotFound(f"{root} is a file; give the folder that holds it")
-    if folder.exists():
-        _say_if_other(folder)
-        return folder
-    waiting = f"{root} does not exist yet. {survey(Directory(folder)).sentence}"
-    if folder.name == root:  # a name, no path
-        folder, waiting = find_experiment(root)
-    if waiting:
-        _say(f"rlpanel: {waiting}", typer.colors.YELLOW)
-    return folder
-
-
-def _say_if_other(root: AnyPath) -> None:
-    """A folder of other files is served too, but whoever named it should hear what is in it."""
-    from rlpanel.sources.directory import Directory
-    from rlpanel.sources.survey import survey
-
-    directory = Directory(root)
-    found = None if directory.any() else survey(directory)
-    if found is not None and found.seen:
-        seen = "; ".join(f"{sight.name}: {sight.what}" for sight in found.seen[:3])
-        _say(f"rlpanel: {found.sentence} Seen: {seen}. The board says what is read.", typer.colors.YELLOW)
-
-
 def _tell_reader(keys: str | None, tokenizer: Path | None) -> None:
     """Settings of reading go by way of the environment, where processes that help find them too.
 
@@ -281,42 +201,6 @@ def _tell(settings: dict[str, str | None]) -> None:
     os.environ |= {f"RLPANEL_{name}": value for name, value in settings.items() if value}
 
 
-def _serve(
-    root: AnyPath | None,
-    host: str,
-    port: int,
-    show: bool,
-    token: str | None = None,
-    origins: tuple[str, ...] = (),
-    *,
-    alerts: bool = False,
-) -> None:
-    """Serve until asked to end; an address that cannot be had is an error with a remedy."""
-    from rlpanel.app import access
-    from rlpanel.app.server import Access
-    from rlpanel.app.server import serve as serve_board
-
-    if token is None:
-        token = "" if access.is_loopback(host) else access.new_token()
-    at = Access(host, port, token, origins, show)
-    if token:
-        _say(f"rlpanel: the board asks for its token: http://{host}:{port}{at.way_in}", typer.colors.GREEN)
-    elif not access.is_loopback(host):
-        _say(
-            f"rlpanel: WARNING: {host} is not a loopback address and the board asks for no token: whoever "
-            "reaches this port reads every prompt and response. An ssh tunnel (ssh -L) is safer.",
-            typer.colors.RED,
-        )
-    try:
-        serve_board(root, at, alerts=alerts)
-    except OSError as error:
-        if isinstance(error, socket.gaierror) or error.errno in _NOT_TO_BE_HAD:
-            raise SettingError(
-                f"cannot listen on {host}:{port}: {error.strerror}; choose another with --host and --port"
-            ) from error
-        raise
-
-
 def _version(asked: bool) -> None:
     if asked:
         typer.echo(f"rlpanel {rlpanel.__version__}")
@@ -330,12 +214,6 @@ def _options(
     ] = False,
 ) -> None:
     """Take what stands before a command."""
-
-
-def _say(message: str, color: str) -> None:
-    """One line on stderr; control characters, which a file's name may hold, cannot act on the terminal."""
-    line = "".join(char if char.isprintable() else " " for char in message)
-    typer.secho(line, fg=color, err=True)
 
 
 def _has_screen() -> bool:
@@ -352,27 +230,3 @@ def _end_on_sigterm() -> None:
         sys.exit(128 + number)
 
     signal.signal(signal.SIGTERM, leave)
-
-
-def _cpu_seconds() -> float:
-    """Of this process and those it started and ended."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
-
-
-def _peak_memory() -> int | None:
-    """Bytes of memory this process held at most; None where the system does not tell.
-
-    Linux counts in ``ru_maxrss`` what the process that started this one held.
-    """
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    for line in lines:
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

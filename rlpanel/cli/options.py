@@ -1,0 +1,59 @@
+"""Options that several commands take, or that would hide what a command does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Host = Annotated[str, typer.Option(help="Address to listen on; other than loopback lets others read.")]
+Port = Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")]
+Show = Annotated[bool | None, typer.Option("--show/--no-show", help="Open the board in a browser.")]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RLPANEL_TOKEN",
+        help="Ask viewers for this token. Beyond loopback one is made up where none is given; "
+        'an empty one ("") lets everybody in.',
+        show_default=False,
+    ),
+]
+Origin = Annotated[
+    list[str] | None,
+    typer.Option(help="host:port of a proxy through which browsers reach the board; may be repeated."),
+]
+
+Map = Annotated[
+    str | None,
+    typer.Option(
+        "--map",
+        envvar="RLPANEL_MAP",
+        help="Which key is which, for logs in no known dialect: prompt=input,response=output,reward=score.",
+        show_default=False,
+    ),
+]
+Tokenizer = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="RLPANEL_TOKENIZER",
+        help="A tokenizer.json, for logs of token ids without their texts.",
+        show_default=False,
+    ),
+]
+AlertUrl = Annotated[
+    str | None,
+    typer.Option(envvar="RLPANEL_ALERT_URL", help="Post findings here as JSON.", show_default=False),
+]
+AlertCommand = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RLPANEL_ALERT_COMMAND", help="Run this with each finding on its input.", show_default=False
+    ),
+]
+AlertSeverity = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RLPANEL_ALERT_SEVERITY", help="warning, or alarm: only those.", show_default="warning"
+    ),
+]
