@@ -151,9 +151,9 @@ def test_a_sort_is_of_the_whole_step_and_a_click_finds_its_sample(
     assert board.column("response")[3] == wanted.response.iloc[3]
 
 
-def test_a_filter_leaves_what_fits(board: BoardPage, raw: dict[str, pd.DataFrame]) -> None:
+def test_a_filter_leaves_what_fits(open_board: OpenBoard, raw: dict[str, pd.DataFrame]) -> None:
     last = raw[GRPO].query("step == 60")
-    board.go(run=GRPO).settled(60)
+    board = open_board(run=GRPO).settled(60)
     rows = board.rows.count()
     field = board.header("reward").locator("input")
     field.fill("1.5")
