@@ -202,13 +202,24 @@ def store_of(url: str) -> Store:
     Raises
     ------
     RemoteError
-        If its kind of URL cannot be read here.
+        If its kind of URL cannot be read here, or it holds a password.
     """
+    refuse_password(url)
     place = "/".join(url.split("/", 3)[:3])
     with _lock:
         if place not in _stores:
             _stores[place] = Store(url, Reading.from_environment().remote_interval)
         return _stores[place]
+
+
+def refuse_password(url: str) -> None:
+    """RemoteError where a URL holds a password: it would be shown on the board and written to logs."""
+    scheme, _, rest = url.partition("://")
+    if ":" in rest.partition("/")[0].rpartition("@")[0]:
+        raise RemoteError(
+            f"this {scheme}:// address holds a password, which the board and its log would show; leave it "
+            f"out and set FSSPEC_{scheme.upper()}_PASSWORD"
+        )
 
 
 def forget() -> None:

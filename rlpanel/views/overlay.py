@@ -41,7 +41,7 @@ class Overlay:
         self._display = Display(band="none")  # a band of another run is not drawn, so it is not worked out
         empty: dict[str, Any] = {name: [] for name in ("run", "color", *_COLUMNS)}
         self._source = ColumnDataSource(empty, name=f"over-{curve}")
-        self._lines = self._add("ys", line_width=1.4)
+        self._lines: Any = None  # most pages never lay a run over another
         self._raw: Any = None
         self._made: dict[str, tuple[Snapshot, tuple[object, ...], series.Points]] = {}
         self._sent: dict[str, tuple[str, series.Points]] = {}
@@ -50,6 +50,8 @@ class Overlay:
         """Bring the lines to the newest snapshots, and to the runs that are chosen and not hidden."""
         context, selection = self._context, self._context.selection
         shown = [other for other in context.others if other.key not in context.muted]
+        if shown and self._lines is None:
+            self._lines = self._add("ys", line_width=1.4)
         wanted = {other.key: (other.color(selection.dark), self._points(other)) for other in shown}
         colors = [(key, color) for key, (color, _) in wanted.items()]
         if colors == [(key, color) for key, (color, _) in self._sent.items()]:

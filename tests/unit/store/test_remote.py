@@ -303,6 +303,14 @@ def test_without_the_right_to_read_credentials_are_named(bucket: Bucket, name: s
         rlpanel.open_run(url(name), follow=False)
 
 
+def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(RemoteError, match="set FSSPEC_SFTP_PASSWORD") as told:
+        rlpanel.open_run("sftp://me:hunter2@host/runs", follow=False)
+    assert "hunter2" not in str(told.value)
+    for where in ("sftp://me@host", "sftp://host:22", "s3://bucket/a:b@c"):
+        remote.refuse_password(where)
+
+
 @pytest.mark.parametrize("package", ["fsspec", "s3fs"])
 def test_without_the_package_the_extra_is_named(package: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; from rlpanel.cli import main; main()"
