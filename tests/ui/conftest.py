@@ -84,8 +84,8 @@ def open_board(request: pytest.FixtureRequest, profile: Profile, clean: None) ->
 
 @pytest.fixture(scope="module")
 def shared_board(profile: Profile, served: Served) -> BoardPage:
-    """The page of `board`."""
-    return BoardPage(profile.context.new_page(), served.url).open()
+    """The page of `board`; before it is drawn it may not heed where a test goes."""
+    return BoardPage(profile.context.new_page(), served.url).open().settled()
 
 
 @pytest.fixture

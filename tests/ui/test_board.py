@@ -135,10 +135,10 @@ def test_the_pair_has_response_reference_truth_and_gap(
 
 
 def test_a_sort_is_of_the_whole_step_and_a_click_finds_its_sample(
-    board: BoardPage, raw: dict[str, pd.DataFrame]
+    open_board: OpenBoard, raw: dict[str, pd.DataFrame]
 ) -> None:
     last = raw[GRPO].query("step == 60")
-    board.go(run=GRPO).settled(60)
+    board = open_board(run=GRPO).settled(60)
     rows = board.rows.count()
     for ascending in (True, False):
         board.header("kl_k3_mean").locator(".tabulator-col-title").click()
@@ -168,10 +168,12 @@ def test_a_filter_leaves_what_fits(open_board: OpenBoard, raw: dict[str, pd.Data
     board.shows(wanted.uid.iloc[-1])
 
 
-def test_the_search_looks_into_prompts_and_responses(board: BoardPage, raw: dict[str, pd.DataFrame]) -> None:
+def test_the_search_looks_into_prompts_and_responses(
+    open_board: OpenBoard, raw: dict[str, pd.DataFrame]
+) -> None:
     last = raw[GRPO].query("step == 60")
     word = last.response.iloc[5].split()[1]
-    board.go(run=GRPO).settled(60)
+    board = open_board(run=GRPO).settled(60)
     board.press("/")
     expect(board.search).to_be_focused()
     board.page.keyboard.type(word.upper())
