@@ -4,6 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
+# Of torch and what comes with it little is imported, and the rest need not be compiled.
+TRAIN_PIP := .venv-train/bin/python -m pip install -qq --disable-pip-version-check --no-input --no-compile
 APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 
 .PHONY: demo test lint format unit ui test-train bench lowest docs browser clean
@@ -23,7 +25,7 @@ format: .venv/dev.stamp
 	$(BIN)/ruff format .
 
 unit: .venv/dev.stamp
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 tests/unit tests/property
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal tests/property tests/unit
 
 ui: .venv/dev.stamp browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/ui
@@ -75,11 +77,9 @@ clean:
 .venv-train/stamp: tests/train/requirements.txt .venv/python.stamp
 	@$(PYTHON) -m venv .venv-train
 	@echo "installing torch and trl into .venv-train ..."
-	@.venv-train/bin/python -m pip install -qq --disable-pip-version-check --no-input torch==2.13.0
-	@.venv-train/bin/python -m pip install -qq --disable-pip-version-check --no-input \
-	    -r tests/train/requirements.txt
-	@.venv-train/bin/python -m pip install -qq --disable-pip-version-check --no-input --no-deps --upgrade \
-	    --target .venv-train/trl-1.12 trl==1.12.0
+	@$(TRAIN_PIP) torch==2.13.0
+	@$(TRAIN_PIP) -r tests/train/requirements.txt
+	@$(TRAIN_PIP) --no-deps --upgrade --target .venv-train/trl-1.12 trl==1.12.0
 	@touch $@
 
 # A Chromium found under any of these names is used; else Debian's is installed, with fonts for CJK and emoji.

@@ -219,8 +219,8 @@ def by_step(frame: pd.DataFrame, columns: list[str]) -> dict[str, pd.DataFrame]:
 
 def quantiles(frame: pd.DataFrame, columns: list[str], q: tuple[float, ...]) -> dict[float, pd.DataFrame]:
     """Quantiles of the columns' finite values, a row a step."""
-    groups = _finite(frame, columns).groupby(frame["step"])
-    return {p: groups.quantile(p) for p in q}
+    found = _finite(frame, columns).groupby(frame["step"]).quantile(list(q))
+    return {p: found.xs(p, level=-1) for p in q}
 
 
 def _finite(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:

@@ -20,42 +20,56 @@ hostile = st.sampled_from(["\u2028", "\x85", "<script>", "🙂", "\ud800", "\0",
 words = st.one_of(text, hostile)
 
 
+#: What is drawn below. A strategy costs as much to make as to draw from, so each is made once.
+yes = st.booleans()
+one_in_three, one_in_five, one_in_six = (st.integers(0, most) for most in (2, 4, 5))
+array_names = st.sets(st.sampled_from(["logprobs", "ref_logprobs", "values", "token_rewards", "entropy"]))
+array_size = st.integers(0, 6)
+#: How an array differs from one that fits: mostly not at all.
+array_flaw = st.sampled_from(["", "", "", "null", "nan"])
+shorter_by = st.sampled_from([0, 0, 0, 0, 1])
+logprob_lists, word_lists, mask_lists = (
+    [st.lists(element, min_size=size, max_size=size) for size in range(7)]
+    for element in (logprob, words, st.sampled_from([0, 1, True, False]))
+)
+step_number = st.integers(0, 4)
+step_form = st.sampled_from([int, int, float, str])
+text_name = st.sampled_from(["prompt", "response"])
+number_names = st.sets(st.sampled_from(["reward", "ref_reward", "valid_reward", "mine", "rewards"]))
+group = st.one_of(st.integers(0, 3), st.text(max_size=4))
+split = st.sampled_from(["train", "eval", "eval", "test", None])
+own_ranks = st.integers(0, 3)
+
+
 @st.composite
 def arrays(draw: st.DrawFn) -> dict[str, Any]:
     """Token fields that mostly fit together, and now and then do not."""
-    size = draw(st.integers(0, 6))
+    size = draw(array_size)
     found: dict[str, Any] = {}
-    for name in draw(
-        st.sets(st.sampled_from(["logprobs", "ref_logprobs", "values", "token_rewards", "entropy"]))
-    ):
-        length = draw(st.sampled_from([size, size, size, size, max(0, size - 1)]))
-        values = draw(st.lists(logprob, min_size=length, max_size=length))
-        found[name] = draw(
-            st.sampled_from([values, values, values, [*values[:-1], None], [*values[:-1], math.nan]])
-        )
-    if draw(st.booleans()):
-        found["response_tokens"] = draw(st.lists(words, min_size=size, max_size=size))
-    if draw(st.integers(0, 4)) == 0:
-        found["loss_mask"] = draw(
-            st.lists(st.sampled_from([0, 1, True, False]), min_size=size, max_size=size)
-        )
+    for name in draw(array_names):
+        values: list[Any] = draw(logprob_lists[max(0, size - draw(shorter_by))])
+        flaw = draw(array_flaw)
+        found[name] = [*values[:-1], None if flaw == "null" else math.nan] if flaw else values
+    if draw(yes):
+        found["response_tokens"] = draw(word_lists[size])
+    if draw(one_in_five) == 0:
+        found["loss_mask"] = draw(mask_lists[size])
     return found
 
 
 @st.composite
 def samples(draw: st.DrawFn, own_rank: bool = True) -> dict[str, Any]:
     """One good sample: any optional field may be absent, null or odd; ``own_rank`` lets it tell its rank."""
-    step = draw(st.integers(0, 4))
-    row: dict[str, Any] = {"step": draw(st.sampled_from([step, step, float(step), str(step)]))}
-    row[draw(st.sampled_from(["prompt", "response"]))] = draw(words)
-    for name in draw(st.sets(st.sampled_from(["reward", "ref_reward", "valid_reward", "mine", "rewards"]))):
+    row: dict[str, Any] = {"step": draw(step_form)(draw(step_number))}
+    row[draw(text_name)] = draw(words)
+    for name in draw(number_names):
         row[name] = draw(number) if name != "rewards" else {"a": draw(number), "b": draw(finite)}
-    if draw(st.booleans()):
-        row["group"] = draw(st.one_of(st.integers(0, 3), st.text(max_size=4)))
-    if draw(st.integers(0, 2)) == 0:
-        row["split"] = draw(st.sampled_from(["train", "eval", "eval", "test", None]))
-    if own_rank and draw(st.integers(0, 5)) == 0:
-        row["rank"] = draw(st.integers(0, 3))
+    if draw(yes):
+        row["group"] = draw(group)
+    if draw(one_in_three) == 0:
+        row["split"] = draw(split)
+    if own_rank and draw(one_in_six) == 0:
+        row["rank"] = draw(own_ranks)
     return row | draw(arrays())
 
 

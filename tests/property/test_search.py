@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from rlpanel.store.run import fetch_record
 from rlpanel.store.scan import scan
 from rlpanel.store.text_test import TextTest
 from tests.property.strategies import samples
+from tests.property.test_invariants import folder
 
 #: Few letters, so that texts hold one another: both cases, signs that writers escape, two and four bytes.
 texts = st.text('aAbK7 +_雨下🙂é\u212a<"\\\n', max_size=12)
@@ -37,14 +37,14 @@ writers: list[Callable[[str], str]] = [
 line = st.tuples(texts, texts, st.sampled_from(writers))
 
 
-def run_of(lines: list[tuple[str, str, Callable[[str], str]]], folder: Path) -> RunIndex:
+def run_of(lines: list[tuple[str, str, Callable[[str], str]]], run: Path) -> RunIndex:
     """Three samples of a prompt and a response, a line each."""
     written = [
         f'{{"step": {at}, "prompt": {write(prompt)}, "response": {write(response)}}}\n'
         for at, (prompt, response, write) in enumerate(lines)
     ]
-    (folder / "rollout_data_rank_0.jsonl").write_text("".join(written), encoding="utf-8")
-    index = RunIndex(folder, "run", Reading())
+    (run / "rollout_data_rank_0.jsonl").write_text("".join(written), encoding="utf-8")
+    index = RunIndex(run, "run", Reading())
     index.rescan()
     while index.read():
         pass
@@ -63,9 +63,9 @@ def test_blocks_find_what_reading_each_line_finds(
             st.one_of(pieces.map(lambda cut: cut[0][cut[1] : cut[1] + cut[2]]), texts), min_size=1, max_size=3
         )
     )
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+    with folder() as run, pytest.MonkeyPatch.context() as patch:
         patch.setattr("rlpanel.store.scan.BLOCK", block)
-        index = run_of(lines, Path(folder))
+        index = run_of(lines, run)
         snapshot = index.snapshot
         records = [fetch_record(index, snapshot, row).texts for row in snapshot.living.tolist()]
         for test in (TextTest("", "contains", text) for text in sought):

@@ -14,8 +14,10 @@ from playwright.sync_api import Browser, BrowserContext
 from rlpanel.app.hub import hub
 from tests.conftest import VIEWPORT, watch_for_trouble
 from tests.ui.board import BoardPage, Served, ServerLog
+from tests.ui.token_page import TokenPage, TokenTab
 
 OpenBoard = Callable[..., BoardPage]
+OpenTokens = Callable[..., TokenPage]
 
 
 @dataclass
@@ -82,11 +84,31 @@ def open_board(request: pytest.FixtureRequest, profile: Profile, clean: None) ->
 
 @pytest.fixture(scope="module")
 def shared_board(profile: Profile, served: Served) -> BoardPage:
-    """The page of `board`."""
-    return BoardPage(profile.context.new_page(), served.url).open()
+    """The page of `board`; before it is drawn it may not heed where a test goes."""
+    return BoardPage(profile.context.new_page(), served.url).open().settled()
 
 
 @pytest.fixture
 def board(shared_board: BoardPage, clean: None) -> BoardPage:
     """A page that the module's tests share: each goes where it wants to begin, and leaves no settings."""
     return shared_board
+
+
+@pytest.fixture(scope="module")
+def shared_token_tab(profile: Profile) -> Iterator[TokenTab]:
+    """The page of `token_tab`."""
+    with TokenTab(profile.context.new_page()) as tab:
+        yield tab
+
+
+@pytest.fixture
+def token_tab(shared_token_tab: TokenTab, clean: None) -> TokenTab:
+    """A page that draws token views, as if it were new."""
+    shared_token_tab.forget()
+    return shared_token_tab
+
+
+@pytest.fixture
+def open_tokens(token_tab: TokenTab) -> OpenTokens:
+    """Draw a token view of these parameters."""
+    return token_tab.open

@@ -184,7 +184,7 @@ def test_the_search_looks_into_prompts_and_responses(
     ]
     expect(board.count).to_have_text(f"{sum(hits)} of 64 hit")
     wanted = last[hits].response[: board.rows.count()].tolist()
-    assert board.column("response") == wanted
+    board.until(lambda: board.column("response") == wanted, "the hits")
 
 
 def test_keys_walk_samples_and_steps(board: BoardPage, raw: dict[str, pd.DataFrame]) -> None:
@@ -269,13 +269,13 @@ def test_the_same_line_of_another_run_is_another_sample(
     expect(board.pair).to_contain_text(raw["twin-b"].response[0])
 
 
-def test_the_estimator_changes_curve_grid_and_tokens(
-    open_board: OpenBoard, raw: dict[str, pd.DataFrame]
-) -> None:
-    board = open_board(run=PPO).settled(60)
+def test_the_estimator_changes_curve_grid_and_tokens(board: BoardPage, raw: dict[str, pd.DataFrame]) -> None:
+    board.go(run=PPO).settled(60)
     board.choose("KL estimator", "k1 (log-ratio)")
     expect(board.curve("Log-ratio")).to_be_visible()
     assert_curve(board, "log_ratio_mean", band(raw[PPO], "log_ratio"))
     expect(board.header("kl_k3_mean")).to_have_count(0)
     expect(board.header("log_ratio_mean")).to_be_visible()
     expect(board.sample_head).to_contain_text("log-ratio Σ")
+    board.choose("KL estimator", "k3")
+    expect(board.curve("KL k3")).to_be_visible()

@@ -11,7 +11,6 @@ from playwright.sync_api import expect
 
 from tests.factories import append, sample
 from tests.ui.board import BoardPage
-from tests.ui.conftest import OpenBoard
 
 MARKUP = '<img src=x onerror="window.ran = 1">'
 
@@ -54,8 +53,8 @@ def test_a_click_leads_to_step_curve_and_samples(board: BoardPage) -> None:
     board.until(lambda: "filter=invalid_chars" in board.page.url, "the samples behind it are listed")
 
 
-def test_texts_of_the_log_stay_texts(open_board: OpenBoard) -> None:
-    board = open_board(run="markup").settled(20)
+def test_texts_of_the_log_stay_texts(board: BoardPage) -> None:
+    board.settled().go(run="markup").settled(20)
     expect(board.page.locator(".rl-findings summary")).to_contain_text("finding")
     expect(listed(board).page.locator(".rl-findings ul")).to_contain_text(MARKUP)
     assert board.page.evaluate("window.ran") is None

@@ -14,7 +14,6 @@ from playwright.sync_api import Locator, expect
 
 from tests.factories import append, sample, write_run
 from tests.ui.board import BoardPage
-from tests.ui.conftest import OpenBoard
 from tests.ui.raw import raw_frame
 
 STEP = 45
@@ -111,8 +110,8 @@ def test_the_table_of_groups_leads_to_one(board: BoardPage, raw: pd.DataFrame) -
     expect(cards(board).locator("p")).to_have_text(raw[raw.group_id == fifth].response.tolist())
 
 
-def test_groups_stream_into_the_shown_step_as_texts(open_board: OpenBoard, root: Path) -> None:
-    board = open_board(run="grows", step=1).settled(1)
+def test_groups_stream_into_the_shown_step_as_texts(board: BoardPage, root: Path) -> None:
+    board.settled().go(run="grows", step=1).settled(1)
     expect(strip(board)).to_contain_text("8")
     append_groups(root / "grows", 9, 12)
     board.until(lambda: len(board.source("groups")["mean"]) == 12)

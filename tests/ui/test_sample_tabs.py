@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 from rlpanel.app.demo import write_recording
 from rlpanel.views.theme import number
 from tests.factories import append, line
+from tests.ui.board import BoardPage
 from tests.ui.conftest import OpenBoard
 from tests.ui.raw import raw_frame
 
@@ -85,8 +86,8 @@ def test_a_prompt_is_folded_to_a_line_and_opens_below_its_system_prompt(open_boa
     assert board.page.evaluate("window.ran") is None
 
 
-def test_what_differs_from_the_reference_is_marked_and_markup_stays_text(open_board: OpenBoard) -> None:
-    board = open_board(run="texts", step=1).settled(1)
+def test_what_differs_from_the_reference_is_marked_and_markup_stays_text(board: BoardPage) -> None:
+    board.go(run="texts", step=1).settled(1)
     board.tab("Compare")
     view = board.page.locator(".rl-compare")
     expect(view.locator(".sides ins")).to_have_text(["cat "])
@@ -98,8 +99,8 @@ def test_what_differs_from_the_reference_is_marked_and_markup_stays_text(open_bo
     assert board.page.evaluate("window.ran") is None
 
 
-def test_the_group_and_another_step_are_laid_beside_and_one_click_away(open_board: OpenBoard) -> None:
-    board = open_board(run="texts", step=1).settled(1)
+def test_the_group_and_another_step_are_laid_beside_and_one_click_away(board: BoardPage) -> None:
+    board.go(run="texts", step=1).settled(1)
     board.tab("Compare")
     head = board.page.locator(".rl-compare h5").nth(1)
     expect(head).to_contain_text("Reference response")
@@ -114,8 +115,8 @@ def test_the_group_and_another_step_are_laid_beside_and_one_click_away(open_boar
     expect(head).to_contain_text("Step 1")
 
 
-def test_the_two_sides_of_a_long_text_scroll_together(open_board: OpenBoard) -> None:
-    board = open_board(run="long", step=1).settled(1)
+def test_the_two_sides_of_a_long_text_scroll_together(board: BoardPage) -> None:
+    board.go(run="long", step=1).settled(1)
     board.tab("Compare")
     sides = board.page.locator(".rl-compare .sides > div")
     expect(sides).to_have_count(800)
@@ -129,20 +130,20 @@ def test_the_two_sides_of_a_long_text_scroll_together(open_board: OpenBoard) -> 
     expect(board.page.locator(".rl-compare .sides del")).to_have_text(["row "])
 
 
-def test_a_sample_with_nothing_beside_it_says_so(open_board: OpenBoard) -> None:
-    board = open_board(run="plain", step=1).settled(1)
+def test_a_sample_with_nothing_beside_it_says_so(board: BoardPage) -> None:
+    board.go(run="plain", step=1).settled(1)
     board.tab("Compare")
     expect(board.page.locator(".rl-compare")).to_contain_text("Nothing to compare with")
     board.tab("Step's tokens")
     expect(board.page.locator(".rl-ranking-note")).to_contain_text("No tokens with logprobs or values")
 
 
-def test_the_steps_tokens_are_ranked_as_pandas_ranks_them(open_board: OpenBoard, root: Path) -> None:
+def test_the_steps_tokens_are_ranked_as_pandas_ranks_them(board: BoardPage, root: Path) -> None:
     frame = raw_tokens(root, 30)
-    board = open_board(run=PPO, step=30).settled(30)
+    board.go(run=PPO, step=30).settled(30)
     board.tab("Step's tokens")
     table = board.page.locator(".rl-ranking")
-    for column, option in (("kl", "highest mean KL k3"), ("error", "highest mean |value − return|")):
+    for column, option in (("error", "highest mean |value − return|"), ("kl", "highest mean KL k3")):
         wanted = frame.groupby("token")[column].agg(["size", "mean", "max"]).query("size >= 3")
         wanted = wanted.sort_values("mean", ascending=False)
         choose(board.page, ".rl-measure", option)
@@ -195,10 +196,10 @@ def test_a_ranked_token_leads_to_where_it_is_largest_and_the_link_leads_there_to
     expect(head).to_have_count(0)
 
 
-def test_a_rare_token_is_left_out_until_it_is_asked_for(open_board: OpenBoard, root: Path) -> None:
+def test_a_rare_token_is_left_out_until_it_is_asked_for(board: BoardPage, root: Path) -> None:
     frame = raw_tokens(root, 30)
     sizes = frame.groupby("token").size()
-    board = open_board(run=PPO, step=30).settled(30)
+    board.go(run=PPO, step=30).settled(30)
     board.tab("Step's tokens")
     rows = board.page.locator('.rl-ranking [tabulator-field="count"].tabulator-cell')
     expect(rows.first).to_be_visible()
@@ -206,10 +207,11 @@ def test_a_rare_token_is_left_out_until_it_is_asked_for(open_board: OpenBoard, r
     expect(rows).to_have_count(int((sizes >= 30).sum()))
     choose(board.page, ".rl-least", "seen 300 times or more")
     expect(board.page.locator(".rl-ranking-note")).to_contain_text("none is seen that often")
+    choose(board.page, ".rl-least", "seen 3 times or more")
 
 
-def test_the_ranking_follows_the_grids_search(open_board: OpenBoard, root: Path) -> None:
-    board = open_board(run=PPO, step=30).settled(30)
+def test_the_ranking_follows_the_grids_search(board: BoardPage, root: Path) -> None:
+    board.go(run=PPO, step=30).settled(30)
     board.tab("Step's tokens")
     note = board.page.locator(".rl-ranking-note")
     expect(note).to_contain_text("of 64 samples")
@@ -228,14 +230,14 @@ def test_the_ranking_follows_the_grids_search(open_board: OpenBoard, root: Path)
     expect(found).to_have_count(min(len(sizes), 50))
 
 
-def test_the_ranking_takes_in_new_samples_where_it_stands(open_board: OpenBoard, root: Path) -> None:
+def test_the_ranking_takes_in_new_samples_where_it_stands(board: BoardPage, root: Path) -> None:
     tokens = [f"t{n}" for n in range(60)]
     ratios = [-0.01 * n for n in range(60)]
     log = root / "growing" / "rollout_data_rank_0.jsonl"
     log.parent.mkdir()
     fields = {"tokens": False, "response_tokens": tokens, "logprobs": ratios, "ref_logprobs": [0.0] * 60}
     append(log, *(line(1, index=index, **fields) for index in range(3)))
-    board = open_board(run="growing", step=1).settled(1)
+    board.go(run="growing", step=1).settled(1)
     board.tab("Step's tokens")
     note, table = (
         board.page.locator(".rl-ranking-note"),
@@ -252,8 +254,8 @@ def test_the_ranking_takes_in_new_samples_where_it_stands(open_board: OpenBoard,
     board.until(lambda: table.evaluate("holder => holder.scrollTop") == 300, "the table stays where it was")
 
 
-def test_every_title_of_the_ranking_stands_over_its_numbers(open_board: OpenBoard) -> None:
-    board = open_board(run=PPO, step=30).settled(30)
+def test_every_title_of_the_ranking_stands_over_its_numbers(board: BoardPage) -> None:
+    board.go(run=PPO, step=30).settled(30)
     board.tab("Step's tokens")
     expect(board.page.locator(".rl-ranking .tabulator-row").first).to_be_visible()
     for name in ("count", "mean", "largest", "at", "second", "third"):

@@ -15,7 +15,6 @@ from rlpanel.app.demo import write_recording
 from rlpanel.views.theme import number
 from tests.factories import append, line, write_run
 from tests.ui.board import BoardPage
-from tests.ui.conftest import OpenBoard
 from tests.ui.raw import raw_frame
 
 PPO = "couplets-ppo"
@@ -45,10 +44,12 @@ def logged(run: Path, name: str) -> pd.Series:
     return frame.set_index("step")[name].dropna().groupby(level=0).last()
 
 
-def test_the_trainers_log_is_drawn_and_lies_over_what_it_equals(open_board: OpenBoard, root: Path) -> None:
-    board = open_board(run=PPO, step=9, curves="log_ratio_sum,log:loss/policy_avg").settled(9)
+def test_the_trainers_log_is_drawn_and_lies_over_what_it_equals(board: BoardPage, root: Path) -> None:
+    board.go(run=PPO, step=9, curves="log_ratio_sum,log:loss/policy_avg").settled(9)
     for name in ("loss/policy_avg", "objective/kl"):
-        wanted, shown = logged(root / PPO, name), board.source(f"log:{name}")
+        wanted = logged(root / PPO, name)
+        board.until(lambda name=name: f"log:{name}" in board.sources(), f"the curve of {name}")
+        shown = board.source(f"log:{name}")
         np.testing.assert_array_equal(shown["x"], wanted.index)
         np.testing.assert_allclose(shown["y"], wanted)
     board.head_says("loss/policy_avg", number(logged(root / PPO, "loss/policy_avg")[9]))
@@ -63,8 +64,8 @@ def test_a_new_scalar_is_a_point(board: BoardPage, root: Path) -> None:
     board.until(lambda: board.source("log:loss")["y"].tolist() == [2.0, 0.125], "the loss has a second point")
 
 
-def test_a_density_holds_the_files_values_and_a_click_lists_them(open_board: OpenBoard, root: Path) -> None:
-    board = open_board(run=PPO, step=9, curves="kl_k3_sum").settled(9)
+def test_a_density_holds_the_files_values_and_a_click_lists_them(board: BoardPage, root: Path) -> None:
+    board.go(run=PPO, step=9, curves="kl_k3_sum").settled(9)
     board.choose("Band", "density")
     board.until(lambda: any(board.page.evaluate(_DENSITY)), "the browser holds a heatmap")
     (drawn,) = [one for one in board.page.evaluate(_DENSITY) if one]
@@ -92,6 +93,7 @@ def test_a_density_holds_the_files_values_and_a_click_lists_them(open_board: Ope
     board.page.get_by_label("filter expression").fill("")
     board.press("Enter")
     expect(board.count).to_have_text(f"64 of step {step}")
+    board.choose("Band", "± 1σ")
 
 
 @pytest.mark.parametrize("band", ["density", "ridge"])

@@ -14,7 +14,6 @@ from playwright.sync_api import expect
 from rlpanel.app.demo import write_recording
 from tests.factories import write_run
 from tests.ui.board import BoardPage
-from tests.ui.conftest import OpenBoard
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 #: Colours of each canvas that is in sight; a blank one has one.
@@ -39,8 +38,9 @@ def picture(board: BoardPage, name: str, tmp_path: Path) -> bytes:
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
-def test_the_board_of_the_readme(open_board: OpenBoard, tmp_path: Path, theme: str) -> None:
-    board = open_board(run="couplets-ppo", step=9, theme=theme).settled(9)
+def test_the_board_of_the_readme(board: BoardPage, tmp_path: Path, theme: str) -> None:
+    board.go(run="couplets-ppo", step=9, theme=theme).settled(9)
+    expect(board.page.locator(f".mui-{theme}").first).to_be_attached()
     board.search.fill("road lies")
     board.search.press("Enter")
     expect(board.count).to_contain_text("hit")
@@ -51,16 +51,17 @@ def test_the_board_of_the_readme(open_board: OpenBoard, tmp_path: Path, theme: s
     board.search.blur()
     expect(board.count).to_contain_text("64 of step 9")
     board.page.mouse.move(5, 500)
-    colors = board.page.locator(".rl-curve canvas, canvas.rl-strip").evaluate_all(COLORS)
+    drawn = board.page.locator(".rl-curve canvas, canvas.rl-strip")
     # Four curves and the strip; bokeh lays an empty canvas over each of its plots.
-    assert sum(count > 3 for count in colors) == 5
+    board.until(lambda: sum(count > 3 for count in drawn.evaluate_all(COLORS)) == 5, "five drawings")
     assert len(picture(board, f"board-{theme}.png", tmp_path)) > 50_000
 
 
 @pytest.mark.parametrize("run", ["couplets-ppo", "couplets-grpo", "no-tokens"])
-def test_nothing_scrolls_sideways(open_board: OpenBoard, run: str) -> None:
-    board = open_board(run=run).settled()
-    for width in (1440, 1280):
+def test_nothing_scrolls_sideways(board: BoardPage, run: str) -> None:
+    board.go(run=run).settled()
+    expect(board.badge).to_contain_text(run)
+    for width in (1280, 1440):
         board.page.set_viewport_size({"width": width, "height": 900})
         wide = "() => document.scrollingElement.scrollWidth - window.innerWidth"
         board.until(lambda wide=wide: board.page.evaluate(wide) <= 0, f"{width} pixels are enough")

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.factories import line, sample, write_run
-from tests.ui.board import Served
+from tests.ui.board import BoardPage, Served
 from tests.ui.conftest import OpenBoard
 
 FILE = "rollout_data_rank_0.jsonl"
@@ -21,6 +21,12 @@ FILE = "rollout_data_rank_0.jsonl"
 def server(tmp_path: Path) -> Iterator[Served]:
     with Served(tmp_path / "root") as made:
         yield made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def run_beside(root: Path) -> None:
+    """What the shared page shows when it opens."""
+    write_run(root / "beside", steps=7, samples=4)
 
 
 def test_a_root_that_is_not_there_yet_shows_how_to_begin_and_then_its_first_run(
@@ -44,11 +50,9 @@ def test_the_demo_is_one_click_away(server: Served, open_board: OpenBoard, tmp_p
     board.until(lambda: len(board.source("reward")["x"]) > points, "the demo grows")
 
 
-def test_a_run_without_tokens_has_no_empty_panel(
-    server: Served, open_board: OpenBoard, tmp_path: Path
-) -> None:
-    write_run(tmp_path / "root" / "plain", steps=range(0, 2400, 100), samples=4, tokens=False)
-    board = open_board(server=server, step=100).settled(100)
+def test_a_run_without_tokens_has_no_empty_panel(board: BoardPage, root: Path) -> None:
+    write_run(root / "plain", steps=range(0, 2400, 100), samples=4, tokens=False)
+    board.settled().go(run="plain", step=100).settled(100)
     titles = board.page.locator(".rl-curve .head b").all_inner_texts()
     assert titles == ["Reward", "Response length", "Reward gap", "Prompt length"]
     expect(board.page.locator(".rl-tokens")).to_contain_text("Neither tokens nor token values are logged")
@@ -70,14 +74,12 @@ def test_a_run_of_bad_lines_says_where_and_why(server: Served, open_board: OpenB
     expect(reasons.nth(2)).to_contain_text(f"{FILE}:3 no 'step'")
 
 
-def test_a_bad_line_is_counted_and_the_rest_is_kept(
-    server: Served, open_board: OpenBoard, tmp_path: Path
-) -> None:
-    folder = tmp_path / "root" / "run"
+def test_a_bad_line_is_counted_and_the_rest_is_kept(board: BoardPage, root: Path) -> None:
+    folder = root / "partly"
     folder.mkdir(parents=True)
     lines = [line(1, index=0), b"garbage\n", line(1, index=1), line(1, index=2)[:-9]]
     (folder / FILE).write_bytes(b"".join(lines))
-    board = open_board(server=server).settled(1)
+    board.settled().go(run="partly").settled(1)
     expect(board.count).to_have_text("2 of step 1")
     expect(board.badge).to_contain_text("1 bad line")
     with (folder / FILE).open("ab") as log:
@@ -85,10 +87,8 @@ def test_a_bad_line_is_counted_and_the_rest_is_kept(
     expect(board.badge).to_contain_text("3 samples")
 
 
-def test_odd_samples_are_shown_as_what_they_are(
-    server: Served, open_board: OpenBoard, tmp_path: Path
-) -> None:
-    folder = tmp_path / "root" / "odd"
+def test_odd_samples_are_shown_as_what_they_are(board: BoardPage, root: Path) -> None:
+    folder = root / "odd"
     folder.mkdir(parents=True)
     short = sample(
         "12", index=0, response_tokens=["a", "b", "c"], logprobs=[-1.0, -2.0], ref_logprobs=[-1.0, -1.0]
@@ -100,17 +100,15 @@ def test_odd_samples_are_shown_as_what_they_are(
         sample(12, index=2, reward=float("nan"), drop=["logprobs"]),
     ]
     (folder / FILE).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    board = open_board(server=server).settled(12)
+    board.settled().go(run="odd").settled(12)
     expect(board.sample_head).to_contain_text("'logprobs' has 2 values for 3 tokens")
     assert board.column("reward")[1:] == ["–", "–"]
     expect(board.page.locator(".rl-distribution")).to_contain_text("n = 3, 2 without")
 
 
-def test_a_folder_that_vanishes_leaves_its_last_state(
-    server: Served, open_board: OpenBoard, tmp_path: Path
-) -> None:
-    write_run(tmp_path / "root" / "run", steps=2, samples=4)
-    board = open_board(server=server).settled(2)
-    shutil.rmtree(tmp_path / "root" / "run")
+def test_a_folder_that_vanishes_leaves_its_last_state(board: BoardPage, root: Path) -> None:
+    write_run(root / "vanishes", steps=2, samples=4)
+    board.settled().go(run="vanishes").settled(2)
+    shutil.rmtree(root / "vanishes")
     expect(board.badge).to_contain_text("1 problem")
     board.at_step(2)

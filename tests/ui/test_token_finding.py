@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.ui.token_page import TokenPage, generated, make_sample, metrics, raw_line, serve_tokens
+from tests.ui.conftest import OpenTokens
+from tests.ui.token_page import TokenPage, TokenTab, generated, make_sample, metrics, raw_line
 from tests.waiting import wait_until
 
-Open = Callable[..., TokenPage]
 WORDS = [" let", " us", " think", " step", " by", " st", "ep", ".", "\n"]
 
 
 @pytest.fixture
-def open_tokens(page: Page) -> Iterator[Open]:
-    yield from serve_tokens(page)
+def page(token_tab: TokenTab) -> Page:
+    """The page that all views of this module are drawn on."""
+    return token_tab.page
 
 
 def press(board: TokenPage, *keys: str) -> None:
@@ -30,7 +31,7 @@ def token_becomes(board: TokenPage, i: int) -> None:
     wait_until(lambda: board.view.token == i, message=f"token {i}", page=board.page)
 
 
-def test_arrows_walk_the_tokens_and_the_focus_is_seen(open_tokens: Open, page: Page) -> None:
+def test_arrows_walk_the_tokens_and_the_focus_is_seen(open_tokens: OpenTokens, page: Page) -> None:
     board = open_tokens(sample=make_sample(raw_line(0)), token=5)
     page.keyboard.press("Tab")
     view = page.locator(".rl-tokens")
@@ -42,7 +43,7 @@ def test_arrows_walk_the_tokens_and_the_focus_is_seen(open_tokens: Open, page: P
     token_becomes(board, -1)
 
 
-def test_arrows_stop_at_both_ends(open_tokens: Open) -> None:
+def test_arrows_stop_at_both_ends(open_tokens: OpenTokens) -> None:
     board = open_tokens(sample=make_sample(raw_line(0)))
     press(board, "ArrowRight", "ArrowLeft")
     token_becomes(board, 0)
@@ -50,7 +51,7 @@ def test_arrows_stop_at_both_ends(open_tokens: Open) -> None:
     token_becomes(board, 22)
 
 
-def test_shift_and_arrows_walk_the_outliers_of_the_metric(open_tokens: Open) -> None:
+def test_shift_and_arrows_walk_the_outliers_of_the_metric(open_tokens: OpenTokens) -> None:
     sample = generated(WORDS * 100)
     assert sample.logprobs is not None
     assert sample.ref_logprobs is not None
@@ -77,7 +78,7 @@ def test_shift_and_arrows_walk_the_outliers_of_the_metric(open_tokens: Open) -> 
     ],
 )
 def test_what_counts_as_an_outlier_is_chosen(
-    open_tokens: Open, typed: str, beyond: Callable[[np.ndarray], np.ndarray]
+    open_tokens: OpenTokens, typed: str, beyond: Callable[[np.ndarray], np.ndarray]
 ) -> None:
     sample = generated(WORDS * 40)
     assert sample.logprobs is not None
@@ -92,7 +93,7 @@ def test_what_counts_as_an_outlier_is_chosen(
         token_becomes(board, int(i))
 
 
-def test_a_bound_that_is_none_is_said_and_escape_brings_the_usual_one(open_tokens: Open) -> None:
+def test_a_bound_that_is_none_is_said_and_escape_brings_the_usual_one(open_tokens: OpenTokens) -> None:
     board = open_tokens(sample=generated(WORDS * 40), metric="log_ratio")
     bound, count = board.page.locator(".rl-bound"), board.page.locator(".rl-outliers")
     expect(count).to_have_text("4 outliers")
@@ -104,7 +105,7 @@ def test_a_bound_that_is_none_is_said_and_escape_brings_the_usual_one(open_token
     expect(board.page.locator(".rl-tokens")).to_be_focused()
 
 
-def test_the_least_and_the_greatest_can_be_listed(open_tokens: Open) -> None:
+def test_the_least_and_the_greatest_can_be_listed(open_tokens: OpenTokens) -> None:
     line = raw_line(0)
     board = open_tokens(sample=make_sample(line), metric="prob")
     board.page.locator(".rl-bound").fill("< 5%")
@@ -114,7 +115,7 @@ def test_the_least_and_the_greatest_can_be_listed(open_tokens: Open) -> None:
     assert [text.split()[0] for text in shown] == [f"#{i}" for i in order]
 
 
-def test_the_ten_most_extreme_tokens_are_listed(open_tokens: Open) -> None:
+def test_the_ten_most_extreme_tokens_are_listed(open_tokens: OpenTokens) -> None:
     line = raw_line(0)
     board = open_tokens(sample=make_sample(line), metric="log_ratio")
     board.page.locator(".rl-outliers").click()
@@ -126,7 +127,7 @@ def test_the_ten_most_extreme_tokens_are_listed(open_tokens: Open) -> None:
     token_becomes(board, 13)
 
 
-def test_brackets_change_the_metric_and_go_round(open_tokens: Open) -> None:
+def test_brackets_change_the_metric_and_go_round(open_tokens: OpenTokens) -> None:
     board = open_tokens(sample=make_sample(raw_line(0)), metric="token_reward")
     press(board, "]")
     wait_until(lambda: board.view.metric == "log_ratio", page=board.page)
@@ -134,7 +135,7 @@ def test_brackets_change_the_metric_and_go_round(open_tokens: Open) -> None:
     wait_until(lambda: board.view.metric == "surprisal", page=board.page)
 
 
-def test_keys_of_the_view_do_not_reach_the_page(open_tokens: Open, page: Page) -> None:
+def test_keys_of_the_view_do_not_reach_the_page(open_tokens: OpenTokens, page: Page) -> None:
     board = open_tokens(sample=make_sample(raw_line(0)))
     page.evaluate(
         "window.keys = []; document.addEventListener('keydown', event => window.keys.push(event.key))"
@@ -150,7 +151,7 @@ def test_keys_of_the_view_do_not_reach_the_page(open_tokens: Open, page: Page) -
     ("typed", "pattern"),
     [("step", "step"), ("THINK step", "think step"), (r"/s\w+p\./", r"s\w+p\."), ("(", r"\(")],
 )
-def test_a_search_counts_hits_over_token_borders(open_tokens: Open, typed: str, pattern: str) -> None:
+def test_a_search_counts_hits_over_token_borders(open_tokens: OpenTokens, typed: str, pattern: str) -> None:
     text = "".join(WORDS * 100)
     board = open_tokens(sample=generated(WORDS * 100))
     press(board, "/")
@@ -159,7 +160,7 @@ def test_a_search_counts_hits_over_token_borders(open_tokens: Open, typed: str, 
     expect(board.page.locator(".rl-found")).to_have_text(f"{count} hits")
 
 
-def test_the_tokens_of_a_hit_are_marked_whole(open_tokens: Open) -> None:
+def test_the_tokens_of_a_hit_are_marked_whole(open_tokens: OpenTokens) -> None:
     board = open_tokens(sample=generated(WORDS))
     press(board, "/")
     board.page.keyboard.type("y st")
@@ -167,7 +168,7 @@ def test_the_tokens_of_a_hit_are_marked_whole(open_tokens: Open) -> None:
     assert board.page.locator(".hit").all_text_contents() == [" by", " st"]
 
 
-def test_enter_walks_the_hits_even_where_nothing_was_drawn(open_tokens: Open) -> None:
+def test_enter_walks_the_hits_even_where_nothing_was_drawn(open_tokens: OpenTokens) -> None:
     tokens = WORDS * 1000
     tokens[8000] = " needle"
     board = open_tokens(sample=generated(tokens))
@@ -180,14 +181,14 @@ def test_enter_walks_the_hits_even_where_nothing_was_drawn(open_tokens: Open) ->
     expect(board.page.locator(".rl-found")).to_have_text("1 of 1 hit")
 
 
-def test_a_broken_pattern_is_said(open_tokens: Open) -> None:
+def test_a_broken_pattern_is_said(open_tokens: OpenTokens) -> None:
     board = open_tokens(sample=generated(WORDS))
     press(board, "/")
     board.page.keyboard.type("/(/")
     expect(board.page.locator(".rl-found")).to_have_text("not a pattern")
 
 
-def test_dragging_zooms_and_escape_shows_all(open_tokens: Open, page: Page) -> None:
+def test_dragging_zooms_and_escape_shows_all(open_tokens: OpenTokens, page: Page) -> None:
     board = open_tokens(sample=generated(WORDS * 10))
     box = board.strip.bounding_box()
     assert box is not None
@@ -203,7 +204,7 @@ def test_dragging_zooms_and_escape_shows_all(open_tokens: Open, page: Page) -> N
     assert board.view.token == -1
 
 
-def test_where_tokens_share_a_pixel_the_extreme_one_is_found(open_tokens: Open, page: Page) -> None:
+def test_where_tokens_share_a_pixel_the_extreme_one_is_found(open_tokens: OpenTokens, page: Page) -> None:
     sample = generated([" a"] * 32768)
     assert sample.logprobs is not None
     assert sample.ref_logprobs is not None
@@ -219,7 +220,9 @@ def test_where_tokens_share_a_pixel_the_extreme_one_is_found(open_tokens: Open, 
     expect(board.tip.locator("b").first).to_have_text(f"#{farthest}")
 
 
-def test_text_strip_and_lines_share_one_token_and_one_visible_range(open_tokens: Open, page: Page) -> None:
+def test_text_strip_and_lines_share_one_token_and_one_visible_range(
+    open_tokens: OpenTokens, page: Page
+) -> None:
     board = open_tokens(sample=generated(WORDS * 400))
     box = board.strip.bounding_box()
     assert box is not None
@@ -246,7 +249,7 @@ def test_text_strip_and_lines_share_one_token_and_one_visible_range(open_tokens:
     assert band.evaluate("band => band.clientWidth") == pytest.approx(box["width"] * first_out / 3600, abs=4)
 
 
-def test_a_line_stands_where_its_values_are(open_tokens: Open, page: Page) -> None:
+def test_a_line_stands_where_its_values_are(open_tokens: OpenTokens, page: Page) -> None:
     values = np.array(raw_line(0)["values"])
     board = open_tokens(sample=make_sample(raw_line(0)))
     row = page.locator(".rl-row-label").evaluate_all("labels => labels.map(l => l.dataset.row)")
@@ -266,7 +269,7 @@ def test_a_line_stands_where_its_values_are(open_tokens: Open, page: Page) -> No
     np.testing.assert_allclose(heights, 8 + (1 - share) * 48, atol=3)
 
 
-def test_a_row_becomes_a_line_by_a_click_on_its_range(open_tokens: Open, page: Page) -> None:
+def test_a_row_becomes_a_line_by_a_click_on_its_range(open_tokens: OpenTokens, page: Page) -> None:
     board = open_tokens(sample=make_sample(raw_line(0)))
     lines = page.locator("canvas.rl-lines")
     before = lines.evaluate("canvas => canvas.toDataURL()")

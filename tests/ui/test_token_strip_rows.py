@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.ui.token_page import TokenPage, make_sample, raw_line, serve_tokens
-
-Open = Callable[..., TokenPage]
+from tests.ui.conftest import OpenTokens
+from tests.ui.token_page import TokenTab, make_sample, raw_line
 
 
 @pytest.fixture
-def open_tokens(page: Page) -> Iterator[Open]:
-    yield from serve_tokens(page)
+def page(token_tab: TokenTab) -> Page:
+    """The page that all views of this module are drawn on."""
+    return token_tab.page
 
 
 def labels(page: Page) -> list[str]:
@@ -26,7 +24,7 @@ def choose(page: Page, row: str, what: str) -> None:
 
 
 def test_a_hidden_row_leaves_the_strip_and_its_colours_stay_with_the_others(
-    open_tokens: Open, page: Page
+    open_tokens: OpenTokens, page: Page
 ) -> None:
     board = open_tokens(sample=make_sample(raw_line(0)))
     before = labels(page)
@@ -40,7 +38,7 @@ def test_a_hidden_row_leaves_the_strip_and_its_colours_stay_with_the_others(
     expect(page.locator(".rl-rows")).to_have_text("rows, 1 hidden")
 
 
-def test_a_row_moves_up_and_its_colours_with_it(open_tokens: Open, page: Page) -> None:
+def test_a_row_moves_up_and_its_colours_with_it(open_tokens: OpenTokens, page: Page) -> None:
     board = open_tokens(sample=make_sample(raw_line(0)))
     before = labels(page)
     at = before.index("value")
@@ -53,7 +51,7 @@ def test_a_row_moves_up_and_its_colours_with_it(open_tokens: Open, page: Page) -
     assert board.strip_colors(at - 1, 23) == colors
 
 
-def test_the_choice_outlives_sample_and_page_until_it_is_reset(open_tokens: Open, page: Page) -> None:
+def test_the_choice_outlives_sample_and_page_until_it_is_reset(open_tokens: OpenTokens, page: Page) -> None:
     board = open_tokens(sample=make_sample(raw_line(0)))
     before = labels(page)
     page.locator(".rl-rows").click()
@@ -72,13 +70,15 @@ def test_the_choice_outlives_sample_and_page_until_it_is_reset(open_tokens: Open
 
 
 @pytest.mark.parametrize("kept", ["not json", '{"order": 3, "hidden": {"a": 1}}', '["x"]', "null"])
-def test_a_broken_choice_is_no_choice(open_tokens: Open, page: Page, kept: str) -> None:
-    page.add_init_script(f"try {{ localStorage.setItem('rlpanel.token-rows', {kept!r}) }} catch {{}}")
+def test_a_broken_choice_is_no_choice(open_tokens: OpenTokens, page: Page, kept: str) -> None:
+    page.evaluate("(kept) => localStorage.setItem('rlpanel.token-rows', kept)", kept)
     open_tokens(sample=make_sample(raw_line(0)))
     assert "log_ratio" in labels(page)
 
 
-def test_pointing_into_the_strip_reads_the_row_that_is_drawn_there(open_tokens: Open, page: Page) -> None:
+def test_pointing_into_the_strip_reads_the_row_that_is_drawn_there(
+    open_tokens: OpenTokens, page: Page
+) -> None:
     board = open_tokens(sample=make_sample(raw_line(0)))
     page.locator(".rl-rows").click()
     for name in labels(page)[:3]:

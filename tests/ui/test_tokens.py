@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from typing import Literal
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,8 +10,9 @@ from playwright.sync_api import Page, expect
 from rlpanel.metrics import registry
 from rlpanel.schema import Sample
 from rlpanel.views import theme
+from tests.ui.conftest import OpenTokens
 from tests.ui.token_page import (
-    TokenPage,
+    TokenTab,
     contrast,
     expected_colors,
     generated,
@@ -21,12 +21,9 @@ from tests.ui.token_page import (
     make_sample,
     metrics,
     raw_line,
-    serve_tokens,
     to_lab,
 )
 from tests.waiting import wait_until
-
-Open = Callable[..., TokenPage]
 
 ENGLISH, CHINESE = 0, 1
 #: Half a step of a ramp of 256 steps, in the strongest channel, and rounding.
@@ -35,12 +32,13 @@ PAYLOAD = "<img src=x onerror=\"window.ran = 'token'\">"
 
 
 @pytest.fixture
-def open_tokens(page: Page) -> Iterator[Open]:
-    yield from serve_tokens(page)
+def page(token_tab: TokenTab) -> Page:
+    """The page that all views of this module are drawn on."""
+    return token_tab.page
 
 
 @pytest.mark.parametrize("number", [ENGLISH, CHINESE])
-def test_the_running_text_is_the_response(open_tokens: Open, number: int) -> None:
+def test_the_running_text_is_the_response(open_tokens: OpenTokens, number: int) -> None:
     line = raw_line(number)
     board = open_tokens(sample=make_sample(line))
     assert board.text.text_content() == line["response"] + "<|eos|>"
@@ -50,7 +48,7 @@ def test_the_running_text_is_the_response(open_tokens: Open, number: int) -> Non
 @pytest.mark.parametrize(
     "name", ["token_reward", "log_ratio", "value", "kl_k3", "logprob", "prob", "token_advantage"]
 )
-def test_the_text_has_the_colours_of_the_raw_line(open_tokens: Open, name: str, dark: bool) -> None:
+def test_the_text_has_the_colours_of_the_raw_line(open_tokens: OpenTokens, name: str, dark: bool) -> None:
     line, m = raw_line(ENGLISH), registry.get(name)
     board = open_tokens(sample=make_sample(line), metric=name, dark=dark)
     shown = np.array([background for background, _ in board.cells()], dtype=float)
@@ -58,7 +56,7 @@ def test_the_text_has_the_colours_of_the_raw_line(open_tokens: Open, name: str, 
     assert np.abs(shown - wanted).max() <= CLOSE
 
 
-def test_every_row_of_the_strip_has_a_scale_of_its_own(open_tokens: Open) -> None:
+def test_every_row_of_the_strip_has_a_scale_of_its_own(open_tokens: OpenTokens) -> None:
     line = raw_line(ENGLISH)
     board = open_tokens(sample=make_sample(line))
     names = board.page.locator(".rl-row-label").evaluate_all("labels => labels.map(l => l.dataset.row)")
@@ -81,7 +79,7 @@ def test_every_row_of_the_strip_has_a_scale_of_its_own(open_tokens: Open) -> Non
     ids=["code", "emoji", "english"],
 )
 def test_a_byte_level_run_reads_as_written_with_the_values_of_its_lines(
-    open_tokens: Open, number: int, text: Callable[[str], str]
+    open_tokens: OpenTokens, number: int, text: Callable[[str], str]
 ) -> None:
     line = raw_line(number, "byte_level")
     wanted = metrics(line)
@@ -104,7 +102,7 @@ def test_a_byte_level_run_reads_as_written_with_the_values_of_its_lines(
 
 
 @pytest.mark.parametrize("size", [8, 256, 4096, 32768])
-def test_colours_and_values_are_those_of_numpy_at_any_length(open_tokens: Open, size: int) -> None:
+def test_colours_and_values_are_those_of_numpy_at_any_length(open_tokens: OpenTokens, size: int) -> None:
     chance = np.random.default_rng(size)
     policy = -chance.exponential(1.0, size)
     numbers = {"logprobs": policy, "ref_logprobs": policy - 0.3 * chance.standard_t(3, size)}
@@ -145,7 +143,7 @@ def seen_by(color: np.ndarray, eye: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dark", [True, False], ids=["dark", "light"])
-def test_colours_are_even_and_told_apart_by_every_eye(open_tokens: Open, dark: bool) -> None:
+def test_colours_are_even_and_told_apart_by_every_eye(open_tokens: OpenTokens, dark: bool) -> None:
     board = open_tokens(sample=make_sample(raw_line(ENGLISH)), dark=dark)
     for name in ("log_ratio", "kl_k3", "logprob", "prob", "ref_prob"):
         board.chip(name).click()
@@ -163,7 +161,7 @@ def test_colours_are_even_and_told_apart_by_every_eye(open_tokens: Open, dark: b
 
 
 @pytest.mark.parametrize("dark", [True, False], ids=["dark", "light"])
-def test_text_is_legible_on_every_colour(open_tokens: Open, dark: bool) -> None:
+def test_text_is_legible_on_every_colour(open_tokens: OpenTokens, dark: bool) -> None:
     line = raw_line(ENGLISH)
     line["response_tokens"][3:6] = ["", "<|pad|>", "\u200b"]
     line["logprobs"][7] = float("nan")
@@ -178,7 +176,7 @@ def test_text_is_legible_on_every_colour(open_tokens: Open, dark: bool) -> None:
 
 
 @pytest.mark.parametrize("number", [ENGLISH, CHINESE])
-def test_the_card_has_the_values_of_the_raw_line(open_tokens: Open, number: int) -> None:
+def test_the_card_has_the_values_of_the_raw_line(open_tokens: OpenTokens, number: int) -> None:
     line = raw_line(number)
     board = open_tokens(sample=make_sample(line))
     wanted = metrics(line)
@@ -193,7 +191,7 @@ def test_the_card_has_the_values_of_the_raw_line(open_tokens: Open, number: int)
             assert shown == {name: printed(name, wanted[name][i]) for name in shown}
 
 
-def test_the_card_rounds_as_python_does_whatever_digits_were_logged(open_tokens: Open) -> None:
+def test_the_card_rounds_as_python_does_whatever_digits_were_logged(open_tokens: OpenTokens) -> None:
     chance = np.random.default_rng(0)
     ties = -np.arange(1.0, 32.0, 2.0) / 32  # halves of the fourth digit, exactly
     for logprobs in (ties, chance.normal(size=16), chance.normal(size=16).astype(np.float32)):
@@ -216,7 +214,7 @@ def printed(name: str, value: float) -> str:
     return f"+{text}" if registry.get(name).scale == "diverging" and value > 0 else text
 
 
-def test_the_card_names_token_raw_piece_unit_and_id(open_tokens: Open) -> None:
+def test_the_card_names_token_raw_piece_unit_and_id(open_tokens: OpenTokens) -> None:
     sample = Sample(
         uid="a:0", step=1, response_tokens=["The", "Ġcat"], response_token_ids=np.array([464.0, 3797.0]),
         logprobs=np.array([-0.5, -0.25]),
@@ -227,7 +225,7 @@ def test_the_card_names_token_raw_piece_unit_and_id(open_tokens: Open) -> None:
     expect(board.tip.locator('[data-row="logprob"]')).to_have_text("logprob-0.2500nats")
 
 
-def test_the_strip_shows_the_same_card(open_tokens: Open) -> None:
+def test_the_strip_shows_the_same_card(open_tokens: OpenTokens) -> None:
     board = open_tokens(sample=make_sample(raw_line(ENGLISH)))
     board.token(13).hover()
     expect(board.tip.locator(".rl-tip-head")).to_have_text("#13 “d”")
@@ -241,7 +239,7 @@ def test_the_strip_shows_the_same_card(open_tokens: Open) -> None:
     assert board.tip_values() == from_text
 
 
-def test_a_click_pins_and_a_second_one_unpins(open_tokens: Open) -> None:
+def test_a_click_pins_and_a_second_one_unpins(open_tokens: OpenTokens) -> None:
     board = open_tokens(sample=make_sample(raw_line(ENGLISH)))
     board.token(13).click()
     wait_until(lambda: board.view.token == 13, page=board.page)
@@ -256,43 +254,33 @@ def test_a_click_pins_and_a_second_one_unpins(open_tokens: Open) -> None:
     expect(board.page.locator(".rl-cursor.pin")).to_be_hidden()
 
 
-def test_a_token_set_in_python_is_shown_wherever_it_stands(open_tokens: Open) -> None:
+def test_a_token_set_in_python_is_shown_wherever_it_stands(open_tokens: OpenTokens) -> None:
     board = open_tokens(sample=generated([" word"] * 4096))
     board.view.token = 3000
     expect(board.token(3000)).to_be_in_viewport()
     expect(board.token(3000)).to_have_class("token pinned")
 
 
-def frames_of(page: Page, event: Literal["framereceived", "framesent"]) -> list[str | bytes]:
-    """A list that fills with what the page's websockets receive or send."""
-    frames: list[str | bytes] = []
-    page.on("websocket", lambda socket: socket.on(event, lambda frame: frames.append(frame)))
-    return frames
-
-
 @pytest.mark.parametrize("place", ["chip", "label"])
-def test_choosing_a_metric_sends_its_name_and_nothing_else(open_tokens: Open, page: Page, place: str) -> None:
-    received, sent = frames_of(page, "framereceived"), frames_of(page, "framesent")
-    board = open_tokens(sample=generated([" word"] * 4096))
-    received.clear()
-    sent.clear()
+def test_choosing_a_metric_sends_its_name_and_nothing_else(
+    token_tab: TokenTab, page: Page, place: str
+) -> None:
+    board = token_tab.open(sample=generated([" word"] * 4096))
     chooser = board.chip("prob") if place == "chip" else page.locator('.rl-row-label[data-row="prob"]')
     chooser.click()
     wait_until(lambda: board.view.metric == "prob", page=page)
-    assert sum(map(len, received)) < 500
-    assert sum(map(len, sent)) < 1000
+    assert sum(map(len, token_tab.received)) < 500
+    assert 0 < sum(map(len, token_tab.sent)) < 1000
 
 
-def test_a_new_sample_is_one_message(open_tokens: Open, page: Page) -> None:
-    received = frames_of(page, "framereceived")
-    board = open_tokens(sample=make_sample(raw_line(ENGLISH)))
-    received.clear()
+def test_a_new_sample_is_one_message(token_tab: TokenTab) -> None:
+    board = token_tab.open(sample=make_sample(raw_line(ENGLISH)))
     board.view.sample = make_sample(raw_line(CHINESE))
     expect(board.text).to_contain_text("霜")
-    assert sum("PATCH-DOC" in str(frame) for frame in received) == 1
+    assert sum("PATCH-DOC" in str(frame) for frame in token_tab.received) == 1
 
 
-def test_a_metric_that_is_not_logged_falls_back_in_sight(open_tokens: Open) -> None:
+def test_a_metric_that_is_not_logged_falls_back_in_sight(open_tokens: OpenTokens) -> None:
     board = open_tokens(sample=make_sample(raw_line(ENGLISH)), metric="log_ratio")
     board.view.sample = Sample(uid="a:1", step=1, response_tokens=["a", "b"], values=np.array([0.5, 1.0]))
     expect(board.page.locator(".rl-fallback")).to_have_text(
@@ -304,7 +292,7 @@ def test_a_metric_that_is_not_logged_falls_back_in_sight(open_tokens: Open) -> N
     assert board.view.metric == "log_ratio"
 
 
-def test_markup_in_tokens_stays_text(open_tokens: Open, page: Page) -> None:
+def test_markup_in_tokens_stays_text(open_tokens: OpenTokens, page: Page) -> None:
     tokens = [PAYLOAD, "<b>bold</b>", "<script>window.ran = 'script'</script>", "Ġ" + PAYLOAD]
     sample = Sample(uid="a:0", step=1, response_tokens=tokens, values=np.array([0.1, 0.2, 0.3, 0.4]))
     board = open_tokens(sample=sample, token=0)
@@ -327,7 +315,7 @@ def test_markup_in_tokens_stays_text(open_tokens: Open, page: Page) -> None:
     ids=["byte-level", "sentencepiece", "plain"],
 )
 def test_each_token_keeps_a_cell_while_the_text_reads_as_written(
-    open_tokens: Open, tokens: list[str], text: str
+    open_tokens: OpenTokens, tokens: list[str], text: str
 ) -> None:
     board = open_tokens(sample=generated(tokens))
     assert board.text.text_content() == text
@@ -338,7 +326,7 @@ def test_each_token_keeps_a_cell_while_the_text_reads_as_written(
     assert min(widths) >= 4
 
 
-def test_replacement_characters_are_counted(open_tokens: Open) -> None:
+def test_replacement_characters_are_counted(open_tokens: OpenTokens) -> None:
     board = open_tokens(sample=generated(["�光", " ", "��"]))
     expect(board.page.locator(".rl-notes")).to_contain_text("3 × �")
 
@@ -359,14 +347,14 @@ def test_replacement_characters_are_counted(open_tokens: Open) -> None:
     ids=["tokens", "values", "ids", "text", "none"],
 )
 def test_what_is_not_logged_is_said_quietly(
-    open_tokens: Open, sample: Sample | None, text: str, note: str
+    open_tokens: OpenTokens, sample: Sample | None, text: str, note: str
 ) -> None:
     board = open_tokens(sample=sample)
     expect(board.text).to_have_text(text)
     expect(board.page.locator(".rl-notes")).to_contain_text(note)
 
 
-def test_odd_rows_are_drawn_as_what_they_are(open_tokens: Open) -> None:
+def test_odd_rows_are_drawn_as_what_they_are(open_tokens: OpenTokens) -> None:
     sample = Sample(
         uid="a:0", step=1, response_tokens=["a", "b", "c", "d"], values=np.zeros(4),
         token_rewards=np.array([0.5, 0.25]), advantages=np.array([1.0, np.nan, -np.inf, 0.1]),
@@ -384,7 +372,7 @@ def test_odd_rows_are_drawn_as_what_they_are(open_tokens: Open) -> None:
     assert board.tip_values() == {"token_reward": "—", "value": "0.0000", "token_advantage": "-inf"}
 
 
-def test_tokens_outside_the_loss_are_marked_in_text_strip_and_card(open_tokens: Open) -> None:
+def test_tokens_outside_the_loss_are_marked_in_text_strip_and_card(open_tokens: OpenTokens) -> None:
     line = raw_line(ENGLISH) | {"loss_mask": [0.0, 0.0] + [1.0] * 21}
     board = open_tokens(sample=make_sample(line))
     outside = board.page.locator(".token.outside").evaluate_all("all => all.map(t => Number(t.dataset.i))")
@@ -399,13 +387,13 @@ def test_tokens_outside_the_loss_are_marked_in_text_strip_and_card(open_tokens: 
     expect(board.tip.locator(".rl-tip-head")).not_to_contain_text("outside the loss")
 
 
-def test_pads_are_grey_and_take_no_colour(open_tokens: Open) -> None:
+def test_pads_are_grey_and_take_no_colour(open_tokens: OpenTokens) -> None:
     board = open_tokens(sample=generated(["a", "b", "<|pad|>"]), pad_token="<|pad|>")
     expect(board.token(2)).to_have_class("token pad")
     expect(board.token(2)).to_have_css("background-color", "rgba(0, 0, 0, 0)")
 
 
-def test_a_long_response_draws_only_what_is_in_view(open_tokens: Open, page: Page) -> None:
+def test_a_long_response_draws_only_what_is_in_view(open_tokens: OpenTokens, page: Page) -> None:
     board = open_tokens(sample=generated([" word", " and", " another", "\n"] * 8192))
     assert page.locator("[data-i]").count() < 4096
     board.text.evaluate("text => { text.scrollTop = text.scrollHeight; }")
@@ -414,7 +402,9 @@ def test_a_long_response_draws_only_what_is_in_view(open_tokens: Open, page: Pag
 
 
 @pytest.mark.parametrize("dark", [True, False], ids=["dark", "light"])
-def test_nothing_reaches_over_the_edge_of_a_narrow_card(open_tokens: Open, page: Page, dark: bool) -> None:
+def test_nothing_reaches_over_the_edge_of_a_narrow_card(
+    open_tokens: OpenTokens, page: Page, dark: bool
+) -> None:
     page.set_viewport_size({"width": 660, "height": 560})
     line = raw_line(ENGLISH) | {
         "response_tokens": ["verylongword" * 12, *raw_line(ENGLISH)["response_tokens"][1:]]
@@ -426,7 +416,7 @@ def test_nothing_reaches_over_the_edge_of_a_narrow_card(open_tokens: Open, page:
     assert board.strip.evaluate("canvas => canvas.clientWidth") > 300
 
 
-def test_the_theme_changes_text_and_strip_in_place(open_tokens: Open) -> None:
+def test_the_theme_changes_text_and_strip_in_place(open_tokens: OpenTokens) -> None:
     line = raw_line(ENGLISH)
     board = open_tokens(sample=make_sample(line), metric="value")
     board.view.dark = False

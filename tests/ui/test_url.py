@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from rlpanel.app.demo import write_recording
 from tests.factories import write_run
+from tests.ui.board import BoardPage
 from tests.ui.conftest import OpenBoard
 
 
@@ -25,8 +26,8 @@ def test_a_link_opens_what_it_names(open_board: OpenBoard) -> None:
     expect(board.page.locator(".mui-light").first).to_be_visible()
 
 
-def test_what_is_chosen_survives_a_reload(open_board: OpenBoard) -> None:
-    board = open_board(run="ppo", step=9).settled(9)
+def test_what_is_chosen_survives_a_reload(board: BoardPage) -> None:
+    board.go(run="ppo", step=9).settled(9)
     board.rows.nth(2).click()
     expect(board.page).to_have_url(re.compile("sample="))
     chosen = board.uid()
@@ -39,8 +40,8 @@ def test_a_run_may_be_named_by_a_number(open_board: OpenBoard) -> None:
     expect(board.badge).to_contain_text("123")
 
 
-def test_back_and_forward_walk_the_steps(open_board: OpenBoard) -> None:
-    board = open_board(run="ppo", step=9).settled(9)
+def test_back_and_forward_walk_the_steps(board: BoardPage) -> None:
+    board.go(run="ppo", step=9).settled(9)
     board.press("ArrowRight")
     board.at_step(10)
     board.press("ArrowRight")
@@ -62,15 +63,18 @@ def test_a_step_that_is_not_there_shows_the_nearest(open_board: OpenBoard) -> No
     expect(said.first).to_be_visible()
 
 
-@pytest.mark.parametrize("name", ["gone", "../..", "/etc", "ppo/../../x"])
-def test_a_run_that_is_not_there_says_so_and_shows_one_that_is(open_board: OpenBoard, name: str) -> None:
-    board = open_board(run=name).settled()
-    expect(board.page.get_by_text("no run").first).to_be_visible()
-    expect(board.page).to_have_url(re.compile(r"run=(ppo|123)"))
+def test_a_run_that_is_not_there_says_so_and_shows_one_that_is(open_board: OpenBoard) -> None:
+    board = open_board(run="gone").settled()
+    for name in ("gone", "../..", "/etc", "ppo/../../x"):
+        if name != "gone":
+            board.go(run=name)
+        expect(board.page.get_by_text(f"no run {name!r}").first).to_be_visible()
+        expect(board.page).to_have_url(re.compile(r"run=(ppo|123)(&|$)"))
+        board.settled()
 
 
-def test_the_theme_turns_without_a_reload(open_board: OpenBoard) -> None:
-    board = open_board(run="ppo", step=9).settled(9)
+def test_the_theme_turns_without_a_reload(board: BoardPage) -> None:
+    board.go(run="ppo", step=9).settled(9)
     board.page.evaluate("() => { window.marker = 1 }")
     for theme in ("light", "dark"):
         board.page.get_by_role("button", name="Toggle theme").click()

@@ -5,21 +5,25 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import panel as pn
+from playwright.sync_api import expect
 
 from rlpanel.schema import ARRAYS, Sample
 from rlpanel.views import theme
 from rlpanel.views.tokens import TokenView
+from tests.conftest import VIEWPORT
+from tests.ui.board import PATIENCE, free_port
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from types import TracebackType
+
+    from playwright.sync_api import Locator, Page, WebSocket
 
 LINES = Path(__file__).parents[1] / "data" / "tokens"
 
@@ -144,32 +148,64 @@ def _rgb(css: str) -> RGB | None:
     return None if len(parts) == 4 and parts[3] == 0 else (int(parts[0]), int(parts[1]), int(parts[2]))
 
 
-def serve_tokens(page: Page) -> Iterator[Callable[..., TokenPage]]:
-    """Open a page for a view of these parameters; the server stops with the test."""
-    threads = []
+class TokenTab:
+    """A page that draws one `TokenView` after the other, each from nothing.
 
-    def open_page(**params: Any) -> TokenPage:
-        views: list[TokenView] = []
-        loaded = Event()  # what is sent before may be taken for part of the page that the browser has
+    Attributes
+    ----------
+    page : Page
+    received, sent : list
+        Frames of the page's websocket; a view that is opened empties both.
+    """
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.received: list[str | bytes] = []
+        self.sent: list[str | bytes] = []
+        self._params: dict[str, Any] | None = None
+        self._column = pn.Column()
+        page.on("websocket", self._listen)
+
+    def __enter__(self) -> TokenTab:
+        port, loaded = free_port(), Event()  # what is sent before may be taken for what the browser has
 
         def app() -> pn.viewable.Viewable:
             pn.state.onload(loaded.set)
-            views.append(TokenView(**params))
-            return pn.Column(views[-1], sizing_mode="stretch_width")
+            views = [] if self._params is None else [TokenView(**self._params)]
+            self._column = pn.Column(*views, sizing_mode="stretch_width")
+            return self._column
 
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        threads.append(pn.serve(app, port=port, threaded=True, show=False, verbose=False))
+        self._server = pn.serve(app, port=port, threaded=True, show=False, verbose=False)
         wait_until(lambda: _listens(port), message="the server listens")
-        page.goto(f"http://127.0.0.1:{port}/")
-        page.locator(".rl-tokens[data-state]").wait_for()
-        wait_until(loaded.is_set, message="the page is loaded", page=page)
-        return TokenPage(page, views[-1])
+        self.page.goto(f"http://127.0.0.1:{port}/")
+        wait_until(loaded.is_set, PATIENCE, "the page is loaded", page=self.page)
+        return self
 
-    yield open_page
-    for thread in threads:
-        thread.stop()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.stop()
+
+    def forget(self) -> None:
+        """As a browser is that never was here."""
+        self.page.evaluate("localStorage.clear()")
+        self.page.set_viewport_size(VIEWPORT)
+        self.page.mouse.move(0, 0)
+
+    def open(self, **params: Any) -> TokenPage:
+        """Draw a view of these parameters; a reload draws them again."""
+        self._column[:] = []
+        expect(self.page.locator(".rl-tokens")).to_have_count(0)
+        self._params, view = params, TokenView(**params)
+        self._column[:] = [view]
+        self.page.locator(".rl-tokens[data-state]").wait_for()
+        self.received.clear()
+        self.sent.clear()
+        return TokenPage(self.page, view)
+
+    def _listen(self, socket: WebSocket) -> None:
+        socket.on("framereceived", lambda frame: self.received.append(frame))
+        socket.on("framesent", lambda frame: self.sent.append(frame))
 
 
 # --- what the colours should be, computed here from the theme, the raw line and the papers -----------
