@@ -126,7 +126,7 @@ class Board:
         Not before: what is sent between the browser's pull of the document and its first drawing is
         dropped on the way (`panel.io.hold` takes it for part of the document).
         """
-        self._session = Session(place, self._changed, hub().turns)
+        self._session = Session(place, self._changed, self._looks_at, every=1.0)
         if isinstance(place, Document):
             place.on_session_destroyed(lambda _: self.close())
             pn.state.onload(self._begin)
@@ -149,25 +149,29 @@ class Board:
         if self._demo is not None:
             self._demo.close()
 
-    def tick(self) -> None:
-        """Once a second: ages, the settling of the newest step, the reader's health."""
-        if self._session is None or not self._session.is_taking:
-            self.context.param.update(now=time.time(), failure=hub().reader.failure)
+    def _looks_at(self, index: RunIndex) -> bool:
+        return index is self.context.index or self._others.looks_at(index)
 
     def _begin(self) -> None:
         if self._session is not None and not self._session.closed:
             hub().join(self._session)
-            pn.state.add_periodic_callback(self.tick, period=1000)
             self._changed({None, self.context.index})
             self._others.show()
+            self._session.tick()
 
     def _changed(self, changed: set[RunIndex | None]) -> None:
+        clock = {"now": time.time(), "failure": hub().reader.failure}
         with pn.io.hold():
             if None in changed:
                 self._refresh_runs()
             index = self.context.index
             if index is not None and index in changed:
-                self._take(index.snapshot)
+                snapshot = hub().snapshot(index)
+                self._take(snapshot, **clock)
+                if snapshot is not index.snapshot and self._session is not None:
+                    self._session.tell(index)
+            else:
+                self.context.param.update(**clock)
             self._others.changed(changed)
 
     def _take(self, snapshot: Snapshot, **also: Any) -> None:

@@ -8,11 +8,17 @@ coalesced callback a document.
 from __future__ import annotations
 
 import threading
+import time
+from weakref import WeakKeyDictionary
 
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
-from rlpanel.views.pace import Turns
+from rlpanel.store.snapshot import Snapshot
+from rlpanel.views.pace import turns
 from rlpanel.views.session import Session
+
+#: Seconds for which sessions that wait for each other are drawn from one snapshot.
+HELD = 0.5
 
 
 class Hub:
@@ -20,9 +26,9 @@ class Hub:
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
-        self.turns = Turns()
         self._lock = threading.Lock()
         self._sessions: set[Session] = set()
+        self._shown: WeakKeyDictionary[RunIndex, tuple[float, Snapshot]] = WeakKeyDictionary()
         self._forget = reader.listen(self._news)
 
     def join(self, session: Session) -> None:
@@ -40,6 +46,19 @@ class Hub:
     def sessions(self) -> int:
         """How many sessions listen."""
         return len(self._sessions)
+
+    def snapshot(self, index: RunIndex) -> Snapshot:
+        """What a session is to be drawn from now; called on the event loop.
+
+        While many wait for their turn, some are drawn from one snapshot, so that what they need alike is
+        worked out once (see `rlpanel.views.shared`); a session that gets an older one must be told again.
+        """
+        now = time.monotonic()
+        taken, snapshot = self._shown.get(index, (0.0, index.snapshot))
+        if not len(turns()) or now - taken > HELD:
+            taken, snapshot = now, index.snapshot
+            self._shown[index] = taken, snapshot
+        return snapshot
 
     def _news(self, changed: RunIndex | None) -> None:
         with self._lock:

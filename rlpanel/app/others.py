@@ -37,6 +37,10 @@ class Others:
         context.selection.param.watch(self._choose, ["run", "split", "over", "beside", "against"])
         context.param.watch(self._choose, "runs")
 
+    def looks_at(self, index: RunIndex) -> bool:
+        """Whether a run is one of those that are kept open; any thread may ask."""
+        return index in list(self._open.values())
+
     def changed(self, changed: Iterable[RunIndex | None]) -> None:
         """Some runs grew."""
         looked_at = set(self._open.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from statistics import median
 
 from rlpanel.store.snapshot import Snapshot
 
@@ -19,6 +19,6 @@ def newest_complete(snapshot: Snapshot, now: float) -> int | None:
     steps, samples = snapshot.steps.values, snapshot.steps.samples
     if not len(steps):
         return None
-    usual = np.median(samples[-6:-1]) if len(samples) > 1 else 0
+    usual = median(samples[-6:-1].tolist()) if len(samples) > 1 else 0
     settled = now - snapshot.newest_line > SETTLED
     return int(steps[-1] if settled or samples[-1] >= usual else steps[-2])

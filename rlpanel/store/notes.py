@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,11 @@ class Notes:
             self.version += 1
             return True
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was ever left."""
+        return not self._notes
+
     def of(self, uid: str) -> Note:
         """What was left on a sample; an empty note if nothing was."""
         return self._notes.get(uid, Note(uid))
@@ -137,8 +143,11 @@ class Notes:
     def _paths(self) -> tuple[AnyPath, Path]:
         """Beside the log, and for logs that cannot be written in the user's cache folder."""
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        name = xxhash.xxh3_64_hexdigest(os.fsencode(self.run.resolve()))
-        return self.run / FILE, home / "rlpanel" / "notes" / f"{name}.jsonl"
+        return self.run / FILE, home / "rlpanel" / "notes" / self._name
+
+    @cached_property
+    def _name(self) -> str:
+        return f"{xxhash.xxh3_64_hexdigest(os.fsencode(self.run.resolve()))}.jsonl"
 
 
 def _column(rows: int, at: np.ndarray, texts: list[str]) -> Labels:

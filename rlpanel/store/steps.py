@@ -11,6 +11,7 @@ Chan, Golub, LeVeque 1979, Updating Formulae and a Pairwise Algorithm for Comput
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -255,5 +256,5 @@ class Steps:
 
     def position(self, step: int) -> int:
         """Where a step stands in `values`; -1 if it has no samples."""
-        at = int(np.searchsorted(self.values, step))
+        at = bisect_left(self.values, step)  # numpy would let go of the interpreter, and wait to have it back
         return at if at < len(self.values) and self.values[at] == step else -1

@@ -11,6 +11,8 @@ import panel as pn
 from bokeh.application.application import SessionContext
 from bokeh.document import Document
 
+from rlpanel.views.pace import in_turn
+
 T = TypeVar("T")
 
 _pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-views")
@@ -56,7 +58,7 @@ class Background(Generic[T]):
         for result in results:
             if turn != self._turn or (session is not None and session.destroyed):
                 return
-            document.add_next_tick_callback(partial(self._arrived, turn, result))
+            in_turn(document, partial(self._arrived, turn, result))
 
     def _arrived(self, turn: int, result: T) -> None:
         if turn == self._turn:

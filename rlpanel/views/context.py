@@ -24,6 +24,7 @@ from rlpanel.store.run import fetch
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.alignment import ALIGNMENTS, STEP
 from rlpanel.views.others import Other
+from rlpanel.views.shared import once
 from rlpanel.views.smoothing import MOST as MOST_SMOOTH
 
 
@@ -177,10 +178,16 @@ class Context(param.Parameterized):
             self.sample = None
             return
         try:
-            self.sample = fetch(self.index, self.snapshot, self.snapshot.row(uid))
+            self.sample = shared_sample(self.index, self.snapshot, uid)
             self.message = ""
         except RLPanelError as error:
             self.sample, self.message = None, str(error)
+
+
+def shared_sample(index: RunIndex, snapshot: Snapshot, uid: str) -> Sample:
+    """A sample as `fetch` gives it, read once for all sessions that look at it."""
+    row = once(snapshot, "row", uid, lambda: snapshot.row(uid))
+    return once(snapshot, "sample", (index.path, row), lambda: fetch(index, snapshot, row), most=2)
 
 
 def watch_step(context: Context, draw: Callable[..., None]) -> None:

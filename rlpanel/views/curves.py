@@ -19,6 +19,7 @@ from rlpanel.views.alignment import alignment_of, chosen_axis
 from rlpanel.views.context import Context
 from rlpanel.views.curve_taken import curve_taken
 from rlpanel.views.drawn import Line
+from rlpanel.views.html_pane import Html
 from rlpanel.views.overlay import RAW_ALPHA, Overlay
 from rlpanel.views.run_legend import RunLegend
 from rlpanel.views.spread import SPREADS, Spread
@@ -167,7 +168,7 @@ class CurveCard:
         self._on = True
         self._dot = ColumnDataSource({"x": [], "y": []})
         self._glyphs: list[tuple[str, Any]] = []
-        self._head = pn.pane.HTML(
+        self._head = Html(
             "",
             stylesheets=[theme.CSS],
             sizing_mode="stretch_width",
@@ -201,7 +202,9 @@ class CurveCard:
         if self._hover.tooltips != tips:
             self._hover.tooltips = tips
         for column, source in self._sources.items():
-            points = lines.points(self._snapshot, column, self._axis, self.context.display, selection.smooth)
+            points = lines.shared_points(
+                self._snapshot, column, selection.align, self.context.display, selection.smooth
+            )
             series.send(source, points, self._sent[column])
             self._sent[column] = points
         self._plot.y_range.default_span = _span(self._points()["y"])

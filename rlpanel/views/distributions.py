@@ -15,6 +15,7 @@ from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.bars import Bars
 from rlpanel.views.context import Context, watch_step
+from rlpanel.views.html_pane import Html
 from rlpanel.views.take import Take, headed
 from rlpanel.views.taken import Taken, file_name
 from rlpanel.views.theme import safe_text
@@ -199,11 +200,11 @@ def _title(column: str) -> str:
     return registry.describe(column).label.capitalize()
 
 
-def _head() -> pn.pane.HTML:
-    return pn.pane.HTML("", stylesheets=[theme.CSS], sizing_mode="stretch_width")
+def _head() -> Html:
+    return Html("", stylesheets=[theme.CSS], sizing_mode="stretch_width")
 
 
-def _card(head: pn.pane.HTML, bars: Bars, name: str, take: Take) -> pn.Column:
+def _card(head: Html, bars: Bars, name: str, take: Take) -> pn.Column:
     return pn.Column(
         headed(head, take),
         bars.pane,

@@ -22,6 +22,8 @@ from rlpanel.store.groups import ALL_HIGH, ALL_LOW, SIGNAL, StepGroups, groups_o
 from rlpanel.views import theme
 from rlpanel.views.bars import HEIGHT
 from rlpanel.views.context import Context, watch_step
+from rlpanel.views.html_pane import Html
+from rlpanel.views.plain import plain
 from rlpanel.views.take import Take, headed
 from rlpanel.views.taken import Taken, file_name, well_formed
 from rlpanel.views.theme import number, safe_text
@@ -61,7 +63,7 @@ class GroupStrip(Viewer):
         self._here = Span(dimension="height", line_width=1, visible=False)
         self._plot.add_layout(self._here)
         self._plot.on_event(Tap, self._tapped)
-        self._head = pn.pane.HTML("", stylesheets=[theme.CSS], sizing_mode="stretch_width")
+        self._head = Html("", stylesheets=[theme.CSS], sizing_mode="stretch_width")
         self._card = pn.Column(
             headed(self._head, Take(context, self._taken)),
             pn.pane.Bokeh(self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 6)),
@@ -114,7 +116,7 @@ class GroupStrip(Viewer):
         room = 0.08 * ((high - low) or 1.0)
         self._head.object = _head_html(groups)
         with theme.drawing():
-            self._source.data = _columns(groups, self._order, low - room, high + room)
+            self._source.data = plain(_columns(groups, self._order, low - room, high + room))
             self._plot.x_range.update(start=0, end=len(groups))
             self._plot.y_range.update(start=low - room, end=high + room)
         self._mark()

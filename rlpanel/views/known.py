@@ -11,6 +11,7 @@ from rlpanel.metrics.constants import DECLARED
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.context import Context
+from rlpanel.views.html_pane import Html
 from rlpanel.views.theme import safe_text
 
 #: A usual value is worth a line only where a number of the run may rest on it.
@@ -28,7 +29,7 @@ class Known(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._pane = pn.pane.HTML(
+        self._pane = Html(
             "",
             stylesheets=[theme.CSS, theme.style("known")],
             margin=(14, 12, 2, 12),

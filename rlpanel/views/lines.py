@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from rlpanel.settings import Display
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import series, trainer_log
-from rlpanel.views.alignment import TIME, WORDS, Axis
+from rlpanel.views.alignment import TIME, WORDS, Axis, chosen_axis
+from rlpanel.views.shared import once
 from rlpanel.views.smoothing import smooth
 
 
@@ -32,6 +35,15 @@ def points(snapshot: Snapshot, curve: str, axis: Axis, display: Display, weight:
     size = series.bucket_size(len(snapshot.steps.values))
     smoothed = {name: smooth(found[name], weight, size) for name in ("y", "lo", "hi")}
     return {**found, **smoothed, "raw": found["y"], "x": axis.place(found["x"])}
+
+
+def shared_points(
+    snapshot: Snapshot, curve: str, alignment: str, display: Display, weight: float
+) -> series.Points:
+    """`points` on the axis that is asked for, worked out once for all sessions that want the same."""
+    key = (curve, alignment, weight, display.band, display.variance_scale, display.zero_shift)
+    make = partial(points, snapshot, curve, chosen_axis(snapshot, alignment), display, weight)
+    return once(snapshot, "points", key, make)
 
 
 def tips(curve: str, alignment: str, weight: float) -> list[tuple[str, str]]:

@@ -11,6 +11,8 @@ from rlpanel.metrics import registry
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.context import Context, watch_step
+from rlpanel.views.html_pane import Html
+from rlpanel.views.shared import once
 from rlpanel.views.theme import delta, number, safe_text
 
 #: Step metrics that say whether training can work at all.
@@ -23,7 +25,7 @@ class Numbers(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._pane = pn.pane.HTML(
+        self._pane = Html(
             "", stylesheets=[theme.CSS, theme.style("numbers")], margin=0, sizing_mode="stretch_width"
         )
         # The card is what comes and goes: a hidden HTML pane stumbles when it is shown before it was drawn.
@@ -48,7 +50,7 @@ class Numbers(Viewer):
         names = [name for name in self._names() if snapshot.has(name)]
         self._card.visible = at >= 0 and bool(names)
         if self._card.visible:
-            self._pane.object = "<dl>" + "".join(_pair(snapshot, name, at) for name in names) + "</dl>"
+            self._pane.object = once(snapshot, "numbers", (at, *names), lambda: _html(snapshot, names, at))
 
     def _names(self) -> list[str]:
         kl = self.context.display.kl_estimator
@@ -63,6 +65,10 @@ class Numbers(Viewer):
         ]
         usual = [*rewards, "log_ratio_mean", f"{kl}_sum", length, "truncated", "token_entropy_mean"]
         return [*usual, *_POOLED]
+
+
+def _html(snapshot: Snapshot, names: list[str], at: int) -> str:
+    return "<dl>" + "".join(_pair(snapshot, name, at) for name in names) + "</dl>"
 
 
 def _pair(snapshot: Snapshot, name: str, at: int) -> str:

@@ -12,6 +12,7 @@ from rlpanel.store.pace import describe
 from rlpanel.store.snapshot import Progress
 from rlpanel.views import theme
 from rlpanel.views.context import Context
+from rlpanel.views.html_pane import Html
 
 #: What is nearly read is not worth a line that comes and goes.
 NEARLY = 0.99
@@ -23,7 +24,7 @@ class Backlog(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._pane = pn.pane.HTML(
+        self._pane = Html(
             "", stylesheets=[theme.CSS, theme.style("progress")], sizing_mode="stretch_width", margin=0
         )
         self._halt = pmui.Button(

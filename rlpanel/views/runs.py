@@ -13,6 +13,7 @@ from rlpanel.sources.directory import RunInfo
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.context import Context
+from rlpanel.views.html_pane import Html
 from rlpanel.views.shown import set_aside_html
 from rlpanel.views.theme import safe_text
 
@@ -75,7 +76,7 @@ class Badge(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._pane = pn.pane.HTML(
+        self._pane = Html(
             "", stylesheets=[theme.CSS, theme.style("badge")], margin=0, css_classes=["rl-badge"]
         )
         context.param.watch(self._draw, ["snapshot", "now", "runs", "failure"])

@@ -15,6 +15,7 @@ from rlpanel.views.compare import Compare
 from rlpanel.views.compare_runs import CompareRuns
 from rlpanel.views.context import Context
 from rlpanel.views.groups import Groups
+from rlpanel.views.html_pane import Html
 from rlpanel.views.later import Later
 from rlpanel.views.over_time import OverTime
 from rlpanel.views.sample_actions import SampleActions
@@ -33,7 +34,7 @@ class SampleDetail(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._head = pn.pane.HTML(
+        self._head = Html(
             "",
             stylesheets=[theme.CSS, theme.style("sample_head")],
             sizing_mode="stretch_width",
@@ -243,8 +244,8 @@ def _inset(view: Viewer) -> pn.Column:
     return pn.Column(view, sizing_mode="stretch_width", margin=(0, 14))
 
 
-def _text_pane(name: str) -> pn.pane.HTML:
-    return pn.pane.HTML(
+def _text_pane(name: str) -> Html:
+    return Html(
         "",
         stylesheets=[theme.CSS, theme.style("sample_text")],
         sizing_mode="stretch_width",

@@ -6,7 +6,7 @@ while a sort is on its way the two differ.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,14 +23,18 @@ from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.asking import Asking
 from rlpanel.views.context import Context
+from rlpanel.views.html_pane import Html
+from rlpanel.views.pace import in_turn
 from rlpanel.views.picked import picked
-from rlpanel.views.samples_frame import frame_of
+from rlpanel.views.samples_read import RowTexts, table_frame, texts_of
 from rlpanel.views.samples_table import PICK, Table, table_of
-from rlpanel.views.samples_texts import READ_NOW, read_texts, unread_bytes
+from rlpanel.views.shared import once
 from rlpanel.views.shown import drawn_html, shown_rows
 from rlpanel.views.theme import safe_text
 
-_pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-texts")
+#: Milliseconds that a step is shown before the texts of further pages are read, while the newest is followed:
+#: of a run whose steps are shorter they would be read for nobody.
+STANDS = 3000
 
 
 class Samples(Viewer):
@@ -41,12 +45,13 @@ class Samples(Viewer):
         self.context = context
         self._rows = np.empty(0, int)
         self._outcome = Outcome(np.empty(0, int), 0)
-        self._texts: dict[int, dict[str, str]] = {}
+        self._texts = RowTexts()
         self._snapshot = context.snapshot
         self._asking = Asking(context, self._found, self._taken)
         self._shown: tuple[str, int | None] = ("", None)
         self._sorting = False
-        self._head = pn.pane.HTML("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
+        self._rest: Callable[[], None] | None = None
+        self._head = Html("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
         self._search = pmui.TextInput(
             placeholder="search prompts and responses  /",
             size="small",
@@ -119,7 +124,6 @@ class Samples(Viewer):
         self._snapshot = context.snapshot
         self._shown = (context.snapshot.name, context.selection.step)
         self._pill.visible = False
-        self._texts = {}
         if self._search.value != context.selection.search:
             self._search.value = context.selection.search
         self._asking.ask()
@@ -132,24 +136,18 @@ class Samples(Viewer):
             self._rows = shown_rows(snapshot, step, context.display)
         else:
             self._rows = outcome.rows[: context.display.max_samples]
-        wanted = np.array([row for row in self._rows.tolist() if row not in self._texts], int)
-        index = context.index
-        now = index is None or unread_bytes(index, snapshot, wanted) <= READ_NOW
-        if index is not None and now:
-            self._keep(wanted, read_texts(index, snapshot, wanted))
+        self._texts = texts_of(context.index, snapshot, self._rows)
         self._show()
-        if index is not None and not now:
-            self._read_later(index, snapshot, wanted)
-        context.first = str(self._table.value["uid"].iloc[0]) if len(self._table.value) else ""
+        if context.index is not None and not self._texts.whole:
+            self._read_rest(context.index, snapshot)
+        uids = self._uids()
+        context.first = uids[0] if uids else ""
         self._highlight()
 
     @property
     def _whole(self) -> bool:
         """Whether all steps are asked."""
         return self.context.selection.scope == "run"
-
-    def _keep(self, rows: np.ndarray, texts: list[dict[str, str]]) -> None:
-        self._texts |= dict(zip(rows.tolist(), texts, strict=True))
 
     def _taken(self) -> tuple[Snapshot, np.ndarray]:
         """What a file of the grid holds: all that is found, or what the heads' filters leave of it."""
@@ -220,18 +218,21 @@ class Samples(Viewer):
 
     def _highlight(self, *_: Any) -> None:
         uid = self.context.selection.uid or self.context.first
-        uids = self._table.value["uid"] if len(self._table.value) else pd.Series(dtype=str)
-        found = np.flatnonzero(uids == uid)
-        selection = [int(found[0])] if len(found) else []
+        uids = self._uids()
+        selection = [uids.index(uid)] if uid in uids else []
         if selection == self._table.selection and selection:
             self._table.param.trigger("selection")  # new rows were sent since; the browser has lost it
         self._table.selection = selection
+
+    def _uids(self) -> list[str]:
+        frame = self._table.value
+        return once(frame, "uids", None, frame["uid"].tolist)
 
     # -- showing ---------------------------------------------------------------------------------
 
     def _show(self) -> None:
         context = self.context
-        frame = frame_of(
+        frame = table_frame(
             self._snapshot, self._rows, self._texts, self._outcome, context.notes, context.display,
             whole_run=self._whole,
         )  # fmt: skip
@@ -253,6 +254,7 @@ class Samples(Viewer):
             self._table.sorters = self._sorters(frame)
             self._table.param.watch(self._sorted, "sorters")
             self._table.param.watch(self._tell_passing, "filters")
+            self._table.param.watch(self._turned, ["page", "filters", "sorters"])
             self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
             self._place[:] = [self._table]
         else:
@@ -293,21 +295,42 @@ class Samples(Viewer):
         self._head.width = 300 if shown < found else 210
         self._head.object = f'<div class="head"><b>Samples</b><span class="unit">{said}</span></div>'
 
-    def _read_later(self, index: RunIndex, snapshot: Snapshot, wanted: np.ndarray) -> None:
-        """Read many texts on a thread; show them if their rows are still the ones shown."""
-        document, rows = pn.state.curdoc, self._rows
-        reading = _pool.submit(read_texts, index, snapshot, wanted)
+    # -- texts -----------------------------------------------------------------------------------
+
+    def _read_rest(self, index: RunIndex, snapshot: Snapshot) -> None:
+        """Read the texts of further pages on a thread, and show them if their rows are still shown."""
+        document, rows, texts = pn.state.curdoc, self._rows, self._texts
 
         def arrived() -> None:
-            if self._rows is rows:
-                self._keep(wanted, reading.result())
+            if self._texts is texts:
                 self._show()
                 self._highlight()
 
+        def read() -> None:
+            if self._texts is texts and self._rest is read and document is not None:
+                self._rest = None
+                done = texts.read_rest(index, snapshot, rows)
+                done.add_done_callback(lambda _: in_turn(document, arrived))
+
+        self._rest = read
         if document is None:
+            texts.read_rest(index, snapshot, rows).result()
             arrived()
+        elif self.context.selection.follow and not self._looks_further:
+            document.add_timeout_callback(read, STANDS)
         else:
-            reading.add_done_callback(lambda _: document.add_next_tick_callback(arrived))
+            read()
+
+    @property
+    def _looks_further(self) -> bool:
+        """Whether the table shows more than its first rows, or asks all of them for their texts."""
+        numbers = self._table.value.select_dtypes("number").columns
+        by_text = any(sorter["field"] not in numbers for sorter in self._table.sorters)
+        return by_text or bool(self._table.filters) or self._table.page > 1
+
+    def _turned(self, *_: Any) -> None:
+        if self._rest is not None and self._looks_further:
+            self._rest()
 
 
 def _bare(sorter: dict[str, Any]) -> dict[str, str]:

@@ -74,6 +74,6 @@ def _shorten(name: str, text: str, display: Display) -> str:
 
 def _left(notes: Notes | None, uids: pd.Series) -> dict[str, list[str]]:
     """The columns of tags and notes, where these rows carry any."""
-    left = [notes.of(uid) for uid in uids] if notes is not None else []
+    left = [notes.of(uid) for uid in uids] if notes is not None and not notes.empty else []
     columns = {"tag": [note.tag for note in left], "note": [note.note for note in left]}
     return {name: texts for name, texts in columns.items() if any(texts)}

@@ -15,6 +15,7 @@ from rlpanel.metrics.registry import step_names
 from rlpanel.settings import Display
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.steps import COUNT, M2, MAX, MEAN, MIN
+from rlpanel.views.plain import plain
 
 #: Most points a curve sends.
 POINTS = 2000
@@ -100,14 +101,14 @@ def send(source: ColumnDataSource, points: Points, sent: Points | None) -> None:
     """
     known = len(sent["x"]) if sent else 0
     if not sent or known > len(points["x"]) or not _equal(sent["x"], points["x"][:known]).all():
-        source.data = dict(points)
+        source.data = plain(points)
         return
     differs = np.zeros(known, bool)
     for name, values in points.items():
         differs |= ~_equal(sent[name], values[:known])
     changed = np.flatnonzero(differs)
     if len(changed) > max(8, known // 8):
-        source.data = dict(points)
+        source.data = plain(points)
         return
     if len(changed):
         patches: dict[str, list[tuple[Any, Any]]] = {
@@ -115,7 +116,7 @@ def send(source: ColumnDataSource, points: Points, sent: Points | None) -> None:
         }
         source.patch(patches)
     if len(points["x"]) > known:
-        source.stream({name: values[known:] for name, values in points.items()})
+        source.stream(plain({name: values[known:] for name, values in points.items()}))
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -6,7 +6,9 @@ What comes in quick succession is drawn at once, at most ten times a second.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -14,7 +16,7 @@ from collections.abc import Callable
 from bokeh.document import Document
 
 from rlpanel.store.index import RunIndex
-from rlpanel.views.pace import Turns, is_taking
+from rlpanel.views.pace import is_taking, turns
 
 log = logging.getLogger(__name__)
 
@@ -43,37 +45,54 @@ class Loop:
 
 
 class Session:
-    """One document's place in the hub.
+    """One document's ear.
 
     Parameters
     ----------
     document : Document or Loop
         Where callbacks are scheduled.
     draw : callable
-        Called on the event loop with the set of what changed: runs' indexes, None for the list of runs.
-    turns : Turns, optional
-        Shared by the sessions of an event loop.
+        Called on the event loop with the set of what changed: runs' indexes, None for the list of runs;
+        nothing where only time has passed.
+    wants : callable, optional
+        Whether a run's changes are worth a drawing; any thread may ask.
+    every : float, optional
+        Seconds after which it is drawn although nothing changed, for what depends on the clock.
     """
 
     def __init__(
         self,
         document: Document | Loop,
         draw: Callable[[set[RunIndex | None]], None],
-        turns: Turns | None = None,
+        wants: Callable[[RunIndex], bool] = lambda _: True,
+        every: float = math.inf,
     ) -> None:
         self._document = document
         self._draw = draw
-        self._turns = turns or Turns()
+        self._wants, self._every = wants, every
         self._lock = threading.Lock()
         self._changed: set[RunIndex | None] = set()
-        self._scheduled = False
+        self._scheduled = self._waits = False
         self._drawn = 0.0
         self.closed = False
 
     def tell(self, changed: RunIndex | None) -> None:
         """Note a change; any thread may call."""
+        if changed is None or self._wants(changed):
+            self._schedule({changed})
+
+    def tick(self) -> None:
+        """Time has passed; what is drawn soon in any case shows it, too."""
+        self._schedule(set())
+
+    @property
+    def is_taking(self) -> bool:
+        """Whether the browser still takes the last drawing."""
+        return isinstance(self._document, Document) and is_taking(self._document)
+
+    def _schedule(self, changed: set[RunIndex | None]) -> None:
         with self._lock:
-            self._changed.add(changed)
+            self._changed |= changed
             if self._scheduled or self.closed:
                 return
             self._scheduled = True
@@ -82,32 +101,42 @@ class Session:
         except RuntimeError:  # the session is being torn down
             self.closed = True
 
-    @property
-    def is_taking(self) -> bool:
-        """Whether the browser still takes the last drawing."""
-        return isinstance(self._document, Document) and is_taking(self._document)
-
     def _soon(self) -> None:
-        now = time.monotonic()
-        wait = self._turns.after(max(now, self._drawn + FLOOR)) - now
+        """Take a turn, once there was some rest and the browser has taken the last drawing."""
+        wait = FLOOR if self.is_taking else self._drawn + FLOOR - time.monotonic()
+        if self.closed:
+            return
         if wait > 0:
-            self._document.add_timeout_callback(self._flush, int(wait * 1000) + 1)
+            self._document.add_timeout_callback(self._soon, int(wait * 1000) + 1)
         else:
-            self._flush()
+            turns().take(self._document, self._flush)
 
     def _flush(self) -> None:
-        if self.is_taking and not self.closed:
-            self._document.add_timeout_callback(self._flush, int(FLOOR * 1000))
-            return
         with self._lock:
             changed, self._changed = self._changed, set()
             self._scheduled = False
         if self.closed:
             return
-        begin = time.thread_time()  # not by the clock: what a busy machine adds is no reason to wait
         try:
             self._draw(changed)
         except Exception:  # one broken view must not silence the session
             log.exception("a session could not be drawn")
         self._drawn = time.monotonic()
-        self._turns.took(time.thread_time() - begin)
+        self._rest()
+
+    def _rest(self) -> None:
+        """Be drawn again when nothing else has drawn it until then."""
+        if self._every < math.inf and not self._waits:
+            left = self._drawn + self._every - time.monotonic()
+            self._waits = True
+            # In no document's context, nor on a document's list: either would outlive the session.
+            asyncio.get_running_loop().call_later(left, self._rested, context=contextvars.Context())
+
+    def _rested(self) -> None:
+        self._waits = False
+        if self.closed:
+            return
+        if self._drawn + self._every > time.monotonic():
+            self._rest()
+        else:
+            self.tick()

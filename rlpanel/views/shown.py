@@ -7,12 +7,19 @@ import numpy as np
 from rlpanel.settings import Display
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.table import OLDER
+from rlpanel.views.shared import once
 from rlpanel.views.theme import safe_text
 
 
 def shown_rows(snapshot: Snapshot, step: int, display: Display) -> np.ndarray:
     """The rows to show: all where they are few, else a reproducible draw."""
-    return snapshot.draw(snapshot.rows_of(step, older=display.older_attempts), display.max_samples)
+    older, most = display.older_attempts, display.max_samples
+    return once(
+        snapshot,
+        "shown",
+        (step, older, most),
+        lambda: snapshot.draw(snapshot.rows_of(step, older=older), most),
+    )
 
 
 def drawn_html(snapshot: Snapshot, step: int, display: Display) -> str:

@@ -12,6 +12,7 @@ from panel.viewable import Viewer
 
 from rlpanel.views import theme
 from rlpanel.views.context import Context
+from rlpanel.views.html_pane import Html
 from rlpanel.views.theme import safe_text
 
 #: Seconds within which a browser answers.
@@ -25,7 +26,7 @@ class StepBar(Viewer):
         super().__init__()
         self.context = context
         self._quiet = False
-        self._label = pn.pane.HTML(
+        self._label = Html(
             "",
             stylesheets=[theme.CSS],
             width=230,

@@ -14,6 +14,7 @@ import param
 
 from rlpanel.schema import Sample
 from rlpanel.views import theme
+from rlpanel.views.shared import once
 from rlpanel.views.token_payload import declarations, pack
 from rlpanel.views.token_rows import KL_ESTIMATORS
 
@@ -92,7 +93,11 @@ class TokenView(pn.viewable.Viewer):
         self.param.watch(self._show, ["sample", "pad_token", "kl_estimator", "dark"])
 
     def _pack(self) -> dict[str, Any]:
-        return pack(self.sample, pad_token=self.pad_token, kl_estimator=self.kl_estimator)
+        how = {"pad_token": self.pad_token, "kl_estimator": self.kl_estimator}
+        if self.sample is None:
+            return pack(None, **how)
+        key = tuple(how.values())
+        return once(self.sample, "packed", key, lambda: pack(self.sample, **how), most=1)
 
     def _show(self, *events: param.parameterized.Event) -> None:
         changed = {event.name for event in events}

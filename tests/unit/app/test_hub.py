@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from bokeh.document import Document
@@ -9,7 +10,10 @@ from bokeh.document import Document
 from rlpanel.app.hub import Hub
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
-from rlpanel.views.session import Session
+from rlpanel.store.run import open_run
+from rlpanel.views.pace import turns
+from rlpanel.views.session import Loop, Session
+from tests.factories import write_run
 
 
 def run_callbacks(document: Document) -> int:
@@ -69,3 +73,49 @@ def test_a_session_that_left_hears_nothing(tmp_path: Path) -> None:
     hub._news(None)
     assert hub.sessions == 0
     assert document.session_callbacks == []
+
+
+def test_a_run_is_news_to_those_who_look_at_it() -> None:
+    mine, other = RunIndex(Path("mine"), "mine"), RunIndex(Path("other"), "other")
+    document = Document()
+    session = Session(document, lambda changed: None, wants=lambda index: index is mine)
+    session.tell(other)
+    assert document.session_callbacks == []
+    session.tell(mine)
+    assert len(document.session_callbacks) == 1
+
+
+def test_time_alone_draws_a_session_that_shows_it() -> None:
+    drawn: list[set[RunIndex | None]] = []
+
+    async def run() -> None:
+        session = Session(Loop(asyncio.get_running_loop()), drawn.append, every=0.01)
+        session.tick()
+        while len(drawn) < 3:
+            await asyncio.sleep(0)
+        session.closed = True
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    assert drawn == [set(), set(), set()]
+
+
+def test_sessions_that_wait_for_each_other_are_drawn_from_one_snapshot(tmp_path: Path) -> None:
+    index = open_run(write_run(tmp_path / "run", steps=1, samples=1), follow=False).index
+    hub, taken = Hub(Reader()), []
+
+    async def run() -> None:
+        loop, drawn = Loop(asyncio.get_running_loop()), asyncio.Event()
+
+        def draw() -> None:
+            index.commit()
+            taken.append(hub.snapshot(index))
+
+        for _ in range(3):
+            turns().take(loop, draw)
+        turns().take(loop, drawn.set)
+        await drawn.wait()
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    assert taken[0] is taken[1] is taken[2] is not index.snapshot
+    index.commit()
+    assert hub.snapshot(index) is index.snapshot

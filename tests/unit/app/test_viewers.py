@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from bokeh.document import Document
 
 from rlpanel.app.hub import hub
-from rlpanel.views import pace
 from rlpanel.views.context import Context
-from rlpanel.views.pace import Turns
+from rlpanel.views.pace import Place, Turns
+from rlpanel.views.session import Loop
 from tests.factories import append, line, write_run
 from tests.ui.board import Served
 from tests.viewer import Viewer
@@ -79,16 +82,56 @@ def test_a_page_that_sleeps_gets_the_newest_when_it_wakes_and_holds_no_other_bac
 
 
 def test_one_page_is_drawn_at_once() -> None:
-    turns = Turns()
-    turns.took(0.02)
-    assert turns.after(100.0) == 100.0
-    assert turns.after(100.1) == 100.1
+    drawn: list[int] = []
+    Turns().take(Document(), lambda: drawn.append(1))
+    assert drawn == [1]
 
 
-def test_many_pages_leave_the_loop_time_for_others() -> None:
-    turns = Turns()
-    for _ in range(50):
-        turns.took(0.02)
-    begins = [turns.after(100.0) for _ in range(50)]
-    gaps = [later - earlier for earlier, later in pairwise(begins)]
-    assert gaps == pytest.approx([0.02 / pace.SHARE] * 49, rel=0.01)
+def drawn_in_turn(places: Callable[[Place], list[Place]]) -> list[str]:
+    """What an event loop did while pages that `places` gives were drawn, five milliseconds each, by page."""
+    did: list[str] = []
+
+    def draw(page: int) -> None:
+        did.append(f"page {page}")
+        end = time.monotonic() + 0.005
+        while time.monotonic() < end:
+            pass
+
+    async def run() -> None:
+        turns, loop = Turns(), Loop(asyncio.get_running_loop())
+        pages = places(loop)
+        for page, place in enumerate(pages):
+            turns.take(place, partial(draw, page))
+        turns.take(loop, partial(did.append, "end"))
+        while "end" not in did:
+            did.append("others")
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    return did
+
+
+def test_pages_are_drawn_one_after_another_and_others_are_heard_in_between() -> None:
+    did = drawn_in_turn(lambda loop: [loop] * 20)
+    begun = [at for at, what in enumerate(did) if what != "others"]
+    assert [did[at] for at in begun] == [f"page {page}" for page in range(20)] + ["end"]
+    assert all("others" in did[at:then] for at, then in pairwise(begun))
+
+
+class Silent:
+    """A page that is called up, and does not draw."""
+
+    def add_next_tick_callback(self, callback: Callable[[], object]) -> None:
+        pass
+
+
+class Gone:
+    """A page whose session has ended."""
+
+    def add_next_tick_callback(self, callback: Callable[[], object]) -> None:
+        raise RuntimeError
+
+
+def test_a_page_that_does_not_draw_holds_nobody_back() -> None:
+    did = drawn_in_turn(lambda loop: [loop, Silent(), Gone(), loop])
+    assert [what for what in did if what != "others"] == ["page 0", "page 3", "end"]
