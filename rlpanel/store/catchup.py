@@ -166,7 +166,8 @@ class Backlog:
         """Whether a turn would do something at once, rather than wait for a process."""
         if self._workers is None:
             return bool(self._queue) and not self.halted
-        return any(future.done() for future in self._running)
+        # All that ran may be taken in one turn: nobody would wake the reader to hand out more.
+        return self._may_hand_out or any(future.done() for future in self._running)
 
     @property
     def at_rest(self) -> bool:
@@ -215,8 +216,7 @@ class Backlog:
             if self._queue and not self.halted:
                 yield self._here(self._queue.popleft())
             return
-        if not self.halted:
-            self._hand_out(self._workers)
+        self._hand_out(self._workers)
         done = [future for future in self._running if future.done()]
         for future in done:
             where = self._running.pop(future, None)
@@ -246,8 +246,14 @@ class Backlog:
         ]
         return Settled(np.array(parts, np.int64), before, bad, int(before[-1]))
 
+    @property
+    def _may_hand_out(self) -> bool:
+        """Whether a range waits, and the processes have room for it."""
+        room = self._workers is not None and len(self._running) < _AHEAD * self._workers.jobs
+        return room and bool(self._queue) and not self.halted
+
     def _hand_out(self, workers: Pool) -> None:
-        while self._queue and len(self._running) < _AHEAD * workers.jobs:
+        while self._may_hand_out:
             where = self._queue.popleft()
             self._running[workers.submit(where)] = where
 

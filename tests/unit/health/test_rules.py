@@ -20,8 +20,8 @@ from rlpanel.health.finding import Finding, span
 from rlpanel.settings import Health
 
 STEPS, SAMPLES = 24, 16
-#: When the run began: its last line is written now.
-BEGUN = time.time() - STEPS * 30.0
+#: Seconds a step takes.
+PACE = 30.0
 #: Where the made trouble begins.
 FROM = 20
 
@@ -48,17 +48,17 @@ def healthy(step: int, index: int) -> dict[str, Any]:
         "values": [chance.gauss(0.5, 0.1) for _ in range(count)],
         "finish_reason": "stop",
         "lang": "zh" if index % 2 else "en",
-        "time": BEGUN + step * 30.0,
     }
 
 
 def look(folder: Path, change: Change | None = None, *, now: float | None = None) -> list[Finding]:
     """What the rules find in a run of two ranks whose samples were changed."""
     folder.mkdir(parents=True, exist_ok=True)
+    begun = time.time() - STEPS * PACE  # its last line is written now
     files = [(folder / f"rollout_data_rank_{rank}.jsonl").open("w") for rank in (0, 1)]
     for step in range(1, STEPS + 1):
         for index in range(SAMPLES):
-            row = healthy(step, index)
+            row = healthy(step, index) | {"time": begun + step * PACE}
             if change is not None:
                 change(step, index, row)
             if row:
@@ -187,7 +187,7 @@ def test_silence_is_told_while_it_may_matter(tmp_path: Path) -> None:
 
 def test_each_silence_is_a_finding_of_its_own(tmp_path: Path) -> None:
     def earlier(step: int, index: int, row: dict[str, Any]) -> None:
-        row["time"] += 4 * 30.0
+        row["time"] += 4 * PACE
         if step > STEPS - 4:
             row.clear()
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from rlpanel.settings import Reading
 from rlpanel.sources.adapters import NATIVE
 from rlpanel.store import backfill
 from rlpanel.store import index as index_module
-from rlpanel.store.backfill import Range, index_chunk
+from rlpanel.store.backfill import Piece, Range, index_chunk
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
 from rlpanel.store.run import fetch
@@ -84,6 +85,33 @@ def read_all(index: RunIndex, news: threading.Event) -> None:
         if not index.busy:
             assert news.wait(PATIENCE)
             news.clear()
+
+
+class AtOnce:
+    """A pool that has done what it is given before anybody looks, and wakes nobody after that."""
+
+    jobs = 1
+
+    def wake(self) -> None:
+        """Nobody waits."""
+
+    def submit(self, where: Range) -> Future[Piece]:
+        """The range, done."""
+        done: Future[Piece] = Future()
+        done.set_result(index_chunk(where))
+        return done
+
+    def rest(self) -> None:
+        """There is nothing to end."""
+
+
+@pytest.mark.usefixtures("small_ranges")
+def test_ranges_are_handed_out_as_long_as_any_wait_although_nobody_wakes_the_reader(tmp_path: Path) -> None:
+    index = RunIndex(write_run(tmp_path, steps=6, ranks=3), "run", Reading(backlog_bytes=1), workers=AtOnce())
+    index.rescan()
+    while index.read():
+        assert index.busy
+    assert index.snapshot.samples == 6 * 3 * 8
 
 
 def test_a_process_finds_what_this_one_finds(tmp_path: Path, workers: Workers) -> None:
