@@ -121,9 +121,11 @@ class Chunk:
 
     def add(self, records: list[Record]) -> None:
         """The samples of a further line."""
-        if not self.parts or not isinstance(self.parts[-1], Records):
-            self.parts.append(Records())
-        self.parts[-1].records().extend(records)
+        last = self.parts[-1] if self.parts else None
+        if isinstance(last, Records):
+            last += records
+        else:
+            self.parts.append(Records(records))
 
 
 class Adapter(Protocol):

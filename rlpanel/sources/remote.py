@@ -88,7 +88,7 @@ class Store:
     """
 
     def __init__(self, url: str, interval: float) -> None:
-        self.name = "/".join(url.split("/", 3)[:3])
+        self.name = _place(url)
         self.interval = interval
         self._fs = _file_system(url)
         self._folders: dict[str, _Listing] = {}
@@ -205,7 +205,7 @@ def store_of(url: str) -> Store:
         If its kind of URL cannot be read here, or it holds a password.
     """
     refuse_password(url)
-    place = "/".join(url.split("/", 3)[:3])
+    place = _place(url)
     with _lock:
         if place not in _stores:
             _stores[place] = Store(url, Reading.from_environment().remote_interval)
@@ -214,12 +214,17 @@ def store_of(url: str) -> Store:
 
 def refuse_password(url: str) -> None:
     """RemoteError where a URL holds a password: it would be shown on the board and written to logs."""
-    scheme, _, rest = url.partition("://")
-    if ":" in rest.partition("/")[0].rpartition("@")[0]:
+    scheme, _, host = _place(url).partition("://")
+    if ":" in host.rpartition("@")[0]:
         raise RemoteError(
             f"this {scheme}:// address holds a password, which the board and its log would show; leave it "
             f"out and set FSSPEC_{scheme.upper()}_PASSWORD"
         )
+
+
+def _place(url: str) -> str:
+    """The bucket or host of a URL, with its scheme."""
+    return "/".join(url.split("/", 3)[:3])
 
 
 def forget() -> None:
@@ -261,7 +266,7 @@ def _missing(folder: str, error: OSError) -> OSError:
 def _trouble(url: str, error: Exception) -> RemoteError:
     """What went wrong, and what to do."""
     scheme = url.partition("://")[0]
-    place = "/".join(url.split("/", 3)[:3])
+    place = _place(url)
     if isinstance(error, PermissionError) or "Credentials" in type(error).__name__:
         rights = _RIGHTS.get(scheme, f"credentials are those of fsspec (FSSPEC_{scheme.upper()}_...)")
         return RemoteError(f"{place} lets nobody read that without the right to: {_words(error)}; {rights}")

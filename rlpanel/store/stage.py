@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -136,7 +136,9 @@ class Stage:
         """Columns of samples that are columns already."""
         admitted = self._admit([found.numbers], self._number_names)
         numbers = {name: found.numbers[key] for name, key in admitted.items()}
-        numbers |= _ended_of(found) | _invalid(found.texts.get("response", ()))
+        truncated = found.numbers["truncated"].tolist() if "truncated" in found.numbers else None
+        numbers |= _ended(truncated, found.labels.get("finish_reason"))
+        numbers |= _invalid(found.texts.get("response", ()))
         laid = {
             name: Laid(found.counts[name], np.frombuffer(b"".join(arrays)))
             for name, arrays in found.arrays.items()
@@ -152,7 +154,11 @@ class Stage:
     def _of_records(self, records: list[Record]) -> _Made:
         """Columns of records."""
         numbers = _numbers(records, self._admit([r.numbers for r in records], self._number_names))
-        numbers |= _ended(records) | _invalid([record.texts.get("response") for record in records])
+        numbers |= _ended(
+            [record.numbers.get("truncated") for record in records],
+            [record.labels.get("finish_reason") for record in records],
+        )
+        numbers |= _invalid([record.texts.get("response") for record in records])
         numbers |= reduce_tokens([record.arrays for record in records], numbers, self.constants)
         labels = _labels(records, self._admit([r.labels for r in records], self._label_names))
         place = {
@@ -224,27 +230,20 @@ _ENDS = {"stop": 1.0, "eos": 1.0, "eos_token": 1.0, "end_turn": 1.0, "stop_seque
 _ENDS |= dict.fromkeys(("length", "max_tokens", "max_length", "truncated"), 0.0)
 
 
-def _ended(records: Sequence[Record]) -> dict[str, np.ndarray]:
-    """Whether each response ended by itself; NaN where neither key tells."""
-    ended = [
-        1.0 - record.numbers["truncated"]
-        if "truncated" in record.numbers
-        else _ENDS.get(record.labels.get("finish_reason", "").lower(), np.nan)
-        for record in records
-    ]
-    column = np.array(ended)
-    return {} if np.isnan(column).all() else {"ended": column}
-
-
-def _ended_of(found: Samples) -> dict[str, np.ndarray]:
-    """`_ended` of samples that all have the same keys."""
-    if "truncated" in found.numbers:
-        column = 1.0 - found.numbers["truncated"]
-    elif "finish_reason" in found.labels:
-        reasons = found.labels["finish_reason"]
-        column = np.array([_ENDS.get((reason or "").lower(), np.nan) for reason in reasons])
-    else:
+def _ended(
+    truncated: Sequence[float | None] | None, reasons: Sequence[str | None] | None
+) -> dict[str, np.ndarray]:
+    """Whether each response ended by itself; NaN where neither tells, None for a key that no sample has."""
+    if truncated is None and reasons is None:
         return {}
+    cuts = repeat(None) if truncated is None else truncated
+    why = repeat(None) if reasons is None else reasons
+    column = np.array(
+        [
+            1.0 - cut if cut is not None else _ENDS.get((reason or "").lower(), np.nan)
+            for cut, reason in zip(cuts, why, strict=False)
+        ]
+    )
     return {} if np.isnan(column).all() else {"ended": column}
 
 

@@ -149,18 +149,6 @@ PLOTS = Theme(
 )
 
 
-def quiet_figure(**options: Any) -> figure:
-    """A figure as wide as its place, with three gridlines and no tools; options are `figure`'s."""
-    plot = figure(**{**_QUIET, **options})
-    plot.xgrid.visible = False
-    plot.yaxis.ticker = BasicTicker(desired_num_ticks=3, num_minor_ticks=0)
-    plot.xaxis.ticker = BasicTicker(desired_num_ticks=4, num_minor_ticks=0)
-    PLOTS.apply_to_model(plot)
-    for part in (*plot.axis, *plot.grid):
-        PLOTS.apply_to_model(part)
-    return plot
-
-
 #: Borders as wide as the labels, so that plots that stand below each other share their left edge.
 _QUIET: dict[str, Any] = {
     "output_backend": "canvas",
@@ -171,6 +159,18 @@ _QUIET: dict[str, Any] = {
     "min_border_left": 34,
     "min_border_right": 8,
 }
+
+
+def quiet_figure(**options: Any) -> figure:
+    """A figure as wide as its place, with three gridlines and no tools; options are `figure`'s."""
+    plot = figure(**{**_QUIET, **options})
+    plot.xgrid.visible = False
+    plot.yaxis.ticker = BasicTicker(desired_num_ticks=3, num_minor_ticks=0)
+    plot.xaxis.ticker = BasicTicker(desired_num_ticks=4, num_minor_ticks=0)
+    PLOTS.apply_to_model(plot)
+    for part in (*plot.axis, *plot.grid):
+        PLOTS.apply_to_model(part)
+    return plot
 
 
 def over(plot: figure, source: ColumnDataSource, *glyphs: Glyph, **options: Any) -> list[Any]:
