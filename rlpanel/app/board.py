@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 import panel as pn
-from bokeh.document import Document
 
 from rlpanel.app.demo import Demo
 from rlpanel.app.hub import hub
@@ -20,7 +19,8 @@ from rlpanel.store.index import RunIndex
 from rlpanel.store.pairing import NEWEST
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.context import Context
-from rlpanel.views.session import Loop, Session
+from rlpanel.views.place import Place
+from rlpanel.views.session import Session
 
 #: What the URL sets back when it says nothing of it.
 _UNSAID: dict[str, Any] = {"split": "", "step": None, "uid": "", "token": -1, "follow": True, "search": ""}
@@ -120,15 +120,15 @@ class Board:
 
     # -- changes ---------------------------------------------------------------------------------
 
-    def connect(self, place: Document | Loop) -> None:
-        """Hear of changes from when the page stands until the document's session ends.
+    def connect(self, place: Place) -> None:
+        """Hear of changes from when the page stands until its session ends.
 
         Not before: what is sent between the browser's pull of the document and its first drawing is
         dropped on the way (`panel.io.hold` takes it for part of the document).
         """
         self._session = Session(place, self._changed, self._looks_at, every=1.0)
-        if isinstance(place, Document):
-            place.on_session_destroyed(lambda _: self.close())
+        if place.is_served:
+            place.on_gone(self.close)
             pn.state.onload(self._begin)
         else:
             self._begin()

@@ -9,8 +9,8 @@ import panel as pn
 from rlpanel.app.board import Board
 from rlpanel.app.page import page_of, resolve_root
 from rlpanel.views import theme
-from rlpanel.views.following import here
 from rlpanel.views.frame import Frame, load
+from rlpanel.views.place import here
 
 #: Pixels; a cell has no height of its own to fill.
 HEIGHT = 900

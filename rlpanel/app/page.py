@@ -25,6 +25,7 @@ from rlpanel.views.findings import Findings
 from rlpanel.views.group_strip import GroupStrip
 from rlpanel.views.known import Known
 from rlpanel.views.numbers import Numbers
+from rlpanel.views.place import here
 from rlpanel.views.progress import Backlog
 from rlpanel.views.run_choice import RunChoice
 from rlpanel.views.runs import Badge, RunList
@@ -195,11 +196,12 @@ def session_page(root: str | os.PathLike[str] | None = None) -> Page:
     board = Board(resolve_root(root))
     if pn.state.location is not None:
         board.read_address(pn.state.location.search or "")
-    document = pn.state.curdoc
+    document, place = pn.state.curdoc, here()
     if document is not None:
         farewell.expect()
         document.theme = theme.PLOTS
-        board.connect(document)
+    if place is not None:
+        board.connect(place)
     page = page_of(board, owns_window=True)
     if document is not None:
         document.on_session_destroyed(lambda _: farewell.forget(document, page))

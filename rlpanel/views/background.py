@@ -8,10 +8,9 @@ from functools import partial
 from typing import Generic, TypeVar
 
 import panel as pn
-from bokeh.application.application import SessionContext
-from bokeh.document import Document
 
 from rlpanel.views.pace import in_turn
+from rlpanel.views.place import Place, showing
 
 T = TypeVar("T")
 
@@ -40,25 +39,22 @@ class Background(Generic[T]):
         Without a session (in a script) they are drawn and shown at once.
         """
         self._turn += 1
-        turn, document = self._turn, pn.state.curdoc
-        if document is None:
+        turn, place = self._turn, showing()
+        if place is None:
             for result in results:
                 if turn == self._turn:
                     self._show(result)
         else:
             # An error is said where the loop's other errors are said.
-            later = document.add_next_tick_callback
-            self._pool.submit(
-                self._work, turn, results, document, document.session_context
-            ).add_done_callback(lambda done: later(done.result) if done.exception() else None)
+            self._pool.submit(self._work, turn, results, place).add_done_callback(
+                lambda done: place.soon(done.result) if done.exception() else None
+            )
 
-    def _work(
-        self, turn: int, results: Iterator[T], document: Document, session: SessionContext | None
-    ) -> None:
+    def _work(self, turn: int, results: Iterator[T], place: Place) -> None:
         for result in results:
-            if turn != self._turn or (session is not None and session.destroyed):
+            if turn != self._turn or place.is_gone:
                 return
-            in_turn(document, partial(self._arrived, turn, result))
+            in_turn(place, partial(self._arrived, turn, result))
 
     def _arrived(self, turn: int, result: T) -> None:
         if turn == self._turn:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 import weakref
 from typing import Any
 
-import panel as pn
-from bokeh.document import Document
-
 from rlpanel.store.run import Run
 from rlpanel.views.context import Context, Selection
-from rlpanel.views.session import Loop, Session
+from rlpanel.views.place import Place, here
+from rlpanel.views.session import Session
 
-#: Milliseconds after which a step that nobody adds to any more counts as complete.
-_SETTLED = 1100
+#: Seconds after which a step that nobody adds to any more counts as complete.
+_SETTLED = 1.1
 
 
 def context_of(run: Run, **selected: Any) -> Context:
@@ -38,7 +35,7 @@ def context_of(run: Run, **selected: Any) -> Context:
     return context
 
 
-def _follow(run: Run, context: Context, place: Document | Loop) -> None:
+def _follow(run: Run, context: Context, place: Place) -> None:
     """Tell the context of changes; it is held weakly, so that a view that is gone is not drawn for ever."""
     held = weakref.ref(context, lambda _: forget())
 
@@ -49,20 +46,8 @@ def _follow(run: Run, context: Context, place: Document | Loop) -> None:
 
     def drawn(_: object) -> None:
         draw()
-        place.add_timeout_callback(draw, _SETTLED)  # by then the newest step may count as complete
+        place.later(_SETTLED, draw)  # by then the newest step may count as complete
 
     session = Session(place, drawn)
     forget = run.listen(lambda changed: session.tell(changed) if changed is run.index else None)
-    if isinstance(place, Document):
-        place.on_session_destroyed(lambda _: forget())
-
-
-def here() -> Document | Loop | None:
-    """Where callbacks can be scheduled: the page being served, or the loop that runs a notebook's cell."""
-    document = pn.state.curdoc
-    if document is not None and document.session_context is not None:
-        return document
-    try:
-        return Loop(asyncio.get_running_loop())
-    except RuntimeError:  # a script: nothing comes back here
-        return None
+    place.on_gone(forget)

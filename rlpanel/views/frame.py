@@ -37,7 +37,7 @@ _BRING = """
 globalThis.rlpanelMaterial ??= import(URL.createObjectURL(new Blob([{code}], {{type: "text/javascript"}})))
 """
 #: Seconds to wait for a page that does not say that the view stands: perhaps it is none of ours.
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 class Here(JSComponent):

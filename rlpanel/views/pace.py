@@ -13,10 +13,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from bokeh.document import Document
+from rlpanel.views.place import Place
 
 #: Share of the event loop's time that drawing may take while pages wait for their turn.
 SHARE = 0.7
@@ -24,13 +23,6 @@ SHARE = 0.7
 MOST_SECONDS = 0.1
 #: Seconds after which a page that does not draw, although it is its turn, holds nobody back any more.
 PATIENCE = 0.5
-
-
-class Place(Protocol):
-    """Where callbacks can be scheduled: a document, or what stands for one."""
-
-    def add_next_tick_callback(self, callback: Callable[[], Any], /) -> object:
-        """Call back soon; any thread may call."""
 
 
 class Turns:
@@ -68,12 +60,10 @@ class Turns:
         self._timer = None
         while self._waiting:
             place, draw = self._waiting.popleft()
-            try:
-                place.add_next_tick_callback(partial(self._run, draw))
-            except RuntimeError:  # it is gone
-                continue
-            self._after(PATIENCE)
-            return
+            if not place.is_gone:
+                place.soon(partial(self._run, draw))
+                self._after(PATIENCE)
+                return
 
     def _after(self, seconds: float) -> None:
         if self._timer is not None:
@@ -98,21 +88,5 @@ def turns() -> Turns:
 
 
 def in_turn(place: Place, draw: Callable[[], object]) -> None:
-    """Draw when it is the turn of ``place``; any thread may call, RuntimeError if the place is gone."""
-    place.add_next_tick_callback(lambda: turns().take(place, draw))
-
-
-def is_taking(document: Document) -> bool:
-    """Whether a browser of the document has not yet taken what was sent.
-
-    A page that sleeps takes nothing; what is sent to it all the same would wait in this process's memory.
-    """
-    context: Any = document.session_context
-    session = getattr(context, "session", None)
-    connections = session._subscribed_connections if session is not None else ()
-    return any(_writing(connection._socket) for connection in connections)
-
-
-def _writing(socket: Any) -> bool:
-    websocket = socket.ws_connection
-    return websocket is not None and websocket.stream.writing()
+    """Draw when it is the turn of ``place``; any thread may call."""
+    place.soon(lambda: turns().take(place, draw))

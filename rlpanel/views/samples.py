@@ -26,15 +26,16 @@ from rlpanel.views.context import Context
 from rlpanel.views.html_pane import Html
 from rlpanel.views.pace import in_turn
 from rlpanel.views.picked import picked
+from rlpanel.views.place import showing
 from rlpanel.views.samples_read import RowTexts, table_frame, texts_of
 from rlpanel.views.samples_table import PICK, Table, table_of
 from rlpanel.views.shared import once
 from rlpanel.views.shown import drawn_html, shown_rows
 from rlpanel.views.theme import safe_text
 
-#: Milliseconds that a step is shown before the texts of further pages are read, while the newest is followed:
+#: Seconds that a step is shown before the texts of further pages are read, while the newest is followed:
 #: of a run whose steps are shorter they would be read for nobody.
-STANDS = 3000
+STANDS = 3.0
 
 
 class Samples(Viewer):
@@ -299,7 +300,7 @@ class Samples(Viewer):
 
     def _read_rest(self, index: RunIndex, snapshot: Snapshot) -> None:
         """Read the texts of further pages on a thread, and show them if their rows are still shown."""
-        document, rows, texts = pn.state.curdoc, self._rows, self._texts
+        place, rows, texts = showing(), self._rows, self._texts
 
         def arrived() -> None:
             if self._texts is texts:
@@ -307,17 +308,17 @@ class Samples(Viewer):
                 self._highlight()
 
         def read() -> None:
-            if self._texts is texts and self._rest is read and document is not None:
+            if self._texts is texts and self._rest is read and place is not None:
                 self._rest = None
                 done = texts.read_rest(index, snapshot, rows)
-                done.add_done_callback(lambda _: in_turn(document, arrived))
+                done.add_done_callback(lambda _: in_turn(place, arrived))
 
         self._rest = read
-        if document is None:
+        if place is None:
             texts.read_rest(index, snapshot, rows).result()
             arrived()
         elif self.context.selection.follow and not self._looks_further:
-            document.add_timeout_callback(read, STANDS)
+            place.later(STANDS, read)
         else:
             read()
 

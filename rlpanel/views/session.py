@@ -13,10 +13,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from bokeh.document import Document
-
 from rlpanel.store.index import RunIndex
-from rlpanel.views.pace import is_taking, turns
+from rlpanel.views.pace import turns
+from rlpanel.views.place import Place
 
 log = logging.getLogger(__name__)
 
@@ -24,33 +23,13 @@ log = logging.getLogger(__name__)
 FLOOR = 0.1
 
 
-class Loop:
-    """An event loop with a document's ways to be called back: a notebook's cells have no document to ask.
-
-    Parameters
-    ----------
-    loop : AbstractEventLoop
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-
-    def add_next_tick_callback(self, callback: Callable[[], object]) -> None:
-        """Call back soon; RuntimeError once the loop is closed. Any thread may call."""
-        self._loop.call_soon_threadsafe(callback)
-
-    def add_timeout_callback(self, callback: Callable[[], object], milliseconds: int) -> None:
-        """Call back later; called on the loop."""
-        self._loop.call_later(milliseconds / 1000, callback)
-
-
 class Session:
-    """One document's ear.
+    """One page's ear.
 
     Parameters
     ----------
-    document : Document or Loop
-        Where callbacks are scheduled.
+    place : Place
+        Where it is drawn.
     draw : callable
         Called on the event loop with the set of what changed: runs' indexes, None for the list of runs;
         nothing where only time has passed.
@@ -62,12 +41,12 @@ class Session:
 
     def __init__(
         self,
-        document: Document | Loop,
+        place: Place,
         draw: Callable[[set[RunIndex | None]], None],
         wants: Callable[[RunIndex], bool] = lambda _: True,
         every: float = math.inf,
     ) -> None:
-        self._document = document
+        self.place = place
         self._draw = draw
         self._wants, self._every = wants, every
         self._lock = threading.Lock()
@@ -85,31 +64,23 @@ class Session:
         """Time has passed; what is drawn soon in any case shows it, too."""
         self._schedule(set())
 
-    @property
-    def is_taking(self) -> bool:
-        """Whether the browser still takes the last drawing."""
-        return isinstance(self._document, Document) and is_taking(self._document)
-
     def _schedule(self, changed: set[RunIndex | None]) -> None:
         with self._lock:
             self._changed |= changed
             if self._scheduled or self.closed:
                 return
             self._scheduled = True
-        try:
-            self._document.add_next_tick_callback(self._soon)
-        except RuntimeError:  # the session is being torn down
-            self.closed = True
+        self.place.soon(self._soon)
 
     def _soon(self) -> None:
         """Take a turn, once there was some rest and the browser has taken the last drawing."""
-        wait = FLOOR if self.is_taking else self._drawn + FLOOR - time.monotonic()
+        wait = FLOOR if self.place.is_taking else self._drawn + FLOOR - time.monotonic()
         if self.closed:
             return
         if wait > 0:
-            self._document.add_timeout_callback(self._soon, int(wait * 1000) + 1)
+            self.place.later(wait, self._soon)
         else:
-            turns().take(self._document, self._flush)
+            turns().take(self.place, self._flush)
 
     def _flush(self) -> None:
         with self._lock:

@@ -3,47 +3,66 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-
-from bokeh.document import Document
 
 from rlpanel.app.hub import Hub
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
 from rlpanel.store.run import open_run
 from rlpanel.views.pace import turns
-from rlpanel.views.session import Loop, Session
+from rlpanel.views.place import Place
+from rlpanel.views.session import Session
 from tests.factories import write_run
 
 
-def run_callbacks(document: Document) -> int:
-    """Run what the document has scheduled, as its event loop would; how many there were."""
-    scheduled = document.session_callbacks
-    for callback in scheduled:
-        document.remove_next_tick_callback(callback)
-        callback.callback()
-    return len(scheduled)
+def on_a_loop(scenario: Callable[[Place], Awaitable[None]]) -> None:
+    """Run it on an event loop, with a place on it."""
+
+    async def run() -> None:
+        await scenario(Place(asyncio.get_running_loop()))
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+async def until(predicate: Callable[[], bool]) -> None:
+    """Let the loop run until it holds."""
+    while not predicate():
+        await asyncio.sleep(0)
+
+
+async def rest() -> None:
+    """Let the loop do what is due."""
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 def test_many_changes_are_one_drawing() -> None:
     drawn: list[set[RunIndex | None]] = []
-    document = Document()
-    session = Session(document, drawn.append)
     index = RunIndex(Path("run"), "run")
-    for changed in (index, None, index):
-        session.tell(changed)
-    assert run_callbacks(document) == 1
+
+    async def scenario(place: Place) -> None:
+        session = Session(place, drawn.append)
+        for changed in (index, None, index):
+            session.tell(changed)
+        await rest()
+
+    on_a_loop(scenario)
     assert drawn == [{index, None}]
 
 
-def test_a_change_while_nothing_is_due_schedules_anew() -> None:
+def test_a_change_after_a_drawing_is_drawn_too() -> None:
     drawn: list[set[RunIndex | None]] = []
-    document = Document()
-    session = Session(document, drawn.append)
-    session.tell(None)
-    run_callbacks(document)
-    session.tell(None)
-    assert len(document.session_callbacks) == 1
+
+    async def scenario(place: Place) -> None:
+        session = Session(place, drawn.append)
+        session.tell(None)
+        await rest()
+        session.tell(None)
+        await until(lambda: len(drawn) == 2)
+
+    on_a_loop(scenario)
+    assert drawn == [{None}, {None}]
 
 
 def test_a_drawing_that_fails_is_not_the_last() -> None:
@@ -53,49 +72,59 @@ def test_a_drawing_that_fails_is_not_the_last() -> None:
         calls.append(1)
         raise RuntimeError("broken view")
 
-    document = Document()
-    session = Session(document, draw)
-    session.tell(None)
-    run_callbacks(document)
-    session.tell(None)
-    assert calls == [1]
-    assert len(document.session_callbacks) == 1
+    async def scenario(place: Place) -> None:
+        session = Session(place, draw)
+        session.tell(None)
+        await rest()
+        session.tell(None)
+        await until(lambda: len(calls) == 2)
+
+    on_a_loop(scenario)
 
 
-def test_a_session_that_left_hears_nothing(tmp_path: Path) -> None:
-    reader = Reader()
-    hub = Hub(reader)
-    document = Document()
-    session = Session(document, lambda changed: None)
-    hub.join(session)
-    assert hub.sessions == 1
-    hub.leave(session)
-    hub._news(None)
+def test_a_session_that_left_hears_nothing() -> None:
+    hub = Hub(Reader())
+    drawn: list[set[RunIndex | None]] = []
+
+    async def scenario(place: Place) -> None:
+        session = Session(place, drawn.append)
+        hub.join(session)
+        assert hub.sessions == 1
+        hub.leave(session)
+        hub._news(None)
+        await rest()
+
+    on_a_loop(scenario)
     assert hub.sessions == 0
-    assert document.session_callbacks == []
+    assert drawn == []
 
 
 def test_a_run_is_news_to_those_who_look_at_it() -> None:
     mine, other = RunIndex(Path("mine"), "mine"), RunIndex(Path("other"), "other")
-    document = Document()
-    session = Session(document, lambda changed: None, wants=lambda index: index is mine)
-    session.tell(other)
-    assert document.session_callbacks == []
-    session.tell(mine)
-    assert len(document.session_callbacks) == 1
+    drawn: list[set[RunIndex | None]] = []
+
+    async def scenario(place: Place) -> None:
+        session = Session(place, drawn.append, wants=lambda index: index is mine)
+        session.tell(other)
+        await rest()
+        assert drawn == []
+        session.tell(mine)
+        await rest()
+
+    on_a_loop(scenario)
+    assert drawn == [{mine}]
 
 
 def test_time_alone_draws_a_session_that_shows_it() -> None:
     drawn: list[set[RunIndex | None]] = []
 
-    async def run() -> None:
-        session = Session(Loop(asyncio.get_running_loop()), drawn.append, every=0.01)
+    async def scenario(place: Place) -> None:
+        session = Session(place, drawn.append, every=0.01)
         session.tick()
-        while len(drawn) < 3:
-            await asyncio.sleep(0)
+        await until(lambda: len(drawn) == 3)
         session.closed = True
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    on_a_loop(scenario)
     assert drawn == [set(), set(), set()]
 
 
@@ -103,19 +132,19 @@ def test_sessions_that_wait_for_each_other_are_drawn_from_one_snapshot(tmp_path:
     index = open_run(write_run(tmp_path / "run", steps=1, samples=1), follow=False).index
     hub, taken = Hub(Reader()), []
 
-    async def run() -> None:
-        loop, drawn = Loop(asyncio.get_running_loop()), asyncio.Event()
+    async def scenario(place: Place) -> None:
+        drawn = asyncio.Event()
 
         def draw() -> None:
             index.commit()
             taken.append(hub.snapshot(index))
 
         for _ in range(3):
-            turns().take(loop, draw)
-        turns().take(loop, drawn.set)
+            turns().take(place, draw)
+        turns().take(place, drawn.set)
         await drawn.wait()
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    on_a_loop(scenario)
     assert taken[0] is taken[1] is taken[2] is not index.snapshot
     index.commit()
     assert hub.snapshot(index) is index.snapshot

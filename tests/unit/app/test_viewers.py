@@ -11,12 +11,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from bokeh.document import Document
 
 from rlpanel.app.hub import hub
 from rlpanel.views.context import Context
-from rlpanel.views.pace import Place, Turns
-from rlpanel.views.session import Loop
+from rlpanel.views.pace import Turns
+from rlpanel.views.place import Place
 from tests.factories import append, line, write_run
 from tests.ui.board import Served
 from tests.viewer import Viewer
@@ -68,7 +67,7 @@ def test_a_page_that_sleeps_gets_the_newest_when_it_wakes_and_holds_no_other_bac
             append(log, line(step, **tokens))
             await asyncio.to_thread(wait_until, partial(awake.has_seen, step), 30)
         behind = min(hub()._sessions - others, key=lambda session: session._drawn)
-        assert behind.is_taking
+        assert behind.place.is_taking
         asleep.set_room(1 << 22)
         tasks.append(asyncio.create_task(asleep.follow()))
         await asyncio.to_thread(wait_until, partial(asleep.has_seen, steps), 30)
@@ -82,9 +81,7 @@ def test_a_page_that_sleeps_gets_the_newest_when_it_wakes_and_holds_no_other_bac
 
 
 def test_one_page_is_drawn_at_once() -> None:
-    drawn: list[int] = []
-    Turns().take(Document(), lambda: drawn.append(1))
-    assert drawn == [1]
+    assert drawn_in_turn(lambda loop: [loop])[0] == "page 0"
 
 
 def drawn_in_turn(places: Callable[[Place], list[Place]]) -> list[str]:
@@ -98,7 +95,7 @@ def drawn_in_turn(places: Callable[[Place], list[Place]]) -> list[str]:
             pass
 
     async def run() -> None:
-        turns, loop = Turns(), Loop(asyncio.get_running_loop())
+        turns, loop = Turns(), Place(asyncio.get_running_loop())
         pages = places(loop)
         for page, place in enumerate(pages):
             turns.take(place, partial(draw, page))
@@ -121,15 +118,16 @@ def test_pages_are_drawn_one_after_another_and_others_are_heard_in_between() -> 
 class Silent:
     """A page that is called up, and does not draw."""
 
-    def add_next_tick_callback(self, callback: Callable[[], object]) -> None:
+    is_gone = False
+
+    def soon(self, callback: Callable[[], object]) -> None:
         pass
 
 
 class Gone:
     """A page whose session has ended."""
 
-    def add_next_tick_callback(self, callback: Callable[[], object]) -> None:
-        raise RuntimeError
+    is_gone = True
 
 
 def test_a_page_that_does_not_draw_holds_nobody_back() -> None:
