@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from rlpanel.recording import RolloutWriter, record
     from rlpanel.schema import Sample
     from rlpanel.sources.directory import discover
-    from rlpanel.store.run import Run, open_run
+    from rlpanel.store.opening import open_run
+    from rlpanel.store.run import Run
 
 __version__ = "0.1.0"
 
 _HOME = {
     "board": "rlpanel.app.notebook",
     "discover": "rlpanel.sources.directory",
-    "open_run": "rlpanel.store.run",
+    "open_run": "rlpanel.store.opening",
     "record": "rlpanel.recording",
     "RolloutWriter": "rlpanel.recording",
     "Run": "rlpanel.store.run",

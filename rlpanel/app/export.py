@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlpanel.errors import SettingError
-from rlpanel.store.run import Run, open_run
+from rlpanel.store.opening import open_run
+from rlpanel.store.run import Run
 from rlpanel.views.context import Context
 from rlpanel.views.report.choice import frozen
 from rlpanel.views.report.report import SAMPLES, board_html, sample_html

@@ -73,7 +73,7 @@ _hub_lock = threading.Lock()
 
 def hub() -> Hub:
     """The process's hub; it follows the process's reader."""
-    from rlpanel.store.run import reader
+    from rlpanel.store.opening import reader
 
     global _hub
     with _hub_lock:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rlpanel.errors import FilterError, RLPanelError
+from rlpanel.store.fetch import fetch_texts
 from rlpanel.store.filter import LABEL, NUMBER, Asked, Filter, Truth
 from rlpanel.store.index import RunIndex
 from rlpanel.store.notes import Notes
-from rlpanel.store.run import fetch_texts
 from rlpanel.store.scan import Batch, scan
 from rlpanel.store.scope import COPIES, GROUP_REWARD, Scope
 from rlpanel.store.snapshot import Snapshot

@@ -14,9 +14,9 @@ import pandas as pd
 from rlpanel import schema
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.compute import text_columns
+from rlpanel.store.fetch import fetch_texts
 from rlpanel.store.index import RunIndex
 from rlpanel.store.notes import Notes
-from rlpanel.store.run import fetch_texts
 from rlpanel.store.sample_file import plain
 from rlpanel.store.snapshot import Snapshot
 

@@ -2,52 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from rlpanel import schema
-from rlpanel.errors import RLPanelError, RunNotFound, SettingError, SourceChanged
+from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.metrics.compute import text_columns
-from rlpanel.metrics.fill import follow
-from rlpanel.metrics.registry import ALIASES
 from rlpanel.schema import Sample
-from rlpanel.settings import Reading
-from rlpanel.sources.adapters import accepted
-from rlpanel.sources.base import Record
-from rlpanel.sources.directory import Directory
-from rlpanel.sources.files import AnyPath, RemotePath, path_of
-from rlpanel.sources.survey import survey
-from rlpanel.store.cluster import Cluster
+from rlpanel.sources.files import AnyPath
+from rlpanel.store.fetch import fetch, fetch_texts
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
 from rlpanel.store.notes import Notes
-from rlpanel.store.pace import describe
-from rlpanel.store.snapshot import Progress, Snapshot
+from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.table import OLDER
-from rlpanel.store.workers import Pool, Workers
-
-#: Seconds between two words about the progress.
-_NOTICE = 0.1
-
-_reader: Reader | None = None
-_reader_lock = threading.Lock()
-
-
-def reader() -> Reader:
-    """The process's reader, started when first asked for."""
-    global _reader
-    with _reader_lock:
-        if _reader is None or _reader.stopped:
-            _reader = Reader()
-        return _reader
+from rlpanel.store.terminal import Terminal
 
 
 @dataclass(frozen=True)
@@ -256,7 +230,7 @@ class Run:
         news = threading.Event()
         forget = service.listen(lambda _: news.set())
         deadline = None if timeout is None else time.monotonic() + timeout
-        show = _Terminal(self.name) if progress else None
+        show = Terminal(self.name) if progress else None
         try:
             while not (self.snapshot.version and self.snapshot.progress.caught_up):
                 if deadline is not None and time.monotonic() > deadline:
@@ -295,158 +269,3 @@ class Run:
 
     def _fetch_texts(self, snapshot: Snapshot, row: int) -> dict[str, str]:
         return fetch_texts(self._index, snapshot, row)
-
-
-def open_run(
-    path: str | os.PathLike[str],
-    *,
-    wait: bool = True,
-    follow: bool = True,
-    jobs: int | None = None,
-    scheduler: str = "",
-) -> Run:
-    """Open a run's folder: read what is there, follow what comes until `Run.close`.
-
-    Parameters
-    ----------
-    path : path
-        The folder that holds the run's rollout files.
-    wait : bool
-        Return when all that stood on disk is indexed (with progress on a terminal); False returns at
-        once and reads in the background.
-    follow : bool
-        Keep following what is appended. False reads once, in the calling thread.
-    jobs : int, optional
-        Processes that help where ``follow`` is False; as the settings say by default.
-    scheduler : str
-        Address of a dask scheduler whose workers help in their place.
-
-    Raises
-    ------
-    RunNotFound
-        If the folder does not exist or holds no rollout files; the message says what was seen.
-    """
-    given = path_of(path).resolve()
-    folder = _run_folder(given)
-    if not follow:
-        return _read_once(folder, given, {} if jobs is None else {"jobs": jobs}, scheduler)
-    service = reader()
-    run = Run(service.open(folder, root=given), service)
-    if wait:
-        run.wait(progress=True)
-    return run
-
-
-def _read_once(folder: AnyPath, root: AnyPath, settings: dict[str, Any], scheduler: str) -> Run:
-    reading, news = Reading.from_environment(**settings), threading.Event()
-    workers: Pool = Cluster(scheduler, news.set) if scheduler else Workers(reading.jobs, news.set)
-    index = RunIndex(folder, folder.name, reading, root, workers)
-    show = _Terminal(index.name)
-    try:
-        index.rescan()
-        while index.read(seconds=_NOTICE):
-            show(index.snapshot.progress)
-            index.save()
-            if not index.busy:
-                news.wait(_NOTICE)
-                news.clear()
-        index.save(last=True)
-    finally:
-        workers.rest()
-        show.end()
-    return Run(index)
-
-
-class _Terminal:
-    """How far a run is read, on stderr where that is a terminal."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._shown = 0
-
-    def __call__(self, progress: Progress) -> None:
-        if sys.stderr.isatty():
-            line = f"{self._name}: {describe(progress.bytes_read, progress.bytes_total, progress.rate)}"
-            sys.stderr.write(f"\r{line:<{self._shown}}")  # spaces over what a longer line left
-            sys.stderr.flush()
-            self._shown = len(line)
-
-    def end(self) -> None:
-        """Leave the line."""
-        if self._shown:
-            sys.stderr.write("\n")
-
-
-def _run_folder(path: AnyPath) -> AnyPath:
-    """The folder of the run at ``path``: itself, or the only run below it."""
-    if isinstance(path, RemotePath):
-        if not path.is_dir():
-            raise RunNotFound(survey(Directory(path)).sentence)
-    elif not path.is_dir():
-        hint = f"; its folder {path.parent} may be the run" if path.is_file() else ""
-        raise RunNotFound(f"{path} is no folder{hint}")
-    directory = Directory(path)
-    try:
-        if directory.files(path):
-            return path
-    except OSError as error:
-        raise RunNotFound(f"{path} cannot be read: {error.strerror or error}") from error
-    runs = directory.runs()
-    if len(runs) == 1:
-        return runs[0].path
-    if runs:
-        names = ", ".join([info.name for info in runs[:5]] + ["…"] * (len(runs) > 5))
-        raise RunNotFound(f"{path} holds {len(runs)} runs ({names}); open one of them")
-    raise RunNotFound(_nothing_in(path, directory))
-
-
-def _nothing_in(path: AnyPath, directory: Directory) -> str:
-    """Why a folder is no run: what was seen, what would be read."""
-    found = survey(directory)
-    seen = "; ".join(f"{sight.name}: {sight.what}" for sight in found.seen) or "no files"
-    way = f" For other lines say which key is which: --map {found.mapping}." if found.mapping else ""
-    why = "".join(f" {hint}." for hint in found.hints) if found.seen else ""
-    packed = "a .jsonl file also as .gz or .zst"
-    return (
-        f"{path} holds no rollout files. Seen: {seen}.{why}{way} Accepted: {'; '.join([*accepted(), packed])}"
-    )
-
-
-def fetch_record(index: RunIndex, snapshot: Snapshot, row: int) -> Record:
-    """The record of a row, read from its file; SourceChanged if its bytes are gone."""
-    return index.reader(snapshot.file(row)).fetch(snapshot.locator(row))
-
-
-def fetch_texts(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
-    """The texts of a row alone, as `fetch_record` finds them."""
-    return index.reader(snapshot.file(row)).texts(snapshot.locator(row))
-
-
-def fetch(index: RunIndex, snapshot: Snapshot, row: int) -> Sample:
-    """The sample of a row, read from its file."""
-    try:
-        record = fetch_record(index, snapshot, row)
-    except IndexError as error:
-        raise SourceChanged(f"{snapshot.uid(row)}: the line holds fewer samples now") from error
-    numbers = {name: float(snapshot.number(name)[row]) for name in snapshot.numbers}
-    numbers.update({alias: numbers[name] for alias, name in ALIASES.items() if name in numbers})
-    values: dict[str, Any] = {name: record.numbers[name] for name in schema.NUMBERS if name in record.numbers}
-    values.update({name: record.labels[name] for name in schema.LABELS if name in record.labels})
-    values.update(record.texts)
-    values.update({name: array for name, array in record.arrays.items() if name in schema.ARRAYS})
-    numbers |= {name: float(snapshot.values(name, np.array([row]))[0]) for name in snapshot.derived}
-    locator = snapshot.locator(row)
-    return Sample(
-        uid=snapshot.uid(row),
-        step=record.step,
-        rank=int(snapshot.place("rank")[row]),
-        file=snapshot.file(row),
-        line=locator.line,
-        offset=locator.offset,
-        response_tokens=record.tokens,
-        derived=follow(record.arrays, record.numbers, snapshot.constants),
-        columns=numbers,
-        extra=record.extra,
-        notes=tuple(record.notes),
-        **values,
-    )

@@ -19,9 +19,9 @@ from rlpanel.errors import RLPanelError
 from rlpanel.sources import files
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.token_text import WithText
+from rlpanel.store.fetch import fetch_texts
 from rlpanel.store.index import RunIndex
 from rlpanel.store.needles import Needles, fold_block, fold_bytes
-from rlpanel.store.run import fetch_texts
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.text_test import TextTest
 

@@ -15,7 +15,7 @@ from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
 from rlpanel.schema import Sample
-from rlpanel.store.run import fetch
+from rlpanel.store.fetch import fetch
 from rlpanel.views import theme
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context

@@ -10,7 +10,7 @@ import panel_material_ui as pmui
 
 from rlpanel.errors import RLPanelError
 from rlpanel.schema import Sample
-from rlpanel.store.run import fetch
+from rlpanel.store.fetch import fetch
 from rlpanel.views import theme
 from rlpanel.views.background import Background
 from rlpanel.views.compare import NOW_CHARS, Side, pages, select

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.errors import RLPanelError
+from rlpanel.store.fetch import fetch_texts
 from rlpanel.store.index import RunIndex
 from rlpanel.store.pairing import NEWEST, Keys, Pairs, as_logged, keys_of, pair, rows_at, side
-from rlpanel.store.run import fetch_texts
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.text import clean
 

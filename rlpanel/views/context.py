@@ -17,10 +17,10 @@ from rlpanel.settings import DARK_DEFAULT, Display
 from rlpanel.sources.directory import RunInfo
 from rlpanel.sources.survey import Survey
 from rlpanel.store.complete import newest_complete
+from rlpanel.store.fetch import fetch
 from rlpanel.store.index import RunIndex
 from rlpanel.store.notes import Notes
 from rlpanel.store.pairing import NEWEST
-from rlpanel.store.run import fetch
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.alignment import ALIGNMENTS, STEP
 from rlpanel.views.others import Other

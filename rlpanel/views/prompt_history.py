@@ -13,9 +13,9 @@ from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
 from rlpanel.schema import Sample
+from rlpanel.store.fetch import fetch
 from rlpanel.store.index import RunIndex
 from rlpanel.store.prompts import History, history
-from rlpanel.store.run import fetch
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.background import Background

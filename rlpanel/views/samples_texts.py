@@ -9,8 +9,8 @@ from collections.abc import Hashable
 import numpy as np
 
 from rlpanel.errors import RLPanelError
+from rlpanel.store.fetch import fetch_texts
 from rlpanel.store.index import RunIndex
-from rlpanel.store.run import fetch_texts
 from rlpanel.store.snapshot import Snapshot
 
 #: Bytes of log that are read on the event loop; more is read on a thread while the numbers stand.

@@ -12,8 +12,8 @@ import numpy as np
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.compute import token_values
 from rlpanel.metrics.tally import TokenTally
+from rlpanel.store.fetch import fetch_record
 from rlpanel.store.index import RunIndex
-from rlpanel.store.run import fetch_record
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.token_text import Encoding, detect
 

@@ -209,8 +209,8 @@ def spread(lags: list[float]) -> str:
 
 def packed(folder: Path) -> Iterator[str]:
     """Compressed files: reading all, and one sample from the middle."""
+    from rlpanel.store.fetch import fetch
     from rlpanel.store.index import RunIndex
-    from rlpanel.store.run import fetch
 
     fill(folder / "plain", 100 << 20, 1)
     plain = (folder / "plain" / "rollout_data_rank_0.jsonl").read_bytes()

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
-from rlpanel.store.run import open_run
+from rlpanel.store.opening import open_run
 from rlpanel.views.token_payload import pack
 from tests.bench.latency import chromium, served
 from tests.conftest import QUIET, VIEWPORT

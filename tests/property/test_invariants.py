@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from rlpanel.settings import Reading
 from rlpanel.store import table
+from rlpanel.store.fetch import fetch
 from rlpanel.store.index import RunIndex
-from rlpanel.store.run import fetch
 from rlpanel.store.snapshot import Snapshot
 from tests.factories import append
 from tests.property import oracle, strategies

@@ -15,9 +15,9 @@ from rlpanel import schema
 from rlpanel.settings import Reading
 from rlpanel.sources.fields import record_of, texts_of
 from rlpanel.sources.parse import parse
+from rlpanel.store.fetch import fetch_record
 from rlpanel.store.index import RunIndex
 from rlpanel.store.needles import Needles
-from rlpanel.store.run import fetch_record
 from rlpanel.store.scan import scan
 from rlpanel.store.text_test import TextTest
 from tests.property.strategies import samples

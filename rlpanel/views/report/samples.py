@@ -13,8 +13,8 @@ import numpy as np
 
 from rlpanel.errors import RLPanelError
 from rlpanel.schema import Sample
+from rlpanel.store.fetch import fetch
 from rlpanel.store.query import Outcome
-from rlpanel.store.run import fetch
 from rlpanel.views.context import Context
 from rlpanel.views.report.article import article_html
 from rlpanel.views.report.table import table_html

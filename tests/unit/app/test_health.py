@@ -8,7 +8,7 @@ import pytest
 
 from rlpanel.app import health as module
 from rlpanel.app.health import health
-from rlpanel.store.run import reader
+from rlpanel.store.opening import reader
 from tests.factories import write_run
 from tests.waiting import wait_until
 

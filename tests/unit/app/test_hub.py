@@ -9,7 +9,7 @@ from pathlib import Path
 from rlpanel.app.hub import Hub
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
-from rlpanel.store.run import open_run
+from rlpanel.store.opening import open_run
 from rlpanel.views.pace import turns
 from rlpanel.views.place import Place
 from rlpanel.views.session import Session

@@ -16,7 +16,7 @@ import pytest
 
 from docs.generate import FOLDER
 from rlpanel.app.server import Access
-from rlpanel.store.run import reader
+from rlpanel.store.opening import reader
 from tests.factories import append, write_run
 from tests.ui.board import Served
 from tests.waiting import wait_until

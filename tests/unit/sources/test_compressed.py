@@ -23,8 +23,8 @@ from rlpanel.sources.compressed import CompressedFile
 from rlpanel.sources.directory import Directory
 from rlpanel.sources.inflate import Inflated
 from rlpanel.store import index as index_module
+from rlpanel.store.fetch import fetch
 from rlpanel.store.index import RunIndex
-from rlpanel.store.run import fetch
 from tests.bench import bombs
 from tests.factories import append, line
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlpanel.store.index import RunIndex
-from rlpanel.store.run import open_run
+from rlpanel.store.opening import open_run
 from rlpanel.store.snapshot import Snapshot
 from tests.factories import append, line, write_run
 

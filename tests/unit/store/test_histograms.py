@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rlpanel.store import histograms as module
 from rlpanel.store.histograms import grid
 from rlpanel.store.index import RunIndex
-from rlpanel.store.run import open_run
+from rlpanel.store.opening import open_run
 from tests.factories import append, line, write_run
 
 RANK0 = "rollout_data_rank_0.jsonl"

@@ -13,8 +13,8 @@ import pytest
 
 from rlpanel.settings import Reading
 from rlpanel.store import stage, table
+from rlpanel.store.fetch import fetch
 from rlpanel.store.index import RunIndex
-from rlpanel.store.run import fetch
 from rlpanel.store.snapshot import BadLineAt, Snapshot
 from tests.factories import append, line, sample, write_run
 from tests.unit.sources.faults import public_folder, unreadable

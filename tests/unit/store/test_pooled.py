@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rlpanel.store.fetch import fetch
 from rlpanel.store.index import RunIndex
-from rlpanel.store.run import fetch, open_run
+from rlpanel.store.opening import open_run
 from rlpanel.store.snapshot import Snapshot
 from tests.factories import append, line, write_run
 

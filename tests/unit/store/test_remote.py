@@ -17,9 +17,9 @@ from rlpanel.sources.directory import Directory
 from rlpanel.sources.remote import Rest, store_of
 from rlpanel.sources.remote_file import RemoteFile
 from rlpanel.store import backfill, index
+from rlpanel.store.fetch import fetch
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
-from rlpanel.store.run import fetch
 from rlpanel.store.snapshot import Snapshot
 from tests.factories import line, write_run
 from tests.property.test_invariants import assert_same, follow

@@ -12,7 +12,8 @@ import pytest
 import rlpanel
 from rlpanel.errors import RLPanelError, RunNotFound, SampleNotFound, SourceChanged
 from rlpanel.store.live import Reader
-from rlpanel.store.run import Run, reader
+from rlpanel.store.opening import reader
+from rlpanel.store.run import Run
 from tests.factories import append, line, sample, write_run
 from tests.waiting import wait_until
 

@@ -14,8 +14,8 @@ from tokenizers.models import WordLevel
 
 from rlpanel.settings import Reading
 from rlpanel.store import scan as scanning
+from rlpanel.store.fetch import fetch_record
 from rlpanel.store.index import RunIndex
-from rlpanel.store.run import fetch_record
 from rlpanel.store.scan import Batch, needles_of, scan, stretch_of
 from rlpanel.store.text_test import TextTest
 

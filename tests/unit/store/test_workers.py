@@ -20,9 +20,9 @@ from rlpanel.sources.adapters import NATIVE
 from rlpanel.store import backfill
 from rlpanel.store import index as index_module
 from rlpanel.store.backfill import Piece, Range, index_chunk
+from rlpanel.store.fetch import fetch
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
-from rlpanel.store.run import fetch
 from rlpanel.store.workers import WorkerDied, Workers
 from tests.factories import append, line, write_run
 from tests.property.test_invariants import assert_same, follow

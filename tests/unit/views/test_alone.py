@@ -11,7 +11,8 @@ import panel as pn
 import pytest
 
 import rlpanel
-from rlpanel.store.run import Run, open_run
+from rlpanel.store.opening import open_run
+from rlpanel.store.run import Run
 from rlpanel.views.context import Context
 from rlpanel.views.curves import Curves
 from rlpanel.views.following import context_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlpanel.store.run import open_run
+from rlpanel.store.opening import open_run
 from rlpanel.views.compare import Compare
 from rlpanel.views.context import Context
 from tests.factories import append, sample

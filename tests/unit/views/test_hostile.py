@@ -19,7 +19,8 @@ from panel.models import HTML
 from pyviz_comms import Comm
 
 import rlpanel
-from rlpanel.store.run import Run, open_run
+from rlpanel.store.opening import open_run
+from rlpanel.store.run import Run
 from tests.factories import sample
 
 NAMED = "<img class=evil src=x onerror=window.ran=1>"

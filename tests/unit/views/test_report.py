@@ -12,8 +12,9 @@ import pytest
 from rlpanel.app.export import page_of
 from rlpanel.errors import FilterError, SettingError
 from rlpanel.settings import Display
+from rlpanel.store.opening import open_run
 from rlpanel.store.query import Outcome
-from rlpanel.store.run import Run, open_run
+from rlpanel.store.run import Run
 from rlpanel.views.context import Context
 from rlpanel.views.report.choice import chosen, frozen
 from rlpanel.views.report.document import document

@@ -11,7 +11,8 @@ import pytest
 from bokeh.models import ColumnDataSource
 
 from rlpanel.settings import Display
-from rlpanel.store.run import Run, open_run
+from rlpanel.store.opening import open_run
+from rlpanel.store.run import Run
 from rlpanel.views import samples_read, series
 from rlpanel.views.context import Context, Selection
 from rlpanel.views.lines import shared_points

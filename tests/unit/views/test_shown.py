@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlpanel.settings import Display
-from rlpanel.store.run import open_run
+from rlpanel.store.opening import open_run
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.shown import attempt_column, drawn_html, set_aside_html, shown_rows
 from tests.factories import append, line, write_run

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 from rlpanel.settings import Display
-from rlpanel.store.run import Run, open_run
+from rlpanel.store.opening import open_run
+from rlpanel.store.run import Run
 from rlpanel.views.context import Context, Selection
 from rlpanel.views.curves import Curves
 from rlpanel.views.distributions import Distribution, Gap

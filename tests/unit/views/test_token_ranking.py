@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlpanel.store.run import open_run
+from rlpanel.store.opening import open_run
 from rlpanel.views import token_reading
 from rlpanel.views.context import Context
 from rlpanel.views.token_ranking import TokenRanking
