@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import panel as pn
@@ -126,7 +128,7 @@ class Board:
         Not before: what is sent between the browser's pull of the document and its first drawing is
         dropped on the way (`panel.io.hold` takes it for part of the document).
         """
-        self._session = Session(place, self._changed, self._looks_at, every=1.0)
+        self._session = Session(place, self._hear, self._looks_at, every=1.0)
         if place.is_served:
             place.on_gone(self.close)
             pn.state.onload(self._begin)
@@ -158,6 +160,12 @@ class Board:
             self._changed({None, self.context.index})
             self._others.show()
             self._session.tick()
+
+    def _hear(self, changed: set[RunIndex | None]) -> list[Callable[[], object]]:
+        """Take news in, and give what is left to draw: all at once would hold the event loop for too long."""
+        with self.context.in_parts() as parts:
+            self._changed(changed)
+        return [partial(_held, part) for part in parts]
 
     def _changed(self, changed: set[RunIndex | None]) -> None:
         clock = {"now": time.time(), "failure": hub().reader.failure}
@@ -219,6 +227,12 @@ class Board:
         if problems:
             # In one: bokeh stumbles over the second of several that are closed one after another.
             notify("; ".join(problems))
+
+
+def _held(draw: Callable[[], object]) -> None:
+    """Draw, and send what changed in one message."""
+    with pn.io.hold():
+        draw()
 
 
 def notify(message: str) -> None:

@@ -6,7 +6,8 @@ A session owns a `Context`; views watch its parameters and never each other.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import param
@@ -101,10 +102,30 @@ class Context(param.Parameterized):
     def __init__(self, **params: object) -> None:
         super().__init__(**{"selection": Selection(), "display": Display(), **params})
         self._notes: Notes | None = None
+        self._parts: dict[Callable[[], object], None] | None = None
         self.param.watch(self._ride, ["snapshot", "now"])
         self.selection.param.watch(self._ride, "follow")
         self.selection.param.watch(self._show, ["uid"])
         self.param.watch(self._show, ["first", "index"])
+
+    # -- in parts --------------------------------------------------------------------------------
+
+    @contextmanager
+    def in_parts(self) -> Iterator[list[Callable[[], object]]]:
+        """Leave to the caller, in the list, what views ask to draw `afterwards`; each once."""
+        self._parts, parts = {}, list[Callable[[], object]]()
+        try:
+            yield parts
+        finally:
+            parts += self._parts
+            self._parts = None
+
+    def afterwards(self, draw: Callable[[], object]) -> None:
+        """Draw in a turn of the event loop of its own, where news are taken in parts; else now."""
+        if self._parts is None:
+            draw()
+        else:
+            self._parts[draw] = None
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -198,7 +219,7 @@ def watch_step(context: Context, draw: Callable[..., None]) -> None:
         at = event.new.steps.position(step) if step is not None else -1
         same_run = event.old.name == event.new.name
         if not same_run or (at >= 0 and at in event.new.steps.changed_since(event.old.version)):
-            draw()
+            context.afterwards(draw)
 
     context.param.watch(on_snapshot, "snapshot")
-    context.selection.param.watch(draw, "step")
+    context.selection.param.watch(lambda _: context.afterwards(draw), "step")

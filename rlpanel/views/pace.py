@@ -30,6 +30,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._free = 0.0
+        self._draws = False
         self._waiting: deque[tuple[Place, Callable[[], object]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -39,18 +40,19 @@ class Turns:
     def take(self, place: Place, draw: Callable[[], object]) -> None:
         """Draw now, or as soon as it is the turn of ``place``; called on the loop, in a callback of it."""
         wait = self._free - time.monotonic()
-        if wait <= 0 and not self._waiting:
+        if wait <= 0 and not self._waiting and not self._draws:
             self._run(draw)
             return
         self._waiting.append((place, draw))
-        if self._timer is None:
+        if self._timer is None and not self._draws:
             self._after(wait)
 
     def _run(self, draw: Callable[[], object]) -> None:
-        begin = time.monotonic()
+        begin, self._draws = time.monotonic(), True
         try:
             draw()
         finally:
+            self._draws = False
             end = time.monotonic()
             self._free = end + min(end - begin, MOST_SECONDS) * (1 / SHARE - 1)
             self._after(self._free - end)

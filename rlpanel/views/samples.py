@@ -164,7 +164,7 @@ class Samples(Viewer):
             return
         selection, new = self.context.selection, event.new
         if self._shown[0] != new.name or (not self._whole and self._shown[1] != selection.step):
-            self.load()
+            self.context.afterwards(self.load)
             return
         if not self._whole and (
             selection.step is None
@@ -174,7 +174,7 @@ class Samples(Viewer):
         step = None if self._whole else selection.step
         count, of = len(new.rows_of(step, older=self.context.display.older_attempts)), self._outcome.of
         if count < of or not of or (selection.follow and not self._whole and not self._asking.busy):
-            self.load()
+            self.context.afterwards(self.load)
         elif count > of:
             self._pill.param.update(label=f"↻ {count - of:,} new", visible=True)
 
@@ -182,7 +182,7 @@ class Samples(Viewer):
         if self._whole:
             self._shown = (self._shown[0], self.context.selection.step)
         elif self._shown != (self.context.snapshot.name, self.context.selection.step):
-            self.load()
+            self.context.afterwards(self.load)
 
     def _asked(self, *events: Any) -> None:
         """Ask anew, unless the table has sorted all there is by itself."""

@@ -11,11 +11,15 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeVar
 
 from rlpanel.store.index import RunIndex
 from rlpanel.views.pace import turns
 from rlpanel.views.place import Place
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +36,7 @@ class Session:
         Where it is drawn.
     draw : callable
         Called on the event loop with the set of what changed: runs' indexes, None for the list of runs;
-        nothing where only time has passed.
+        nothing where only time has passed. What it returns is drawn part by part, each in a turn of its own.
     wants : callable, optional
         Whether a run's changes are worth a drawing; any thread may ask.
     every : float, optional
@@ -42,7 +46,7 @@ class Session:
     def __init__(
         self,
         place: Place,
-        draw: Callable[[set[RunIndex | None]], None],
+        draw: Callable[[set[RunIndex | None]], Iterable[Callable[[], object]] | None],
         wants: Callable[[RunIndex], bool] = lambda _: True,
         every: float = math.inf,
     ) -> None:
@@ -86,14 +90,20 @@ class Session:
         with self._lock:
             changed, self._changed = self._changed, set()
             self._scheduled = False
-        if self.closed:
-            return
-        try:
-            self._draw(changed)
-        except Exception:  # one broken view must not silence the session
-            log.exception("a session could not be drawn")
+        for part in self._try(partial(self._draw, changed)) or ():
+            turns().take(self.place, partial(self._try, part))
         self._drawn = time.monotonic()
         self._rest()
+
+    def _try(self, draw: Callable[[], T]) -> T | None:
+        """Draw; one broken view must not silence the session."""
+        if self.closed:
+            return None
+        try:
+            return draw()
+        except Exception:
+            log.exception("a session could not be drawn")
+            return None
 
     def _rest(self) -> None:
         """Be drawn again when nothing else has drawn it until then."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from rlpanel.app.hub import Hub
@@ -148,3 +151,31 @@ def test_sessions_that_wait_for_each_other_are_drawn_from_one_snapshot(tmp_path:
     assert taken[0] is taken[1] is taken[2] is not index.snapshot
     index.commit()
     assert hub.snapshot(index) is index.snapshot
+
+
+def test_what_is_left_is_drawn_part_by_part_and_a_broken_part_keeps_nothing_back() -> None:
+    drawn: list[str] = []
+
+    def draw(what: str) -> None:
+        drawn.append(what)
+        end = time.monotonic() + 0.005
+        while time.monotonic() < end:
+            pass
+        if what == "broken":
+            raise RuntimeError("broken view")
+
+    def news(_: object) -> list[Callable[[], None]]:
+        draw("news")
+        return [partial(draw, what) for what in ("first", "broken", "second")]
+
+    async def scenario(place: Place) -> None:
+        session = Session(place, news)
+        session.tell(None)
+        while "second" not in drawn:
+            drawn.append("others")
+            await asyncio.sleep(0)
+
+    on_a_loop(scenario)
+    at = [drawn.index(what) for what in ("news", "first", "broken", "second")]
+    assert at == sorted(at)
+    assert all("others" in drawn[begun:then] for begun, then in pairwise(at))

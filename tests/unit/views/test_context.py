@@ -10,7 +10,7 @@ import pytest
 import rlpanel
 from rlpanel.store.complete import newest_complete
 from rlpanel.store.snapshot import Snapshot
-from rlpanel.views.context import Context
+from rlpanel.views.context import Context, watch_step
 from tests.factories import append, line, write_run
 
 
@@ -66,3 +66,20 @@ def test_a_step_still_being_written_waits(tmp_path: Path) -> None:
 
 def test_a_run_without_steps_has_no_newest() -> None:
     assert newest_complete(Snapshot(""), time.time()) is None
+
+
+def test_news_are_drawn_in_parts_each_once_and_a_viewers_wish_at_once(context: Context) -> None:
+    drawn: list[int | None] = []
+
+    def draw(*_: object) -> None:
+        drawn.append(context.selection.step)
+
+    watch_step(context, draw)
+    with context.in_parts() as parts:
+        context.choose_step(0)
+        context.choose_step(100)
+    assert drawn == []
+    assert len(parts) == 1
+    parts[0]()
+    context.choose_step(200)
+    assert drawn == [100, 200]
