@@ -22,10 +22,17 @@ HELD = 0.5
 
 
 class Hub:
-    """Passes the reader's news on to the sessions."""
+    """Passes the reader's news on to the sessions.
+
+    Attributes
+    ----------
+    left : int
+        Sessions that have ended so far.
+    """
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
+        self.left = 0
         self._lock = threading.Lock()
         self._sessions: set[Session] = set()
         self._shown: WeakKeyDictionary[RunIndex, tuple[float, Snapshot]] = WeakKeyDictionary()
@@ -40,6 +47,7 @@ class Hub:
         """A session ended."""
         session.closed = True
         with self._lock:
+            self.left += session in self._sessions
             self._sessions.discard(session)
 
     @property

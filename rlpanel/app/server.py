@@ -17,6 +17,7 @@ from bokeh.settings import settings
 
 from rlpanel.app import access, health
 from rlpanel.app.alerts import going_out
+from rlpanel.app.collecting import spared
 from rlpanel.app.headers import SafetyHeaders
 from rlpanel.app.hub import hub
 from rlpanel.app.page import resolve_root, session_page
@@ -104,7 +105,8 @@ def _run(server: Any) -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, stop)
     try:
-        server.io_loop.start()
+        with spared(hub()):
+            server.io_loop.start()
     finally:
         server.stop(wait=False)
         hub().reader.stop()

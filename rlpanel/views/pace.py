@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from rlpanel.views.place import Place
 
 #: Share of the event loop's time that drawing may take while pages wait for their turn.
-SHARE = 0.7
+SHARE = 0.85
 #: No drawing is followed by a pause as if it took longer: a page's first one, say.
 MOST_SECONDS = 0.1
 #: Seconds after which a page that does not draw, although it is its turn, holds nobody back any more.

@@ -1,0 +1,108 @@
+"""A page that was closed is given back; those that stay are not looked at over and over."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from rlpanel.app.collecting import EVERY, spared
+from rlpanel.app.hub import Hub
+from rlpanel.store.live import Reader
+from rlpanel.views.place import Place
+from rlpanel.views.session import Session
+
+
+class Knot:
+    """What only a collection finds."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+class Clock:
+    """Stands still but when it is set."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return Hub(Reader())
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(autouse=True)
+def collecting(hub: Hub, clock: Clock) -> Iterator[None]:
+    with spared(hub, clock):
+        yield
+    assert gc.get_freeze_count() == 0
+
+
+def page() -> Session:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    return Session(Place(loop), lambda changed: None)
+
+
+def outlived() -> weakref.ref[Knot]:
+    """A knot that a collection saw in use, and nobody uses now."""
+    knot = Knot()
+    gc.collect()
+    return weakref.ref(knot)
+
+
+def test_what_outlived_one_collection_is_not_looked_at_in_the_next() -> None:
+    knot = outlived()
+    assert gc.get_freeze_count() > 0
+    gc.collect()
+    assert knot() is not None
+
+
+def test_what_is_new_is_looked_at() -> None:
+    gc.collect()
+    knot = weakref.ref(Knot())
+    gc.collect()
+    assert knot() is None
+
+
+def test_a_page_that_was_closed_has_all_looked_at_once(hub: Hub) -> None:
+    knot, session = outlived(), page()
+    hub.join(session)
+    hub.leave(session)
+    gc.collect()
+    assert knot() is None
+    knot = outlived()
+    gc.collect()
+    assert knot() is not None
+
+
+def test_of_many_pages_it_takes_more_than_one(hub: Hub) -> None:
+    pages = [page() for _ in range(9)]
+    for session in pages:
+        hub.join(session)
+    knot = outlived()
+    hub.leave(pages[0])
+    gc.collect()
+    assert knot() is not None
+    for session in pages[1:3]:
+        hub.leave(session)
+    gc.collect()
+    assert knot() is None
+
+
+def test_from_time_to_time_all_is_looked_at(clock: Clock) -> None:
+    knot = outlived()
+    clock.now = EVERY + 1
+    gc.collect()
+    assert knot() is None
