@@ -22,10 +22,13 @@ from rlpanel.views.compare import select
 from rlpanel.views.compare_pair import PairView
 from rlpanel.views.compare_pairing import Compared, Prompts, Seat, compare
 from rlpanel.views.compare_table import PairTable
+from rlpanel.views.compare_taken import compared_taken
 from rlpanel.views.compare_words import matched_html, outcome_html
 from rlpanel.views.context import Context
 from rlpanel.views.distributions import Bins, bins_of
 from rlpanel.views.runs import unique_label
+from rlpanel.views.take import Take, plot_with_menu
+from rlpanel.views.taken import Taken
 from rlpanel.views.theme import safe_text
 
 #: Samples of both runs that are compared on the event loop; more on a thread.
@@ -60,8 +63,11 @@ class CompareRuns(Viewer):
         self._bars = Bars(_LAYERS, name="difference-")
         self._table = PairTable(self._choose)
         self._pair = PairView(context)
+        plot = plot_with_menu(
+            "difference of mean rewards, prompt by prompt", self._bars.pane, Take(context, self._taken)
+        )
         self._results = pn.Column(
-            self._bars.pane, self._table.view, self._pair.view, sizing_mode="stretch_width", margin=0,
+            plot, self._table.view, self._pair.view, sizing_mode="stretch_width", margin=0,
             visible=False,
         )  # fmt: skip
         self._column = pn.Column(
@@ -120,6 +126,12 @@ class CompareRuns(Viewer):
         names = {info.name: unique_label(info, context.runs) for info in context.runs}
         here = names.get(context.selection.run, context.selection.run)
         return here, names.get(context.selection.against, context.selection.against)
+
+    def _taken(self) -> Taken | None:
+        found = self._found
+        if found is None or not self._results.visible or self._prompts is None:
+            return None
+        return compared_taken(found, self._prompts[1], self._labels())
 
     # -- drawing ---------------------------------------------------------------------------------
 

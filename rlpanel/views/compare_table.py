@@ -20,6 +20,8 @@ PAGE = 5
 _NUMBERS = ("here", "there", "difference", "n here", "n there", "step here", "step there")
 _WHOLE = _NUMBERS[3:]
 _TITLES = {"difference": "Δ", "n here": "n", "n there": "n", "step here": "step", "step there": "step"}
+#: Pixels of a column, by the first word of its name.
+_WIDTHS = {"n": 46, "step": 66}
 _TIPS = {
     "here": "Mean reward of the prompt's samples in this run.",
     "there": "Mean reward of the prompt's samples in the other run.",
@@ -67,7 +69,7 @@ class PairTable:
             text_align=dict.fromkeys(_NUMBERS, "right"),
             titles=_TITLES,
             header_tooltips=_TIPS,
-            widths={name: 52 if name in _WHOLE else 70 for name in _NUMBERS},
+            widths={name: _WIDTHS.get(name.partition(" ")[0], 70) for name in _NUMBERS},
             row_height=27,
             configuration={"placeholder": "no prompt is in both runs", "renderVertical": "basic"},
         )

@@ -38,5 +38,11 @@ def outcome_html(found: Outcome) -> str:
     return f'<div class="bar">{bar}</div><div class="outcome">{words}{mean}</span></div>'
 
 
+def outcome_text(found: Outcome) -> str:
+    """The same in plain words."""
+    won, tied, lost = (f"{share.value:.0%}" for share in (found.wins, found.ties, found.losses))
+    return f"{won} won, {tied} tied, {lost} lost; mean difference {number(found.mean, sign=True)}"
+
+
 def _between(share: Share) -> str:
     return f"{share.low:.0%}–{share.high:.0%}"

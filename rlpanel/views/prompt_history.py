@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,8 @@ from rlpanel.views.compare import NOW_CHARS, Side, pages
 from rlpanel.views.context import Context
 from rlpanel.views.picked import picked
 from rlpanel.views.samples_texts import read_texts
+from rlpanel.views.take import Take, plot_with_menu
+from rlpanel.views.taken import Taken, file_name
 from rlpanel.views.text import first_line
 from rlpanel.views.text_table import text_table
 from rlpanel.views.theme import number, safe_text
@@ -69,7 +72,11 @@ class PromptHistory(Viewer):
         self._reward = TimePlot("policy", "prompt-reward", self._choose)
         self._length = TimePlot("length", "prompt-length", self._choose)
         self._strip = text_table(("step", "reward", "length", "response"), "rl-strip", self._picked, 190)
-        plots = (_titled("reward", self._reward), _titled("length", self._length))
+        narrow = {"styles": {"flex": "1 1 220px", "min-width": "200px"}}
+        plots = [
+            plot_with_menu(name, plot.pane, Take(context, partial(self._taken, name)), **narrow)
+            for name, plot in (("reward", self._reward), ("length", self._length))
+        ]
         self._column = pn.Column(
             pn.FlexBox(*plots, gap="0", margin=(0, 8)),
             self._strip,
@@ -192,6 +199,25 @@ class PromptHistory(Viewer):
     def _put_diff(self, html: str) -> None:
         self._diff.object = html
 
+    def _taken(self, name: str) -> Taken | None:
+        """One of the plots, by the name of its number; the file holds both numbers."""
+        found, snapshot, sample = self._history, self._snapshot, self.context.sample
+        if found is None or sample is None:
+            return None
+        return Taken(
+            name=f"{file_name(snapshot.name)}-{name}-of-a-prompt-to-step-{found.step.max()}",
+            title=f"{name.capitalize()} of one prompt over the steps",
+            words=f"{snapshot.name}: {first_line(sample.prompt, self.context.display.pad_token)}",
+            rows=lambda: pd.DataFrame(
+                {
+                    "step": found.step,
+                    "uid": snapshot.uids(found.rows),
+                    "reward": found.reward,
+                    "length": found.length,
+                }
+            ),
+        )
+
     # -- choosing --------------------------------------------------------------------------------
 
     def _choose(self, at: int) -> None:
@@ -219,8 +245,3 @@ def _difference(
     place = f"line {other.line:,}"
     side = Side(f"Step {other.step}, the one before", place, "reference", other.response, other.reward)
     yield from pages(sample, side, pad_token)
-
-
-def _titled(title: str, plot: TimePlot) -> pn.Column:
-    head = pn.pane.HTML(f'<span class="caption">{title}</span>', stylesheets=[theme.CSS], margin=(4, 8, 0, 8))
-    return pn.Column(head, plot.pane, margin=0, styles={"flex": "1 1 220px", "min-width": "200px"})

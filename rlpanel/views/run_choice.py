@@ -27,7 +27,7 @@ class RunChoice(Viewer):
             f"Up to {MOST_OTHERS} runs whose curves are drawn over the selected run's.",
             "rl-over",
             max_items=MOST_OTHERS,
-            margin=(8, 12, 4, 12),
+            margin=(16, 12, 4, 12),
             searchable=True,
         )
         field: dict[str, Any] = {"size": "small", "margin": (4, 12), "sizing_mode": "stretch_width"}

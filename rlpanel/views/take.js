@@ -1,9 +1,10 @@
 // The menu of a card: what it shows, as a file.
 
-/** The plot that stands in the same card now; it is another one when ridges take a curve's place. */
+/** The plot that stands in the same card, or part of one, now; it is another one when ridges take a curve's place. */
 function plotBeside(view) {
+  const frames = ["rl-card", "rl-plot"]
   let card = view
-  while (card.parent && !card.el.classList.contains("rl-card")) { card = card.parent }
+  while (card.parent && !frames.some((name) => card.el.classList.contains(name))) { card = card.parent }
   const found = [card]
   for (const one of found) {
     if (one.model.type === "Figure") { return one }

@@ -16,6 +16,7 @@ from rlpanel.views import theme
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context
 from rlpanel.views.taken import Taken, csv_text, well_formed
+from rlpanel.views.theme import safe_text
 
 KINDS = ("png", "svg", "csv")
 
@@ -57,6 +58,13 @@ def headed(head: pn.pane.HTML, take: Take) -> pn.Row:
     """A card's head with the menu at its end."""
     head.margin = (7, 0, 0, 12)
     return pn.Row(head, take, sizing_mode="stretch_width", margin=0)
+
+
+def plot_with_menu(title: str, plot: Any, take: Take, **options: Any) -> pn.Column:
+    """A plot that is a part of a card, under its title with the menu."""
+    said = f'<span class="caption">{safe_text(title)}</span>'
+    head = pn.pane.HTML(said, stylesheets=[theme.CSS], sizing_mode="stretch_width")
+    return pn.Column(headed(head, take), plot, css_classes=["rl-plot"], **{"margin": 0, **options})
 
 
 def _numbers(name: str, taken: Taken) -> Iterator[dict[str, Any]]:

@@ -9,9 +9,10 @@ import pytest
 
 import rlpanel
 from rlpanel.metrics.paired import outcome
-from rlpanel.views import compare_pairing
+from rlpanel.views import compare_pairing, compare_taken
 from rlpanel.views.compare_pairing import BY_WORDS, EXACT, TOO_MANY, Prompts, Seat, compare
 from rlpanel.views.compare_runs import _layers
+from rlpanel.views.compare_taken import compared_taken
 from rlpanel.views.compare_words import outcome_html
 from tests.factories import append, line
 
@@ -55,6 +56,30 @@ def test_of_many_pairs_both_ends_are_listed(tmp_path: Path, monkeypatch: pytest.
     seats = seat(tmp_path / "here", rewards), seat(tmp_path / "there", dict.fromkeys(rewards, 0.0))
     found = next(compare(*seats, Prompts("", "")))
     assert found.pairs.difference[found.listed].tolist() == [0.0, 1.0, 7.0, 8.0]
+
+
+def test_the_file_has_a_row_a_prompt_with_its_text(seats: tuple[Seat, Seat]) -> None:
+    prompts = Prompts("", "")
+    found = next(compare(*seats, prompts))
+    taken = compared_taken(found, prompts, ("here", "<there>"))
+    frame = taken.rows()
+    assert frame.prompt.tolist() == ["<|user|>b", "a"]
+    assert frame.reward.tolist() == [0.0, 1.0]
+    assert frame.against_reward.tolist() == [1.0, 0.5]
+    assert frame.difference.tolist() == [-1.0, 0.5]
+    assert [seats[0].snapshot.row(uid) for uid in frame.uid] == [1, 0]
+    assert [seats[1].snapshot.row(uid) for uid in frame.against_uid] == [1, 0]
+    assert taken.name == "here-against-_there_"
+    assert "50% won, 0% tied, 50% lost; mean difference −0.25" in taken.words
+
+
+def test_the_file_leaves_prompts_out_that_are_too_many(
+    seats: tuple[Seat, Seat], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = Prompts("", "")
+    found = next(compare(*seats, prompts))
+    monkeypatch.setattr(compare_taken, "MOST_READ", 1)
+    assert "prompt" not in compared_taken(found, prompts, ("here", "there")).rows()
 
 
 def test_no_bar_holds_lost_and_won_prompts() -> None:

@@ -19,6 +19,7 @@ from rlpanel.views.curves import Curves
 from rlpanel.views.distributions import Distribution, Gap
 from rlpanel.views.group_strip import GroupStrip
 from rlpanel.views.others import Other
+from rlpanel.views.prompt_history import PromptHistory
 from rlpanel.views.take import Take
 from rlpanel.views.taken import csv_text, file_name
 from tests.factories import write_run
@@ -174,3 +175,16 @@ def test_texts_are_one_cell_each_and_numbers_stay_numbers() -> None:
 
 def test_a_name_is_no_path() -> None:
     assert file_name("../a/<b>\n" + "c" * 300) == ".._a__b__" + "c" * 91
+
+
+def test_a_prompts_history_is_a_row_a_sample(run: Run, raw: pd.DataFrame) -> None:
+    context = context_of(run)
+    context.sample = run.sample(run.samples(9).uid.iloc[0])
+    view = PromptHistory(context, lambda said: None)
+    view.active = True
+    found = numbers(view)
+    same = raw[raw.prompt == context.sample.prompt].sort_values("step", kind="stable")
+    assert len(same) > 1
+    assert found.step.tolist() == same.step.tolist()
+    assert sorted(found.reward) == pytest.approx(sorted(same.reward))
+    assert [run.sample(uid).reward for uid in found.uid] == pytest.approx(found.reward.tolist())
