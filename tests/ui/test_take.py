@@ -94,3 +94,18 @@ def test_a_picture_holds_names_of_a_log_as_text(board: BoardPage) -> None:
         assert "<img class=evil" in " ".join(texts(svg))
         take(board, card, "PNG")
     nothing_ran(board.page)
+
+
+def test_a_plot_within_a_card_has_a_menu_of_its_own(board: BoardPage, root: Path) -> None:
+    board.settled().go(run=HOSTILE, step=1, against=PPO).settled(1)
+    board.tab("Over time")
+    reward, length = (board.page.locator(".rl-over-time .rl-plot").nth(at) for at in range(2))
+    for plot, title in ((reward, "Reward"), (length, "Length")):
+        svg = Path(take(board, plot, "SVG").path())
+        assert texts(svg)[0] == f"{title} of one prompt over the steps"
+        assert "<img class=evil" in " ".join(texts(svg))
+    seen = pd.read_csv(take(board, reward, "CSV").path())
+    raw = raw_frame(root / HOSTILE)
+    assert seen.reward.tolist() == raw[raw.prompt == raw.prompt[0]].sort_values("step").reward.tolist()
+    assert board.uid() in set(seen.uid)
+    nothing_ran(board.page)
