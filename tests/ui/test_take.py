@@ -104,8 +104,12 @@ def test_a_plot_within_a_card_has_a_menu_of_its_own(board: BoardPage, root: Path
         svg = Path(take(board, plot, "SVG").path())
         assert texts(svg)[0] == f"{title} of one prompt over the steps"
         assert "<img class=evil" in " ".join(texts(svg))
-    seen = pd.read_csv(take(board, reward, "CSV").path())
-    raw = raw_frame(root / HOSTILE)
-    assert seen.reward.tolist() == raw[raw.prompt == raw.prompt[0]].sort_values("step").reward.tolist()
-    assert board.uid() in set(seen.uid)
     nothing_ran(board.page)
+    board.go(run=PPO, step=60).settled(60)
+    raw = raw_frame(root / PPO)
+    [prompt] = raw.prompt[raw.uid == board.uid()]
+    raw = raw[raw.prompt == prompt]
+    expect(board.page.locator(".rl-over-time-note")).to_contain_text(f"{len(raw)} samples at")
+    seen = pd.read_csv(take(board, reward, "CSV").path())
+    assert seen.uid.tolist() == raw.uid.tolist()
+    assert seen.reward.tolist() == raw.reward.tolist()
