@@ -1,4 +1,4 @@
-"""Python's full collections look at what is new, and only now and then at all.
+"""Python's full collections look at what is new, and at all there is only when pages were closed.
 
 A page is very many objects that live as long as it is open. A full collection looks at each: 25 ms a page,
 which with fifty open stops the event loop for more than a second, again and again, to find nothing.
@@ -14,15 +14,17 @@ from typing import Any
 
 from rlpanel.app.hub import Hub
 
-#: Seconds after which all is looked at although no page was closed.
-EVERY = 600.0
-#: So is it when as many pages were closed as this part of those that are open.
+#: All is looked at when as many pages were closed as this part of those that are open,
 PART = 0.25
+#: and after so many seconds although none was.
+EVERY = 600.0
+#: Seconds from one look whether it is time to the next.
+LOOK = 10.0
 
 
 @contextmanager
-def spared(hub: Hub, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """Set what outlives a full collection apart from later ones, until pages were closed or time has passed.
+def spared(hub: Hub, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[], None]]:
+    """Set what outlives a full collection apart from later ones.
 
     Parameters
     ----------
@@ -30,22 +32,28 @@ def spared(hub: Hub, clock: Callable[[], float] = time.monotonic) -> Iterator[No
         Knows how many pages are open, and how many were closed.
     clock : callable
         Seconds.
+
+    Yields
+    ------
+    callable
+        To be called every `LOOK` seconds: collects all that nobody uses, if it is time.
     """
     looked, closed = clock(), hub.left
 
     def collected(phase: str, info: dict[str, Any]) -> None:
-        nonlocal looked, closed
-        if info["generation"] < 2:
-            return
-        if phase == "stop":
+        if phase == "stop" and info["generation"] == 2:
             gc.freeze()
-        elif hub.left - closed > PART * hub.sessions or clock() - looked > EVERY:
-            gc.unfreeze()
+
+    def look() -> None:
+        nonlocal looked, closed
+        if hub.left - closed > PART * hub.sessions or clock() - looked > EVERY:
             looked, closed = clock(), hub.left
+            gc.unfreeze()
+            gc.collect()
 
     gc.callbacks.append(collected)
     try:
-        yield
+        yield look
     finally:
         gc.callbacks.remove(collected)
         gc.unfreeze()

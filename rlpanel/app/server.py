@@ -14,10 +14,11 @@ from urllib.parse import urlencode
 
 import panel as pn
 from bokeh.settings import settings
+from tornado.ioloop import PeriodicCallback
 
 from rlpanel.app import access, health
 from rlpanel.app.alerts import going_out
-from rlpanel.app.collecting import spared
+from rlpanel.app.collecting import LOOK, spared
 from rlpanel.app.headers import SafetyHeaders
 from rlpanel.app.hub import hub
 from rlpanel.app.page import resolve_root, session_page
@@ -105,7 +106,8 @@ def _run(server: Any) -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, stop)
     try:
-        with spared(hub()):
+        with spared(hub()) as look:
+            PeriodicCallback(look, LOOK * 1000).start()
             server.io_loop.start()
     finally:
         server.stop(wait=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -42,10 +42,10 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(autouse=True)
-def collecting(hub: Hub, clock: Clock) -> Iterator[None]:
-    with spared(hub, clock):
-        yield
+@pytest.fixture
+def look(hub: Hub, clock: Clock) -> Iterator[Callable[[], None]]:
+    with spared(hub, clock) as look:
+        yield look
     assert gc.get_freeze_count() == 0
 
 
@@ -62,6 +62,7 @@ def outlived() -> weakref.ref[Knot]:
     return weakref.ref(knot)
 
 
+@pytest.mark.usefixtures("look")
 def test_what_outlived_one_collection_is_not_looked_at_in_the_next() -> None:
     knot = outlived()
     assert gc.get_freeze_count() > 0
@@ -69,6 +70,7 @@ def test_what_outlived_one_collection_is_not_looked_at_in_the_next() -> None:
     assert knot() is not None
 
 
+@pytest.mark.usefixtures("look")
 def test_what_is_new_is_looked_at() -> None:
     gc.collect()
     knot = weakref.ref(Knot())
@@ -76,33 +78,37 @@ def test_what_is_new_is_looked_at() -> None:
     assert knot() is None
 
 
-def test_a_page_that_was_closed_has_all_looked_at_once(hub: Hub) -> None:
+def test_a_page_that_was_closed_has_all_looked_at_once(hub: Hub, look: Callable[[], None]) -> None:
     knot, session = outlived(), page()
     hub.join(session)
+    look()
+    assert knot() is not None
     hub.leave(session)
-    gc.collect()
+    look()
     assert knot() is None
     knot = outlived()
-    gc.collect()
+    look()
     assert knot() is not None
 
 
-def test_of_many_pages_it_takes_more_than_one(hub: Hub) -> None:
+def test_of_many_pages_it_takes_more_than_one(hub: Hub, look: Callable[[], None]) -> None:
     pages = [page() for _ in range(9)]
     for session in pages:
         hub.join(session)
     knot = outlived()
     hub.leave(pages[0])
-    gc.collect()
+    look()
     assert knot() is not None
     for session in pages[1:3]:
         hub.leave(session)
-    gc.collect()
+    look()
     assert knot() is None
 
 
-def test_from_time_to_time_all_is_looked_at(clock: Clock) -> None:
+def test_from_time_to_time_all_is_looked_at(clock: Clock, look: Callable[[], None]) -> None:
     knot = outlived()
+    look()
+    assert knot() is not None
     clock.now = EVERY + 1
-    gc.collect()
+    look()
     assert knot() is None
