@@ -20,7 +20,7 @@ from rlpanel.store.index import RunIndex
 from rlpanel.views import theme
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context
-from rlpanel.views.curves import curves_of
+from rlpanel.views.curve_choice import curves_of
 
 #: Seconds between two looks at a run that goes on.
 EVERY = 3.0

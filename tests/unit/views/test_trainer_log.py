@@ -16,7 +16,7 @@ from rlpanel.store.index import RunIndex
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import trainer_log
 from rlpanel.views.context import Context
-from rlpanel.views.curves import curves_of
+from rlpanel.views.curve_choice import curves_of
 from tests.factories import append, line, write_run
 
 
