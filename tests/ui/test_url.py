@@ -46,6 +46,7 @@ def test_back_and_forward_walk_the_steps(board: BoardPage) -> None:
     board.at_step(10)
     board.press("ArrowRight")
     board.at_step(11)
+    expect(board.page).to_have_url(re.compile("step=11"))  # which is told last
     board.page.go_back()
     board.at_step(10)
     board.page.go_forward()
