@@ -43,7 +43,15 @@ class ParquetTail(Tail):
             self._stamp, self.size, self.modified = stamp_of(status), status.st_size, status.st_mtime
             if status.st_size > self.line_bytes:
                 raise SourceUnready(f"has {status.st_size:,} bytes; at most {self.line_bytes:,} are read")
-            return file.read(status.st_size, 0)
+            try:
+                return file.read(status.st_size, 0)
+            except OSError:
+                self._stamp = ()  # it is tried again although it does not change
+                raise
+
+    def _unread(self) -> bool:
+        """Never: a file that made no sense makes none until it changes; that it did not stays said."""
+        return False
 
     def taken(self) -> None:
         """All of the file stands for itself now; what it held before is void."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +21,27 @@ from tests.ui.token_page import TokenPage, TokenTab
 
 OpenBoard = Callable[..., BoardPage]
 OpenTokens = Callable[..., TokenPage]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Of a test that fails, tell what the reader was about."""
+    report = yield
+    if report.failed:
+        report.sections.append(("the reader", told_of_reader()))
+    return report
+
+
+def told_of_reader() -> str:
+    """What the process's reader knows of each run, and where its thread stands."""
+    reader = hub().reader
+    told = [f"{reader.rounds} rounds, {reader.stuck:.1f} s since the last; failure: {reader.failure!r}"]
+    for index in reader.runs:
+        now = index.snapshot
+        told.append(f"{index.path}: version {now.version}, {now.progress}, problems {now.problems}")
+    thread = next((one for one in threading.enumerate() if one.name == "rlpanel-reader"), None)
+    frame = sys._current_frames().get(thread.ident or 0) if thread is not None else None
+    return "\n".join([*told, *(traceback.format_stack(frame, 8) if frame is not None else ["no thread"])])
 
 
 @dataclass

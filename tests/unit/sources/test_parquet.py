@@ -114,6 +114,8 @@ def test_a_file_seen_half_written_waits_and_is_then_whole(tmp_path: Path) -> Non
     assert look(index) == []
     (problem,) = index.snapshot.problems
     assert problem.startswith(f"{NAME}: is not whole yet, or damaged")
+    look(index)
+    assert index.snapshot.problems == (problem,), "a second look says so, too"
     (tmp_path / NAME).write_bytes(content)
     assert (look(index), index.snapshot.problems) == ([(1, 1.0), (1, 2.0)], ())
 
