@@ -28,7 +28,7 @@ class ParquetTail(Tail):
     """Knows whether the file changed; ``offset`` is all of it, once it was read."""
 
     def content(self) -> bytes | None:
-        """The whole file, where it differs from what was read last; that it was read is noted either way.
+        """The whole file, where it differs from what was read last, whether or not that made sense.
 
         Raises
         ------

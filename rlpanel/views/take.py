@@ -64,7 +64,7 @@ def plot_with_menu(title: str, plot: Any, take: Take, **options: Any) -> pn.Colu
     """A plot that is a part of a card, under its title with the menu."""
     said = f'<span class="caption">{safe_text(title)}</span>'
     head = pn.pane.HTML(said, stylesheets=[theme.CSS], sizing_mode="stretch_width")
-    return pn.Column(headed(head, take), plot, css_classes=["rl-plot"], **{"margin": 0, **options})
+    return pn.Column(headed(head, take), plot, margin=0, css_classes=["rl-plot"], **options)
 
 
 def _numbers(name: str, taken: Taken) -> Iterator[dict[str, Any]]:
