@@ -8,12 +8,12 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 TRAIN_PIP := .venv-train/bin/python -m pip install -qq --disable-pip-version-check --no-input --no-compile
 APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 
-.PHONY: demo test lint format unit ui test-train bench lowest docs browser clean
+.PHONY: demo test lint format unit integration ui test-train bench lowest docs browser clean
 
 demo: .venv/run.stamp
 	$(BIN)/rlpanel demo
 
-test: lint unit ui
+test: lint unit integration ui
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
@@ -26,6 +26,10 @@ format: .venv/dev.stamp
 
 unit: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal tests/property tests/unit
+
+# Real server processes under attack, real browsers, child processes.
+integration: .venv/dev.stamp browser
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/integration
 
 ui: .venv/dev.stamp browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/ui

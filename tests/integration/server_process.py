@@ -1,0 +1,122 @@
+"""A real ``rlpanel serve`` process for tests, with its output and its end under control."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+
+from tests.ui.board import PATIENCE, free_port
+from tests.waiting import wait_until
+
+#: The checkout, so that the child imports the code under test and not another installation.
+CHECKOUT = Path(__file__).parents[2]
+
+
+class ServerProcess:
+    """Runs a server command in a child process until the ``with`` block ends.
+
+    Parameters
+    ----------
+    *arguments : str
+        Arguments of the command, for example the root folder.
+    command : sequence of str
+        What to run; the port is added as ``--port N``.
+    port : int, optional
+        Port to listen on; a free one by default.
+    cwd : Path, optional
+        Working folder of the child.
+    env : dict, optional
+        Environment variables that are added; None as a value removes one.
+
+    Attributes
+    ----------
+    port : int
+    url : str
+    output : list of str
+        Lines that the child printed so far, stdout and stderr together.
+    """
+
+    def __init__(
+        self,
+        *arguments: str | os.PathLike[str],
+        command: tuple[str, ...] = (sys.executable, "-m", "rlpanel", "serve"),
+        port: int | None = None,
+        cwd: Path | None = None,
+        env: dict[str, str | None] | None = None,
+    ) -> None:
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}/"
+        self.output: list[str] = []
+        self._command = [*command, "--port", str(self.port), *map(os.fspath, arguments)]
+        self._cwd, self._env = cwd, _environment(env or {})
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> ServerProcess:
+        self._process = subprocess.Popen(
+            self._command,
+            cwd=self._cwd,
+            env=self._env,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self._reader = threading.Thread(target=self._read, name="server-output", daemon=True)
+        self._reader.start()
+        wait_until(lambda: self._started() or not self.alive, 2 * PATIENCE, "the server did not start")
+        assert self.alive, "the server ended at its start:\n" + "\n".join(self.output)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        """Process number of the child."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the child runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """End the child with a signal and wait for it; gives its exit code."""
+        assert self._process is not None
+        if self.alive:
+            self._process.send_signal(number)
+        try:
+            return self._process.wait(PATIENCE)
+        finally:
+            self._process.kill()
+            self._reader.join(PATIENCE)
+
+    def _started(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+        except OSError:
+            return False
+        return True
+
+    def _read(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.output.append(line.rstrip("\n"))
+        self._process.stdout.close()
+
+
+def _environment(changes: dict[str, str | None]) -> dict[str, str]:
+    found: dict[str, str | None] = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(CHECKOUT)}
+    found |= changes
+    return {name: value for name, value in found.items() if value is not None}
