@@ -12,7 +12,7 @@ import panel as pn
 from panel.util.parameters import edit_readonly
 from panel_material_ui.template.base import Page
 
-from rlpanel.app import farewell
+from rlpanel.app import farewell, panel_guard
 from rlpanel.app.board import Board
 from rlpanel.app.window import KEYS, Window
 from rlpanel.sources.files import AnyPath, path_of
@@ -210,6 +210,7 @@ def session_page(root: str | os.PathLike[str] | None = None) -> Page:
 
 def servable() -> None:
     """Serve the board from a script: ``panel serve dashboards/board.py [--args ROOT]``."""
+    panel_guard.install()
     session_page(sys.argv[1] if len(sys.argv) > 1 else None).servable(title="rlpanel")
 
 

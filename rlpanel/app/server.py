@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -15,20 +16,26 @@ from urllib.parse import urlencode
 import panel as pn
 from bokeh.settings import settings
 from tornado.ioloop import PeriodicCallback
+from tornado.web import RequestHandler
 
-from rlpanel.app import access, health
+from rlpanel.app import health, login_page
 from rlpanel.app.alerts import going_out
+from rlpanel.app.allowed_hosts import WILDCARDS, AllowedHosts
 from rlpanel.app.collecting import LOOK, spared
 from rlpanel.app.headers import SafetyHeaders
 from rlpanel.app.hub import hub
 from rlpanel.app.page import resolve_root, session_page
+from rlpanel.app.request_guard import guard_rule
+from rlpanel.app.token_auth import TokenAuth
 from rlpanel.sources.files import AnyPath
+
+log = logging.getLogger(__name__)
 
 #: Seconds after which a thread that computes gives way to another that waits. Python's own ten times as much
 #: would pass at each call of the system that the event loop makes while the reader is busy.
 SWITCH = 0.0005
-#: Addresses that stand for all of a machine's.
-_ANY = {"0.0.0.0", "::"}
+#: Most bytes of a request's body. The login form is the only one that has a body.
+MOST_BODY_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -60,21 +67,13 @@ class Access:
     @property
     def way_in(self) -> str:
         """The path that opens the board."""
-        return f"{access.LOGIN}?{urlencode({'token': self.token})}" if self.token else "/"
+        return f"{login_page.PATH}#{urlencode({'token': self.token})}" if self.token else "/"
 
     @property
     def url(self) -> str:
-        """Where others find the board; a wildcard stands for this machine's name."""
-        host = socket.gethostname() if self.host in _ANY else self.host
+        """Address of the board for other machines; a wildcard stands for this machine's name."""
+        host = socket.gethostname() if self.host in WILDCARDS else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
-
-    @property
-    def allowed_origins(self) -> list[str]:
-        """Every origin whose pages may talk to the server."""
-        own = {self.host, "localhost", "127.0.0.1"}
-        if self.host in _ANY:
-            own |= {socket.gethostname(), socket.getfqdn()}
-        return sorted({f"{name}:{self.port}" for name in own} | set(self.origins))
 
 
 def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
@@ -119,7 +118,11 @@ def start(root: AnyPath | None, at: Access) -> Any:
     # Walks all models of a page once more to look for faults of whoever wrote it.
     settings.perform_document_validation = False
     where = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
-    guarded = {"auth_provider": access.TokenAccess(at.token), "cookie_secret": access.new_token()}
+    auth = TokenAuth(at.token, at.port) if at.token else None
+    routes = [
+        *health.PATTERNS,
+        *([(login_page.PATH, login_page.LoginHandler, {"auth": auth})] if auth else []),
+    ]
     server = pn.serve(
         {"/": lambda: session_page(where)},
         title="rlpanel",
@@ -127,18 +130,37 @@ def start(root: AnyPath | None, at: Access) -> Any:
         port=at.port,
         show=False,
         start=False,
-        websocket_origin=at.allowed_origins,
-        extra_patterns=health.PATTERNS,
-        liveness=True,
+        extra_patterns=routes,
         threaded=False,
         verbose=True,
         unused_session_lifetime_milliseconds=int(at.linger * 1000),
         check_unused_sessions_milliseconds=int(at.linger * 1000),
         use_xheaders=bool(at.origins),  # a proxy says whether the viewer came by https
-        **(guarded if at.token else {}),
+        http_server_kwargs={"max_body_size": MOST_BODY_BYTES},
+        # Else the page would carry them, and scripts could read the session's cookie there.
+        include_headers=[],
+        include_cookies=[],
+        auth=auth,
+        log_function=_log_request,
     )
+    _guard(server._tornado, AllowedHosts(at.host, at.origins), auth)
     server._tornado.add_transform(SafetyHeaders)
     server.start()  # the loop is the caller's; this begins the care for sessions: pings, and their end
     if at.show:
         server.io_loop.add_callback(server.show, at.way_in)
     return server
+
+
+def _guard(application: Any, hosts: AllowedHosts, auth: TokenAuth | None) -> None:
+    """Put the request guard before all routes of a Bokeh server's Tornado application."""
+    rules = list(application.wildcard_router.rules)
+    application.default_router.rules.insert(0, guard_rule(rules, hosts, auth))
+    # The guard has checked Host and Origin. Bokeh's own list would refuse a tunnel's port and knows no IPv6.
+    application.websocket_origins.add("*")
+
+
+def _log_request(handler: RequestHandler) -> None:
+    """Log failures of the server; what strangers ask for in vain would fill the log."""
+    if handler.get_status() >= 500:
+        request = handler.request
+        log.error("%d %s %s", handler.get_status(), request.method, request.path[:200])

@@ -66,15 +66,17 @@ def serve_board(
     alerts: bool = False,
 ) -> None:
     """Serve until asked to end; an address that cannot be had is an error with a remedy."""
-    from rlpanel.app import access
+    from rlpanel.app.allowed_hosts import is_loopback
     from rlpanel.app.server import Access, serve
+    from rlpanel.app.token_auth import check_length, new_token
 
     if token is None:
-        token = "" if access.is_loopback(host) else access.new_token()
+        token = "" if is_loopback(host) else new_token()
+    check_length(token)
     at = Access(host, port, token, origins, show)
     if token:
         say(f"rlpanel: the board asks for its token: http://{host}:{port}{at.way_in}", typer.colors.GREEN)
-    elif not access.is_loopback(host):
+    elif not is_loopback(host):
         say(
             f"rlpanel: WARNING: {host} is not a loopback address and the board asks for no token: whoever "
             "reaches this port reads every prompt and response. An ssh tunnel (ssh -L) is safer.",

@@ -61,7 +61,8 @@ class Worker:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _BOOT, json.dumps(sys.path)],
+            # -P: a module in the working folder must not take the place of an installed one.
+            [sys.executable, "-P", "-c", _BOOT, json.dumps(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C in the terminal is for the parent

@@ -190,11 +190,11 @@ def served(root: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
 
 
 def wait_for(url: str) -> None:
-    """Until the server answers its liveness path."""
+    """Until the server answers its health path."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
-            urlopen(f"{url}/liveness", timeout=1).read()
+            urlopen(f"{url}/health", timeout=1).read()
             return
         except OSError:
             time.sleep(0.05)

@@ -46,7 +46,7 @@ def ask(url: str) -> None:
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=120)
     while True:
         begin = time.monotonic()
-        connection.request("GET", "/liveness")
+        connection.request("GET", "/health")
         connection.getresponse().read()
         print(time.monotonic() - begin, flush=True)
         time.sleep(ASK_EVERY)
