@@ -11,6 +11,7 @@ from pathlib import Path
 import param
 
 from rlpanel import schema
+from rlpanel.app.request_guard import ROUTES
 from rlpanel.health import check  # noqa: F401  (the rules register)
 from rlpanel.health.declare import RULES, Rule
 from rlpanel.metrics import registry
@@ -237,12 +238,25 @@ def readme() -> str:
     return between((FOLDER.parent / "README.md").read_text("utf-8"), "fields", fields_table())
 
 
+def routes_table() -> str:
+    """Every route of the server, with the decision about it."""
+    head = ["| route | who may use it | why |", "|---|---|---|"]
+    rows = [f"| `{_cell(route)}` | {access.value} | {why} |" for route, (access, why) in ROUTES.items()]
+    return "\n".join([*head, *rows])
+
+
+def reliability() -> str:
+    """The page on attacks and faults, with the server's routes as they are declared."""
+    return between((FOLDER / "reliability.md").read_text("utf-8"), "routes", routes_table())
+
+
 def pages() -> dict[Path, str]:
     """Every page that is generated, wholly or in part."""
     return {
         FOLDER / "settings.md": settings_page(),
         FOLDER / "metrics.md": metrics_page(),
         FOLDER / "findings.md": findings_page(),
+        FOLDER / "reliability.md": reliability(),
         FOLDER.parent / "README.md": readme(),
     }
 

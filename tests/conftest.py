@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -50,8 +50,8 @@ def ppo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """The system's Chromium, headless, once for all tests."""
+def launch() -> Iterator[Callable[..., Browser]]:
+    """Launch the system's Chromium, headless, with further arguments; it is closed after all tests."""
     from playwright.sync_api import sync_playwright
 
     names = (os.environ.get("CHROMIUM"), *BROWSERS)
@@ -59,9 +59,21 @@ def browser() -> Iterator[Browser]:
     if path is None:
         pytest.fail(f"no browser: none of {', '.join(BROWSERS)} on PATH, and CHROMIUM names none")
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=path, args=list(QUIET))
-        yield launched
-        launched.close()
+        launched: list[Browser] = []
+
+        def start(*arguments: str) -> Browser:
+            launched.append(playwright.chromium.launch(executable_path=path, args=[*QUIET, *arguments]))
+            return launched[-1]
+
+        yield start
+        for one in launched:
+            one.close()
+
+
+@pytest.fixture(scope="session")
+def browser(launch: Callable[..., Browser]) -> Browser:
+    """The system's Chromium, headless, once for all tests."""
+    return launch()
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """Closes holes of Panel's own server, for ``panel serve dashboards/board.py``.
 
 There the server is not ours, so `rlpanel.app.request_guard` is not in place. This module replaces two methods
-of Panel's handlers. It takes effect when the first page is opened, because Bokeh runs the script only then. On a
-shared machine use ``rlpanel serve``.
+of Panel's handlers. It takes effect when the first page is opened, because Bokeh runs the script only then.
+On a shared machine use ``rlpanel serve``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def install() -> None:
     """Replace the methods; a second call does nothing."""
     if ComponentResourceHandler.parse_url_path is not _parse_url_path:
         ComponentResourceHandler.parse_url_path = _parse_url_path  # type: ignore[method-assign]
-        WSHandler.prepare = _prepare
+        WSHandler.prepare = _prepare  # type: ignore[method-assign]
 
 
 def is_imported_component(module: str, name: str) -> bool:

@@ -16,7 +16,7 @@ from tests.ui.conftest import Profile
 @pytest.fixture(scope="module")
 def guarded(root: Path) -> Iterator[Served]:
     write_run(root / "run", steps=3, ranks=1, samples=4)
-    with Served(root, "open sesame") as server:
+    with Served(root, "open sesame and come in") as server:
         yield server
 
 
@@ -25,7 +25,7 @@ def test_the_token_opens_the_board_at_the_link_that_was_asked_for(guarded: Serve
     page = profile.context.new_page()
     page.goto(f"{guarded.url}?run=run&step=1")
     expect(page.get_by_label("token")).to_be_focused()
-    page.keyboard.type("open sesame")
+    page.keyboard.type("open sesame and come in")
     page.keyboard.press("Enter")
     board = BoardPage(page, guarded.url)
     expect(board.step_label).to_contain_text("1")

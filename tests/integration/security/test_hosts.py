@@ -1,0 +1,207 @@
+"""DNS rebinding and pages of other origins: the server answers its own pages under its own names only."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.factories import write_run
+from tests.integration.http_client import ask, upgrade
+from tests.integration.server_process import ServerProcess
+from tests.ui.board import PATIENCE, BoardPage
+
+ROUTES = ("/", "/health", "/metrics", "/static/js/bokeh.min.js", "/components/x/y/z/w", "/nothing", "/ws")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A board without a token on loopback, as `rlpanel serve` starts it, behind a proxy named board.lab."""
+    folder = tmp_path_factory.mktemp("root")
+    write_run(folder / "run", steps=2, ranks=1, samples=3)
+    with ServerProcess(folder, "--origin", "board.lab", "--origin", "other.lab:8443") as server:
+        yield server
+
+
+def foreign_names(port: int) -> list[str]:
+    return [
+        "evil.example",
+        f"evil.example:{port}",
+        f"127.0.0.1.evil.example:{port}",
+        f"localhost.evil.example:{port}",
+        f"localhost@evil.example:{port}",
+        f"evil.example#localhost:{port}",
+        f"evil.example/localhost:{port}",
+        "127.0.0.1:port",
+        "169.254.169.254",
+        "0x7f.1",
+        "",
+        "[::1",
+        f"localhost:{port}, evil.example",
+    ]
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_a_foreign_host_gets_nothing(served: ServerProcess, path: str) -> None:
+    for name in foreign_names(served.port):
+        assert ask(served.url, path, headers={"Host": name}).status in {400, 403}, name
+
+
+def test_a_refused_host_is_told_what_to_do_and_logged_once(served: ServerProcess) -> None:
+    for _ in range(3):
+        answer = ask(served.url, "/", headers={"Host": "typo.example"})
+        assert b"'typo.example'" in answer.body
+        assert b"--origin" in answer.body
+        assert (answer.headers.get("Content-Type") or "").startswith("text/plain")
+    assert sum("typo.example" in line for line in served.output) == 1
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "127.0.0.1", "localhost:8000", "LOCALHOST:1", "[::1]:80", "board.lab", "other.lab:8443"],
+)
+def test_own_names_are_answered_at_any_port(served: ServerProcess, host: str) -> None:
+    """A tunnel may have another port on the viewer's machine."""
+    assert ask(served.url, "/health", headers={"Host": host}).status == 200
+    assert upgrade(served.url, {"Host": host, "Origin": f"http://{host}"}) == 101
+
+
+@pytest.mark.parametrize("origin", ["https://board.lab", "https://board.lab:443", "https://other.lab:8443"])
+def test_a_named_proxy_may_change_the_host(served: ServerProcess, origin: str) -> None:
+    assert upgrade(served.url, {"Origin": origin}) == 101
+
+
+def test_a_websocket_of_another_origin_is_refused(served: ServerProcess) -> None:
+    own = f"127.0.0.1:{served.port}"
+    foreign = [f"http://{name}" for name in foreign_names(served.port)]
+    foreign += ["null", "file://", f"ftp://{own}", "http://localhost:3000", f"http://{own}.evil.example", "x"]
+    assert [upgrade(served.url, {"Host": own, "Origin": origin}) for origin in foreign] == [403] * len(
+        foreign
+    )
+    assert upgrade(served.url, {"Host": own, "Origin": f"http://{own}"}) == 101
+    assert upgrade(served.url, {"Host": own}) == 101  # a script, which has no cookies of a viewer
+
+
+def test_the_same_origin_by_tornados_rule_alone_is_not_enough(served: ServerProcess) -> None:
+    """Tornado 6.6 lets a websocket in when the browser says same-origin, or when Origin equals Host."""
+    name = f"evil.example:{served.port}"
+    for headers in ({"Sec-Fetch-Site": "same-origin"}, {}):
+        assert upgrade(served.url, {"Host": name, "Origin": f"http://{name}", **headers}) == 403
+
+
+def test_listening_on_all_addresses_the_address_itself_is_a_name(root: Path) -> None:
+    """A literal address cannot be rebound. Another one than the connection's is a proxy's, and is named."""
+    with ServerProcess(root, "--host", "0.0.0.0", "--token", "") as server:
+        ours = {"127.0.0.1": 200, socket.gethostname(): 200, "10.99.88.77": 403, "evil.example": 403}
+        found = {name: ask(server.url, "/health", headers={"Host": f"{name}:80"}).status for name in ours}
+        assert found == ours
+
+
+@pytest.fixture(scope="module")
+def rebinding_browser(launch: Callable[..., Browser]) -> Browser:
+    """A browser for which evil.example is this machine, as after DNS rebinding."""
+    return launch("--host-resolver-rules=MAP evil.example 127.0.0.1")
+
+
+def test_a_rebound_name_shows_no_sample(served: ServerProcess, rebinding_browser: Browser) -> None:
+    page = rebinding_browser.new_page()
+    answer = page.goto(f"http://evil.example:{served.port}/")
+    assert answer is not None
+    assert answer.status == 403
+    expect(page.locator("body")).to_contain_text("evil.example")
+    board = BoardPage(rebinding_browser.new_page(), served.url).open()
+    expect(board.rows.first).to_be_visible()
+
+
+_ATTACK = """<!doctype html><title>attack</title><body><script>
+const port = PORT, results = {}
+const tried = []
+const image = (name, path) => tried.push(new Promise((done) => {
+  const element = new Image()
+  element.onload = () => { results[name] = "loaded"; done() }
+  element.onerror = () => { results[name] = "refused"; done() }
+  element.src = `http://127.0.0.1:${port}${path}`
+}))
+image("components", "/components/unittest.__main__/x/_css/y")
+image("icon", "/favicon.ico")
+tried.push(new Promise((done) => {
+  const script = document.createElement("script")
+  script.onload = () => { results.script = "loaded"; done() }
+  script.onerror = () => { results.script = "refused"; done() }
+  script.src = `http://127.0.0.1:${port}/static/js/bokeh-gl.min.js`
+  document.body.append(script)
+}))
+tried.push(new Promise((done) => {
+  const socket = new WebSocket(`ws://127.0.0.1:${port}/ws`, ["bokeh", "none"])
+  socket.onopen = () => { results.websocket = "opened"; done() }
+  socket.onerror = () => { results.websocket = "refused"; done() }
+}))
+tried.push(fetch(`http://127.0.0.1:${port}/health`).then((answer) => { results.fetch = "read" })
+  .catch(() => { results.fetch = "refused" }))
+tried.push(fetch(`http://127.0.0.1:${port}/`, {mode: "no-cors"}).then(() => { results.blind = "sent" })
+  .catch(() => { results.blind = "refused" }))
+Promise.all(tried).then(() => { document.title = JSON.stringify(results) })
+</script>"""
+
+
+@pytest.fixture
+def foreign_site(tmp_path: Path, served: ServerProcess) -> Iterator[str]:
+    """Another web server on this machine, with a page that attacks the board."""
+    (tmp_path / "index.html").write_text(_ATTACK.replace("PORT", str(served.port)))
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://localhost:{server.server_address[1]}/"
+    server.shutdown()
+    thread.join(PATIENCE)
+    server.server_close()
+
+
+def test_a_foreign_page_loads_nothing_and_ends_nothing(
+    served: ServerProcess, foreign_site: str, browser: Browser
+) -> None:
+    page = browser.new_page()
+    page.goto(foreign_site)
+    page.wait_for_function("document.title.startsWith('{')", timeout=PATIENCE * 1000)
+    results = page.evaluate("JSON.parse(document.title)")
+    # The answer of a blind request cannot be read; here it is the 403 of the guard.
+    assert results.pop("blind") == "sent"
+    assert set(results.values()) == {"refused"}, results
+    assert served.alive
+    link = page.evaluate(f"window.open('{served.url}') !== null")
+    assert link
+    page.close()
+
+
+def test_a_foreign_page_cannot_show_the_board_in_a_frame(
+    served: ServerProcess, foreign_site: str, browser: Browser
+) -> None:
+    page = browser.new_page()
+    page.goto(foreign_site)
+    with page.expect_response(lambda answer: answer.url == served.url) as caught:
+        page.evaluate(
+            f"document.body.insertAdjacentHTML('beforeend', '<iframe src=\"{served.url}\"></iframe>')"
+        )
+    assert caught.value.status == 403
+    page.close()
+
+
+def test_a_link_from_a_foreign_page_opens_the_board(
+    served: ServerProcess, foreign_site: str, browser: Browser
+) -> None:
+    page = browser.new_page()
+    page.goto(foreign_site)
+    page.evaluate(f"document.body.innerHTML = '<a href=\"{served.url}\">the board</a>'")
+    page.get_by_text("the board").click()
+    expect(page.locator(".rl-grid .tabulator-row").first).to_be_visible(timeout=PATIENCE * 1000)
+    page.close()
