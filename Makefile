@@ -28,7 +28,7 @@ unit: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal tests/property tests/unit
 
 # Real server processes under attack, real browsers, child processes.
-integration: .venv/dev.stamp browser
+integration: .venv/dev.stamp .venv/tornado.stamp browser
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/integration
 
 ui: .venv/dev.stamp browser
@@ -68,6 +68,12 @@ clean:
 	@echo "installing rlpanel and its tools into .venv ..."
 	@$(PIP) -e ".[test,dev,parquet,tokenizers,tensorboard,remote,dask,notebook]"
 	@touch $@ .venv/run.stamp
+
+# The oldest Tornado that is supported, beside the newest: the check of Host and Origin is tested with both.
+.venv/tornado.stamp: .venv/dev.stamp
+	@$(BIN)/python -m tests.lowest | grep '^tornado==' > .venv/oldest-tornado.txt
+	@$(PIP) --no-deps --upgrade --target .venv/oldest-tornado -r .venv/oldest-tornado.txt
+	@touch $@
 
 .venv-lowest/stamp: pyproject.toml .venv/dev.stamp
 	@$(PYTHON) -m venv .venv-lowest

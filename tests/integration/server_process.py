@@ -117,6 +117,7 @@ class ServerProcess:
 
 
 def _environment(changes: dict[str, str | None]) -> dict[str, str]:
-    found: dict[str, str | None] = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(CHECKOUT)}
+    path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
+    found: dict[str, str | None] = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": path}
     found |= changes
     return {name: value for name, value in found.items() if value is not None}

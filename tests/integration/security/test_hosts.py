@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -14,9 +16,14 @@ from playwright.sync_api import Browser, expect
 
 from tests.factories import write_run
 from tests.integration.http_client import ask, upgrade
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import CHECKOUT, ServerProcess
 from tests.ui.board import PATIENCE, BoardPage
 
+OLDEST = next(
+    line.partition(">=")[2]
+    for line in tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["dependencies"]
+    if line.startswith("tornado>=")
+)
 ROUTES = ("/", "/health", "/metrics", "/static/js/bokeh.min.js", "/components/x/y/z/w", "/nothing", "/ws")
 
 
@@ -93,6 +100,21 @@ def test_the_same_origin_by_tornados_rule_alone_is_not_enough(served: ServerProc
     name = f"evil.example:{served.port}"
     for headers in ({"Sec-Fetch-Site": "same-origin"}, {}):
         assert upgrade(served.url, {"Host": name, "Origin": f"http://{name}", **headers}) == 403
+
+
+def test_with_the_oldest_tornado_foreign_names_and_pages_are_refused(root: Path) -> None:
+    """Before Tornado 6.6 the checks of Host and Origin had another order."""
+    oldest = CHECKOUT / ".venv" / "oldest-tornado"
+    assert oldest.is_dir(), "make .venv/tornado.stamp installs it"
+    version = f"import tornado; print(tornado.version == {OLDEST!r}); "
+    command = (sys.executable, "-P", "-c", f"{version}from rlpanel.cli import main; main()", "serve")
+    with ServerProcess(root, command=command, env={"PYTHONPATH": f"{CHECKOUT}:{oldest}"}) as server:
+        assert "True" in server.output
+        rebound, own = f"evil.example:{server.port}", f"127.0.0.1:{server.port}"
+        assert ask(server.url, "/", headers={"Host": rebound}).status == 403
+        assert upgrade(server.url, {"Host": rebound, "Origin": f"http://{rebound}"}) == 403
+        assert upgrade(server.url, {"Host": own, "Origin": f"http://{rebound}"}) == 403
+        assert upgrade(server.url, {"Host": own, "Origin": f"http://{own}"}) == 101
 
 
 def test_listening_on_all_addresses_the_address_itself_is_a_name(root: Path) -> None:
