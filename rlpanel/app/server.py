@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 #: Seconds after which a thread that computes gives way to another that waits. Python's own ten times as much
 #: would pass at each call of the system that the event loop makes while the reader is busy.
 SWITCH = 0.0005
-#: Most bytes of a request's body. The login form is the only one that has a body.
-MOST_BODY_BYTES = 64 << 10
+#: The login form is the only request with a body. Seconds are those that a client may take or be idle.
+_LIMITS = {"max_body_size": 64 << 10, "body_timeout": 30.0, "idle_connection_timeout": 300.0}
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def start(root: AnyPath | None, at: Access) -> Any:
         unused_session_lifetime_milliseconds=int(at.linger * 1000),
         check_unused_sessions_milliseconds=int(at.linger * 1000),
         use_xheaders=bool(at.origins),  # a proxy says whether the viewer came by https
-        http_server_kwargs={"max_body_size": MOST_BODY_BYTES},
+        http_server_kwargs=dict(_LIMITS),
         # Else the page would carry them, and scripts could read the session's cookie there.
         include_headers=[],
         include_cookies=[],
