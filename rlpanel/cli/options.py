@@ -57,3 +57,17 @@ AlertSeverity = Annotated[
         envvar="RLPANEL_ALERT_SEVERITY", help="warning, or alarm: only those.", show_default="warning"
     ),
 ]
+
+HtmlFile = Annotated[
+    Path | None, typer.Option("--html", help="Write the board here, as one page.", show_default=False)
+]
+CsvFile = Annotated[
+    Path | None,
+    typer.Option("--csv", help="Write samples here, as CSV.", show_default=False),
+]
+JsonlFile = Annotated[
+    Path | None, typer.Option("--jsonl", help="Write samples here, as JSON lines.", show_default=False)
+]
+ParquetFile = Annotated[
+    Path | None, typer.Option("--parquet", help="Write samples here, as parquet.", show_default=False)
+]

@@ -36,7 +36,7 @@ def command_lines(path: Path) -> Iterator[list[str]]:
     text = path.read_text("utf-8")
     blocks = re.findall(r"^```(?:sh|python)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     for line in [*"\n".join(blocks).splitlines(), *re.findall(r"`([^`\n]+)`", text)]:
-        found = re.match(r"(?:.*\s)?rlpanel ((?:serve|demo|index|convert)\b[^#|;&]*)", line)
+        found = re.match(r"(?:.*\s)?rlpanel ((?:serve|demo|index|export|convert)\b[^#|;&]*)", line)
         if found and "…" not in found[1]:
             yield shlex.split(re.sub(r"\bN\b", "2", found[1]))  # a number of the reader's choice
 
