@@ -213,6 +213,17 @@ class Alerts(_FromEnvironment):
     )
 
 
+class Watching(_FromEnvironment):
+    """Which runs a server follows. ``RLPANEL_<NAME>`` in the environment sets one."""
+
+    watch = param.Boolean(
+        default=None,
+        allow_None=True,
+        doc="Follow all runs that are being written, whether a page shows them or not, so that `/health` and "
+        "`/metrics` speak for all of them. Where it is not set: on with alerts, else off.",
+    )
+
+
 class Reading(_FromEnvironment):
     """How the reader behaves; one for the process. ``RLPANEL_<NAME>`` in the environment sets one."""
 

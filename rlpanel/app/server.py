@@ -9,6 +9,7 @@ import sys
 import threading
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,11 +18,11 @@ from bokeh.settings import settings
 from tornado.ioloop import PeriodicCallback
 
 from rlpanel.app import access, health
-from rlpanel.app.alerts import going_out
 from rlpanel.app.collecting import LOOK, spared
 from rlpanel.app.headers import SafetyHeaders
 from rlpanel.app.hub import hub
-from rlpanel.app.page import resolve_root, session_page
+from rlpanel.app.page import DEFAULT_ROOT, resolve_root, session_page
+from rlpanel.app.service import Service, service
 from rlpanel.sources.files import AnyPath
 
 #: Seconds after which a thread that computes gives way to another that waits. Python's own ten times as much
@@ -86,10 +87,11 @@ def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
         The folder that holds runs.
     at : Access
     alerts : bool
-        Whether findings go to whoever the settings name.
+        Whether runs are followed and findings are sent as the settings say.
     """
-    with going_out(hub().reader, resolve_root(root), at.url) if alerts else nullcontext() as watcher:
-        health.tell_of(watcher)
+    folder = resolve_root(root) or Path(DEFAULT_ROOT)  # which may come later
+    with service(hub().reader, folder, at.url) if alerts else nullcontext(Service()) as running:
+        health.tell_of(running)
         _run(start(root, at))
 
 

@@ -33,6 +33,7 @@ from rlpanel.cli.options import (
     Show,
     Token,
     Tokenizer,
+    Watch,
 )
 from rlpanel.cli.serving import folder_of, say, serve_board
 from rlpanel.errors import RLPanelError
@@ -98,6 +99,7 @@ def serve(
     origin: Origin = None,
     keys: Map = None,
     tokenizer: Tokenizer = None,
+    watch: Watch = None,
     alert_url: AlertUrl = None,
     alert_command: AlertCommand = None,
     alert_severity: AlertSeverity = None,
@@ -105,6 +107,7 @@ def serve(
     """Open the board on the runs below a folder and follow what training appends to them."""
     _tell_reader(keys, tokenizer)
     _tell({"ALERT_URL": alert_url, "ALERT_COMMAND": alert_command, "ALERT_SEVERITY": alert_severity})
+    _tell({"WATCH": None if watch is None else str(watch)})
     serve_board(folder_of(root), host, port, bool(show), token, tuple(origin or ()), alerts=True)
 
 

@@ -41,6 +41,15 @@ Tokenizer = Annotated[
         show_default=False,
     ),
 ]
+Watch = Annotated[
+    bool | None,
+    typer.Option(
+        "--watch/--no-watch",
+        envvar="RLPANEL_WATCH",
+        help="Follow all runs that grow, so that /health and /metrics speak for them with no page open.",
+        show_default="on with alerts",
+    ),
+]
 AlertUrl = Annotated[
     str | None,
     typer.Option(envvar="RLPANEL_ALERT_URL", help="Post findings here as JSON.", show_default=False),

@@ -61,7 +61,13 @@ def test_the_docs_tell_of_commands() -> None:
 def test_every_variable_that_is_told_of_is_read() -> None:
     read = {
         f"RLPANEL_{name.upper()}"
-        for declared in (settings.Alerts, settings.Health, settings.Reading, settings.Training)
+        for declared in (
+            settings.Alerts,
+            settings.Health,
+            settings.Reading,
+            settings.Training,
+            settings.Watching,
+        )
         for name in declared.param
     }
     told = {name for path in TOLD for name in re.findall(r"RLPANEL_[A-Z_]*[A-Z]\b", path.read_text("utf-8"))}
