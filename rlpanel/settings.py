@@ -287,6 +287,8 @@ class Reading(_FromEnvironment):
 def _parse(name: str, text: str, parameter: param.Parameter) -> Any:
     """The environment's text as the parameter's type."""
     if isinstance(parameter, param.Boolean):
+        if parameter.allow_None and not text.strip():
+            return None
         return text.strip().lower() in {"1", "true", "yes", "on"}
     if isinstance(parameter, param.String | param.Selector):
         return text

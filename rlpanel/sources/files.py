@@ -178,7 +178,11 @@ def trouble(path: str | os.PathLike[str]) -> str:
 def unreadable(folder: str | os.PathLike[str]) -> str:
     """Why a folder cannot be listed; empty if it can."""
     try:
-        scan(os.fspath(folder))
+        if is_remote(folder):
+            scan(os.fspath(folder))
+        else:
+            with os.scandir(folder) as entries:
+                next(entries, None)
     except OSError as error:
         return error.strerror or str(error)
     return trouble(folder)

@@ -148,8 +148,10 @@ def test_without_watching_what_is_unknown_is_null_and_absent(root: Path, options
     assert (told["watching"], told["runs"]) == (0, 0)
 
 
-def test_alerts_watch_unless_told_otherwise(root: Path) -> None:
-    with ServerProcess(root, "--alert-command", "cat", env=QUICK) as server:
+@pytest.mark.parametrize("said", [None, ""], ids=["not set", "empty"])
+def test_alerts_watch_unless_told_otherwise(root: Path, said: str | None) -> None:
+    settings = QUICK | {"RLPANEL_WATCH": said}
+    with ServerProcess(root, "--alert-command", "cat", env=settings) as server:
         says(server, watching=True, runs=1, samples=6, alerts_failing=0)
 
 
