@@ -42,7 +42,7 @@ class Watcher:
         live.listen(self._look)
 
     def stop(self) -> None:
-        """End all threads; what did not go out yet does when the board is started again."""
+        """End the recipients' threads; what did not go out yet does when the board is started again."""
         self._stopping.set()
         for channel in self._channels:
             channel.stop()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rlpanel.errors import SettingError
+from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.store.notes import Notes
 from rlpanel.store.opening import open_run
 from rlpanel.store.rows_file import available, pieces
@@ -112,6 +112,8 @@ def _write(path: Path, parts: Iterable[bytes]) -> int:
     try:
         with path.open("wb") as file:
             return sum(file.write(part) for part in parts)
+    except RLPanelError:  # about what is read; some are OSErrors too
+        raise
     except OSError as error:
         raise SettingError(f"{path} cannot be written: {error.strerror}") from error
 
