@@ -16,7 +16,7 @@ from rlpanel.health import check  # noqa: F401  (the rules register)
 from rlpanel.health.declare import RULES, Rule
 from rlpanel.metrics import registry
 from rlpanel.metrics.constants import DECLARED
-from rlpanel.settings import Alerts, Display, Health, Reading, Training
+from rlpanel.settings import Alerts, Display, Health, Reading, Training, Watching
 
 FOLDER = Path(__file__).parent
 
@@ -59,6 +59,12 @@ def settings_page() -> str:
             "",
             *_table(Alerts, by="variable"),
             "",
+            "## Which runs a server follows",
+            "",
+            "Environment variable of `rlpanel serve`; why: [deploy.md](deploy.md#health-and-metrics).",
+            "",
+            *_table(Watching, by="variable"),
+            "",
         ]
     )
 
@@ -77,10 +83,10 @@ def _row(setting: param.Parameter, by: str) -> str:
 def _default(setting: param.Parameter) -> str:
     if isinstance(setting, param.Selector):
         return next(label for label, value in setting.names.items() if value == setting.default)
-    if isinstance(setting, param.Boolean):
-        return "on" if setting.default else "off"
     if setting.default is None:
         return "not set"
+    if isinstance(setting, param.Boolean):
+        return "on" if setting.default else "off"
     return f"`{setting.default}`" if setting.default != "" else "empty"
 
 

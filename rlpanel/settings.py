@@ -213,6 +213,17 @@ class Alerts(_FromEnvironment):
     )
 
 
+class Watching(_FromEnvironment):
+    """Which runs a server follows. ``RLPANEL_<NAME>`` in the environment sets one."""
+
+    watch = param.Boolean(
+        default=None,
+        allow_None=True,
+        doc="Follow all runs that are being written, whether a page shows them or not, so that `/health` and "
+        "`/metrics` speak for all of them. Where it is not set: on with alerts, else off.",
+    )
+
+
 class Reading(_FromEnvironment):
     """How the reader behaves; one for the process. ``RLPANEL_<NAME>`` in the environment sets one."""
 
@@ -276,6 +287,8 @@ class Reading(_FromEnvironment):
 def _parse(name: str, text: str, parameter: param.Parameter) -> Any:
     """The environment's text as the parameter's type."""
     if isinstance(parameter, param.Boolean):
+        if parameter.allow_None and not text.strip():
+            return None
         return text.strip().lower() in {"1", "true", "yes", "on"}
     if isinstance(parameter, param.String | param.Selector):
         return text

@@ -3,68 +3,49 @@
 from __future__ import annotations
 
 import json
-import logging
 import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
 import xxhash
 
 from rlpanel.app.delivery import Alert, Channel, Sent
-from rlpanel.app.recipients import Recipient, from_settings
+from rlpanel.app.live_runs import LiveRun, LiveRuns
+from rlpanel.app.recipients import Recipient
 from rlpanel.health.finding import Finding
 from rlpanel.health.found import found_in
 from rlpanel.settings import Alerts, Health
 from rlpanel.sources.directory import RunInfo
-from rlpanel.sources.files import AnyPath
 from rlpanel.store.index import RunIndex
-from rlpanel.store.live import Reader
-
-log = logging.getLogger(__name__)
-
-#: Seconds between two looks at the runs.
-EVERY = 5.0
-#: A run is followed until nothing was written to it for so many seconds; at most so many are, the newest.
-LIVE, MOST = 3600.0, 64
 
 
 class Watcher:
-    """Follows the runs below a root that are being written, and offers their findings to all recipients.
+    """Offers the findings of live runs to all recipients.
 
     Parameters
     ----------
-    reader : Reader
-        Reads the runs.
-    root : path
+    live : LiveRuns
+        The runs; each look at them is a look for findings.
     recipients : sequence of Recipient
     settings : Alerts
     board : str
         The board's address, for links.
     """
 
-    def __init__(
-        self, reader: Reader, root: AnyPath, recipients: Sequence[Recipient], settings: Alerts, board: str
-    ) -> None:
-        self._reader = reader
-        self._root = reader.watch_root(root)
+    def __init__(self, live: LiveRuns, recipients: Sequence[Recipient], settings: Alerts, board: str) -> None:
         self._channels = [Channel(recipient) for recipient in recipients]
         self._alarms_only = settings.alert_severity == "alarm"
         self._board = (settings.alert_board or board).rstrip("/")
         self._thresholds = Health.from_environment()
-        self._followed: dict[AnyPath, RunIndex] = {}
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="rlpanel-alerts", daemon=True)
-        self._thread.start()
+        live.listen(self._look)
 
     def stop(self) -> None:
-        """End all threads; what did not go out yet does when the board is started again."""
+        """End the recipients' threads; what did not go out yet does when the board is started again."""
         self._stopping.set()
         for channel in self._channels:
             channel.stop()
-        self._thread.join(timeout=0.5)
 
     @property
     def waiting(self) -> int:
@@ -81,29 +62,9 @@ class Watcher:
         """Recipients that did not take the last one."""
         return sum(channel.failing for channel in self._channels)
 
-    def _loop(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self.look(time.time())
-            except Exception:  # the next look may do better, and the board goes on in any case
-                log.exception("the findings could not be looked at")
-            self._stopping.wait(EVERY)
-
-    def look(self, now: float) -> None:
-        """One look at every run that is being written."""
-        runs = self._written(now)
+    def _look(self, runs: Sequence[LiveRun], now: float) -> None:
         for run in runs:
-            if run.path not in self._followed:
-                self._followed[run.path] = self._reader.open(run.path, run.name)
-        for path in set(self._followed) - {run.path for run in runs}:
-            self._reader.close(self._followed.pop(path))
-        for run in runs:
-            self._tell_of(run, self._followed[run.path], now)
-
-    def _written(self, now: float) -> list[RunInfo]:
-        """The runs that were written to lately, newest first."""
-        found = [run for run in self._root.runs or [] if now - run.modified < LIVE]
-        return sorted(found, key=lambda run: -run.modified)[:MOST]
+            self._tell_of(run.info, run.index, now)
 
     def _tell_of(self, run: RunInfo, index: RunIndex, now: float) -> None:
         snapshot = index.snapshot
@@ -123,25 +84,6 @@ class Watcher:
 
     def _body(self, run: RunInfo, finding: Finding, now: float) -> bytes:
         return json.dumps(as_plain(run, finding, now, self._board)).encode()
-
-
-@contextmanager
-def going_out(reader: Reader, root: AnyPath | None, board: str) -> Iterator[Watcher | None]:
-    """Inside this, findings in the runs below ``root`` go to whoever the settings name; None if to nobody.
-
-    Raises
-    ------
-    SettingError
-        If a recipient cannot be one.
-    """
-    settings = Alerts.from_environment()
-    recipients = from_settings(settings)
-    watcher = Watcher(reader, root, recipients, settings, board) if recipients and root is not None else None
-    try:
-        yield watcher
-    finally:
-        if watcher is not None:
-            watcher.stop()
 
 
 def id_of(run: RunInfo, finding: Finding) -> str:

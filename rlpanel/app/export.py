@@ -1,14 +1,19 @@
-"""A run as one HTML file, for a CI job or a chat message: ``rlpanel export RUN --html report.html``."""
+"""A run as a file, for a CI job or a colleague: its report as one HTML file, or its samples as rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from rlpanel.errors import SettingError
+import numpy as np
+
+from rlpanel.errors import RLPanelError, SettingError
+from rlpanel.store.notes import Notes
 from rlpanel.store.opening import open_run
+from rlpanel.store.rows_file import available, pieces
 from rlpanel.store.run import Run
 from rlpanel.views.context import Context
-from rlpanel.views.report.choice import frozen
+from rlpanel.views.report.choice import ask, check_step, frozen
 from rlpanel.views.report.report import SAMPLES, board_html, sample_html
 
 
@@ -50,11 +55,67 @@ def export(
     with open_run(run, follow=False) as opened:
         shown = opened.split(split) if split else opened
         page = page_of(shown, step=step, filter=filter, sort=sort, samples=samples, uid=uid)
+    return _write(html, [page])
+
+
+def export_rows(
+    run: Path,
+    file: Path,
+    kind: str,
+    *,
+    split: str = "",
+    step: int | None = None,
+    filter: str = "",
+    sort: str = "",
+    samples: int | None = None,
+    uid: str = "",
+) -> int:
+    """Read a run as it stands and write its samples as rows; gives the file's bytes.
+
+    Parameters
+    ----------
+    kind : str
+        A key of `rlpanel.store.rows_file.KINDS`: the raw CSV keeps texts that begin like a formula.
+    step : int, optional
+        This step alone; all steps by default.
+    samples : int, optional
+        At most so many samples; all by default.
+    run, file, split, filter, sort, uid
+        As `export`.
+
+    Raises
+    ------
+    RLPanelError
+        If there is no such run, split, step or sample, or the file cannot be written.
+    """
+    if kind not in available():
+        raise SettingError(f"{kind} needs a package that is not installed: pip install 'rlpanel[{kind}]'")
+    with open_run(run, follow=False) as opened:
+        shown = opened.split(split) if split else opened
+        rows = rows_of(shown, step=step, filter=filter, sort=sort, uid=uid)[:samples]
+        made = pieces(shown.index, shown.snapshot, rows, Notes(shown.path), kind)
+        return _write(file, (piece.data for piece in made))
+
+
+def rows_of(run: Run, *, step: int | None, filter: str = "", sort: str = "", uid: str = "") -> np.ndarray:
+    """The rows of an opened run that `export_rows` writes, in their order."""
+    if uid:
+        return np.array([run.snapshot.row(uid)])
+    asked = {"filter": filter, "sort": sort, "scope": "run" if step is None else "step"}
+    context = frozen(Context(index=run.index, snapshot=run.snapshot), step=step, **asked)
+    check_step(context)
+    return ask(context).rows
+
+
+def _write(path: Path, parts: Iterable[bytes]) -> int:
+    """Write a file, or replace it; gives its bytes."""
     try:
-        html.write_bytes(page)
+        with path.open("wb") as file:
+            return sum(file.write(part) for part in parts)
+    except RLPanelError:  # about what is read; some are OSErrors too
+        raise
     except OSError as error:
-        raise SettingError(f"{html} cannot be written: {error.strerror}") from error
-    return len(page)
+        raise SettingError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def page_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 from prometheus_client import CollectorRegistry
@@ -12,8 +12,10 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 from tornado.web import RequestHandler
 
-from rlpanel.app.alerts import Watcher
 from rlpanel.app.hub import hub
+from rlpanel.app.service import Service
+from rlpanel.store.live import Reader, Root
+from rlpanel.store.snapshot import Snapshot
 
 #: A reader that has not come back from the files for so many seconds hangs, most likely in the file system.
 STUCK = 60.0
@@ -21,24 +23,30 @@ STUCK = 60.0
 
 @dataclass(frozen=True)
 class Health:
-    """What is known of the process's reader and its viewers.
+    """What is known of the process's reader, the root and the viewers; None where it is not known.
 
     Attributes
     ----------
     well : bool
-        Whether the reader reads.
+        Whether the reader reads, and the root can be read where it is watched.
     failure : str
-        What keeps it from reading; empty if nothing.
+        Why not; empty if all is well.
+    watching : bool
+        Whether all runs that grow are followed; without, only those that a page shows are.
+    root_readable : bool or None
+        Whether the root's folder can be listed.
+    runs_found : int or None
+        Runs below the root.
     runs, sessions : int
         Runs that are followed; pages that are open.
-    samples, bad_lines, behind_bytes : int
+    samples, bad_lines, behind_bytes : int or None
         Of the runs that are followed; bytes that were found in files and are not taken in.
     lines_read, bytes_read, rounds : int
         Since the process began: samples and bad lines, bytes, looks at the files.
-    seconds_since_round : float
+    seconds_since_round : float or None
         Since the reader last finished a look at the files.
     newest_line_age : float or None
-        Seconds since the newest line; None before there is one.
+        Seconds since the newest line: of all runs below the root where it is watched, else of those followed.
     alerts_waiting, alerts_sent, alerts_failing : int or None
         Alerts that did not arrive yet, and that did; recipients that did not take the last one. None where
         nobody is to be alerted.
@@ -46,15 +54,18 @@ class Health:
 
     well: bool
     failure: str
+    watching: bool
+    root_readable: bool | None
+    runs_found: int | None
     runs: int
     sessions: int
-    samples: int
-    bad_lines: int
-    behind_bytes: int
+    samples: int | None
+    bad_lines: int | None
+    behind_bytes: int | None
     lines_read: int
     bytes_read: int
     rounds: int
-    seconds_since_round: float
+    seconds_since_round: float | None
     newest_line_age: float | None
     alerts_waiting: int | None
     alerts_sent: int | None
@@ -62,46 +73,72 @@ class Health:
 
 
 class _Told:
-    """Whose alerts are told of."""
+    """The service that is spoken of."""
 
-    watcher: Watcher | None = None
+    service = Service()
 
 
-def tell_of(watcher: Watcher | None) -> None:
-    """From now on the health says how these alerts fare."""
-    _Told.watcher = watcher
+def tell_of(service: Service) -> None:
+    """From now on the health speaks for this service."""
+    _Told.service = service
 
 
 def health() -> Health:
     """The state of things now; cheap, any thread may ask."""
-    here = hub()
-    reader, watcher = here.reader, _Told.watcher
-    snapshots = [index.snapshot for index in reader.runs]
-    newest = max((snapshot.newest_line for snapshot in snapshots), default=0.0)
-    failure = reader.failure
-    if not failure and reader.stuck > STUCK:
-        failure = f"the reader has not come back from the files for {reader.stuck:.0f} s"
+    here, (live, alerts) = hub(), _Told.service
+    reader, root = here.reader, live.root if live else None
+    runs = reader.runs
+    # A run that was not read yet has no numbers, rather than none of anything.
+    snapshots = [index.snapshot for index in runs if index.snapshot.version]
+    failure = _failure(reader, root)
     return Health(
         well=not failure,
         failure=failure,
-        runs=len(snapshots),
+        watching=live is not None,
+        root_readable=not root.failure if root and root.runs is not None else None,
+        runs_found=len(root.runs) if root and root.runs is not None and not root.failure else None,
+        runs=len(runs),
         sessions=here.sessions,
-        samples=sum(snapshot.all_samples for snapshot in snapshots),
-        bad_lines=sum(snapshot.bad_count for snapshot in snapshots),
-        behind_bytes=sum(snapshot.progress.waiting for snapshot in snapshots),
+        samples=_total(snapshot.all_samples for snapshot in snapshots),
+        bad_lines=_total(snapshot.bad_count for snapshot in snapshots),
+        behind_bytes=_total(snapshot.progress.waiting for snapshot in snapshots),
         lines_read=reader.lines,
         bytes_read=reader.bytes,
         rounds=reader.rounds,
-        seconds_since_round=round(reader.stuck, 3),
-        newest_line_age=round(max(0.0, time.time() - newest), 3) if newest else None,
-        alerts_waiting=watcher.waiting if watcher else None,
-        alerts_sent=watcher.sent if watcher else None,
-        alerts_failing=watcher.failing if watcher else None,
+        seconds_since_round=round(reader.stuck, 3) if reader.started else None,
+        newest_line_age=_newest_line_age(snapshots, root, time.time()),
+        alerts_waiting=alerts.waiting if alerts else None,
+        alerts_sent=alerts.sent if alerts else None,
+        alerts_failing=alerts.failing if alerts else None,
     )
 
 
+def _failure(reader: Reader, root: Root | None) -> str:
+    """What is wrong; empty if nothing is known to be."""
+    if reader.failure:
+        return reader.failure
+    if reader.stuck > STUCK:
+        return f"the reader has not come back from the files for {reader.stuck:.0f} s"
+    return f"the root {root.path} cannot be read: {root.failure}" if root and root.failure else ""
+
+
+def _total(numbers: Iterable[int]) -> int | None:
+    """The sum; None of nothing."""
+    found = list(numbers)
+    return sum(found) if found else None
+
+
+def _newest_line_age(snapshots: list[Snapshot], root: Root | None, now: float) -> float | None:
+    times = [snapshot.newest_line for snapshot in snapshots if snapshot.newest_line]
+    times += [run.modified for run in (root.runs if root else None) or []]
+    return round(max(0.0, now - max(times)), 3) if times else None
+
+
 _GAUGES = {
-    "well": "1 while the reader reads.",
+    "well": "1 while the reader reads, and the root can be read where it is watched.",
+    "watching": "1 where all runs that grow are followed, 0 where only those that a page shows are.",
+    "root_readable": "1 while the root's folder can be listed.",
+    "runs_found": "Runs below the root.",
     "runs": "Runs that are followed.",
     "sessions": "Pages that are open.",
     "samples": "Samples of the runs followed.",
@@ -138,7 +175,7 @@ REGISTRY.register(_Collector())
 
 
 class HealthHandler(RequestHandler):
-    """``/health``: 200 with the numbers while the reader reads, else 503 with the reason."""
+    """``/health``: 200 with the numbers while all is well, else 503 with the reason."""
 
     def get(self) -> None:
         """Answer; without the token only whether all is well."""

@@ -10,6 +10,7 @@ import sys
 import threading
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,13 +20,13 @@ from tornado.ioloop import PeriodicCallback
 from tornado.web import RequestHandler
 
 from rlpanel.app import health, login_page
-from rlpanel.app.alerts import going_out
 from rlpanel.app.allowed_hosts import WILDCARDS, AllowedHosts
 from rlpanel.app.collecting import LOOK, spared
 from rlpanel.app.headers import SafetyHeaders
 from rlpanel.app.hub import hub
-from rlpanel.app.page import resolve_root, session_page
+from rlpanel.app.page import DEFAULT_ROOT, resolve_root, session_page
 from rlpanel.app.request_guard import guard_rule
+from rlpanel.app.service import Service, service
 from rlpanel.app.token_auth import TokenAuth
 from rlpanel.sources.files import AnyPath
 
@@ -85,10 +86,11 @@ def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
         The folder that holds runs.
     at : Access
     alerts : bool
-        Whether findings go to whoever the settings name.
+        Whether runs are followed and findings are sent as the settings say.
     """
-    with going_out(hub().reader, resolve_root(root), at.url) if alerts else nullcontext() as watcher:
-        health.tell_of(watcher)
+    folder = resolve_root(root) or Path(DEFAULT_ROOT)  # which may come later
+    with service(hub().reader, folder, at.url) if alerts else nullcontext(Service()) as running:
+        health.tell_of(running)
         _run(start(root, at))
 
 

@@ -12,7 +12,7 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -22,16 +22,24 @@ from rlpanel.cli.options import (
     AlertCommand,
     AlertSeverity,
     AlertUrl,
+    CsvFile,
     Host,
+    HtmlFile,
+    JsonlFile,
     Map,
     Origin,
+    ParquetFile,
     Port,
     Show,
     Token,
     Tokenizer,
+    Watch,
 )
 from rlpanel.cli.serving import folder_of, say, serve_board
 from rlpanel.errors import RLPanelError
+
+#: Samples of one HTML file; a browser builds a view of each.
+MOST_IN_HTML = 10_000
 
 app = typer.Typer(
     name="rlpanel",
@@ -91,6 +99,7 @@ def serve(
     origin: Origin = None,
     keys: Map = None,
     tokenizer: Tokenizer = None,
+    watch: Watch = None,
     alert_url: AlertUrl = None,
     alert_command: AlertCommand = None,
     alert_severity: AlertSeverity = None,
@@ -98,6 +107,7 @@ def serve(
     """Open the board on the runs below a folder and follow what training appends to them."""
     _tell_reader(keys, tokenizer)
     _tell({"ALERT_URL": alert_url, "ALERT_COMMAND": alert_command, "ALERT_SEVERITY": alert_severity})
+    _tell({"WATCH": None if watch is None else str(watch)})
     serve_board(folder_of(root), host, port, bool(show), token, tuple(origin or ()), alerts=True)
 
 
@@ -143,26 +153,54 @@ def index(
 @app.command()
 def export(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
-    html: Annotated[Path, typer.Option(help="The file to write; one that is there is replaced.")],
+    html: HtmlFile = None,
+    csv: CsvFile = None,
+    jsonl: JsonlFile = None,
+    parquet: ParquetFile = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="CSV: keep texts that a spreadsheet would take for formulas.")
+    ] = False,
     split: Annotated[
         str, typer.Option(help="Whose samples, where evaluations are logged too.", show_default="train")
     ] = "",
     step: Annotated[
-        int | None, typer.Option(help="The step to show.", show_default="the newest complete one")
+        int | None,
+        typer.Option(help="The step.", show_default="HTML: the newest complete one; else all steps"),
     ] = None,
     filter: Annotated[str, typer.Option(help="Which samples, as on the board: reward < 0")] = "",
     sort: Annotated[str, typer.Option(help="In which order: a column, with - from its largest down.")] = "",
-    samples: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many samples.")] = 32,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="At most so many samples.", show_default="HTML: 32; else all")
+    ] = None,
     sample: Annotated[str, typer.Option(help="This sample alone, by its uid.")] = "",
     keys: Map = None,
     tokenizer: Tokenizer = None,
 ) -> None:
-    """Write the board as one HTML file that opens without a server and without a network."""
+    """Write the board as one HTML file that opens without a server, or the samples as rows."""
+    kind, file = _target({"HTML": html, "CSV": csv, "JSONL": jsonl, "parquet": parquet})
+    if raw and kind != "CSV":
+        raise typer.BadParameter("--raw goes with --csv; the other files hold texts as they were logged")
+    if kind == "HTML" and samples is not None and samples > MOST_IN_HTML:
+        raise typer.BadParameter(f"--samples is at most {MOST_IN_HTML:,} with --html")
     _tell_reader(keys, tokenizer)
-    from rlpanel.app.export import export as write
+    from rlpanel.app.export import export as export_html
+    from rlpanel.app.export import export_rows
+    from rlpanel.views.report.report import SAMPLES
 
-    size = write(run, html, split=split, step=step, filter=filter, sort=sort, samples=samples, uid=sample)
-    typer.echo(f"{html}: {size / 1e6:.1f} MB")
+    asked: dict[str, Any] = {"split": split, "step": step, "filter": filter, "sort": sort, "uid": sample}
+    if kind == "HTML":
+        size = export_html(run, file, samples=samples or SAMPLES, **asked)
+    else:
+        size = export_rows(run, file, "CSV, raw" if raw else kind, samples=samples, **asked)
+    typer.echo(f"{file}: {size / 1e6:.1f} MB")
+
+
+def _target(files: dict[str, Path | None]) -> tuple[str, Path]:
+    """The one kind of file that was asked for."""
+    given = [(kind, file) for kind, file in files.items() if file is not None]
+    if len(given) != 1:
+        raise typer.BadParameter("give exactly one of --html, --csv, --jsonl and --parquet")
+    return given[0]
 
 
 @convert_app.command()

@@ -41,6 +41,15 @@ Tokenizer = Annotated[
         show_default=False,
     ),
 ]
+Watch = Annotated[
+    bool | None,
+    typer.Option(
+        "--watch/--no-watch",
+        envvar="RLPANEL_WATCH",
+        help="Follow all runs that grow, so that /health and /metrics speak for them with no page open.",
+        show_default="on with alerts",
+    ),
+]
 AlertUrl = Annotated[
     str | None,
     typer.Option(envvar="RLPANEL_ALERT_URL", help="Post findings here as JSON.", show_default=False),
@@ -56,4 +65,18 @@ AlertSeverity = Annotated[
     typer.Option(
         envvar="RLPANEL_ALERT_SEVERITY", help="warning, or alarm: only those.", show_default="warning"
     ),
+]
+
+HtmlFile = Annotated[
+    Path | None, typer.Option("--html", help="Write the board here, as one page.", show_default=False)
+]
+CsvFile = Annotated[
+    Path | None,
+    typer.Option("--csv", help="Write samples here, as CSV.", show_default=False),
+]
+JsonlFile = Annotated[
+    Path | None, typer.Option("--jsonl", help="Write samples here, as JSON lines.", show_default=False)
+]
+ParquetFile = Annotated[
+    Path | None, typer.Option("--parquet", help="Write samples here, as parquet.", show_default=False)
 ]

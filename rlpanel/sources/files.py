@@ -175,6 +175,19 @@ def trouble(path: str | os.PathLike[str]) -> str:
     return store_of(os.fspath(path)).trouble if is_remote(path) else ""
 
 
+def unreadable(folder: str | os.PathLike[str]) -> str:
+    """Why a folder cannot be listed; empty if it can."""
+    try:
+        if is_remote(folder):
+            scan(os.fspath(folder))
+        else:
+            with os.scandir(folder) as entries:
+                next(entries, None)
+    except OSError as error:
+        return error.strerror or str(error)
+    return trouble(folder)
+
+
 def read(path: str, length: int, offset: int) -> bytes:
     """Bytes at an offset, fewer at the file's end."""
     if is_remote(path):

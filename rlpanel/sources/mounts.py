@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-MOUNTS = "/proc/mounts"
+#: Also there where a service sees nothing of /proc but processes (ProcSubset=pid).
+MOUNTS = "/proc/self/mounts"
 
 #: File systems whose changes by other machines raise no events here.
 REMOTE = (

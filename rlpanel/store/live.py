@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from rlpanel.settings import Reading
 from rlpanel.sources.directory import Directory, RunInfo
-from rlpanel.sources.files import AnyPath, is_remote, path_of, trouble
+from rlpanel.sources.files import AnyPath, is_remote, path_of, trouble, unreadable
 from rlpanel.sources.survey import Survey, survey
 from rlpanel.sources.watch import Watch
 from rlpanel.store.index import RunIndex
@@ -140,6 +140,11 @@ class Reader:
         """The runs that are followed."""
         with self._lock:
             return list(self._runs.values())
+
+    @property
+    def started(self) -> bool:
+        """Whether there was ever anything to read."""
+        return self._thread is not None
 
     @property
     def stuck(self) -> float:
@@ -274,6 +279,8 @@ class Root:
     ----------
     survey : Survey or None
         What is there instead, where no runs are.
+    failure : str
+        Why the root could not be listed at the last look; empty if it could.
     """
 
     def __init__(self, path: AnyPath, reading: Reading | None = None) -> None:
@@ -281,9 +288,11 @@ class Root:
         self.directory = Directory(path, reading)
         self.runs: list[RunInfo] | None = None
         self.survey: Survey | None = None
+        self.failure = ""
 
     def refresh(self) -> bool:
         """Look again; True if runs came, went or changed."""
+        self.failure = unreadable(self.path)
         found = self.directory.runs()
         if self.runs and trouble(self.path):
             return False  # what another machine does not tell just now is as it was

@@ -6,6 +6,7 @@ import importlib.util
 import io
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ import pandas as pd
 from rlpanel import schema
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.compute import text_columns
+from rlpanel.store.csv_text import csv_text
 from rlpanel.store.fetch import fetch_texts
 from rlpanel.store.index import RunIndex
 from rlpanel.store.notes import Notes
@@ -88,9 +90,9 @@ def _texts(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
         return {}
 
 
-def _csv(frames: Iterator[pd.DataFrame]) -> Iterator[bytes]:
+def _csv(frames: Iterator[pd.DataFrame], *, raw: bool = False) -> Iterator[bytes]:
     for at, frame in enumerate(frames):
-        yield frame.to_csv(index=False, header=at == 0).encode("utf-8", "replace")
+        yield csv_text(frame, raw=raw, header=at == 0).encode("utf-8", "replace")
 
 
 def _jsonl(frames: Iterator[pd.DataFrame]) -> Iterator[bytes]:
@@ -124,8 +126,10 @@ def _arrow_type(values: pd.Series, pyarrow: Any) -> Any:
     return pyarrow.float64() if pd.api.types.is_float_dtype(values) else pyarrow.string()
 
 
+#: The first CSV is safe to open in a spreadsheet; all others hold texts as they were logged.
 KINDS: dict[str, Kind] = {
     "CSV": Kind("csv", "text/csv", _csv),
+    "CSV, raw": Kind("csv", "text/csv", partial(_csv, raw=True)),
     "JSONL": Kind("jsonl", "application/jsonl", _jsonl),
     "parquet": Kind("parquet", "application/vnd.apache.parquet", _parquet),
 }

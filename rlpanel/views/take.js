@@ -13,7 +13,7 @@ function plotBeside(view) {
 }
 
 export function render({ model, view }) {
-  const entries = [["PNG", "png"], ["SVG", "svg"], ["CSV: the numbers", "csv"]]
+  const entries = [["PNG", "png"], ["SVG", "svg"], ["CSV: the numbers", "csv"], ["CSV, raw", "csv-raw"]]
   model.on("msg:custom", async (told) => {
     if (told.kind === "csv") { save([told.text], told.file, "text/csv"); return }
     const plot = plotBeside(view)

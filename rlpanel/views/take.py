@@ -1,4 +1,4 @@
-"""The small menu in a card's head: its plot as PNG or SVG, its numbers as CSV.
+"""The small menu in a card's head: its plot as PNG or SVG, its numbers as CSV, defused or raw.
 
 Nothing is made or sent before it is asked for: the browser asks, and gets the numbers as a file, or the
 words and colours around a picture that it takes of its own plot.
@@ -12,13 +12,15 @@ from typing import Any
 import panel as pn
 from panel.custom import JSComponent
 
+from rlpanel.store.csv_text import csv_text
 from rlpanel.views import theme
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context
-from rlpanel.views.taken import Taken, csv_text, well_formed
+from rlpanel.views.taken import Taken, well_formed
 from rlpanel.views.theme import safe_text
 
-KINDS = ("png", "svg", "csv")
+#: What the browser may ask for, and the ending of the file.
+KINDS = {"png": "png", "svg": "svg", "csv": "csv", "csv-raw": "csv"}
 
 
 class Take(JSComponent):
@@ -40,12 +42,12 @@ class Take(JSComponent):
         self._making: Background[dict[str, Any]] = Background(self._send_msg)
 
     def _handle_msg(self, msg: Any) -> None:
-        kind, taken = msg, self._tell()
+        kind, taken = str(msg), self._tell()
         if taken is None or kind not in KINDS:
             return
-        name = well_formed(f"{taken.name}.{kind}")
-        if kind == "csv":
-            self._making.start(_numbers(name, taken))
+        name = well_formed(f"{taken.name}.{KINDS[kind]}")
+        if KINDS[kind] == "csv":
+            self._making.start(_numbers(name, taken, raw=kind == "csv-raw"))
         else:
             colors = theme.palette(self._context.selection.dark)
             picture = {"title": well_formed(taken.title), "words": well_formed(taken.words)}
@@ -67,5 +69,5 @@ def plot_with_menu(title: str, plot: Any, take: Take, **options: Any) -> pn.Colu
     return pn.Column(headed(head, take), plot, margin=0, css_classes=["rl-plot"], **options)
 
 
-def _numbers(name: str, taken: Taken) -> Iterator[dict[str, Any]]:
-    yield {"file": name, "kind": "csv", "text": csv_text(taken.rows())}
+def _numbers(name: str, taken: Taken, *, raw: bool) -> Iterator[dict[str, Any]]:
+    yield {"file": name, "kind": "csv", "text": well_formed(csv_text(taken.rows(), raw=raw))}

@@ -9,8 +9,6 @@ import pandas as pd
 
 #: Letters of a file's name that a run or a column may take.
 _LONGEST = 100
-#: What spreadsheets take for the beginning of a formula.
-_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 class Taken(NamedTuple):
@@ -42,20 +40,6 @@ def file_name(run: str) -> str:
     return "".join(letters) or "samples"
 
 
-def csv_text(frame: pd.DataFrame) -> str:
-    """A table as CSV whose texts, which are names out of logs, no spreadsheet takes for formulas."""
-    columns = {
-        name: frame[name] if pd.api.types.is_numeric_dtype(frame[name]) else frame[name].map(_inert)
-        for name in frame.columns
-    }
-    return pd.DataFrame(columns).to_csv(index=False)
-
-
 def well_formed(text: str) -> str:
     """Text without halves of letters, which names of files may hold and no channel carries."""
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _inert(text: str) -> str:
-    text = text.replace("\r", " ")  # it would end the row, and is not quoted by itself
-    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text

@@ -138,7 +138,7 @@ def counted(port: int) -> int:
             found: dict[str, Any] = json.load(answer)
     except OSError:
         return -1
-    return int(found["samples"]) if found["well"] else -1
+    return int(found["samples"] or 0) if found["well"] else -1
 
 
 def handles() -> list[str]:

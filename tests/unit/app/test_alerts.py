@@ -19,11 +19,13 @@ import pytest
 from prometheus_client import generate_latest
 
 from docs import generate
-from rlpanel.app import alerts, delivery
+from rlpanel.app import delivery, live_runs
 from rlpanel.app.alerts import Watcher
 from rlpanel.app.delivery import Alert, Channel, Sent
 from rlpanel.app.health import REGISTRY, health, tell_of
+from rlpanel.app.live_runs import LiveRuns
 from rlpanel.app.recipients import Command, NotDelivered, Recipient, Webhook, from_settings
+from rlpanel.app.service import Service
 from rlpanel.errors import SettingError
 from rlpanel.settings import Alerts, Reading
 from rlpanel.store.live import Reader
@@ -36,7 +38,7 @@ SECRET = "Bearer s3cret"
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks and tries follow each other closely."""
-    monkeypatch.setattr(alerts, "EVERY", 0.02)
+    monkeypatch.setattr(live_runs, "EVERY", 0.02)
     monkeypatch.setattr(delivery, "PAUSE", 0.01)
 
 
@@ -118,13 +120,15 @@ class watching:
     """A watcher over the run's root, while this is entered."""
 
     def __init__(self, reader: Reader, run: Path, *recipients: Recipient, **settings: str) -> None:
-        self._made = reader, run.parent, recipients, Alerts(**settings), "http://board:5006"
+        self._live = LiveRuns(reader, run.parent)
+        self._watcher = Watcher(self._live, recipients, Alerts(**settings), "http://board:5006")
 
-    def __enter__(self) -> Watcher:
-        self._watcher = Watcher(*self._made)
-        return self._watcher
+    def __enter__(self) -> Service:
+        self._live.start()
+        return Service(self._live, self._watcher)
 
     def __exit__(self, *_: object) -> None:
+        self._live.stop()
         self._watcher.stop()
 
 
@@ -146,8 +150,8 @@ def test_health_says_how_alerts_fare_where_somebody_is_to_be_alerted(
     assert (health().alerts_waiting, health().alerts_sent, health().alerts_failing) == (None, None, None)
     assert b"rlpanel_alerts" not in generate_latest(REGISTRY)
     hook.answers = [500] * 1000
-    with watching(reader, run, Webhook(hook.url)) as watcher:
-        tell_of(watcher)
+    with watching(reader, run, Webhook(hook.url)) as service:
+        tell_of(service)
         try:
             wait_until(lambda: health().alerts_failing)
             assert (health().alerts_waiting, health().alerts_sent, health().alerts_failing) == (1, 0, 1)
@@ -157,7 +161,7 @@ def test_health_says_how_alerts_fare_where_somebody_is_to_be_alerted(
             wait_until(lambda: not health().alerts_waiting)
             assert health().alerts_failing == 0
         finally:
-            tell_of(None)
+            tell_of(Service())
 
 
 def test_an_alert_says_what_was_found_and_where_to_look(hook: Hook, reader: Reader, run: Path) -> None:
@@ -206,9 +210,10 @@ def test_what_did_not_arrive_comes_after_a_restart(hook: Hook, reader: Reader, r
 
 
 def test_where_only_alarms_are_wanted_no_warning_arrives(hook: Hook, reader: Reader, run: Path) -> None:
-    with watching(reader, run, Webhook(hook.url), alert_severity="alarm") as watcher:
+    with watching(reader, run, Webhook(hook.url), alert_severity="alarm") as (live, _):
         wait_until(lambda: reader.runs and reader.runs[0].snapshot.samples == 96)
-        watcher.look(time.time())  # at the warning
+        assert live is not None
+        live.look(time.time())  # at the warning
         go_on(run, 13, 14, 15, 16, truncated=1)
         wait_until(lambda: hook.got)
     assert hook.subjects() == ["truncated alarm"]
@@ -216,11 +221,12 @@ def test_where_only_alarms_are_wanted_no_warning_arrives(hook: Hook, reader: Rea
 
 def test_a_run_that_was_over_before_is_history(hook: Hook, reader: Reader, run: Path) -> None:
     old = write_run(run.parent / "old", steps=8, truncated=1) / "rollout_data_rank_0.jsonl"
-    os.utime(old, (time.time() - 2 * alerts.LIVE,) * 2)
+    os.utime(old, (time.time() - 2 * live_runs.LIVE,) * 2)
     with watching(reader, run, Webhook(hook.url)):
         wait_until(lambda: hook.got)
+        assert [index.name for index in reader.runs] == ["run"]
     assert {alert["run"] for _, alert in hook.got} == {"run"}
-    assert [index.name for index in reader.runs] == ["run"]
+    wait_until(lambda: not reader.runs, message="the run is let go")
 
 
 def test_a_recipient_that_hangs_holds_nobody_up(

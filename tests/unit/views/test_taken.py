@@ -21,7 +21,7 @@ from rlpanel.views.group_strip import GroupStrip
 from rlpanel.views.others import Other
 from rlpanel.views.prompt_history import PromptHistory
 from rlpanel.views.take import Take
-from rlpanel.views.taken import csv_text, file_name
+from rlpanel.views.taken import file_name
 from tests.factories import write_run
 
 STEPS = [2, 5, 9]
@@ -158,19 +158,19 @@ def test_an_unknown_wish_is_not_answered(run: Run) -> None:
         asked(Distribution(context_of(run)), "exe")
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+x", "-x", "@x", "\t=x", " \r=x", "＝1"])
-def test_no_text_of_a_log_is_a_formula(text: str) -> None:
-    [[found]] = pd.read_csv(
-        io.StringIO(csv_text(pd.DataFrame({"run": [text]}))), keep_default_na=False
-    ).values
-    assert found == "'" + text.replace("\r", " ")
+def test_a_name_that_begins_like_a_formula_is_defused_unless_asked_for_raw(tmp_path: Path) -> None:
+    with open_run(write_run(tmp_path / "=1+1", steps=STEPS), follow=False) as opened:
+        view = Curves(context_of(opened, curves=["reward"]))
+        assert set(numbers(view).run) == {"'=1+1"}
+        raw = asked(view, "csv-raw")
+    assert raw["file"].endswith("-reward-to-step-9.csv")
+    assert set(pd.read_csv(io.StringIO(raw["text"])).run) == {"=1+1"}
 
 
-def test_texts_are_one_cell_each_and_numbers_stay_numbers() -> None:
-    frame = pd.DataFrame({"run": ['a,"b"\n=1', "b"], "mean": [-1.5, np.nan]})
-    found = pd.read_csv(io.StringIO(csv_text(frame)))
-    assert found.run.tolist() == ['a,"b"\n=1', "b"]
-    assert found["mean"].tolist() == pytest.approx([-1.5, np.nan], nan_ok=True)
+@pytest.mark.parametrize("message", [["csv"], {"kind": "csv"}, None, 1], ids=str)
+def test_a_message_that_is_no_kind_is_not_answered(run: Run, message: Any) -> None:
+    with pytest.raises(ValueError, match="not enough values"):
+        asked(Distribution(context_of(run)), message)
 
 
 def test_a_name_is_no_path() -> None:
