@@ -6,6 +6,7 @@ beside them are left alone. Links are followed only while they stay below the ro
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ _NAMED = ("rollout_data", "data_rank")
 _SUFFIXES = (".jsonl", *(f".jsonl{suffix}" for suffix in SUFFIXES), parquet.SUFFIX)
 #: Where a run's index lies. Like every folder whose name begins with a dot it is not looked into.
 OWN_FOLDER = ".rlpanel"
+#: This process, or the machine, has too many files open just now.
+_NO_MORE_FILES = {errno.EMFILE, errno.ENFILE}
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 
 
@@ -102,7 +105,13 @@ class Directory:
         self._verdicts: dict[tuple[str, int, int, Beside], _Verdict] = {}
 
     def runs(self) -> list[RunInfo]:
-        """Every run below the root, newest first; what cannot be read is left out."""
+        """Every run below the root, newest first; what cannot be read is left out.
+
+        Raises
+        ------
+        OSError
+            If no more files can be opened: that says nothing of the folders.
+        """
         homes: dict[str, list[os.stat_result]] = {}
         for folder, entries in self._walk(str(self.root)):
             for _, home, _, status in self._rollouts(folder, entries):
@@ -157,7 +166,9 @@ class Directory:
     def _walk(self, folder: str) -> Iterator[tuple[str, list[Entry]]]:
         try:
             entries = scan(folder)
-        except OSError:
+        except OSError as error:
+            if error.errno in _NO_MORE_FILES:
+                raise
             return
         yield folder, entries
         for entry in sorted(entries, key=lambda e: e.name):
@@ -260,15 +271,18 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter 
 
     Raises
     ------
-    RemoteError
-        If another machine does not give what it is asked for: that says nothing of the file.
+    OSError
+        If no more files can be opened, or another machine does not give what it is asked for: that says
+        nothing of the file.
     """
     named = _named(name)
     try:
         lines, final = first_lines(path)
     except RemoteError:
         raise
-    except OSError:
+    except OSError as error:
+        if error.errno in _NO_MORE_FILES:
+            raise
         return named, False
     asked = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
     for line in lines:
