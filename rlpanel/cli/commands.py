@@ -41,6 +41,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+#: Exit code of `index` where a file of the run was not read.
+_NOT_WHOLE = 3
+
 convert_app = typer.Typer(no_args_is_help=True, help="Turn files that the board does not read into lines.")
 app.add_typer(convert_app, name="convert")
 
@@ -121,23 +124,31 @@ def index(
     keys: Map = None,
     tokenizer: Tokenizer = None,
 ) -> None:
-    """Read a run once and say what it holds and what reading it cost."""
+    """Read a run once and say what it holds and what reading it cost.
+
+    The exit code is 0 if the run was read whole, 2 on an error, and 3 if a file of it was not read.
+    """
     _tell_reader(keys, tokenizer)
     open_run = rlpanel.open_run  # what loading pandas costs is no cost of this run
     began, cpu = time.perf_counter(), cpu_seconds()
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
-        found = asdict(opened.stats())
+        found, unread = asdict(opened.stats()), opened.snapshot.unread
     found |= {
         "seconds": round(time.perf_counter() - began, 3),
         "cpu_seconds": round(cpu_seconds() - cpu, 3),
         "peak_memory_bytes": peak_memory(),
     }
     if as_json:
-        typer.echo(json.dumps(found))
-        return
-    for name, value in found.items():
-        shown = "unknown" if value is None else f"{value:,}"
-        typer.echo(f"{name.replace('_', ' '):<18} {shown:>16}")
+        listed = [{"file": one.file, "reason": one.reason} for one in unread]
+        typer.echo(json.dumps(found | {"unread": listed}))
+    else:
+        for name, value in (found | {"files_not_read": len(unread)}).items():
+            shown = "unknown" if value is None else f"{value:,}"
+            typer.echo(f"{name.replace('_', ' '):<18} {shown:>16}")
+    for one in unread:
+        say(f"not read: {one.file}: {one.reason}", typer.colors.YELLOW)
+    if unread:
+        raise typer.Exit(_NOT_WHOLE)
 
 
 @app.command()

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from rlpanel.errors import LineError, RemoteError, RunNotFound
+from rlpanel.errors import LineError, RemoteError, RunNotFound, SourceDamaged, SourceUnready
 from rlpanel.settings import Reading
 from rlpanel.sources import layout, parquet
 from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
@@ -20,6 +20,7 @@ from rlpanel.sources.beside import Beside, Said, from_settings
 from rlpanel.sources.files import AnyPath, Entry, path_of, scan
 from rlpanel.sources.inflate import SUFFIXES, open_plain
 from rlpanel.sources.parse import parse
+from rlpanel.sources.unread import Unread, reason_of
 
 #: How far into a file to look for a line that tells its dialect; the first line may be longer.
 SNIFF_BYTES = 1 << 20
@@ -33,6 +34,7 @@ _SUFFIXES = (".jsonl", *(f".jsonl{suffix}" for suffix in SUFFIXES), parquet.SUFF
 OWN_FOLDER = ".rlpanel"
 #: This process, or the machine, has too many files open just now.
 _NO_MORE_FILES = {errno.EMFILE, errno.ENFILE}
+_NO_STATUS = os.stat_result([0] * 10)
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 
 
@@ -75,12 +77,26 @@ class Found:
 
 
 @dataclass(frozen=True)
+class _Rollout:
+    """A rollout file of a folder that was listed, with the folder of its run."""
+
+    entry: Entry
+    home: str
+    adapter: Adapter
+    status: os.stat_result
+
+
+@dataclass(frozen=True)
 class _Verdict:
-    """What a file turned out to be when its stat was ``status``; not ``final`` while that may change."""
+    """What a file turned out to be when its stat was ``status``; not ``final`` while that may change.
+
+    ``problem`` says why nothing can be known of it.
+    """
 
     adapter: Adapter | None
     final: bool
     status: os.stat_result
+    problem: str = ""
 
     def holds(self, now: os.stat_result) -> bool:
         """Whether there is no need to look again. A file that shrank may be another one now."""
@@ -97,11 +113,17 @@ class Directory:
     root : path
     reading : Reading, optional
         Tells dialects and tokenizers for all files; from the environment by default.
+
+    Attributes
+    ----------
+    left_out : tuple of Unread
+        Folders that could not be listed at the last look for runs.
     """
 
     def __init__(self, root: str | os.PathLike[str], reading: Reading | None = None) -> None:
         self.root = path_of(root).resolve()
         self.said = Said(self.root, from_settings(reading or Reading.from_environment()))
+        self.left_out: tuple[Unread, ...] = ()
         self._verdicts: dict[tuple[str, int, int, Beside], _Verdict] = {}
 
     def runs(self) -> list[RunInfo]:
@@ -113,18 +135,24 @@ class Directory:
             If no more files can be opened: that says nothing of the folders.
         """
         homes: dict[str, list[os.stat_result]] = {}
-        for folder, entries in self._walk(str(self.root)):
-            for _, home, _, status in self._rollouts(folder, entries):
-                homes.setdefault(home, []).append(status)
+        unread: list[Unread] = []
+        for folder, entries in self._walk(str(self.root), unread):
+            for rollout in self._rollouts(folder, entries):
+                homes.setdefault(rollout.home, []).append(rollout.status)
+        self.left_out = tuple(unread)
         found = [self._info(home, members) for home, members in homes.items()]
         return sorted(found, key=lambda info: (-info.modified, info.name))
 
     def any(self) -> bool:
         """Whether there is a run; the first one found ends the search."""
-        return any(True for place in self._walk(str(self.root)) for _ in self._rollouts(*place))
+        return any(True for place in self._walk(str(self.root), []) for _ in self._rollouts(*place))
 
     def files(self, folder: str | os.PathLike[str]) -> list[Found]:
-        """The rollout files of one run, by name.
+        """The rollout files of one run, by name; OSError as `look`."""
+        return self.look(folder)[0]
+
+    def look(self, folder: str | os.PathLike[str]) -> tuple[list[Found], list[Unread]]:
+        """The rollout files of one run, by name, and what may belong to it and cannot be looked at.
 
         Raises
         ------
@@ -132,19 +160,31 @@ class Directory:
             If the folder cannot be listed.
         """
         home = os.fspath(folder)
-        found = [
-            Found(entry.path, shown_name(os.path.relpath(entry.path, home)), adapter, status)
-            for place, entries in layout.below(home, scan(home))
-            for entry, whose, adapter, status in self._rollouts(place, entries)
-            if whose == home
-        ]
+        found: list[Found] = []
+        unread: list[Unread] = []
+
+        def refuse(path: str, error: OSError) -> None:
+            if error.errno in _NO_MORE_FILES:
+                raise error
+            unread.append(Unread(_name_below(home, path) + "/", reason_of(error)))
+
+        for place, entries in layout.below(home, scan(home), refuse):
+            odd: list[Unread] = []
+            rollouts = list(self._rollouts(place, entries, odd, home))
+            mine = [one for one in rollouts if one.home == home]
+            found += [
+                Found(one.entry.path, _name_below(home, one.entry.path), one.adapter, one.status)
+                for one in mine
+            ]
+            if place == home or mine or not rollouts:  # else the folder is another run's
+                unread += odd
         said = self.said.of(folder)
         arranged = layout.arrange(path_of(home), {one.name: one.adapter for one in found})
         return [
             replace(one, adapter=said.dress(arranged[one.name]))
             for one in sorted(found, key=lambda one: one.name)
             if one.name in arranged
-        ]
+        ], unread
 
     def run_path(self, name: str) -> AnyPath:
         """The folder of a run named in a URL.
@@ -163,27 +203,35 @@ class Directory:
             raise RunNotFound(f"no run {name[:80]!r} below {self.root.name}")
         return path
 
-    def _walk(self, folder: str) -> Iterator[tuple[str, list[Entry]]]:
+    def _walk(self, folder: str, unread: list[Unread]) -> Iterator[tuple[str, list[Entry]]]:
+        """All folders with what lies in them; those that cannot be listed go to ``unread``."""
         try:
             entries = scan(folder)
         except OSError as error:
             if error.errno in _NO_MORE_FILES:
                 raise
+            if not isinstance(error, FileNotFoundError):
+                unread.append(Unread(_name_below(str(self.root), folder) + "/", reason_of(error)))
             return
         yield folder, entries
         for entry in sorted(entries, key=lambda e: e.name):
             if _is_open_folder(entry):
-                yield from self._walk(entry.path)
+                yield from self._walk(entry.path, unread)
 
     def _rollouts(
-        self, folder: str, entries: list[Entry]
-    ) -> Iterator[tuple[Entry, str, Adapter, os.stat_result]]:
-        """The rollout files of a folder, each with its run's folder, dialect and stat."""
+        self, folder: str, entries: list[Entry], unread: list[Unread] | None = None, home: str = ""
+    ) -> Iterator[_Rollout]:
+        """The rollout files of a folder; what may be one and cannot be looked at goes to ``unread``."""
         said = self.said.of(folder)
         for entry in _without_twins(entries):
-            adapter, status = self._adapter(entry, said), _stat(entry)
-            if adapter is not None and status is not None:
-                yield entry, layout.home(entry.path, adapter, str(self.root)), adapter, status
+            verdict = self._verdict(entry, said)
+            if verdict is None:
+                continue
+            if verdict.adapter is not None:
+                whose = layout.home(entry.path, verdict.adapter, str(self.root))
+                yield _Rollout(entry, whose, verdict.adapter, verdict.status)
+            elif verdict.problem and unread is not None:
+                unread.append(Unread(_name_below(home, entry.path), verdict.problem))
 
     def _info(self, folder: str, members: list[os.stat_result]) -> RunInfo:
         path = path_of(folder)
@@ -195,22 +243,23 @@ class Directory:
             modified=max(status.st_mtime for status in members),
         )
 
-    def _adapter(self, entry: Entry, said: Beside) -> Adapter | None:
-        """The dialect of a file, or None while it is no rollout file (or not yet one)."""
+    def _verdict(self, entry: Entry, said: Beside) -> _Verdict | None:
+        """What a file is, with its stat as of now; None if it is no rollout file by its name."""
         if not is_rollout_name(entry.name) or not self._is_inside(entry):
             return None
-        status = _stat(entry)
-        if status is None:
+        try:
+            status = entry.stat()
+        except FileNotFoundError:
             return None
+        except OSError as error:  # a folder that may be listed and not entered
+            return _Verdict(None, False, _NO_STATUS, reason_of(error))
         key = (entry.path, status.st_dev, status.st_ino, said)
         known = self._verdicts.get(key)
         if known is None or not known.holds(status):
-            try:
-                known = _Verdict(*sniff(entry.path, entry.name, said.mapped), status)
-            except RemoteError:
-                return known.adapter if known is not None else None
-            self._verdicts[key] = known
-        return known.adapter
+            known, keep = _judge(entry, said, status, known)
+            if keep:
+                self._verdicts[key] = known
+        return replace(known, status=status)
 
     def _is_inside(self, entry: Entry) -> bool:
         """A file; a linked one counts only where its target lies below the root too."""
@@ -238,11 +287,24 @@ def _without_twins(entries: list[Entry]) -> list[Entry]:
     return [e for e in entries if not e.name.endswith(SUFFIXES) or e.name.rpartition(".")[0] not in names]
 
 
-def _stat(entry: Entry) -> os.stat_result | None:
+def _name_below(folder: str, path: str) -> str:
+    return shown_name(os.path.relpath(path, folder))
+
+
+def _judge(
+    entry: Entry, said: Beside, status: os.stat_result, known: _Verdict | None
+) -> tuple[_Verdict, bool]:
+    """What a file is by its first lines, and whether that holds until it changes."""
     try:
-        return entry.stat()
-    except OSError:
-        return None
+        return _Verdict(*sniff(entry.path, entry.name, said.mapped), status), True
+    except (SourceDamaged, SourceUnready) as error:
+        return _Verdict(_named(entry.name), False, status, str(error)), True
+    except RemoteError as error:
+        return known or _Verdict(None, False, status, str(error)), False
+    except OSError as error:
+        if error.errno in _NO_MORE_FILES:
+            raise
+        return _Verdict(_named(entry.name), False, status, reason_of(error)), False
 
 
 def _stamp(status: os.stat_result) -> tuple[int, int, int]:
@@ -266,24 +328,15 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter 
     -------
     adapter : Adapter or None
     final : bool
-        False while the file may still turn out otherwise: it is empty, unreadable or holds no whole
-        line yet.
+        False while the file may still turn out otherwise: it is empty or holds no whole line yet.
 
     Raises
     ------
     OSError
-        If no more files can be opened, or another machine does not give what it is asked for: that says
-        nothing of the file.
+        If it cannot be read.
     """
     named = _named(name)
-    try:
-        lines, final = first_lines(path)
-    except RemoteError:
-        raise
-    except OSError as error:
-        if error.errno in _NO_MORE_FILES:
-            raise
-        return named, False
+    lines, final = first_lines(path)
     asked = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
     for line in lines:
         for adapter in asked:

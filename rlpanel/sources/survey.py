@@ -14,6 +14,7 @@ from rlpanel.sources import parquet
 from rlpanel.sources.directory import Directory, first_lines, is_rollout_name, shown_name
 from rlpanel.sources.files import AnyPath, is_remote, scan, stat
 from rlpanel.sources.parse import parse
+from rlpanel.sources.unread import reason_of
 
 #: Entries that are looked at, and files that are told of.
 _LOOKED_AT, _TOLD = 2000, 8
@@ -68,6 +69,8 @@ def survey(directory: Directory) -> Survey:
         return why
     if not root.is_dir():
         return _missing(root)
+    if why := _out_of_reach(str(root)):
+        return why
     found = list(islice(_walk(str(root)), _LOOKED_AT))
     if not found:
         return Survey(
@@ -98,13 +101,15 @@ _WRITER_HINTS = (
 
 
 def _out_of_reach(root: str) -> Survey | None:
-    """Why nothing of a folder on another machine can be seen; None if it can."""
+    """Why nothing of a folder can be seen; None if it can."""
     try:
         scan(root)
     except (FileNotFoundError, NotADirectoryError) as error:
         return Survey("Nothing there yet", f"{root}: {error.strerror}.", hints=_WRITER_HINTS[:2])
     except OSError as error:
-        return Survey("Out of reach just now", f"{error}.")
+        if is_remote(root):
+            return Survey("Out of reach just now", f"{error}.")
+        return Survey("The folder may not be listed", f"{reason_of(error)}.")
     return None
 
 
