@@ -22,6 +22,7 @@ from rlpanel.cli.options import (
     AlertCommand,
     AlertSeverity,
     AlertUrl,
+    FollowLinks,
     Host,
     Map,
     Origin,
@@ -94,12 +95,13 @@ def serve(
     origin: Origin = None,
     keys: Map = None,
     tokenizer: Tokenizer = None,
+    follow_links: FollowLinks = False,
     alert_url: AlertUrl = None,
     alert_command: AlertCommand = None,
     alert_severity: AlertSeverity = None,
 ) -> None:
     """Open the board on the runs below a folder and follow what training appends to them."""
-    _tell_reader(keys, tokenizer)
+    _tell_reader(keys, tokenizer, follow_links)
     _tell({"ALERT_URL": alert_url, "ALERT_COMMAND": alert_command, "ALERT_SEVERITY": alert_severity})
     serve_board(folder_of(root), host, port, bool(show), token, tuple(origin or ()), alerts=True)
 
@@ -123,12 +125,13 @@ def index(
     ] = "",
     keys: Map = None,
     tokenizer: Tokenizer = None,
+    follow_links: FollowLinks = False,
 ) -> None:
     """Read a run once and say what it holds and what reading it cost.
 
     The exit code is 0 if the run was read whole, 2 on an error, and 3 if a file of it was not read.
     """
-    _tell_reader(keys, tokenizer)
+    _tell_reader(keys, tokenizer, follow_links)
     open_run = rlpanel.open_run  # what loading pandas costs is no cost of this run
     began, cpu = time.perf_counter(), cpu_seconds()
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
@@ -167,9 +170,10 @@ def export(
     sample: Annotated[str, typer.Option(help="This sample alone, by its uid.")] = "",
     keys: Map = None,
     tokenizer: Tokenizer = None,
+    follow_links: FollowLinks = False,
 ) -> None:
     """Write the board as one HTML file that opens without a server and without a network."""
-    _tell_reader(keys, tokenizer)
+    _tell_reader(keys, tokenizer, follow_links)
     from rlpanel.app.export import export as write
 
     size = write(run, html, split=split, step=step, filter=filter, sort=sort, samples=samples, uid=sample)
@@ -195,7 +199,7 @@ def slime(
     typer.echo(f"{done.samples:,} samples in {done.files:,} files to {target}{kept}: rlpanel serve {target}")
 
 
-def _tell_reader(keys: str | None, tokenizer: Path | None) -> None:
+def _tell_reader(keys: str | None, tokenizer: Path | None, follow_links: bool) -> None:
     """Settings of reading go by way of the environment, where processes that help find them too.
 
     What is wrong with them is said now, not when the first file is met.
@@ -204,6 +208,7 @@ def _tell_reader(keys: str | None, tokenizer: Path | None) -> None:
     from rlpanel.sources.beside import from_settings
 
     _tell({"MAP": keys, "TOKENIZER": str(tokenizer.resolve()) if tokenizer else None})
+    _tell({"FOLLOW_LINKS": "1" if follow_links else None})
     from_settings(Reading.from_environment())
 
 

@@ -1,13 +1,15 @@
 """Where runs lie: a run is a folder that holds rollout files, with all its ranks.
 
 Which files are rollout files is decided by name and first lines, so that scalars and checkpoints
-beside them are left alone. Links are followed only while they stay below the root.
+beside them are left alone. Links are followed while they stay below the root, and out of it only where the
+settings ask for it (see `rlpanel.sources.links`).
 """
 
 from __future__ import annotations
 
 import errno
 import os
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -17,8 +19,9 @@ from rlpanel.sources import layout, parquet
 from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
 from rlpanel.sources.base import Adapter
 from rlpanel.sources.beside import Beside, Said, from_settings
-from rlpanel.sources.files import AnyPath, Entry, path_of, scan
+from rlpanel.sources.files import AnyPath, Entry, is_remote, path_of, scan, stat
 from rlpanel.sources.inflate import SUFFIXES, open_plain
+from rlpanel.sources.links import is_below, target_of
 from rlpanel.sources.parse import parse
 from rlpanel.sources.unread import Unread, reason_of
 
@@ -34,6 +37,7 @@ _SUFFIXES = (".jsonl", *(f".jsonl{suffix}" for suffix in SUFFIXES), parquet.SUFF
 OWN_FOLDER = ".rlpanel"
 #: This process, or the machine, has too many files open just now.
 _NO_MORE_FILES = {errno.EMFILE, errno.ENFILE}
+_SHOWN_CHARS = 200
 _NO_STATUS = os.stat_result([0] * 10)
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 
@@ -77,10 +81,39 @@ class Found:
 
 
 @dataclass(frozen=True)
-class _Rollout:
-    """A rollout file of a folder that was listed, with the folder of its run."""
+class _Tree:
+    """The root, or a folder to which a followed link leads.
 
-    entry: Entry
+    ``name`` is the link's path below the root, empty for the root itself; nothing outside ``path`` is of it.
+    """
+
+    name: str
+    path: str
+
+    def name_of(self, path: str) -> str:
+        """The name below the root of a path in this tree."""
+        below = os.path.relpath(path, self.path)
+        return shown_name(os.path.normpath(os.path.join(self.name, below)).replace(os.sep, "/"))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A folder that was listed."""
+
+    folder: str
+    entries: list[Entry]
+    tree: _Tree
+
+
+@dataclass(frozen=True)
+class _Rollout:
+    """A rollout file of a folder that was listed, with the folder of its run.
+
+    ``path`` is where it really lies, ``name`` is below the run.
+    """
+
+    path: str
+    name: str
     home: str
     adapter: Adapter
     status: os.stat_result
@@ -117,12 +150,15 @@ class Directory:
     Attributes
     ----------
     left_out : tuple of Unread
-        Folders that could not be listed at the last look for runs.
+        Folders that could not be listed at the last look for runs, and links that were not followed.
     """
 
     def __init__(self, root: str | os.PathLike[str], reading: Reading | None = None) -> None:
         self.root = path_of(root).resolve()
-        self.said = Said(self.root, from_settings(reading or Reading.from_environment()))
+        reading = reading or Reading.from_environment()
+        self.said = Said(self.root, from_settings(reading))
+        self._follow = reading.follow_links
+        self._tree = _Tree("", str(self.root))
         self.left_out: tuple[Unread, ...] = ()
         self._verdicts: dict[tuple[str, int, int, Beside], _Verdict] = {}
 
@@ -134,18 +170,21 @@ class Directory:
         OSError
             If no more files can be opened: that says nothing of the folders.
         """
-        homes: dict[str, list[os.stat_result]] = {}
+        homes: dict[str, tuple[_Tree, list[os.stat_result]]] = {}
         unread: list[Unread] = []
-        for folder, entries in self._walk(str(self.root), unread):
-            for rollout in self._rollouts(folder, entries):
-                homes.setdefault(rollout.home, []).append(rollout.status)
-        self.left_out = tuple(unread)
-        found = [self._info(home, members) for home, members in homes.items()]
+        for place in self._places(unread):
+            for rollout in self._rollouts(place):
+                homes.setdefault(rollout.home, (place.tree, []))[1].append(rollout.status)
+        self.left_out = tuple(sorted(unread, key=lambda one: (one.file.count("/"), one.file)))
+        found = [_info(home, *members) for home, members in homes.items()]
         return sorted(found, key=lambda info: (-info.modified, info.name))
 
     def any(self) -> bool:
-        """Whether there is a run; the first one found ends the search."""
-        return any(True for place in self._walk(str(self.root), []) for _ in self._rollouts(*place))
+        """Whether there is a run; the first one found ends the search, and `left_out` is as of there."""
+        unread: list[Unread] = []
+        found = any(True for place in self._places(unread) for _ in self._rollouts(place))
+        self.left_out = tuple(unread)
+        return found
 
     def files(self, folder: str | os.PathLike[str]) -> list[Found]:
         """The rollout files of one run, by name; OSError as `look`."""
@@ -159,7 +198,9 @@ class Directory:
         OSError
             If the folder cannot be listed.
         """
-        home = os.fspath(folder)
+        return self._look(os.fspath(folder), self._tree)
+
+    def _look(self, home: str, tree: _Tree) -> tuple[list[Found], list[Unread]]:
         found: list[Found] = []
         unread: list[Unread] = []
 
@@ -168,17 +209,14 @@ class Directory:
                 raise error
             unread.append(Unread(_name_below(home, path) + "/", reason_of(error)))
 
-        for place, entries in layout.below(home, scan(home), refuse):
+        for folder, entries in layout.below(home, scan(home), refuse):
             odd: list[Unread] = []
-            rollouts = list(self._rollouts(place, entries, odd, home))
+            rollouts = list(self._rollouts(_Place(folder, entries, tree), odd, home))
             mine = [one for one in rollouts if one.home == home]
-            found += [
-                Found(one.entry.path, _name_below(home, one.entry.path), one.adapter, one.status)
-                for one in mine
-            ]
-            if place == home or mine or not rollouts:  # else the folder is another run's
+            found += [Found(one.path, one.name, one.adapter, one.status) for one in mine]
+            if folder == home or mine or not rollouts:  # else the folder is another run's
                 unread += odd
-        said = self.said.of(folder)
+        said = self.said.of(home)
         arranged = layout.arrange(path_of(home), {one.name: one.adapter for one in found})
         return [
             replace(one, adapter=said.dress(arranged[one.name]))
@@ -192,93 +230,164 @@ class Directory:
         Raises
         ------
         RunNotFound
-            If there is none, or it would lie outside the root.
+            If there is none, or it would lie outside the root and be reached through no followed link.
         """
         try:
             path = (self.root / name).resolve()
-            inside = path.is_relative_to(self.root) and path.is_dir()
+            if path.is_relative_to(self.root) and path.is_dir():
+                return path
+            linked = self._linked(name) if self._follow and not is_remote(self.root) else ""
         except (OSError, ValueError, RuntimeError):  # too long, a NUL byte, or a link to itself
-            inside = False
-        if not inside:
+            linked = ""
+        if not linked:
             raise RunNotFound(f"no run {name[:80]!r} below {self.root.name}")
-        return path
+        return path_of(linked)
 
-    def _walk(self, folder: str, unread: list[Unread]) -> Iterator[tuple[str, list[Entry]]]:
-        """All folders with what lies in them; those that cannot be listed go to ``unread``."""
+    def _linked(self, name: str) -> str:
+        """The folder of a run that `runs` reaches through links by this name; empty if there is none."""
+        tree, folder = self._tree, self._tree.path
+        for part in name.split("/"):
+            if not _is_open_name(part) or part == os.pardir:
+                return ""
+            folder = os.path.join(folder, part)
+            if os.path.islink(folder):
+                folder = target_of(folder, tree.path, follow=True).path
+                if not folder or is_below(folder, self._tree.path):
+                    return ""  # what is below the root has a name without links
+                tree = _Tree("", folder)
+        return folder if self._look(folder, tree)[0] else ""
+
+    def _places(self, unread: list[Unread]) -> Iterator[_Place]:
+        """All folders below the root, then those of followed links, each once.
+
+        Folders that cannot be listed and links that are not followed go to ``unread``.
+        """
+        trees, seen = deque([self._tree]), set[tuple[int, int]]()
+        while trees:
+            tree = trees.popleft()
+            for place in self._walk(tree.path, tree, seen, unread):
+                for entry in sorted(place.entries, key=lambda e: e.name):
+                    if found := self._link(entry, tree, unread):
+                        trees.append(found)
+                yield place
+
+    def _walk(
+        self, folder: str, tree: _Tree, seen: set[tuple[int, int]], unread: list[Unread]
+    ) -> Iterator[_Place]:
+        """A folder of a tree and those below it, but for those that were seen by another way."""
         try:
+            if self._follow and not is_remote(folder):
+                status = os.stat(folder, follow_symlinks=False)
+                if (status.st_dev, status.st_ino) in seen:
+                    return
+                seen.add((status.st_dev, status.st_ino))
             entries = scan(folder)
         except OSError as error:
             if error.errno in _NO_MORE_FILES:
                 raise
             if not isinstance(error, FileNotFoundError):
-                unread.append(Unread(_name_below(str(self.root), folder) + "/", reason_of(error)))
+                unread.append(Unread(tree.name_of(folder) + "/", reason_of(error)))
             return
-        yield folder, entries
+        yield _Place(folder, entries, tree)
         for entry in sorted(entries, key=lambda e: e.name):
             if _is_open_folder(entry):
-                yield from self._walk(entry.path, unread)
+                yield from self._walk(entry.path, tree, seen, unread)
+
+    def _link(self, entry: Entry, tree: _Tree, unread: list[Unread]) -> _Tree | None:
+        """The tree to which a link leads; one that is not followed goes to ``unread``, files too."""
+        folder = _is_open_folder(entry, linked=True)
+        if not folder and not (is_rollout_name(entry.name) and _is_linked_file(entry)):
+            return None
+        target = target_of(entry.path, tree.path, follow=self._follow)
+        if target.reason:
+            unread.append(_left_out(entry, tree.name_of(entry.path), target.reason))
+        listed = target.inside or is_below(target.path, self._tree.path)
+        return _Tree(tree.name_of(entry.path), target.path) if folder and target.path and not listed else None
 
     def _rollouts(
-        self, folder: str, entries: list[Entry], unread: list[Unread] | None = None, home: str = ""
+        self, place: _Place, unread: list[Unread] | None = None, home: str = ""
     ) -> Iterator[_Rollout]:
         """The rollout files of a folder; what may be one and cannot be looked at goes to ``unread``."""
-        said = self.said.of(folder)
-        for entry in _without_twins(entries):
-            verdict = self._verdict(entry, said)
+        said, bound = self.said.of(place.folder), place.tree.path
+        for entry in _without_twins(place.entries):
+            if not is_rollout_name(entry.name) or not _is_file(entry):
+                continue
+            name, path = _name_below(home, entry.path) if home else "", entry.path
+            if entry.is_symlink():
+                target = target_of(entry.path, bound, follow=self._follow)
+                if target.reason and unread is not None:
+                    unread.append(_left_out(entry, name, target.reason))
+                path = target.path
+            verdict = self._verdict(path, entry.name, said) if path else None
             if verdict is None:
                 continue
             if verdict.adapter is not None:
-                whose = layout.home(entry.path, verdict.adapter, str(self.root))
-                yield _Rollout(entry, whose, verdict.adapter, verdict.status)
+                whose = layout.home(entry.path, verdict.adapter, bound)
+                yield _Rollout(path, name, whose, verdict.adapter, verdict.status)
             elif verdict.problem and unread is not None:
-                unread.append(Unread(_name_below(home, entry.path), verdict.problem))
+                unread.append(Unread(name, verdict.problem))
 
-    def _info(self, folder: str, members: list[os.stat_result]) -> RunInfo:
-        path = path_of(folder)
-        return RunInfo(
-            name=path.relative_to(self.root).as_posix(),
-            path=path,
-            files=len(members),
-            bytes=sum(status.st_size for status in members),
-            modified=max(status.st_mtime for status in members),
-        )
-
-    def _verdict(self, entry: Entry, said: Beside) -> _Verdict | None:
-        """What a file is, with its stat as of now; None if it is no rollout file by its name."""
-        if not is_rollout_name(entry.name) or not self._is_inside(entry):
-            return None
+    def _verdict(self, path: str, name: str, said: Beside) -> _Verdict | None:
+        """What a file is, with its stat as of now; None if it is gone."""
         try:
-            status = entry.stat()
+            status = stat(path)
         except FileNotFoundError:
             return None
         except OSError as error:  # a folder that may be listed and not entered
             return _Verdict(None, False, _NO_STATUS, reason_of(error))
-        key = (entry.path, status.st_dev, status.st_ino, said)
+        key = (path, status.st_dev, status.st_ino, said)
         known = self._verdicts.get(key)
         if known is None or not known.holds(status):
-            known, keep = _judge(entry, said, status, known)
+            known, keep = _judge(path, name, said, status, known)
             if keep:
                 self._verdicts[key] = known
         return replace(known, status=status)
 
-    def _is_inside(self, entry: Entry) -> bool:
-        """A file; a linked one counts only where its target lies below the root too."""
-        try:
-            if not entry.is_file():
-                return False
-            return not entry.is_symlink() or path_of(entry.path).resolve().is_relative_to(self.root)
-        except OSError:
-            return False
+
+def _info(folder: str, tree: _Tree, members: list[os.stat_result]) -> RunInfo:
+    return RunInfo(
+        name=tree.name_of(folder),
+        path=path_of(folder),
+        files=len(members),
+        bytes=sum(status.st_size for status in members),
+        modified=max(status.st_mtime for status in members),
+    )
 
 
-def _is_open_folder(entry: Entry) -> bool:
-    """A folder to look into. One whose name is no text could not be named in a URL."""
-    if entry.name.startswith(".") or entry.name in _SKIPPED_FOLDERS:
+def _left_out(entry: Entry, name: str, reason: str) -> Unread:
+    """A link that is not followed, with where it leads."""
+    try:
+        leads = shown_name(os.readlink(entry.path))[:_SHOWN_CHARS]
+    except OSError:
+        leads = "?"
+    return Unread(f"{name} -> {leads}", reason, "")
+
+
+def _is_open_name(name: str) -> bool:
+    """Whether a folder of this name is looked into. One that is no text could not be named in a URL."""
+    hidden = not name or name.startswith(".") or name in _SKIPPED_FOLDERS
+    return not hidden and shown_name(name) == name
+
+
+def _is_open_folder(entry: Entry, *, linked: bool = False) -> bool:
+    """A folder to look into, or a link to one."""
+    if not _is_open_name(entry.name):
         return False
     try:
-        return entry.is_dir(follow_symlinks=False) and shown_name(entry.name) == entry.name
+        return entry.is_symlink() == linked and entry.is_dir(follow_symlinks=linked)
     except OSError:
         return False
+
+
+def _is_file(entry: Entry) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
+def _is_linked_file(entry: Entry) -> bool:
+    return entry.is_symlink() and _is_file(entry)
 
 
 def _without_twins(entries: list[Entry]) -> list[Entry]:
@@ -292,19 +401,19 @@ def _name_below(folder: str, path: str) -> str:
 
 
 def _judge(
-    entry: Entry, said: Beside, status: os.stat_result, known: _Verdict | None
+    path: str, name: str, said: Beside, status: os.stat_result, known: _Verdict | None
 ) -> tuple[_Verdict, bool]:
     """What a file is by its first lines, and whether that holds until it changes."""
     try:
-        return _Verdict(*sniff(entry.path, entry.name, said.mapped), status), True
+        return _Verdict(*sniff(path, name, said.mapped), status), True
     except (SourceDamaged, SourceUnready) as error:
-        return _Verdict(_named(entry.name), False, status, str(error)), True
+        return _Verdict(_named(name), False, status, str(error)), True
     except RemoteError as error:
         return known or _Verdict(None, False, status, str(error)), False
     except OSError as error:
         if error.errno in _NO_MORE_FILES:
             raise
-        return _Verdict(_named(entry.name), False, status, reason_of(error)), False
+        return _Verdict(_named(name), False, status, reason_of(error)), False
 
 
 def _stamp(status: os.stat_result) -> tuple[int, int, int]:

@@ -63,7 +63,7 @@ class Survey:
 
 
 def survey(directory: Directory) -> Survey:
-    """Look at a folder in which no runs were found."""
+    """Look at a folder in which `Directory.runs` or `any` found none."""
     root = directory.root
     if is_remote(root) and (why := _out_of_reach(str(root))):
         return why
@@ -72,7 +72,8 @@ def survey(directory: Directory) -> Survey:
     if why := _out_of_reach(str(root)):
         return why
     found = list(islice(_walk(str(root)), _LOOKED_AT))
-    if not found:
+    left_out = tuple(Sight(one.file, one.reason) for one in directory.left_out[:_TOLD])
+    if not found and not left_out:
         return Survey(
             "No data yet",
             "The folder is there and holds no files: nothing has been written yet.",
@@ -82,11 +83,13 @@ def survey(directory: Directory) -> Survey:
     likely = [path for path in found if _kind(path) < 3][:_TOLD]
     told = likely or found[:_TOLD]
     problem = directory.said.of(root).problem
+    if not found:
+        return Survey("Nothing that is read", "The folder holds no files but these.", left_out)
     return Survey(
         "No rollout log here",
         f"{len(found):,} file{'s' * (len(found) > 1)} below the folder, and none is a rollout log of a "
         "known kind.",
-        tuple(Sight(shown_name(os.path.relpath(path, root)), _what(path)) for path in told),
+        (*left_out, *(Sight(shown_name(os.path.relpath(path, root)), _what(path)) for path in told)),
         len(found) - len(told),
         (problem,) if problem else (),
         next((guess for path in likely if (guess := _guess(path))), ""),
@@ -129,7 +132,7 @@ def _missing(root: AnyPath) -> Survey:
 
 
 def _walk(folder: str) -> Iterator[str]:
-    """All files below, hidden ones left out."""
+    """All files below; hidden ones are left out, and links out of the root or to folders."""
     try:
         entries = sorted(scan(folder), key=lambda entry: entry.name)
     except OSError:
@@ -140,7 +143,7 @@ def _walk(folder: str) -> Iterator[str]:
             continue
         if entry.is_dir(follow_symlinks=False):
             folders.append(entry.path)
-        else:
+        elif not entry.is_symlink():
             yield entry.path
     for path in folders:
         yield from _walk(path)

@@ -15,7 +15,7 @@ class Unread:
         Its name below the run or the root; a folder's ends with a slash.
     reason : str
     outlook : str
-        What happens when the reason is gone, or what is kept.
+        What happens when the reason is gone, or what is kept; may be empty.
     """
 
     file: str
@@ -23,7 +23,7 @@ class Unread:
     outlook: str = "it is read when that is over"
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.reason}; {self.outlook}"
+        return "; ".join(filter(None, [f"{self.file}: {self.reason}", self.outlook]))
 
     def covers(self, name: str) -> bool:
         """Whether this is the file of that name, or the folder that holds it."""

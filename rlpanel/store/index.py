@@ -78,6 +78,7 @@ class RunIndex:
         workers: Pool | None = None,
     ) -> None:
         self.path = path_of(path)
+        self._real = os.path.realpath(self.path)
         self.name = name
         self.reading = reading or Reading()
         self.snapshot = Snapshot(name)
@@ -111,6 +112,9 @@ class RunIndex:
 
     def rescan(self) -> None:
         """Look for files that came or went. While the folder cannot be read its last state stays."""
+        if os.path.realpath(self.path) != self._real:
+            self.folder_problem = "the run's folder leads elsewhere now; its last state is shown"
+            return
         try:
             listed, self._unlisted = self._directory.look(self.path)
         except FileNotFoundError:

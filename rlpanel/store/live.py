@@ -12,6 +12,7 @@ from rlpanel.settings import Reading
 from rlpanel.sources.directory import Directory, RunInfo
 from rlpanel.sources.files import AnyPath, path_of, trouble
 from rlpanel.sources.survey import Survey, survey
+from rlpanel.sources.unread import Unread
 from rlpanel.store.index import RunIndex
 from rlpanel.store.rhythm import Clock, Looks
 from rlpanel.store.snapshot import Snapshot
@@ -274,6 +275,8 @@ class Root:
     ----------
     survey : Survey or None
         What is there instead, where no runs are.
+    left_out : tuple of Unread
+        Folders that cannot be listed, and links that are not followed.
     """
 
     def __init__(self, path: AnyPath, reading: Reading | None = None) -> None:
@@ -281,6 +284,7 @@ class Root:
         self.directory = Directory(path, reading)
         self.runs: list[RunInfo] | None = None
         self.survey: Survey | None = None
+        self.left_out: tuple[Unread, ...] = ()
 
     def refresh(self) -> bool:
         """Look again; True if runs came, went or changed."""
@@ -292,6 +296,7 @@ class Root:
         if self.runs and trouble(self.path):
             return False  # what another machine does not tell just now is as it was
         seen = None if found else survey(self.directory)
-        changed = (found, seen) != (self.runs, self.survey)
-        self.runs, self.survey = found, seen
+        now = found, seen, self.directory.left_out
+        changed = now != (self.runs, self.survey, self.left_out)
+        self.runs, self.survey, self.left_out = now
         return changed
