@@ -10,47 +10,66 @@ import ctypes
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
+_LINUX = sys.platform.startswith("linux")
 _IN_MODIFY = 0x2
 #: Files that an observer opens: an inotify instance and a pipe; twice as many, as other threads open some.
 _PIPES = 3
 _LIMITS = Path("/proc/sys/fs/inotify")
 
 
-def shortage(root: str, *, below: bool = True) -> str:
-    """The limit that keeps inotify from watching a folder, with what to do about it.
+def shortage(root: str) -> str:
+    """The limit that keeps inotify from watching a folder and all below it, with what to do about it.
 
-    Parameters
-    ----------
-    root : str
-    below : bool
-        Whether all folders below it are to be watched, too.
-
-    Returns
-    -------
-    str
-        Empty if nothing is short, and on other systems than Linux.
+    Empty if nothing is short, and on other systems than Linux.
     """
-    if not sys.platform.startswith("linux"):
+    if not _LINUX:
         return ""
     try:
         _open_pipes()
     except OSError:
         return "this process has no open file left; raise its limit with ulimit -n"
-    libc = ctypes.CDLL(None, use_errno=True)
-    instance = libc.inotify_init1(os.O_CLOEXEC)
-    if instance < 0:
-        return _used_up("instances", "max_user_instances") if ctypes.get_errno() == errno.EMFILE else ""
+    with _instance() as instance:
+        if instance < 0:
+            return _used_up("instances", "max_user_instances")
+        return _unwatched(instance, _folders(root))
+
+
+def watches_used_up(root: str) -> str:
+    """As `shortage`, of the limit alone that an observer at work can meet: it has its instance already."""
+    if not _LINUX:
+        return ""
+    with _instance() as instance:
+        return _unwatched(instance, [root]) if instance >= 0 else ""
+
+
+@contextmanager
+def _instance() -> Iterator[int]:
+    """An inotify instance for the moment; negative if none is to be had."""
+    instance = _libc().inotify_init1(os.O_CLOEXEC)
     try:
-        for folder in _folders(root, below):
-            added = libc.inotify_add_watch(instance, os.fsencode(folder), _IN_MODIFY)
-            if added < 0 and ctypes.get_errno() == errno.ENOSPC:
-                return _used_up("watches", "max_user_watches")
+        yield instance
     finally:
-        os.close(instance)
+        if instance >= 0:
+            os.close(instance)
+
+
+def _unwatched(instance: int, folders: Iterable[str]) -> str:
+    libc = _libc()
+    for folder in folders:
+        added = libc.inotify_add_watch(instance, os.fsencode(folder), _IN_MODIFY)
+        if added < 0 and ctypes.get_errno() == errno.ENOSPC:
+            return _used_up("watches", "max_user_watches")
     return ""
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 def _open_pipes() -> None:
@@ -64,15 +83,14 @@ def _open_pipes() -> None:
             os.close(descriptor)
 
 
-def _folders(root: str, below: bool) -> Iterator[str]:
+def _folders(root: str) -> Iterator[str]:
     """The folder, and those below it; links are not followed, as watchdog does not."""
     yield root
-    if below:
-        for folder, names, _ in os.walk(root):
-            for name in names:
-                path = os.path.join(folder, name)
-                if not os.path.islink(path):
-                    yield path
+    for folder, names, _ in os.walk(root):
+        for name in names:
+            path = os.path.join(folder, name)
+            if not os.path.islink(path):
+                yield path
 
 
 def _used_up(what: str, limit: str) -> str:

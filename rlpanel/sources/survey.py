@@ -132,7 +132,7 @@ def _missing(root: AnyPath) -> Survey:
 
 
 def _walk(folder: str) -> Iterator[str]:
-    """All files below; hidden ones are left out, and links out of the root or to folders."""
+    """All files below; hidden ones and links are left out."""
     try:
         entries = sorted(scan(folder), key=lambda entry: entry.name)
     except OSError:

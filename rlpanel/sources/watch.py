@@ -80,7 +80,7 @@ class Watch(FileSystemEventHandler):
             self.stop()
         elif folders and self._observer is not None:
             # watchdog does not say that it could not watch a folder that came.
-            self._give_up_if_short(below=False)
+            self._give_up(inotify.watches_used_up(self.root))
         return paths, folders
 
     def stop(self) -> None:
@@ -115,10 +115,11 @@ class Watch(FileSystemEventHandler):
     def _start(self) -> BaseObserver | None:
         # Asked first: an observer that fails half-way keeps files open, and one that watches a part of the
         # folders does not say so.
-        if self._give_up_if_short(below=True):
+        if self._give_up(inotify.shortage(self.root)):
             return None
         observer: BaseObserver | None = None
         try:
+            os.stat(self.root)  # an observer of a folder that is gone keeps files open, too
             observer = Observer()
             observer.daemon = True
             observer.schedule(self, self.root, recursive=True)
@@ -131,9 +132,8 @@ class Watch(FileSystemEventHandler):
             return None
         return observer
 
-    def _give_up_if_short(self, *, below: bool) -> bool:
-        """Stop using events, with the reason, where a limit does not let all folders be watched."""
-        reason = inotify.shortage(self.root, below=below)
+    def _give_up(self, reason: str) -> bool:
+        """Stop using events if there is a reason, a limit that was reached."""
         if reason:
             self.reason, self.exhausted = reason, True
             self.stop()

@@ -16,7 +16,7 @@ from rlpanel.metrics.constants import gather
 from rlpanel.settings import Reading, Training
 from rlpanel.sources.base import Chunk
 from rlpanel.sources.directory import Directory, Found
-from rlpanel.sources.files import path_of
+from rlpanel.sources.files import is_remote, path_of
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.opening import open_file
 from rlpanel.sources.run_file import RunFile
@@ -78,7 +78,7 @@ class RunIndex:
         workers: Pool | None = None,
     ) -> None:
         self.path = path_of(path)
-        self._real = os.path.realpath(self.path)
+        self._real = "" if is_remote(self.path) else os.path.realpath(self.path)
         self.name = name
         self.reading = reading or Reading()
         self.snapshot = Snapshot(name)
@@ -112,7 +112,7 @@ class RunIndex:
 
     def rescan(self) -> None:
         """Look for files that came or went. While the folder cannot be read its last state stays."""
-        if os.path.realpath(self.path) != self._real:
+        if self._real and os.path.realpath(self.path) != self._real:
             self.folder_problem = "the run's folder leads elsewhere now; its last state is shown"
             return
         try:
