@@ -251,9 +251,10 @@ class Directory:
                 return ""
             folder = os.path.join(folder, part)
             if os.path.islink(folder):
-                folder = target_of(folder, tree.path, follow=True).path
-                if not folder or is_below(folder, self._tree.path):
-                    return ""  # what is below the root has a name without links
+                target = target_of(folder, tree.path, follow=True)
+                folder = target.path
+                if not folder or target.inside or is_below(folder, self._tree.path):
+                    return ""  # what lies below the root or in the linked folder has another name
                 tree = _Tree("", folder)
         return folder if self._look(folder, tree)[0] else ""
 

@@ -35,7 +35,8 @@ def shortage(root: str) -> str:
         return "this process has no open file left; raise its limit with ulimit -n"
     with _instance() as instance:
         if instance < 0:
-            return _used_up("instances", "max_user_instances")
+            full = ctypes.get_errno() == errno.EMFILE  # else a sandbox without inotify: watchdog says so
+            return _used_up("instances", "max_user_instances") if full else ""
         return _unwatched(instance, _folders(root))
 
 

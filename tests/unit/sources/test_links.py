@@ -157,13 +157,15 @@ def test_a_link_of_somebody_else_is_not_followed(root: Path, monkeypatch: pytest
     [
         "exp7/..", "exp7/../exp7", "exp7/../../etc", "exp7/.", "exp7/", "/exp7", "exp7//", "./exp7", "exp7\0",
         "exp7/inner", "exp7/own", "exp7/rollout_data_rank_0.jsonl", "exp7/.rlpanel", "above", "exp7/back",
-        "above/scratch/exp7",
+        "above/scratch/exp7", "exp7/alias",
     ],
 )  # fmt: skip
 def test_a_name_that_is_no_run_of_the_list_is_refused(root: Path, tmp_path: Path, name: str) -> None:
     (root / "above").symlink_to(tmp_path)
     exp7 = tmp_path / "scratch" / "exp7"
     (exp7 / "inner").mkdir()
+    write_run(exp7 / "deeper")
+    (exp7 / "alias").symlink_to("deeper")
     (exp7 / "back").symlink_to(tmp_path)
     write_run(exp7 / ".rlpanel")
     with pytest.raises(RunNotFound):
