@@ -277,6 +277,10 @@ class Reading(_FromEnvironment):
     tokenizer = param.String(
         default="", doc="A tokenizer.json that gives the texts of token ids logged without them."
     )
+    follow_links = param.Boolean(
+        default=False,
+        doc="Follow links that lead out of the root, where they belong to the user who runs the board.",
+    )
     cache = param.Boolean(
         default=True,
         doc="Keep a run's index on disk, so that it opens at once: in the folder .rlpanel beside the logs, "

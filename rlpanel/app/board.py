@@ -75,6 +75,7 @@ class Board:
             return
         context = self.context
         context.survey = self._watched.survey
+        context.left_out = list(self._watched.left_out)
         found = {run.name: run for run in self._watched.runs or []}
         stay = [found.pop(run.name) for run in context.runs if run.name in found]
         runs = [*found.values(), *stay]

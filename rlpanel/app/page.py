@@ -24,6 +24,7 @@ from rlpanel.views.distributions import Distribution, Gap
 from rlpanel.views.findings import Findings
 from rlpanel.views.group_strip import GroupStrip
 from rlpanel.views.known import Known
+from rlpanel.views.left_out import LeftOut
 from rlpanel.views.numbers import Numbers
 from rlpanel.views.place import here
 from rlpanel.views.progress import Backlog
@@ -141,7 +142,7 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
     """
     layout, selection = Layout(board), board.context.selection
     settings = pn.Column(sizing_mode="stretch_width", margin=0)
-    sidebar = [caption("Runs"), RunList(board.context), settings]
+    sidebar = [caption("Runs"), RunList(board.context), LeftOut(board.context), settings]
     if owns_window:
         window = Window(on_key=layout.on_key)
         board.bind_window(window)

@@ -23,6 +23,7 @@ from rlpanel.cli.options import (
     AlertSeverity,
     AlertUrl,
     CsvFile,
+    FollowLinks,
     Host,
     HtmlFile,
     JsonlFile,
@@ -48,6 +49,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+#: Exit code of `index` where a file of the run was not read.
+_NOT_WHOLE = 3
 
 convert_app = typer.Typer(no_args_is_help=True, help="Turn files that the board does not read into lines.")
 app.add_typer(convert_app, name="convert")
@@ -100,12 +104,13 @@ def serve(
     keys: Map = None,
     tokenizer: Tokenizer = None,
     watch: Watch = None,
+    follow_links: FollowLinks = False,
     alert_url: AlertUrl = None,
     alert_command: AlertCommand = None,
     alert_severity: AlertSeverity = None,
 ) -> None:
     """Open the board on the runs below a folder and follow what training appends to them."""
-    _tell_reader(keys, tokenizer)
+    _tell_reader(keys, tokenizer, follow_links)
     _tell({"ALERT_URL": alert_url, "ALERT_COMMAND": alert_command, "ALERT_SEVERITY": alert_severity})
     _tell({"WATCH": None if watch is None else str(watch)})
     serve_board(folder_of(root), host, port, bool(show), token, tuple(origin or ()), alerts=True)
@@ -130,24 +135,33 @@ def index(
     ] = "",
     keys: Map = None,
     tokenizer: Tokenizer = None,
+    follow_links: FollowLinks = False,
 ) -> None:
-    """Read a run once and say what it holds and what reading it cost."""
-    _tell_reader(keys, tokenizer)
+    """Read a run once and say what it holds and what reading it cost.
+
+    The exit code is 0 if the run was read whole, 2 on an error, and 3 if a file of it was not read.
+    """
+    _tell_reader(keys, tokenizer, follow_links)
     open_run = rlpanel.open_run  # what loading pandas costs is no cost of this run
     began, cpu = time.perf_counter(), cpu_seconds()
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
-        found = asdict(opened.stats())
+        found, unread = asdict(opened.stats()), opened.snapshot.unread
     found |= {
         "seconds": round(time.perf_counter() - began, 3),
         "cpu_seconds": round(cpu_seconds() - cpu, 3),
         "peak_memory_bytes": peak_memory(),
     }
     if as_json:
-        typer.echo(json.dumps(found))
-        return
-    for name, value in found.items():
-        shown = "unknown" if value is None else f"{value:,}"
-        typer.echo(f"{name.replace('_', ' '):<18} {shown:>16}")
+        listed = [{"file": one.file, "reason": one.reason} for one in unread]
+        typer.echo(json.dumps(found | {"unread": listed}))
+    else:
+        for name, value in (found | {"files_not_read": len(unread)}).items():
+            shown = "unknown" if value is None else f"{value:,}"
+            typer.echo(f"{name.replace('_', ' '):<18} {shown:>16}")
+    for one in unread:
+        say(f"not read: {one.file}: {one.reason}", typer.colors.YELLOW)
+    if unread:
+        raise typer.Exit(_NOT_WHOLE)
 
 
 @app.command()
@@ -175,6 +189,7 @@ def export(
     sample: Annotated[str, typer.Option(help="This sample alone, by its uid.")] = "",
     keys: Map = None,
     tokenizer: Tokenizer = None,
+    follow_links: FollowLinks = False,
 ) -> None:
     """Write the board as one HTML file that opens without a server, or the samples as rows."""
     kind, file = _target({"HTML": html, "CSV": csv, "JSONL": jsonl, "parquet": parquet})
@@ -182,7 +197,7 @@ def export(
         raise typer.BadParameter("--raw goes with --csv; the other files hold texts as they were logged")
     if kind == "HTML" and samples is not None and samples > MOST_IN_HTML:
         raise typer.BadParameter(f"--samples is at most {MOST_IN_HTML:,} with --html")
-    _tell_reader(keys, tokenizer)
+    _tell_reader(keys, tokenizer, follow_links)
     from rlpanel.app.export import export as export_html
     from rlpanel.app.export import export_rows
     from rlpanel.views.report.report import SAMPLES
@@ -222,7 +237,7 @@ def slime(
     typer.echo(f"{done.samples:,} samples in {done.files:,} files to {target}{kept}: rlpanel serve {target}")
 
 
-def _tell_reader(keys: str | None, tokenizer: Path | None) -> None:
+def _tell_reader(keys: str | None, tokenizer: Path | None, follow_links: bool) -> None:
     """Settings of reading go by way of the environment, where processes that help find them too.
 
     What is wrong with them is said now, not when the first file is met.
@@ -231,6 +246,7 @@ def _tell_reader(keys: str | None, tokenizer: Path | None) -> None:
     from rlpanel.sources.beside import from_settings
 
     _tell({"MAP": keys, "TOKENIZER": str(tokenizer.resolve()) if tokenizer else None})
+    _tell({"FOLLOW_LINKS": "1" if follow_links else None})
     from_settings(Reading.from_environment())
 
 

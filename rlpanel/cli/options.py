@@ -50,6 +50,15 @@ Watch = Annotated[
         show_default="on with alerts",
     ),
 ]
+FollowLinks = Annotated[
+    bool,
+    typer.Option(
+        "--follow-links",
+        envvar="RLPANEL_FOLLOW_LINKS",
+        help="Follow links of your own that lead out of the folder, to runs elsewhere.",
+        show_default=False,
+    ),
+]
 AlertUrl = Annotated[
     str | None,
     typer.Option(envvar="RLPANEL_ALERT_URL", help="Post findings here as JSON.", show_default=False),

@@ -50,6 +50,10 @@ def _say_if_other(root: AnyPath) -> None:
 
     directory = Directory(root)
     found = None if directory.any() else survey(directory)
+    if found is None and directory.left_out:  # of the folders that were looked at so far
+        some = "; ".join(f"{one.file}: {one.reason}" for one in directory.left_out[:3])
+        more = f"; and {len(directory.left_out) - 3} more" if len(directory.left_out) > 3 else ""
+        say(f"rlpanel: not shown: {some}{more}", typer.colors.YELLOW)
     if found is not None and found.seen:
         seen = "; ".join(f"{sight.name}: {sight.what}" for sight in found.seen[:3])
         say(f"rlpanel: {found.sentence} Seen: {seen}. The board says what is read.", typer.colors.YELLOW)

@@ -21,7 +21,8 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
 _LOCAL = "file://"
 #: Bytes of a file on another machine that are asked for at once where its beginning is looked at.
 _STREAM = 256 << 10
-_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+#: No link at the end of a path is followed: who lists the folder says where one leads, and that is opened.
+_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 class Entry(Protocol):
@@ -167,7 +168,7 @@ def stream(path: str, ahead: int = _STREAM) -> io.BufferedReader:
     """A file to be read on; ``ahead`` bytes at a time where it is on another machine."""
     if is_remote(path):
         return io.BufferedReader(RemoteStream(path, ahead), ahead)
-    return open(path, "rb")
+    return open(path, "rb", opener=lambda name, _: os.open(name, _FLAGS))
 
 
 def trouble(path: str | os.PathLike[str]) -> str:

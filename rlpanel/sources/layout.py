@@ -7,7 +7,7 @@ the run's folder.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from rlpanel.sources.adapters.prime_rl import STEP, PrimeRL, superseded
@@ -34,16 +34,24 @@ def home(path: str, adapter: Adapter, root: str) -> str:
     return str(folder)
 
 
-def below(folder: str, entries: list[Entry], depth: int = _DEEPEST) -> Iterator[Place]:
-    """The folder itself and those that may be its parts, with their entries."""
+def below(
+    folder: str, entries: list[Entry], refuse: Callable[[str, OSError], None], depth: int = _DEEPEST
+) -> Iterator[Place]:
+    """The folder itself and those that may be its parts, with their entries.
+
+    ``refuse`` is told of a part that cannot be listed.
+    """
     yield folder, entries
     for entry in entries if depth else ():
         if _PARTS.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
             try:
                 inside = scan(entry.path)
-            except OSError:
+            except FileNotFoundError:
                 continue
-            yield from below(entry.path, inside, depth - 1)
+            except OSError as error:
+                refuse(entry.path, error)
+                continue
+            yield from below(entry.path, inside, refuse, depth - 1)
 
 
 def arrange(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Adapter]:

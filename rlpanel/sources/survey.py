@@ -14,6 +14,7 @@ from rlpanel.sources import parquet
 from rlpanel.sources.directory import Directory, first_lines, is_rollout_name, shown_name
 from rlpanel.sources.files import AnyPath, is_remote, scan, stat
 from rlpanel.sources.parse import parse
+from rlpanel.sources.unread import reason_of
 
 #: Entries that are looked at, and files that are told of.
 _LOOKED_AT, _TOLD = 2000, 8
@@ -62,14 +63,17 @@ class Survey:
 
 
 def survey(directory: Directory) -> Survey:
-    """Look at a folder in which no runs were found."""
+    """Look at a folder in which `Directory.runs` or `any` found none."""
     root = directory.root
     if is_remote(root) and (why := _out_of_reach(str(root))):
         return why
     if not root.is_dir():
         return _missing(root)
+    if why := _out_of_reach(str(root)):
+        return why
     found = list(islice(_walk(str(root)), _LOOKED_AT))
-    if not found:
+    left_out = tuple(Sight(one.file, one.reason) for one in directory.left_out[:_TOLD])
+    if not found and not left_out:
         return Survey(
             "No data yet",
             "The folder is there and holds no files: nothing has been written yet.",
@@ -79,11 +83,13 @@ def survey(directory: Directory) -> Survey:
     likely = [path for path in found if _kind(path) < 3][:_TOLD]
     told = likely or found[:_TOLD]
     problem = directory.said.of(root).problem
+    if not found:
+        return Survey("Nothing that is read", "The folder holds no files but these.", left_out)
     return Survey(
         "No rollout log here",
         f"{len(found):,} file{'s' * (len(found) > 1)} below the folder, and none is a rollout log of a "
         "known kind.",
-        tuple(Sight(shown_name(os.path.relpath(path, root)), _what(path)) for path in told),
+        (*left_out, *(Sight(shown_name(os.path.relpath(path, root)), _what(path)) for path in told)),
         len(found) - len(told),
         (problem,) if problem else (),
         next((guess for path in likely if (guess := _guess(path))), ""),
@@ -98,13 +104,15 @@ _WRITER_HINTS = (
 
 
 def _out_of_reach(root: str) -> Survey | None:
-    """Why nothing of a folder on another machine can be seen; None if it can."""
+    """Why nothing of a folder can be seen; None if it can."""
     try:
         scan(root)
     except (FileNotFoundError, NotADirectoryError) as error:
         return Survey("Nothing there yet", f"{root}: {error.strerror}.", hints=_WRITER_HINTS[:2])
     except OSError as error:
-        return Survey("Out of reach just now", f"{error}.")
+        if is_remote(root):
+            return Survey("Out of reach just now", f"{error}.")
+        return Survey("The folder may not be listed", f"{reason_of(error)}.")
     return None
 
 
@@ -124,7 +132,7 @@ def _missing(root: AnyPath) -> Survey:
 
 
 def _walk(folder: str) -> Iterator[str]:
-    """All files below, hidden ones left out."""
+    """All files below; hidden ones and links are left out."""
     try:
         entries = sorted(scan(folder), key=lambda entry: entry.name)
     except OSError:
@@ -135,7 +143,7 @@ def _walk(folder: str) -> Iterator[str]:
             continue
         if entry.is_dir(follow_symlinks=False):
             folders.append(entry.path)
-        else:
+        elif not entry.is_symlink():
             yield entry.path
     for path in folders:
         yield from _walk(path)

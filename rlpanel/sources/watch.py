@@ -1,10 +1,11 @@
-"""Hear of changed files: watchdog's events where they arrive, a clock where they do not.
+"""Hear of changed files by watchdog's events where they arrive; elsewhere the reader polls.
 
 Nothing happens on watchdog's thread but noting a path and waking the reader; `stat` stays the truth.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -14,12 +15,14 @@ from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
+from rlpanel.sources import inotify
 from rlpanel.sources.directory import OWN_FOLDER, is_rollout_name
 from rlpanel.sources.mounts import MOUNTS, REMOTE, file_system
 from rlpanel.sources.scalars.find import is_scalar_name
 
 #: Beyond this many events a second (about 100 µs of CPU each) a clock is cheaper.
 MAX_EVENTS_PER_SECOND = 500
+_LIMITS = {errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOMEM}
 
 
 class Watch(FileSystemEventHandler):
@@ -37,6 +40,8 @@ class Watch(FileSystemEventHandler):
     ----------
     reason : str
         Why events are not used; empty while they are.
+    exhausted : bool
+        Whether a limit of the machine is the reason; another try may succeed later.
     """
 
     def __init__(self, root: str, wake: Callable[[], None], *, polling: bool = False) -> None:
@@ -49,7 +54,10 @@ class Watch(FileSystemEventHandler):
         self._folders = False
         self._second, self._events = 0, 0
         self._flooded = False
-        self._observer = None if self.reason else self._start()
+        self.exhausted = False
+        self._observer: BaseObserver | None = None
+        if not self.reason:
+            self._observer = self._start()
 
     @property
     def events(self) -> bool:
@@ -70,6 +78,9 @@ class Watch(FileSystemEventHandler):
         if self._flooded and self._observer is not None:
             self.reason = f"more than {MAX_EVENTS_PER_SECOND} file events a second"
             self.stop()
+        elif folders and self._observer is not None:
+            # watchdog does not say that it could not watch a folder that came.
+            self._give_up(inotify.watches_used_up(self.root))
         return paths, folders
 
     def stop(self) -> None:
@@ -102,16 +113,31 @@ class Watch(FileSystemEventHandler):
         self._flooded |= self._events > MAX_EVENTS_PER_SECOND
 
     def _start(self) -> BaseObserver | None:
-        observer = Observer()
-        observer.daemon = True
+        # Asked first: an observer that fails half-way keeps files open, and one that watches a part of the
+        # folders does not say so.
+        if self._give_up(inotify.shortage(self.root)):
+            return None
+        observer: BaseObserver | None = None
         try:
+            os.stat(self.root)  # an observer of a folder that is gone keeps files open, too
+            observer = Observer()
+            observer.daemon = True
             observer.schedule(self, self.root, recursive=True)
             observer.start()
-        except OSError as error:  # no inotify watches left, or the folder is gone
-            self.reason = f"file events are not available ({error.strerror or error})"
-            observer.stop()  # it has a thread and files open from its making on
+        except (OSError, RuntimeError) as error:  # a limit was reached meanwhile, or the folder is gone
+            self.reason = f"file events are not available ({getattr(error, 'strerror', None) or error})"
+            self.exhausted = isinstance(error, RuntimeError) or error.errno in _LIMITS
+            if observer is not None:
+                observer.stop()  # it has a thread and files open from its making on
             return None
         return observer
+
+    def _give_up(self, reason: str) -> bool:
+        """Stop using events if there is a reason, a limit that was reached."""
+        if reason:
+            self.reason, self.exhausted = reason, True
+            self.stop()
+        return bool(reason)
 
 
 def _is_read(name: str) -> bool:

@@ -11,15 +11,16 @@ import os
 import time
 from dataclasses import replace
 
-from rlpanel.errors import SourceDamaged
+from rlpanel.errors import SourceDamaged, SourceUnready
 from rlpanel.metrics.constants import gather
 from rlpanel.settings import Reading, Training
 from rlpanel.sources.base import Chunk
 from rlpanel.sources.directory import Directory, Found
-from rlpanel.sources.files import path_of
+from rlpanel.sources.files import is_remote, path_of
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.opening import open_file
 from rlpanel.sources.run_file import RunFile
+from rlpanel.sources.unread import Unread, reason_of
 from rlpanel.store.backfill import Piece, Range
 from rlpanel.store.cache import WORTH_BYTES, Cache
 from rlpanel.store.catchup import Backlog, Loose, loosen, restored
@@ -77,12 +78,14 @@ class RunIndex:
         workers: Pool | None = None,
     ) -> None:
         self.path = path_of(path)
+        self._real = "" if is_remote(self.path) else os.path.realpath(self.path)
         self.name = name
         self.reading = reading or Reading()
         self.snapshot = Snapshot(name)
         self.version = 0
         self.bytes_read = 0
         self.folder_problem = ""
+        self._unlisted: list[Unread] = []  # what may be of the run and cannot be looked at
         self._said = ""  # why what somebody said of these files is not followed
         self._directory = Directory(root or self.path, self.reading)
         self._scalars = ScalarLog(self.path, path_of(root or self.path))
@@ -109,17 +112,21 @@ class RunIndex:
 
     def rescan(self) -> None:
         """Look for files that came or went. While the folder cannot be read its last state stays."""
+        if self._real and os.path.realpath(self.path) != self._real:
+            self.folder_problem = "the run's folder leads elsewhere now; its last state is shown"
+            return
         try:
-            seen = {found.name: found for found in self._directory.files(self.path)}
+            listed, self._unlisted = self._directory.look(self.path)
         except FileNotFoundError:
             self.folder_problem = "the run's folder is gone; its last state is shown"
             return
         except OSError as error:
             self.folder_problem = (
-                f"the run's folder cannot be read: {error.strerror or error}; its last state is shown"
+                f"the run's folder cannot be read: {reason_of(error)}; its last state is shown"
             )
             return
         self.folder_problem = ""
+        seen = {found.name: found for found in listed}
         self._said = self._directory.said.of(self.path).problem
         if self._run_file.changed():
             self._learn()
@@ -127,9 +134,13 @@ class RunIndex:
             self._resume(seen)
         for name, found in seen.items():
             self._meet(name, found)
-        gone = [file for name, file in self._files.items() if name not in seen and not file.gone]
+        gone = [
+            file
+            for name, file in self._files.items()
+            if name not in seen and not file.gone and not any(one.covers(name) for one in self._unlisted)
+        ]
         for file in gone:
-            file.gone, file.more, file.problem = True, False, ""
+            file.gone, file.more, file.problem, file.retry = True, False, None, False
             file.reader.tail.reset()
         self._void(gone)
         self._loosen(seen)
@@ -359,13 +370,13 @@ class RunIndex:
         try:
             for chunk in file.reader.poll(self.reading.turn_bytes):
                 self._take(file, chunk)
-            file.problem = ""
+            file.problem, file.retry = None, False
         except SourceDamaged as error:
-            file.problem = f"{file.reader.name}: {error}; what comes before is kept"
+            file.problem = Unread(file.reader.name, str(error), "what comes before is kept")
             file.more = False
         except OSError as error:
-            file.problem = f"{file.reader.name}: {error.strerror or error}; it is read when that is over"
-            file.more = False
+            file.problem = Unread(file.reader.name, reason_of(error))
+            file.more, file.retry = False, not isinstance(error, SourceUnready)
         except BaseException:
             file.reader.tail.reset()  # what was read and not taken must come again
             raise
@@ -404,11 +415,19 @@ class RunIndex:
         """Whether something besides rows differs from what was published."""
         return self._progress() != self.snapshot.progress or self._problems() != self.snapshot.problems
 
+    def _unread(self) -> tuple[Unread, ...]:
+        """Files and folders of the run that are not read now, each once."""
+        if self.folder_problem:
+            return (Unread("./", self.folder_problem),)
+        of_files = [file.problem for file in self._files.values() if file.problem]
+        told = {one.file for one in of_files}
+        return (*(one for one in self._unlisted if one.file not in told), *of_files)
+
     def _problems(self) -> tuple[str, ...]:
         if self.folder_problem:
             return (self.folder_problem,)
         problems = [self._said] * bool(self._said)
-        problems += [file.problem for file in self._files.values() if file.problem]
+        problems += map(str, self._unread())
         if self._table.stage.left_out:
             problems.append(
                 f"the log makes up columns: the first {MOST_COLUMNS} are shown, "
@@ -455,6 +474,7 @@ class RunIndex:
             bad_count=sum(file.bad_count for file in files) + self._scalars.bad_count,
             blank_count=sum(file.blank_count for file in files),
             problems=self._problems(),
+            unread=self._unread(),
             ranks=len(table.ranks),
             restarts=tuple(sorted({r.step for found in table.restarts.values() for r in found})),
             newest_line=self._newest_line,

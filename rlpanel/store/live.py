@@ -10,12 +10,13 @@ from collections.abc import Callable
 
 from rlpanel.settings import Reading
 from rlpanel.sources.directory import Directory, RunInfo
-from rlpanel.sources.files import AnyPath, is_remote, path_of, trouble, unreadable
+from rlpanel.sources.files import AnyPath, path_of, trouble, unreadable
 from rlpanel.sources.survey import Survey, survey
-from rlpanel.sources.watch import Watch
+from rlpanel.sources.unread import Unread
 from rlpanel.store.index import RunIndex
 from rlpanel.store.rhythm import Clock, Looks
 from rlpanel.store.snapshot import Snapshot
+from rlpanel.store.watches import Watches
 from rlpanel.store.workers import Workers
 
 log = logging.getLogger(__name__)
@@ -281,6 +282,8 @@ class Root:
         What is there instead, where no runs are.
     failure : str
         Why the root could not be listed at the last look; empty if it could.
+    left_out : tuple of Unread
+        Folders that cannot be listed, and links that are not followed.
     """
 
     def __init__(self, path: AnyPath, reading: Reading | None = None) -> None:
@@ -289,54 +292,20 @@ class Root:
         self.runs: list[RunInfo] | None = None
         self.survey: Survey | None = None
         self.failure = ""
+        self.left_out: tuple[Unread, ...] = ()
 
     def refresh(self) -> bool:
         """Look again; True if runs came, went or changed."""
         self.failure = unreadable(self.path)
-        found = self.directory.runs()
+        try:
+            found = self.directory.runs()
+        except OSError as error:  # too many files are open: the runs are there all the same
+            log.debug("%s is not looked at now: %s", self.path, error)
+            return False
         if self.runs and trouble(self.path):
             return False  # what another machine does not tell just now is as it was
         seen = None if found else survey(self.directory)
-        changed = (found, seen) != (self.runs, self.survey)
-        self.runs, self.survey = found, seen
+        now = found, seen, self.directory.left_out
+        changed = now != (self.runs, self.survey, self.left_out)
+        self.runs, self.survey, self.left_out = now
         return changed
-
-
-class Watches:
-    """One watch for each folder that no other watch covers."""
-
-    def __init__(self, reading: Reading, wake: Callable[[], None]) -> None:
-        self._reading = reading
-        self._wake = wake
-        self._by_path: dict[AnyPath, Watch] = {}
-
-    @property
-    def events(self) -> bool:
-        """Whether all that is watched tells by itself when it changes."""
-        return all(watch.events for watch in self._by_path.values())
-
-    def keep(self, wanted: set[AnyPath]) -> None:
-        """Watch these folders, and no others."""
-        tops = {path for path in wanted if not any(other in path.parents for other in wanted)}
-        for path in set(self._by_path) - tops:
-            self._by_path.pop(path).stop()
-        for path in tops - set(self._by_path):
-            if not is_remote(path) and path.is_dir():
-                self._by_path[path] = Watch(str(path), self._wake, polling=self._reading.polling)
-
-    def take(self) -> tuple[set[str], bool]:
-        """The paths that changed since the last call, and whether files or folders came or went."""
-        paths: set[str] = set()
-        moved = False
-        for path, watch in list(self._by_path.items()):
-            new, folders = watch.take()
-            paths |= new
-            moved |= folders
-            if watch.stale:  # a folder that vanished takes its watch along
-                self._by_path.pop(path).stop()
-                moved = True
-        return paths, moved
-
-    def stop(self) -> None:
-        """Stop them all."""
-        self.keep(set())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from rlpanel.sources.base import BadLine
 from rlpanel.sources.jsonl import JsonlFile
 from rlpanel.sources.tail import Mark
+from rlpanel.sources.unread import Unread
 from rlpanel.store.backfill import BAD_KEPT
 from rlpanel.store.cache import FileState, Unsettled
 from rlpanel.store.catchup import age
@@ -30,8 +31,10 @@ class Member:
         Whether lines may be waiting.
     modified : float
         When it was last written, as of the last listing of the folder.
-    problem : str
-        Why it cannot be read just now; empty while it can.
+    problem : Unread or None
+        Why it cannot be read just now; None while it can.
+    retry : bool
+        Whether what keeps it from being read may end although the file stays as it is.
     gone : bool
     """
 
@@ -43,7 +46,8 @@ class Member:
     blank_count: int = 0
     more: bool = True
     modified: float = 0.0
-    problem: str = ""
+    problem: Unread | None = None
+    retry: bool = False
     gone: bool = False
 
     def renewed(self) -> bool:
@@ -89,7 +93,7 @@ def wanted(files: Iterable[Member], only: set[str] | None) -> tuple[list[Member]
         told = only is not None and file.reader.path in only
         if file.more:
             (changed if told else waiting).append(file)
-        elif (told or only is None or file.problem) and file.reader.tail.changed():
+        elif (told or only is None or file.problem) and (file.retry or file.reader.tail.changed()):
             changed.append(file)
     # Files that grew together take turns.
     waiting.sort(key=lambda file: (*age(file.reader.name, file.modified), file.reader.tail.done))

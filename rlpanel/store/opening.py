@@ -66,10 +66,12 @@ def open_run(
     """
     given = path_of(path).resolve()
     folder = _run_folder(given)
+    # A followed link may lead out of what was given.
+    bound = given if folder.is_relative_to(given) else folder
     if not follow:
-        return _read_once(folder, given, {} if jobs is None else {"jobs": jobs}, scheduler)
+        return _read_once(folder, bound, {} if jobs is None else {"jobs": jobs}, scheduler)
     service = reader()
-    run = Run(service.open(folder, root=given), service)
+    run = Run(service.open(folder, root=bound), service)
     if wait:
         run.wait(progress=True)
     return run

@@ -196,6 +196,12 @@ class Run:
         names = ("file", "line", "offset", "reason")
         return pd.DataFrame({name: [getattr(line, name) for line in bad] for name in names})
 
+    @property
+    def unread(self) -> pd.DataFrame:
+        """A row a file or folder that is not read now: ``file``, ``reason``; none if the run is whole."""
+        unread = self.snapshot.unread
+        return pd.DataFrame({name: [getattr(one, name) for one in unread] for name in ("file", "reason")})
+
     def stats(self) -> Stats:
         """Rows, bad lines, steps, ranks, files and bytes so far."""
         snapshot = self.snapshot

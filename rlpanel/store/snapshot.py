@@ -15,6 +15,7 @@ from rlpanel.metrics.constants import USUAL, Constants
 from rlpanel.metrics.registry import ALIASES, pooling, silent_at_zero, step_names, token_means
 from rlpanel.sources.base import Locator
 from rlpanel.sources.tail import line_hash
+from rlpanel.sources.unread import Unread
 from rlpanel.store import pooled
 from rlpanel.store.columns import Columns
 from rlpanel.store.histograms import Histogram, Histograms
@@ -99,6 +100,8 @@ class Snapshot:
         Steps at which a rank went back and began another attempt (see `rlpanel.store.attempts`).
     problems : tuple of str
         What cannot be read just now, in words.
+    unread : tuple of Unread
+        The files and folders among it: while there is one, the run is not whole.
     constants : Constants
         What is known of the training.
     newest_line : float
@@ -123,6 +126,7 @@ class Snapshot:
     bad_count: int = 0
     blank_count: int = 0
     problems: tuple[str, ...] = ()
+    unread: tuple[Unread, ...] = ()
     ranks: int = 0
     restarts: tuple[int, ...] = ()
     newest_line: float = 0.0

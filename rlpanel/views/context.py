@@ -17,6 +17,7 @@ from rlpanel.schema import Sample
 from rlpanel.settings import DARK_DEFAULT, Display
 from rlpanel.sources.directory import RunInfo
 from rlpanel.sources.survey import Survey
+from rlpanel.sources.unread import Unread
 from rlpanel.store.complete import newest_complete
 from rlpanel.store.fetch import fetch
 from rlpanel.store.index import RunIndex
@@ -71,6 +72,9 @@ class Context(param.Parameterized):
 
     runs = param.List(default=[], item_type=RunInfo, doc="Runs below the root, newest first.")
     survey = param.ClassSelector(class_=Survey, allow_None=True, doc="What is there instead of runs.")
+    left_out = param.List(
+        default=[], item_type=Unread, doc="Links that are not followed, and folders that cannot be listed."
+    )
     index = param.ClassSelector(class_=RunIndex, allow_None=True, doc="The selected run's index.")
     snapshot = param.ClassSelector(
         class_=Snapshot, default=Snapshot(""), instantiate=False, doc="Newest version of the selected run."

@@ -60,7 +60,8 @@ def find(folder: AnyPath, root: AnyPath) -> list[FoundScalars]:
     found = _in(folder)
     if not found and folder.name in _PARTS and folder.parent.is_relative_to(root):
         found = _in(folder.parent)
-    inside = (file for file in found if path_of(file.path).resolve().is_relative_to(root))
+    real = ((file, path_of(file.path).resolve()) for file in found)
+    inside = (replace(file, path=str(path)) for file, path in real if path.is_relative_to(root))
     return sorted(inside, key=lambda file: file.rank)
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from rlpanel.settings import Reading
 from rlpanel.store.index import RunIndex
-from rlpanel.store.live import Reader, Watches
+from rlpanel.store.live import Reader
 from rlpanel.store.snapshot import Snapshot
+from rlpanel.store.watches import Watches
 from tests.factories import append, line, write_run
 
 PATIENCE = 10.0

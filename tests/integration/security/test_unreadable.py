@@ -1,0 +1,93 @@
+"""``rlpanel index`` names what it may not read, and its exit code says that the run is not whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.factories import write_run
+from tests.integration.server_process import CHECKOUT
+from tests.unit.sources.faults import public_folder
+
+#: Rights count for an ordinary user only. It may not be able to import what root installed.
+_AS_USER = """
+import os, sys
+import pyarrow.parquet
+import rlpanel.app.export, rlpanel.store.opening
+from rlpanel.cli import main
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+main()
+"""
+RANK1 = "rollout_data_rank_1.jsonl"
+
+
+@pytest.fixture
+def run() -> Iterator[Path]:
+    """Two ranks of three samples, in a folder that an ordinary user may enter."""
+    with public_folder() as folder:
+        yield write_run(folder / "run", ranks=2, steps=1, samples=3)
+
+
+def index(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """``rlpanel index`` as an ordinary user."""
+    return subprocess.run(
+        [sys.executable, "-c", _AS_USER, "index", *map(str, arguments)],
+        env=os.environ | {"NO_COLOR": "1", "COLUMNS": "200", "RLPANEL_CACHE": "0", "RLPANEL_JOBS": "0"},
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_whole_run_ends_well(run: Path) -> None:
+    done = index(run, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["unread"] == []
+
+
+def test_a_rank_that_may_not_be_read_is_named_and_the_exit_code_is_3(run: Path) -> None:
+    (run / RANK1).chmod(0)
+    done = index(run, "--json")
+    assert (done.returncode, done.stderr) == (3, f"not read: {RANK1}: Permission denied\n")
+    found = json.loads(done.stdout)
+    assert found["rows"] == 3
+    assert found["unread"] == [{"file": RANK1, "reason": "Permission denied"}]
+
+
+def test_a_person_reads_how_many_files_were_not_read(run: Path) -> None:
+    (run / RANK1).chmod(0)
+    done = index(run)
+    assert done.returncode == 3
+    row = next(line for line in done.stdout.splitlines() if line.startswith("files not read"))
+    assert row.split() == ["files", "not", "read", "1"]
+
+
+def test_a_folder_of_steps_that_may_not_be_listed_is_named(run: Path) -> None:
+    (run / "rollouts" / "step_1").mkdir(parents=True)
+    (run / "rollouts").chmod(0)
+    done = index(run)
+    (run / "rollouts").chmod(0o755)
+    assert (done.returncode, done.stderr) == (3, "not read: rollouts/: Permission denied\n")
+
+
+def test_a_run_that_may_not_be_listed_is_an_error(run: Path) -> None:
+    run.chmod(0)
+    done = index(run)
+    run.chmod(0o755)
+    assert done.returncode == 2
+    assert done.stderr == f"rlpanel: {run} cannot be read: Permission denied\n"
+
+
+def test_the_help_tells_the_exit_codes() -> None:
+    assert "3 if a file of it was not read" in " ".join(index("--help").stdout.split())
