@@ -224,9 +224,9 @@ class SafeFolder:
         with os.fdopen(self.open_to_read(name), "rb") as file:
             return file.read()
 
-    def append(self, name: str, data: bytes) -> None:
-        """Append to a file, which is made if there is none; a line in one write is never cut in two."""
-        descriptor = self.open_to_write(name, append=True)
+    def append(self, name: str, data: bytes, *, create: bool = True) -> None:
+        """Append to a file in one write, so that no other writer's line is cut in two."""
+        descriptor = self.open_to_write(name, append=True, create=create)
         try:
             write_all(descriptor, data)
         finally:

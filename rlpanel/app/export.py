@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from rlpanel.errors import SettingError
+from rlpanel.errors import SettingError, UnsafePath
+from rlpanel.safe_files import replace_file
 from rlpanel.store.opening import open_run
 from rlpanel.store.run import Run
 from rlpanel.views.context import Context
@@ -30,7 +32,8 @@ def export(
     run : Path
         The run's folder.
     html : Path
-        The file to write; one that is there is replaced.
+        The file to write; one that is there is replaced, a link is refused. ``-`` or ``/dev/stdout`` is
+        the standard output.
     split : str
         Whose samples; the training's by default.
     step : int, optional
@@ -50,11 +53,22 @@ def export(
     with open_run(run, follow=False) as opened:
         shown = opened.split(split) if split else opened
         page = page_of(shown, step=step, filter=filter, sort=sort, samples=samples, uid=uid)
+    if is_stdout(html):
+        sys.stdout.buffer.write(page)
+        sys.stdout.flush()
+        return len(page)
     try:
-        html.write_bytes(page)
+        replace_file(html, page)
+    except UnsafePath as error:
+        raise SettingError(f"{html} {error.strerror}; name the file itself") from error
     except OSError as error:
         raise SettingError(f"{html} cannot be written: {error.strerror}") from error
     return len(page)
+
+
+def is_stdout(html: Path) -> bool:
+    """Whether a path means the standard output; a link to ``/dev/stdout`` is a link like any other."""
+    return str(html) in ("-", "/dev/stdout")
 
 
 def page_of(

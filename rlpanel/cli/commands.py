@@ -143,7 +143,10 @@ def index(
 @app.command()
 def export(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
-    html: Annotated[Path, typer.Option(help="The file to write; one that is there is replaced.")],
+    html: Annotated[
+        Path,
+        typer.Option(help="The file to write; one that is there is replaced; - for the standard output."),
+    ],
     split: Annotated[
         str, typer.Option(help="Whose samples, where evaluations are logged too.", show_default="train")
     ] = "",
@@ -160,9 +163,10 @@ def export(
     """Write the board as one HTML file that opens without a server and without a network."""
     _tell_reader(keys, tokenizer)
     from rlpanel.app.export import export as write
+    from rlpanel.app.export import is_stdout
 
     size = write(run, html, split=split, step=step, filter=filter, sort=sort, samples=samples, uid=sample)
-    typer.echo(f"{html}: {size / 1e6:.1f} MB")
+    typer.echo(f"{html}: {size / 1e6:.1f} MB", err=is_stdout(html))
 
 
 @convert_app.command()
@@ -179,7 +183,7 @@ def slime(
     from rlpanel.sources.slime import convert
 
     target = out or folder / "rlpanel"
-    done = convert(folder, target, trusted=trusted)
+    done = convert(folder, out, trusted=trusted)
     kept = f", {done.kept:,} were there already" if done.kept else ""
     typer.echo(f"{done.samples:,} samples in {done.files:,} files to {target}{kept}: rlpanel serve {target}")
 
