@@ -156,6 +156,14 @@ class SafeFolder:
                 os.mkdir(self._path(name), mode, **self._at)
             return self._enter(name)
 
+    def subfolder_to_write(self, name: str) -> SafeFolder:
+        """Open or make a folder in this one that belongs to this user or to this folder's owner."""
+        folder = self.subfolder(name, create=True)
+        if folder.is_own or folder.owner == self.owner:
+            return folder
+        folder.close()
+        raise _unsafe(folder.path, "belongs to another user")
+
     def names(self) -> list[str]:
         """The names in this folder, in order."""
         if not _BY_DESCRIPTOR:

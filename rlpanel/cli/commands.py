@@ -145,7 +145,7 @@ def export(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
     html: Annotated[
         Path,
-        typer.Option(help="The file to write; one that is there is replaced; - for the standard output."),
+        typer.Option(help="The file to write; one that is there is replaced. - is standard output."),
     ],
     split: Annotated[
         str, typer.Option(help="Whose samples, where evaluations are logged too.", show_default="train")

@@ -138,7 +138,13 @@ class RolloutWriter:
             self._say(f"{self.dir / CONSTANTS} could not be written: {_reason(error)}")
 
     def beside(self, name: str) -> RolloutWriter:
-        """A writer of the same kind for the folder ``name`` below this one."""
+        """A writer of the same kind for the folder ``name`` below this one; for another if it is a link."""
+        try:
+            with SafeFolder.open(self._folder) as folder:
+                folder.subfolder_to_write(name).close()
+        except (UnsafePath, NotADirectoryError) as error:
+            name = f"{name}-{self.session}"
+            self._say(f"{error}; rows go to the folder {name} instead")
         other = RolloutWriter(self.dir / name, self.rank)
         other._folder = self._folder / name  # not resolved: nobody typed this name
         other.options = self.options
@@ -242,7 +248,8 @@ class RolloutWriter:
 
     def _spare_sink(self, kind: str, error: UnsafePath) -> Sink:
         """Another file for rollouts whose own is not safe to write; of scalars there can be only one."""
-        if kind != "rollouts" or self.options.compress:
+        sink = self._sinks[kind]
+        if kind != "rollouts" or not isinstance(sink, Plain) or error.filename != os.fspath(sink.path):
             raise error
         name = self._rollouts(f"_{self.session}")
         self._say(f"{error}; rows go to {name} instead")

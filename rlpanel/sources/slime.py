@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlpanel.errors import RLPanelError, RunNotFound, UnsafePath
+from rlpanel.errors import RLPanelError, RunNotFound
 from rlpanel.safe_files import SafeFolder
 
 _NAME = re.compile(r"(eval_)?(\d+)\.pt")
@@ -69,16 +69,17 @@ def convert(folder: Path, out: Path | None = None, *, trusted: bool = False) -> 
     try:
         with _target(folder, out) as target:
             return _convert_all(folder, dumps, target, trusted=trusted)
-    except UnsafePath:
+    except RLPanelError:
         raise
     except OSError as error:
-        raise RLPanelError(f"{error.filename or out} cannot be written: {error.strerror}") from error
+        place = error.filename or out or folder
+        raise RLPanelError(f"{place} cannot be written: {error.strerror}") from error
 
 
 def _target(folder: Path, out: Path | None) -> SafeFolder:
     if out is None:
         with SafeFolder.named(folder) as home:
-            return home.subfolder("rlpanel", create=True)
+            return home.subfolder_to_write("rlpanel")
     out.mkdir(parents=True, exist_ok=True)
     return SafeFolder.named(out)
 

@@ -136,6 +136,7 @@ class Cache:
         self._disk: _OnDisk | None = None
         self._columns: tuple[Columns, int] | None = None  # those that `_disk` has, and their edition
         self._due = 0.0
+        self._avoided: set[Path] = set()  # folders that hold what is not safe to write
 
     @property
     def due(self) -> bool:
@@ -159,18 +160,19 @@ class Cache:
     def save(self, saved: Saved) -> bool:
         """Write what is new; False if that failed or another process writes."""
         self._due = time.monotonic() + SAVE_EVERY
-        if not self._own():
-            return False
-        try:
-            self._write(saved)
-        except OSError as error:
-            log.warning("the index of %s is not saved just now: %s", self._run, error)
-            self._due = time.monotonic() + RETRY_AFTER
-            if isinstance(error, UnsafePath):
-                self._disk = None  # it stays as it is; the next try begins anew beside it
-            self.close()
-            return False
-        return True
+        while self._lock_folder():
+            try:
+                self._write(saved)
+            except UnsafePath as error:
+                self._avoid(error)
+            except OSError as error:
+                log.warning("the index of %s is not saved just now: %s", self._run, error)
+                self._due = time.monotonic() + RETRY_AFTER
+                self.close()
+                return False
+            else:
+                return True
+        return False
 
     def close(self) -> None:
         """Let others write."""
@@ -180,10 +182,18 @@ class Cache:
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def _own(self) -> bool:
-        """Whether this process may write."""
+    def _avoid(self, error: UnsafePath) -> None:
+        """Go on in the next folder: in this one somebody has put what rlpanel must not write."""
+        assert self._lock is not None
+        log.warning("the index of %s is not saved in its folder: %s", self._run, error)
+        self._avoided.add(self._lock.folder.path)
+        self._disk = None
+        self.close()
+
+    def _lock_folder(self) -> bool:
+        """Whether this process may write, now or since it last did."""
         if self._lock is None:
-            self._lock = lock(self._run)
+            self._lock = lock(self._run, self._avoided)
             if self._lock is None:
                 return False
             disk = self._disk

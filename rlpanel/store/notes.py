@@ -176,17 +176,27 @@ def _column(rows: int, at: np.ndarray, texts: list[str]) -> Labels:
 
 
 def _own(run: Path) -> SafeFolder:
-    """Open a run's folder; PermissionError if it is another user's."""
+    """Open a run's folder; PermissionError if it is another user's, which is nothing to warn of."""
     folder = SafeFolder.open(run)
-    if not folder.is_own:
+    try:
+        return _checked(folder)
+    except UnsafePath as error:
+        raise PermissionError(error.errno, error.strerror, error.filename) from error
+
+
+def _checked(folder: SafeFolder) -> SafeFolder:
+    try:
+        folder.require_own()
+    except UnsafePath:
         folder.close()
-        raise PermissionError(errno.EPERM, "belongs to another user", os.fspath(run))
+        raise
     return folder
 
 
 def _in_cache(cache: Path, *, create: bool = False) -> SafeFolder:
     with open_cache(cache, create=create) as opened:
-        return opened.subfolder(_FOLDER, create=create, mode=0o700)
+        folder = opened.subfolder(_FOLDER, create=create, mode=0o700)
+    return _checked(folder)
 
 
 def _content(opening: Callable[[], SafeFolder], name: str) -> bytes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -83,11 +83,22 @@ class Lock:
         self.folder.close()
 
 
-def lock(run: AnyPath) -> Lock | None:
-    """Lock the first folder that can be written; None if there is none or another process holds it."""
+def lock(run: AnyPath, avoided: Container[Path] = ()) -> Lock | None:
+    """Lock the first folder that can be written; None if there is none or another process holds it.
+
+    Parameters
+    ----------
+    run : path
+        The run's real folder.
+    avoided : container of Path
+        Folders that are passed over.
+    """
     if fcntl is None:
         return None
     for folder in writable_places(run):
+        if folder.path in avoided:
+            folder.close()
+            continue
         descriptor = -1
         try:
             # Private: whoever can open the file could hold the lock.
