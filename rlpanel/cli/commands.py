@@ -47,6 +47,7 @@ app.add_typer(convert_app, name="convert")
 
 def main() -> None:
     """Run the command line; what goes wrong on purpose is one red line and exit code 2."""
+    _name_a_home()
     try:
         app()
     except RLPanelError as error:
@@ -203,6 +204,14 @@ def _tell_reader(keys: str | None, tokenizer: Path | None) -> None:
 def _tell(settings: dict[str, str | None]) -> None:
     """Settings that were given, to whoever takes them from the environment."""
     os.environ |= {f"RLPANEL_{name}": value for name, value in settings.items() if value}
+
+
+def _name_a_home() -> None:
+    """Name a home that does not exist where the system knows none: bokeh asks for it when it is imported."""
+    try:
+        Path.home()
+    except RuntimeError:
+        os.environ["HOME"] = "/nonexistent"
 
 
 def _version(asked: bool) -> None:

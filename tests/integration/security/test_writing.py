@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -446,3 +447,69 @@ def test_a_writer_leaves_the_victim_alone_and_works_or_says_why_not(
     attack(path, scene.victim)
     with untouched(scene.victim, *([path] if attack in VICTIMS else [])):
         writer.go_on(scene, begun)
+
+
+needs_root = pytest.mark.skipif(not IS_ROOT, reason="only root can give a folder to another user")
+
+
+@needs_root
+@pytest.mark.parametrize("writer", [save_index, leave_note, note_alert])
+def test_in_another_users_run_nothing_is_written(scene: Scene, writer: Callable[[Scene, None], None]) -> None:
+    for path in (scene.run, *scene.run.rglob("*")):
+        os.chown(path, STRANGER, STRANGER)
+    with untouched(scene.run):
+        writer(scene, None)
+    assert scene.said() == "", "another user's run is nothing to warn of"
+    assert any(path.is_file() for path in (scene.base / "home").rglob("*"))
+
+
+def test_a_link_shows_no_other_files_notes_and_is_no_pipe_to_wait_at(scene: Scene) -> None:
+    secret = scene.victim / "notes.jsonl"
+    secret.write_text(json.dumps({"uid": UID, "tag": "secret"}) + "\n")
+    (scene.run / ".rlpanel-notes.jsonl").symlink_to(secret)
+    assert Notes(scene.run).of(UID).tag == ""
+    (scene.run / ".rlpanel-notes.jsonl").unlink()
+    os.mkfifo(scene.run / ".rlpanel-notes.jsonl")
+    with untouched(scene.victim):
+        assert Notes(scene.run).of(UID).tag == ""
+
+
+@needs_root
+def test_notes_that_another_user_left_are_read(scene: Scene) -> None:
+    path = scene.run / ".rlpanel-notes.jsonl"
+    path.write_text(json.dumps({"uid": UID, "tag": "theirs", "time": 1.0}) + "\n")
+    os.chown(path, STRANGER, STRANGER)
+    notes = Notes(scene.run)
+    assert notes.of(UID).tag == "theirs"
+    with untouched(path):
+        notes.write(UID, "ours", "")
+    assert notes.of(UID).tag == "ours"
+
+
+def test_the_command_leaves_a_linked_folder_alone(scene: Scene) -> None:
+    """A run that is large enough for an index, as a person meets it."""
+    write_run(scene.run, steps=1, samples=1, response="x" * (5 << 20), file_name="rollout_data_rank_1.jsonl")
+    (scene.run / ".rlpanel").symlink_to(scene.victim)
+    command = [sys.executable, "-m", "rlpanel", "index", str(scene.run)]
+    with untouched(scene.victim):
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=4 * PATIENCE)
+    assert done.stderr.count("is a link") == 1
+    assert list((scene.base / "home").glob("rlpanel/*/manifest"))
+
+
+@pytest.mark.parametrize("target", ["-", "/dev/stdout"])
+def test_an_export_to_stdout_is_the_page_alone(scene: Scene, target: str) -> None:
+    command = [sys.executable, "-m", "rlpanel", "export", str(scene.run), "--html", target]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=4 * PATIENCE)
+    assert done.stdout.startswith("<!")
+    assert done.stdout.rstrip().endswith("</html>")
+    assert done.stderr.startswith(f"{target}: ")
+
+
+def test_an_export_says_that_its_target_is_a_link(scene: Scene) -> None:
+    report = scene.out / "report.html"
+    report.symlink_to(scene.victim / "keep")
+    command = [sys.executable, "-m", "rlpanel", "export", str(scene.run), "--html", str(report)]
+    with untouched(scene.victim):
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=4 * PATIENCE)
+    assert (done.returncode, done.stderr) == (2, f"rlpanel: {report} is a link; name the file itself\n")
