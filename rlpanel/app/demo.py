@@ -19,6 +19,7 @@ from typing import Literal
 
 import zstandard
 
+from rlpanel.errors import UnsafePath
 from rlpanel.safe_files import SafeFolder
 
 Recording = Literal["grpo_couplets", "ppo_couplets"]
@@ -129,7 +130,7 @@ def _replay(
             try:
                 with SafeFolder.open(folder) as opened:
                     opened.append(file, line, create=False)  # a file that was removed is not made anew
-            except OSError:  # somebody removed the folder or put another in its place: the training is over
+            except (FileNotFoundError, UnsafePath):  # somebody removed or replaced it: the training is over
                 return
 
 

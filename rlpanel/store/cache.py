@@ -238,10 +238,8 @@ class Cache:
                 _restore(columns, key, data)
         missing = _drop_outdated(columns, found["made_by"])
         if not missing:
-            self._disk, self._columns = (
-                _OnDisk(folder.path, name, manifest, files),
-                (columns, columns.edition),
-            )
+            self._disk = _OnDisk(folder.path, name, manifest, files)
+            self._columns = columns, columns.edition
         states = [_state(**state) for state in found["files"]]
         newest, left_out = float(found["newest_line"]), str(found["left_out"])
         return Saved(columns, states, newest, left_out, found["constants"], missing)
