@@ -22,7 +22,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -240,17 +240,25 @@ class SafeFolder:
         finally:
             os.close(descriptor)
 
-    def replace(self, name: str, data: bytes, mode: int = 0o644) -> None:
-        """Write a file in one piece: who reads it meanwhile finds the old content or the new.
+    def replace(self, name: str, data: bytes | Iterable[bytes], mode: int = 0o644) -> int:
+        """Replace a file in one step: who reads it meanwhile finds the old content or the new.
 
         Parameters
         ----------
         name : str
             A file that is there keeps its permissions.
-        data : bytes
+        data : bytes, or iterable of bytes
+            The content, whole or in parts that are written as they come.
         mode : int
             Permissions of a file that was not there.
+
+        Returns
+        -------
+        int
+            Bytes of the content.
         """
+        parts: Iterable[bytes] = [data] if isinstance(data, bytes) else data
+        size = 0
         self._check_name(name)
         old = self.status(name)
         if old is not None and not stat.S_ISDIR(old.st_mode):  # the system itself refuses to replace a folder
@@ -262,7 +270,9 @@ class SafeFolder:
             try:
                 if old is not None and hasattr(os, "fchmod"):
                     os.fchmod(descriptor, old.st_mode & 0o777)
-                write_all(descriptor, data)
+                for part in parts:
+                    write_all(descriptor, part)
+                    size += len(part)
             finally:
                 os.close(descriptor)
             with self._naming(name):
@@ -271,6 +281,7 @@ class SafeFolder:
             with suppress(OSError):
                 os.unlink(self._path(scratch), **self._at)
             raise
+        return size
 
     # -- what rlpanel may delete -------------------------------------------------------------------
 
@@ -391,11 +402,11 @@ class SafeFolder:
                 self._check_file(name, status, writing=False)
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Replace a file that a person named, in one piece; `UnsafePath` if that is a link."""
+def replace_file(path: str | os.PathLike[str], data: bytes | Iterable[bytes]) -> int:
+    """Replace a file that a person named, in one step; `UnsafePath` if that is a link. Gives its bytes."""
     folder, name = os.path.split(os.path.abspath(path))
     with SafeFolder.named(folder) as opened:
-        opened.replace(name, data, mode=0o666)
+        return opened.replace(name, data, mode=0o666)
 
 
 def write_all(descriptor: int, data: memoryview | bytes) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
-from rlpanel.errors import SettingError, UnsafePath
+from rlpanel.errors import RLPanelError, SettingError, UnsafePath
 from rlpanel.safe_files import replace_file
 from rlpanel.store.opening import open_run
 from rlpanel.store.run import Run
@@ -53,17 +54,23 @@ def export(
     with open_run(run, follow=False) as opened:
         shown = opened.split(split) if split else opened
         page = page_of(shown, step=step, filter=filter, sort=sort, samples=samples, uid=uid)
-    if is_stdout(html):
-        sys.stdout.buffer.write(page)
-        sys.stdout.flush()
-        return len(page)
+    return _write(html, [page])
+
+
+def _write(path: Path, parts: Iterable[bytes]) -> int:
+    """Write a file, or replace it; gives its bytes."""
     try:
-        replace_file(html, page)
+        if not is_stdout(path):
+            return replace_file(path, parts)
+        size = sum(sys.stdout.buffer.write(part) for part in parts)
+        sys.stdout.flush()
+        return size
     except UnsafePath as error:
-        raise SettingError(f"{html} {error.strerror}; name the file itself") from error
+        raise SettingError(f"{path} {error.strerror}; name the file itself") from error
+    except RLPanelError:  # about what is read; some are OSErrors too
+        raise
     except OSError as error:
-        raise SettingError(f"{html} cannot be written: {error.strerror}") from error
-    return len(page)
+        raise SettingError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def is_stdout(html: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,17 @@ def test_a_replaced_file_is_old_or_new_and_keeps_its_permissions(folder: Path, w
     assert (folder / "page").read_text() == "new"
     assert stat.S_IMODE((folder / "page").stat().st_mode) == 0o600
     assert [path.name for path in folder.iterdir()] == ["page"]
+
+
+def test_a_file_is_replaced_by_parts_as_they_come(folder: Path) -> None:
+    def parts() -> Iterator[bytes]:
+        yield b"one "
+        assert (folder / "page").read_text() == "old", "half of it can be seen"
+        yield b"two"
+
+    (folder / "page").write_text("old")
+    assert replace_file(folder / "page", parts()) == 7
+    assert (folder / "page").read_bytes() == b"one two"
 
 
 def test_what_fails_leaves_no_scratch_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
