@@ -7,6 +7,7 @@ RLPanelError
 ├── SourceDamaged     (OSError)            compressed bytes that make no sense
 ├── SourceUnready     (OSError)            a file that makes no sense yet, or not here
 ├── RemoteError       (OSError)            another machine that does not give what is asked of it
+├── UnsafePath        (OSError)            a link or another user's file where rlpanel would write
 ├── LineError         (ValueError)         one line of a log that is no sample
 ├── FilterError       (ValueError)         a filter or search that cannot be understood
 └── SettingError      (ValueError)         a setting outside its bounds
@@ -44,6 +45,17 @@ class SourceUnready(RLPanelError, OSError):
 
 class RemoteError(RLPanelError, OSError):
     """Files on another machine that cannot be had just now; the message says what to do."""
+
+
+class UnsafePath(RLPanelError, OSError):
+    """A path that rlpanel does not write: a link, no regular file, or another user's file.
+
+    Made as other errors of the system are, from ``errno``, the reason and the path. The reason follows the
+    path in a sentence: ``is a link``.
+    """
+
+    def __str__(self) -> str:
+        return f"{self.filename} {self.strerror}"
 
 
 class LineError(RLPanelError, ValueError):

@@ -284,7 +284,7 @@ class Reading(_FromEnvironment):
     cache = param.Boolean(
         default=True,
         doc="Keep a run's index on disk, so that it opens at once: in the folder .rlpanel beside the logs, "
-        "or in the user's cache folder where that cannot be written.",
+        "or in the user's cache folder where that cannot be written or is another user's.",
     )
 
 

@@ -6,11 +6,11 @@ import logging
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from pathlib import Path
 
 from rlpanel.app.recipients import NotDelivered, Recipient
 from rlpanel.sources.files import AnyPath
-from rlpanel.store.place import places
+from rlpanel.store.cache_folder import warn_once
+from rlpanel.store.place import Place, places, writable_places
 
 log = logging.getLogger(__name__)
 
@@ -35,18 +35,17 @@ class Sent:
 
     def read(self) -> set[str]:
         """What was noted, wherever that could be written."""
-        return {line for folder in places(self._run) for line in _lines(folder / _FILE)}
+        return {line for place in places(self._run) for line in _lines(place)}
 
     def note(self, line: str) -> None:
         """Note one; where nothing can be written, it is only remembered until the process ends."""
-        for folder in places(self._run):
-            try:
-                # Never the run's own folder: made where a disk is away, it would stand in the disk's way.
-                folder.mkdir(parents=folder.parent != self._run, exist_ok=True)
-                with (folder / _FILE).open("a", encoding="ascii") as file:
-                    file.write(f"{line}\n")
-            except OSError:
-                continue
+        for folder in writable_places(self._run):
+            with folder:
+                try:
+                    folder.append(_FILE, f"{line}\n".encode("ascii"))
+                except OSError as error:
+                    warn_once(f"which alerts were sent is not noted there: {error}")
+                    continue
             return
 
 
@@ -155,8 +154,9 @@ class Channel:
         self._failures = min(self._failures + 1, 30)
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(place: Place) -> list[str]:
     try:
-        return path.read_text("ascii", "replace").splitlines()
+        with place.open() as folder:
+            return folder.read(_FILE).decode("ascii", "replace").splitlines()
     except OSError:
         return []

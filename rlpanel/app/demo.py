@@ -7,7 +7,6 @@ recordings are stands in ``rlpanel/data/README.md``. Nothing here loads panel.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 import threading
@@ -19,6 +18,9 @@ from pathlib import Path
 from typing import Literal
 
 import zstandard
+
+from rlpanel.errors import UnsafePath
+from rlpanel.safe_files import SafeFolder
 
 Recording = Literal["grpo_couplets", "ppo_couplets"]
 
@@ -38,8 +40,9 @@ def recorded(name: Recording) -> dict[str, bytes]:
 def write_recording(name: Recording, folder: Path) -> Path:
     """Write a recorded run whole, as it stands after training; gives the folder back."""
     folder.mkdir(parents=True, exist_ok=True)
-    for file, content in recorded(name).items():
-        (folder / file).write_bytes(content)
+    with SafeFolder.named(folder) as opened:
+        for file, content in recorded(name).items():
+            opened.replace(file, content)
     return folder
 
 
@@ -63,7 +66,7 @@ class Demo:
 
     def __init__(self, seconds_per_step: float = 1.0) -> None:
         steps = _by_step(recorded("grpo_couplets"))
-        self.root = Path(tempfile.mkdtemp(prefix="rlpanel-demo-"))
+        self.root = Path(tempfile.mkdtemp(prefix="rlpanel-demo-")).resolve()
         self._stop = threading.Event()
         growing = self.root / "couplets-grpo"
         # The thread holds no reference to the demo, so that a forgotten demo is collected and ends.
@@ -76,10 +79,10 @@ class Demo:
         self._finalizer = weakref.finalize(self, _end, self._stop, self._thread, self.root)
         write_recording("ppo_couplets", self.root / "couplets-ppo")
         growing.mkdir()
-        for step in steps[:FIRST_STEPS]:
-            for file, lines in step.items():
-                with (growing / file).open("ab") as begun:
-                    begun.writelines(lines)
+        with SafeFolder.open(growing) as folder:
+            for step in steps[:FIRST_STEPS]:
+                for file, lines in step.items():
+                    folder.append(file, b"".join(lines))
         self._thread.start()
 
     @property
@@ -125,15 +128,10 @@ def _replay(
             if stop.wait(max(0.0, due - time.monotonic())):
                 return
             try:
-                _append(folder / file, line)
-            except FileNotFoundError:  # somebody removed the folder: the training is over
+                with SafeFolder.open(folder) as opened:
+                    opened.append(file, line, create=False)  # a file that was removed is not made anew
+            except (FileNotFoundError, UnsafePath):  # somebody removed or replaced it: the training is over
                 return
-
-
-def _append(path: Path, line: bytes) -> None:
-    with path.open("r+b") as file:  # unlike "ab" it does not make a removed file anew
-        file.seek(0, os.SEEK_END)
-        file.write(line)
 
 
 def _end(stop: threading.Event, thread: threading.Thread, root: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from rlpanel.errors import RLPanelError, SettingError
+from rlpanel.errors import RLPanelError, SettingError, UnsafePath
+from rlpanel.safe_files import replace_file
 from rlpanel.store.notes import Notes
 from rlpanel.store.opening import open_run
 from rlpanel.store.rows_file import available, pieces
@@ -35,7 +37,8 @@ def export(
     run : Path
         The run's folder.
     html : Path
-        The file to write; one that is there is replaced.
+        The file to write; one that is there is replaced, a link is refused. ``-`` or ``/dev/stdout`` is
+        the standard output.
     split : str
         Whose samples; the training's by default.
     step : int, optional
@@ -110,12 +113,22 @@ def rows_of(run: Run, *, step: int | None, filter: str = "", sort: str = "", uid
 def _write(path: Path, parts: Iterable[bytes]) -> int:
     """Write a file, or replace it; gives its bytes."""
     try:
-        with path.open("wb") as file:
-            return sum(file.write(part) for part in parts)
+        if not is_stdout(path):
+            return replace_file(path, parts)
+        size = sum(sys.stdout.buffer.write(part) for part in parts)
+        sys.stdout.flush()
+        return size
+    except UnsafePath as error:
+        raise SettingError(f"{path} {error.strerror}; name the file itself") from error
     except RLPanelError:  # about what is read; some are OSErrors too
         raise
     except OSError as error:
         raise SettingError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def is_stdout(html: Path) -> bool:
+    """Whether a path means the standard output; a link to ``/dev/stdout`` is a link like any other."""
+    return str(html) in ("-", "/dev/stdout")
 
 
 def page_of(

@@ -59,6 +59,7 @@ app.add_typer(convert_app, name="convert")
 
 def main() -> None:
     """Run the command line; what goes wrong on purpose is one red line and exit code 2."""
+    _name_a_home()
     try:
         app()
     except RLPanelError as error:
@@ -199,7 +200,7 @@ def export(
         raise typer.BadParameter(f"--samples is at most {MOST_IN_HTML:,} with --html")
     _tell_reader(keys, tokenizer, follow_links)
     from rlpanel.app.export import export as export_html
-    from rlpanel.app.export import export_rows
+    from rlpanel.app.export import export_rows, is_stdout
     from rlpanel.views.report.report import SAMPLES
 
     asked: dict[str, Any] = {"split": split, "step": step, "filter": filter, "sort": sort, "uid": sample}
@@ -207,7 +208,7 @@ def export(
         size = export_html(run, file, samples=samples or SAMPLES, **asked)
     else:
         size = export_rows(run, file, "CSV, raw" if raw else kind, samples=samples, **asked)
-    typer.echo(f"{file}: {size / 1e6:.1f} MB")
+    typer.echo(f"{file}: {size / 1e6:.1f} MB", err=is_stdout(file))
 
 
 def _target(files: dict[str, Path | None]) -> tuple[str, Path]:
@@ -232,7 +233,7 @@ def slime(
     from rlpanel.sources.slime import convert
 
     target = out or folder / "rlpanel"
-    done = convert(folder, target, trusted=trusted)
+    done = convert(folder, out, trusted=trusted)
     kept = f", {done.kept:,} were there already" if done.kept else ""
     typer.echo(f"{done.samples:,} samples in {done.files:,} files to {target}{kept}: rlpanel serve {target}")
 
@@ -253,6 +254,14 @@ def _tell_reader(keys: str | None, tokenizer: Path | None, follow_links: bool) -
 def _tell(settings: dict[str, str | None]) -> None:
     """Settings that were given, to whoever takes them from the environment."""
     os.environ |= {f"RLPANEL_{name}": value for name, value in settings.items() if value}
+
+
+def _name_a_home() -> None:
+    """Name a home that does not exist where the system knows none: bokeh asks for it when it is imported."""
+    try:
+        Path.home()
+    except RuntimeError:
+        os.environ["HOME"] = "/nonexistent"
 
 
 def _version(asked: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -76,16 +76,13 @@ AlertSeverity = Annotated[
     ),
 ]
 
-HtmlFile = Annotated[
-    Path | None, typer.Option("--html", help="Write the board here, as one page.", show_default=False)
-]
-CsvFile = Annotated[
-    Path | None,
-    typer.Option("--csv", help="Write samples here, as CSV.", show_default=False),
-]
-JsonlFile = Annotated[
-    Path | None, typer.Option("--jsonl", help="Write samples here, as JSON lines.", show_default=False)
-]
-ParquetFile = Annotated[
-    Path | None, typer.Option("--parquet", help="Write samples here, as parquet.", show_default=False)
-]
+
+def _target(what: str, flag: str) -> Any:
+    """Declare the option of a file that is written; ``-`` stands for the standard output."""
+    return typer.Option(flag, help=f"Write {what} here; - is standard output.", show_default=False)
+
+
+HtmlFile = Annotated[Path | None, _target("the board as one page", "--html")]
+CsvFile = Annotated[Path | None, _target("samples as CSV", "--csv")]
+JsonlFile = Annotated[Path | None, _target("samples as JSON lines", "--jsonl")]
+ParquetFile = Annotated[Path | None, _target("samples as parquet", "--parquet")]

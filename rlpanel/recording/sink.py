@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any, Protocol
 
+from rlpanel.safe_files import SafeFolder
+
 #: Bytes of lines in one compressed frame.
 FRAME_BYTES = 1 << 20
 
@@ -26,7 +28,8 @@ class Sink(Protocol):
 class Plain:
     """Appends lines to a file, each call in one write, so that no other writer's line is cut in two.
 
-    Made with the first line: a rank that records nothing leaves no file.
+    Made with the first line: a rank that records nothing leaves no file. The folder's path is a real one; a
+    link in it or in the place of the file raises `UnsafePath` with the first line.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,10 +62,8 @@ class Plain:
             self._rest = self._rest[taken:]
 
     def _open(self) -> None:
-        flags = (
-            os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-        )
-        self._descriptor = os.open(self.path, flags, 0o644)
+        with SafeFolder.open(self.path.parent) as folder:
+            self._descriptor = folder.open_to_write(self.path.name, append=True)
         size = os.fstat(self._descriptor).st_size
         if size:
             os.lseek(self._descriptor, size - 1, os.SEEK_SET)

@@ -17,10 +17,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rlpanel.errors import UnsafePath
 from rlpanel.recording.backlog import Backlog
 from rlpanel.recording.encode import line, size, snapshot
 from rlpanel.recording.options import Options
 from rlpanel.recording.sink import Plain, Sink, Zstandard
+from rlpanel.safe_files import SafeFolder
 
 log = logging.getLogger("rlpanel.recording")
 
@@ -65,6 +67,9 @@ class RolloutWriter:
     After a fork the child's writer is empty and writes to a file of its own,
     ``rollout_data_rank_{rank}_{pid}.jsonl``. Children of `multiprocessing` end without Python's exit
     handlers: call `close` there.
+
+    Links in ``dir`` are followed once, when the writer is made. A link, a hard link or another user's file in
+    the place of the rank's file is left alone: the rows go to ``rollout_data_rank_{rank}_{session}.jsonl``.
     """
 
     def __init__(self, dir: str | os.PathLike[str], rank: int = 0, **settings: Any) -> None:
@@ -72,6 +77,7 @@ class RolloutWriter:
         self.rank = rank
         self.options = Options.from_environment(**settings)
         self.dir.mkdir(parents=True, exist_ok=True)
+        self._folder = Path(os.path.realpath(self.dir))
         if self.options.compress:
             import zstandard  # noqa: F401  a missing package is said now, not on the thread
         self._begin(part="")
@@ -125,17 +131,22 @@ class RolloutWriter:
         """Add to ``run.json`` what formulas need and rows lack; one rank should."""
         self._constants |= values
         text = json.dumps(json.loads(line(self._constants, self.options)), indent=2, ensure_ascii=False)
-        path = self.dir / CONSTANTS
-        scratch = path.with_name(f".{CONSTANTS}.{os.getpid()}")
         try:
-            scratch.write_text(text + "\n", encoding="utf-8")
-            os.replace(scratch, path)
+            with SafeFolder.open(self._folder) as folder:
+                folder.replace(CONSTANTS, f"{text}\n".encode())
         except OSError as error:
-            self._say(f"{path} could not be written: {error.strerror}")
+            self._say(f"{self.dir / CONSTANTS} could not be written: {_reason(error)}")
 
     def beside(self, name: str) -> RolloutWriter:
-        """A writer of the same kind for the folder ``name`` below this one."""
+        """A writer of the same kind for the folder ``name`` below this one; for another if it is a link."""
+        try:
+            with SafeFolder.open(self._folder) as folder:
+                folder.subfolder_to_write(name).close()
+        except (UnsafePath, NotADirectoryError) as error:
+            name = f"{name}-{self.session}"
+            self._say(f"{error}; rows go to the folder {name} instead")
         other = RolloutWriter(self.dir / name, self.rank)
+        other._folder = self._folder / name  # not resolved: nobody typed this name
         other.options = self.options
         other._begin(part="")
         return other
@@ -214,8 +225,12 @@ class RolloutWriter:
             self._append(kind, ready)
 
     def _append(self, kind: str, lines: list[bytes]) -> None:
+        data = b"".join(lines)
         try:
-            self._sink(kind).write(b"".join(lines))
+            try:
+                self._sink(kind).write(data)
+            except UnsafePath as error:
+                self._spare_sink(kind, error).write(data)
             self.written += len(lines) if kind == "rollouts" else 0
         except OSError as error:
             self._failed(len(lines), error)
@@ -223,14 +238,26 @@ class RolloutWriter:
     def _sink(self, kind: str) -> Sink:
         if kind not in self._sinks:
             if kind == "scalars":
-                self._sinks[kind] = Plain(self.dir / SCALARS)
+                self._sinks[kind] = Plain(self._folder / SCALARS)
             elif self.options.compress:
                 # Named by its session: a killed process may leave half a frame, which nothing may follow.
-                name = ROLLOUTS.format(rank=self.rank, part=f"_{self.session}") + ".zst"
-                self._sinks[kind] = Zstandard(self.dir / name)
+                self._sinks[kind] = Zstandard(self._folder / f"{self._rollouts(f'_{self.session}')}.zst")
             else:
-                self._sinks[kind] = Plain(self.dir / ROLLOUTS.format(rank=self.rank, part=self._part))
+                self._sinks[kind] = Plain(self._folder / self._rollouts(self._part))
         return self._sinks[kind]
+
+    def _spare_sink(self, kind: str, error: UnsafePath) -> Sink:
+        """Another file for rollouts whose own is not safe to write; of scalars there can be only one."""
+        sink = self._sinks[kind]
+        if kind != "rollouts" or not isinstance(sink, Plain) or error.filename != os.fspath(sink.path):
+            raise error
+        name = self._rollouts(f"_{self.session}")
+        self._say(f"{error}; rows go to {name} instead")
+        self._sinks[kind] = Plain(self._folder / name)
+        return self._sinks[kind]
+
+    def _rollouts(self, part: str) -> str:
+        return ROLLOUTS.format(rank=self.rank, part=part)
 
     def _each_sink(self, what: str) -> None:
         for sink in self._sinks.values():
@@ -241,13 +268,17 @@ class RolloutWriter:
 
     def _failed(self, rows: int, error: Exception) -> None:
         self.failed += rows
-        self._say(f"rows for {self.dir} could not be written: {type(error).__name__}: {error}")
+        self._say(f"rows for {self.dir} could not be written: {_reason(error)}")
 
     def _say(self, message: str) -> None:
         """A warning, each once."""
         if message not in self._said and len(self._said) < _MOST_SAID:
             self._said.add(message)
             log.warning("rlpanel: %s", message)
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, UnsafePath) else f"{type(error).__name__}: {error}"
 
 
 _TELLING = {10**power for power in range(10)}

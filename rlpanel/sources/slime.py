@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlpanel.errors import RLPanelError, RunNotFound
+from rlpanel.safe_files import SafeFolder
 
 _NAME = re.compile(r"(eval_)?(\d+)\.pt")
 _ARRAYS = {
@@ -43,15 +44,15 @@ class Converted:
     kept: int
 
 
-def convert(folder: Path, out: Path, *, trusted: bool = False) -> Converted:
+def convert(folder: Path, out: Path | None = None, *, trusted: bool = False) -> Converted:
     """Write a native file for each of slime's, where it is new or changed.
 
     Parameters
     ----------
     folder : Path
         What ``--dump-details`` was given.
-    out : Path
-        Made if it is not there.
+    out : Path, optional
+        Made if it is not there; ``rlpanel`` in ``folder`` by default, which must not be a link then.
     trusted : bool
         Read pickles that may run code.
 
@@ -60,17 +61,36 @@ def convert(folder: Path, out: Path, *, trusted: bool = False) -> Converted:
     RunNotFound
         If there are no such dumps.
     RLPanelError
-        If torch is not installed, or a file needs trust.
+        If torch is not installed, a file needs trust, or ``out`` cannot be written.
     """
     dumps = sorted(path for path in (folder / "rollout_data").glob("*.pt") if _NAME.fullmatch(path.name))
     if not dumps:
         raise RunNotFound(f"{folder} holds no rollout_data/{{id}}.pt; give the folder of --dump-details")
+    try:
+        with _target(folder, out) as target:
+            return _convert_all(folder, dumps, target, trusted=trusted)
+    except RLPanelError:
+        raise
+    except OSError as error:
+        place = error.filename or out or folder
+        raise RLPanelError(f"{place} cannot be written: {error.strerror}") from error
+
+
+def _target(folder: Path, out: Path | None) -> SafeFolder:
+    if out is None:
+        with SafeFolder.named(folder) as home:
+            return home.subfolder_to_write("rlpanel")
     out.mkdir(parents=True, exist_ok=True)
+    return SafeFolder.named(out)
+
+
+def _convert_all(folder: Path, dumps: list[Path], target: SafeFolder, *, trusted: bool) -> Converted:
     files = samples = kept = 0
     for path in dumps:
-        train, target = folder / "train_data" / path.name, out / f"{path.stem}.jsonl"
+        train, name = folder / "train_data" / path.name, f"{path.stem}.jsonl"
         newest = max(part.stat().st_mtime for part in (path, train) if part.exists())
-        if target.exists() and target.stat().st_mtime >= newest:
+        known = target.status(name)
+        if known is not None and stat.S_ISREG(known.st_mode) and known.st_mtime >= newest:
             kept += 1
             continue
         rollout = _load(path, trusted=trusted)
@@ -78,9 +98,8 @@ def convert(folder: Path, out: Path, *, trusted: bool = False) -> Converted:
         lines = [
             json.dumps(row, ensure_ascii=False, default=str) for row in rows(rollout, trained, path.name)
         ]
-        beside = target.with_suffix(".new")
-        beside.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-        os.replace(beside, target)  # whoever follows the folder never sees half a step
+        # In one piece: whoever follows the folder never sees half a step.
+        target.replace(name, "".join(f"{line}\n" for line in lines).encode())
         files, samples = files + 1, samples + len(lines)
     return Converted(files, samples, kept)
 

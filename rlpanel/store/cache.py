@@ -3,19 +3,21 @@
 It is disposable and never the truth: whatever does not fit together is thrown away and made anew from the
 logs. A folder holds raw columns that are only ever appended to, and a manifest that says how much of them
 counts. The manifest is replaced in one piece after the columns were written, so a process that dies in
-between costs only what it had not told yet. One process writes, any number read.
+between costs only what it had not told yet. One process writes, any number read. Files are opened through
+`rlpanel.safe_files`: the run's folder may be one in which others plant links.
 
 What a row counts for and all statistics follow from the rows, so they are not saved.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
-import shutil
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,13 +25,15 @@ from typing import Any
 import numpy as np
 import xxhash
 
+from rlpanel.errors import UnsafePath
 from rlpanel.metrics import registry
+from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files import AnyPath
 from rlpanel.sources.tail import Mark
 from rlpanel.store.columns import Column, Columns, Labels
 from rlpanel.store.fingerprint import of_columns, of_reading
-from rlpanel.store.grown import Grown, content, write_all
-from rlpanel.store.place import Lock, lock, places
+from rlpanel.store.grown import Grown, content
+from rlpanel.store.place import COLUMNS, Lock, Place, lock, places
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +47,7 @@ WORTH_BYTES = 4 << 20
 SURPRISAL = "surprisal_sum"
 #: How often a reader tries again whose files were replaced by the writer meanwhile.
 _READ_TRIES = 3
+_MANIFEST = "manifest"
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,7 @@ class Cache:
         self._disk: _OnDisk | None = None
         self._columns: tuple[Columns, int] | None = None  # those that `_disk` has, and their edition
         self._due = 0.0
+        self._avoided: set[Path] = set()  # folders that hold what is not safe to write
 
     @property
     def due(self) -> bool:
@@ -139,30 +145,34 @@ class Cache:
 
     def load(self) -> Saved | None:
         """What was saved, or None where nothing usable was."""
-        for folder in sorted(places(self._run), key=_age):
+        for place in sorted(places(self._run), key=_age):
             for _ in range(_READ_TRIES):
                 try:
-                    return self._read(folder, (folder / "manifest").read_bytes())
+                    with place.open() as folder:
+                        return self._read(folder, folder.read(_MANIFEST))
                 except FileNotFoundError:
                     continue  # a writer began anew, or there is none
                 except (OSError, ValueError, KeyError, TypeError) as error:
-                    log.info("the saved index in %s is not used: %s", folder, error)
+                    log.info("the saved index in %s is not used: %s", place.path, error)
                     break
         return None
 
     def save(self, saved: Saved) -> bool:
         """Write what is new; False if that failed or another process writes."""
         self._due = time.monotonic() + SAVE_EVERY
-        if not self._own():
-            return False
-        try:
-            self._write(saved)
-        except OSError as error:
-            log.warning("the index of %s is not saved just now: %s", self._run, error)
-            self._due = time.monotonic() + RETRY_AFTER
-            self.close()
-            return False
-        return True
+        while self._lock_folder():
+            try:
+                self._write(saved)
+            except UnsafePath as error:
+                self._avoid(error)
+            except OSError as error:
+                log.warning("the index of %s is not saved just now: %s", self._run, error)
+                self._due = time.monotonic() + RETRY_AFTER
+                self.close()
+                return False
+            else:
+                return True
+        return False
 
     def close(self) -> None:
         """Let others write."""
@@ -172,59 +182,64 @@ class Cache:
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def _own(self) -> bool:
-        """Whether this process may write."""
+    def _avoid(self, error: UnsafePath) -> None:
+        """Go on in the next folder: in this one somebody has put what rlpanel must not write."""
+        assert self._lock is not None
+        log.warning("the index of %s is not saved in its folder: %s", self._run, error)
+        self._avoided.add(self._lock.folder.path)
+        self._disk = None
+        self.close()
+
+    def _lock_folder(self) -> bool:
+        """Whether this process may write, now or since it last did."""
         if self._lock is None:
-            self._lock = lock(self._run)
+            self._lock = lock(self._run, self._avoided)
             if self._lock is None:
                 return False
             disk = self._disk
-            if disk and (disk.folder != self._lock.folder or _manifest_in(disk.folder) != disk.manifest):
+            folder = self._lock.folder
+            if disk and (disk.folder != folder.path or _manifest_in(folder) != disk.manifest):
                 self._disk = None  # another process has written since
         return True
 
     def _write(self, saved: Saved) -> None:
         assert self._lock is not None
-        disk = self._disk
+        disk, place = self._disk, self._lock.folder
         columns = saved.columns, saved.columns.edition
         if disk is None or columns != self._columns:
-            disk = _OnDisk(self._lock.folder, f"data-{uuid.uuid4().hex}")
-        folder = disk.folder / disk.data
-        folder.mkdir(exist_ok=True)
+            disk = _OnDisk(place.path, f"data-{uuid.uuid4().hex}")
         files = dict(disk.files)
-        for key, items, data in _new_parts(saved.columns, disk.files):
-            known = files.setdefault(key, Grown())
-            files[key] = known.append(folder / str(list(files).index(key)), items, data)
+        with _columns_folder(place, disk.data, new=not disk.files) as folder:
+            for key, items, data in _new_parts(saved.columns, disk.files):
+                known = files.setdefault(key, Grown())
+                files[key] = known.append(folder, str(list(files).index(key)), items, data)
         manifest = _manifest(saved, self._code, disk.data, files)
-        temporary = disk.folder / "manifest.new"
-        with temporary.open("wb", buffering=0) as file:
-            write_all(file.fileno(), manifest)
-        temporary.replace(disk.folder / "manifest")
+        place.replace(_MANIFEST, manifest)
         self._disk, self._columns = _OnDisk(disk.folder, disk.data, manifest, files), columns
-        for other in disk.folder.glob("data-*"):
-            if other.name != disk.data:
-                shutil.rmtree(other, ignore_errors=True)
+        _tidy(place, disk.data)
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def _read(self, folder: Path, manifest: bytes) -> Saved:
+    def _read(self, folder: SafeFolder, manifest: bytes) -> Saved:
         digest, _, body = manifest.partition(b"\n")
         if _digest(body) != digest:
             raise ValueError("its manifest is damaged")
         found = json.loads(body)
         if (found["format"], found["code"]) != (FORMAT, self._code):
             raise ValueError("it was made by another version")
-        name, columns, files = Path(found["data"]).name, Columns(), {}
+        name, columns, files = str(found["data"]), Columns(), {}
         columns.rows = int(found["rows"])
-        for at, (key, items, size, digest) in enumerate(found["columns"]):
-            data = content(folder / name / str(at), int(size))
-            files[key] = Grown().followed_by(int(items), data)
-            if files[key].hash != digest:
-                raise ValueError(f"{key} is damaged")
-            _restore(columns, key, data)
+        with folder.subfolder(name) as data_folder:
+            for at, (key, items, size, digest) in enumerate(found["columns"]):
+                data = content(data_folder, str(at), int(size))
+                files[key] = Grown().followed_by(int(items), data)
+                if files[key].hash != digest:
+                    raise ValueError(f"{key} is damaged")
+                _restore(columns, key, data)
         missing = _drop_outdated(columns, found["made_by"])
         if not missing:
-            self._disk, self._columns = _OnDisk(folder, name, manifest, files), (columns, columns.edition)
+            self._disk = _OnDisk(folder.path, name, manifest, files)
+            self._columns = columns, columns.edition
         states = [_state(**state) for state in found["files"]]
         newest, left_out = float(found["newest_line"]), str(found["left_out"])
         return Saved(columns, states, newest, left_out, found["constants"], missing)
@@ -313,16 +328,40 @@ def _digest(body: bytes) -> bytes:
     return xxhash.xxh3_64_hexdigest(body).encode()
 
 
-def _manifest_in(folder: Path) -> bytes:
+def _manifest_in(folder: SafeFolder) -> bytes:
     try:
-        return (folder / "manifest").read_bytes()
+        return folder.read(_MANIFEST)
     except OSError:
         return b""
 
 
-def _age(folder: Path) -> float:
+def _columns_folder(place: SafeFolder, name: str, *, new: bool) -> SafeFolder:
+    """Open the folder of columns in an index's folder; `UnsafePath` if it is not one that rlpanel made."""
+    folder = place.subfolder(name, create=new)
+    try:
+        if new and not folder.names():
+            folder.mark()
+        if not folder.is_marked:
+            raise UnsafePath(errno.EPERM, "was not made by rlpanel", str(folder.path))
+    except BaseException:
+        folder.close()
+        raise
+    return folder
+
+
+def _tidy(place: SafeFolder, data: str) -> None:
+    """Delete other folders of columns, and manifests that a killed process did not finish."""
+    for name in place.names():
+        with suppress(OSError):  # it is tried again after the next save
+            if COLUMNS.fullmatch(name) and name != data:
+                place.remove_folder(name)
+            elif name.startswith(f".{_MANIFEST}."):
+                place.remove(name)
+
+
+def _age(place: Place) -> float:
     """Newer ones are smaller."""
     try:
-        return -(folder / "manifest").stat().st_mtime
+        return -(place.path / _MANIFEST).lstat().st_mtime
     except OSError:
         return 0.0

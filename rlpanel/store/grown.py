@@ -6,11 +6,11 @@ import mmap
 import os
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import xxhash
 
+from rlpanel.safe_files import SafeFolder, write_all
 from rlpanel.sources.mounts import REMOTE, file_system
 
 
@@ -33,14 +33,17 @@ class Grown:
         """Of all bytes that count."""
         return self._hash.hexdigest()
 
-    def append(self, path: Path, items: int, data: np.ndarray) -> Grown:
+    def append(self, folder: SafeFolder, name: str, items: int, data: np.ndarray) -> Grown:
         """Write bytes (dtype uint8) behind those that count; what a dead process left there goes."""
         if not len(data):
             return self
-        with path.open("r+b" if self.bytes else "wb", buffering=0) as file:
-            file.truncate(self.bytes)
-            file.seek(0, os.SEEK_END)
-            write_all(file.fileno(), data.data)
+        descriptor = folder.open_to_write(name, create=not self.bytes)
+        try:
+            os.ftruncate(descriptor, self.bytes)
+            os.lseek(descriptor, 0, os.SEEK_END)
+            write_all(descriptor, data.data)
+        finally:
+            os.close(descriptor)
         return self.followed_by(items, data)
 
     def followed_by(self, items: int, data: np.ndarray) -> Grown:
@@ -50,29 +53,28 @@ class Grown:
         return Grown(self.items + items, self.bytes + len(data), after)
 
 
-def write_all(descriptor: int, data: memoryview | bytes) -> None:
-    """All of it: one write may take a part and say so, as on a disk that is nearly full."""
-    rest = memoryview(data)
-    while len(rest):
-        rest = rest[os.write(descriptor, rest) :]
+def content(folder: SafeFolder, name: str, size: int) -> np.ndarray:
+    """The first ``size`` bytes of a file, read-only; mapped where nobody else can take them away.
 
-
-def content(path: Path, size: int) -> np.ndarray:
-    """The first ``size`` bytes of a file, read-only; mapped where no other machine can take them away.
-
-    A mapped page whose bytes are gone ends the process, so a file on a network's disk is read instead.
+    A mapped page whose bytes are gone ends the process. So a file on a network's disk is read instead, and
+    so is another user's.
 
     Raises
     ------
     ValueError
         If the file is shorter.
     """
-    with path.open("rb", buffering=0) as file:
-        if os.fstat(file.fileno()).st_size < size:
-            raise ValueError(f"{path.name} is cut short")
-        if size and _is_mapped(str(path.parent)):
+    with os.fdopen(folder.open_to_read(name), "rb", buffering=0) as file:
+        status = os.fstat(file.fileno())
+        if status.st_size < size:
+            raise ValueError(f"{name} is cut short")
+        if size and _is_own(status) and _is_mapped(str(folder.path)):
             return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
         return np.frombuffer(file.read(size), np.uint8)
+
+
+def _is_own(status: os.stat_result) -> bool:
+    return hasattr(os, "geteuid") and status.st_uid == os.geteuid()
 
 
 @lru_cache(maxsize=64)

@@ -1,30 +1,36 @@
 """Tags and notes that readers leave on samples: a file of lines beside the log; a sample's last line counts.
 
 The file is only ever appended to, one write a line, so that two readers at once lose nothing. It is hidden,
-so that nobody takes it for rollouts. Where the run's folder cannot be written it stands in the user's cache
-folder.
+so that nobody takes it for rollouts. Where the run's folder cannot be written or belongs to another user, it
+stands in the user's cache folder. No link is followed, to read or to write.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import xxhash
 
+from rlpanel.errors import UnsafePath
+from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files import AnyPath
+from rlpanel.store.cache_folder import cache_folders, open_cache, warn_once
 from rlpanel.store.filter import Labels
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.store.table import DEAD
 
 FILE = ".rlpanel-notes.jsonl"
+_FOLDER = "notes"  # in the cache
 #: The columns that notes give.
 NOTED = ("tag", "note")
 #: Characters of a tag and of a note.
@@ -47,7 +53,7 @@ class Notes:
     Parameters
     ----------
     run : path
-        The run's folder.
+        The run's real folder.
 
     Attributes
     ----------
@@ -61,17 +67,19 @@ class Notes:
         self._lock = threading.Lock()
         self._stamps: tuple[object, ...] = ()
         self._notes: dict[str, Note] = {}
+        self._cached = f"{xxhash.xxh3_64_hexdigest(os.fsencode(run.resolve()))}.jsonl"
         self.version = 0
         self.refresh()
 
     def refresh(self) -> bool:
         """Read what others wrote; True if anything did change."""
         with self._lock:
-            stamps = tuple(_stamp(path) for path in self._paths())
+            files = list(self._files())
+            stamps = tuple(_stamp(path) for path, _ in files)
             if stamps == self._stamps:
                 return False
             self._stamps = stamps
-            found = [note for path in self._paths() for note in _read(path)]
+            found = [note for _, read in files for note in _notes_in(read)]
             self._notes = {note.uid: note for note in sorted(found, key=lambda note: note.time)}
             self.version += 1
             return True
@@ -96,20 +104,22 @@ class Notes:
         Raises
         ------
         OSError
-            If neither folder can be written.
+            If no folder can be written.
         """
         left = Note(uid, tag.strip()[:MOST_TAG], note.strip()[:MOST_NOTE], time.time())
         line = json.dumps(asdict(left), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        own, other = self._paths()
-        try:
-            if not isinstance(own, Path):
-                raise OSError("another machine's folders are only read")
-            path = _append(own, line)
-        except OSError:
-            other.parent.mkdir(parents=True, exist_ok=True)
-            path = _append(other, line)
-        self.refresh()
-        return path
+        failure = OSError(errno.EACCES, "no folder can be written")
+        for opening, name in self._openings():
+            try:
+                with opening() as folder:
+                    folder.append(name, line)
+            except OSError as error:
+                _tell(error)
+                failure = error
+                continue
+            self.refresh()
+            return folder.path / name
+        raise failure
 
     def tags(self) -> list[str]:
         """Tags in use, the most used first."""
@@ -140,14 +150,22 @@ class Notes:
         ]
         return np.array([row for row, _ in pairs], int), [note for _, note in pairs]
 
-    def _paths(self) -> tuple[AnyPath, Path]:
-        """Beside the log, and for logs that cannot be written in the user's cache folder."""
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        return self.run / FILE, home / "rlpanel" / "notes" / self._name
+    def _files(self) -> Iterator[tuple[AnyPath, Callable[[], bytes]]]:
+        """Every file that may hold notes, and how it is read: beside the log, and in the user's cache."""
+        beside = self.run / FILE
+        if isinstance(self.run, Path):
+            yield beside, partial(_content, partial(SafeFolder.open, self.run), FILE)
+        else:
+            yield beside, beside.read_bytes
+        for cache in cache_folders():
+            yield cache / _FOLDER / self._cached, partial(_content, partial(_in_cache, cache), self._cached)
 
-    @cached_property
-    def _name(self) -> str:
-        return f"{xxhash.xxh3_64_hexdigest(os.fsencode(self.run.resolve()))}.jsonl"
+    def _openings(self) -> Iterator[tuple[Callable[[], SafeFolder], str]]:
+        """How the folders that may take a note are opened, and the file's name there; the best one first."""
+        if isinstance(self.run, Path):  # another machine's folders are only read
+            yield partial(_own, self.run), FILE
+        for cache in cache_folders():
+            yield partial(_in_cache, cache, create=True), self._cached
 
 
 def _column(rows: int, at: np.ndarray, texts: list[str]) -> Labels:
@@ -157,27 +175,52 @@ def _column(rows: int, at: np.ndarray, texts: list[str]) -> Labels:
     return codes, names
 
 
-def _append(path: Path, line: bytes) -> Path:
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+def _own(run: Path) -> SafeFolder:
+    """Open a run's folder; PermissionError if it is another user's, which is nothing to warn of."""
+    folder = SafeFolder.open(run)
     try:
-        os.write(descriptor, line)
-    finally:
-        os.close(descriptor)
-    return path
+        return _checked(folder)
+    except UnsafePath as error:
+        raise PermissionError(error.errno, error.strerror, error.filename) from error
+
+
+def _checked(folder: SafeFolder) -> SafeFolder:
+    try:
+        folder.require_own()
+    except UnsafePath:
+        folder.close()
+        raise
+    return folder
+
+
+def _in_cache(cache: Path, *, create: bool = False) -> SafeFolder:
+    with open_cache(cache, create=create) as opened:
+        folder = opened.subfolder(_FOLDER, create=create, mode=0o700)
+    return _checked(folder)
+
+
+def _content(opening: Callable[[], SafeFolder], name: str) -> bytes:
+    with opening() as folder:
+        return folder.read(name)
+
+
+def _tell(error: OSError) -> None:
+    if isinstance(error, UnsafePath):
+        warn_once(f"{error}: no note is written there")
 
 
 def _stamp(path: AnyPath) -> tuple[int, int] | None:
     try:
-        status = path.stat()
+        status = path.lstat() if isinstance(path, Path) else path.stat()
     except OSError:
         return None
     return status.st_size, status.st_mtime_ns
 
 
-def _read(path: AnyPath) -> list[Note]:
+def _notes_in(read: Callable[[], bytes]) -> list[Note]:
     """The notes of a file; lines that are none, such as half a line of a full disk, are left out."""
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read().splitlines()
     except OSError:
         return []
     return [note for note in map(_note, lines) if note is not None]

@@ -15,7 +15,7 @@ import rlpanel
 PACKAGE = Path(rlpanel.__file__).parent
 
 #: What each part may import besides itself; everything may also import the floor.
-FLOOR = {"schema", "errors", "settings"}
+FLOOR = {"schema", "errors", "settings", "safe_files"}
 ARROWS = {
     "recording": set(),
     "sources": set(),

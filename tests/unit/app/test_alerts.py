@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -332,6 +333,7 @@ def test_where_nothing_can_be_noted_an_alert_still_comes_once(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
     nowhere = Sent(tmp_path / "file")
     channel = Channel(Webhook(hook.url))
     for name in ("one", "one", "two"):

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from rlpanel.settings import Reading
-from rlpanel.sources.directory import OWN_FOLDER
 from rlpanel.store import index
 from rlpanel.store.index import RunIndex
 from rlpanel.store.snapshot import Snapshot
@@ -60,8 +59,12 @@ class Killer:
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        changes = {"open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
-        if event in changes and OWN_FOLDER in str(arguments[0]):
+        # The index is written by names from a folder's descriptor; all else here has whole paths.
+        if event == "open":
+            path, _, flags = arguments
+            if flags & (os.O_CREAT | os.O_RDWR | os.O_WRONLY) and not os.path.isabs(str(path)):
+                self._count()
+        elif event in {"os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate"}:
             self._count()
 
     def _half(self, descriptor: int, data: memoryview) -> int:

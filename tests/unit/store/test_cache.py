@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 from rlpanel.metrics import registry
+from rlpanel.safe_files import MARKER
 from rlpanel.settings import Reading
 from rlpanel.sources.directory import discover
 from rlpanel.store import cache, index
@@ -133,7 +134,9 @@ def test_a_metric_over_columns_that_is_new_needs_no_line_again(tmp_path: Path, d
 
 
 def parts(run: Path) -> Iterator[Path]:
-    return (path for path in (run / ".rlpanel").rglob("*") if path.is_file() and path.name != "lock")
+    """The files that hold the index; the marker and the lock say nothing about the run."""
+    files = (path for path in (run / ".rlpanel").rglob("*") if path.is_file())
+    return (path for path in files if path.name not in ("lock", MARKER))
 
 
 @pytest.mark.parametrize("harm", ["one bit", "cut", "gone"])
