@@ -14,6 +14,7 @@ import numpy as np
 from playwright.sync_api import expect
 
 from rlpanel.app.server import Access, start
+from rlpanel.views.field_names import field_of
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -178,13 +179,13 @@ class BoardPage:
 
     # -- grid and sample -------------------------------------------------------------------------
 
-    def column(self, field: str) -> list[str]:
+    def column(self, name: str) -> list[str]:
         """The texts of a grid column, as shown on this page of it."""
-        return self.rows.locator(f'[tabulator-field="{field}"]').all_text_contents()
+        return self.rows.locator(cells_of(name)).all_text_contents()
 
-    def header(self, field: str) -> Locator:
+    def header(self, name: str) -> Locator:
         """A grid column's header."""
-        return self.grid.locator(f'.tabulator-col[tabulator-field="{field}"]')
+        return self.grid.locator(f".tabulator-col{cells_of(name)}")
 
     def uid(self) -> str:
         """The uid of the sample shown; empty if none."""
@@ -212,6 +213,11 @@ class BoardPage:
     def until(self, predicate: Any, message: str = "") -> Any:
         """Wait for something that no locator can tell."""
         return wait_until(predicate, PATIENCE, message, page=self.page)
+
+
+def cells_of(column: str) -> str:
+    """The selector of a table's cells in a column, and of its header."""
+    return f'[tabulator-field="{field_of(column)}"]'
 
 
 _EACH_SOURCE = """
