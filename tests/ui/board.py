@@ -73,17 +73,12 @@ class Served:
 class ServerLog(logging.Handler):
     """Keeps what this process logs as a warning or worse."""
 
-    #: Said whenever a page closes while it is being written to.
-    EVERYDAY = "Failed sending message as connection was closed"
-
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._said: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = self.format(record)
-        if not text.startswith(self.EVERYDAY):
-            self._said.append(f"{record.name}: {text}")
+        self._said.append(f"{record.name}: {self.format(record)}")
 
     def take(self) -> list[str]:
         """What was said since this was last asked."""
