@@ -59,6 +59,8 @@ def test_a_page_says_that_its_server_ended_and_comes_back(
         expect(ages(board)).to_have_count(2)
         expect(mark(board)).to_have_count(0)
         address, rewards = board.page.url, board.column("reward")
+        loads: list[str] = []
+        board.page.on("request", lambda it: loads.append(it.url) if it.is_navigation_request() else None)
         server.stop(signal.SIGKILL)
         expect(mark(board)).to_have_text(LOST)
         expect(ages(board)).to_have_count(0)
@@ -67,6 +69,7 @@ def test_a_page_says_that_its_server_ended_and_comes_back(
         expect(mark(board)).to_have_count(0)
         board.settled(2)
         assert (board.page.url, board.column("reward")) == (address, rewards)
+        assert loads == [address], "a second load would break off the first"
         append(root / "run" / "rollout_data_rank_0.jsonl", line(5))
         expect(board.badge).to_contain_text("33 samples")
         expect(ages(board)).to_have_count(2)
