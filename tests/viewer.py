@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import struct
 import time
 from typing import Any
 
@@ -67,6 +68,13 @@ class Viewer:
     def close(self) -> None:
         """Leave."""
         self._socket.close()
+
+    def break_off(self) -> None:
+        """Leave without a word, as a machine that is switched off."""
+        stream = self._socket.protocol.stream
+        stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        stream.close()
+        self.close()
 
     def _take(self, part: str | bytes) -> None:
         self.received += len(part)

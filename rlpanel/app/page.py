@@ -17,6 +17,7 @@ from rlpanel.app.board import Board
 from rlpanel.app.window import KEYS, Window
 from rlpanel.sources.files import AnyPath, path_of
 from rlpanel.views import theme
+from rlpanel.views.connection import Connection
 from rlpanel.views.context import Context
 from rlpanel.views.controls import Controls, caption
 from rlpanel.views.curves import Curves
@@ -143,10 +144,12 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
     layout, selection = Layout(board), board.context.selection
     settings = pn.Column(sizing_mode="stretch_width", margin=0)
     sidebar = [caption("Runs"), RunList(board.context), LeftOut(board.context), settings]
+    header = [_logo(), Badge(board.context), Findings(board.context), _help()]
     if owns_window:
         window = Window(on_key=layout.on_key)
         board.bind_window(window)
         sidebar.append(window)
+        header.insert(2, Connection(board.context))
         # Material's fields come to stand one by one, each with a new layout of the whole page: whoever waits
         # for the samples would wait for all of them.
         pn.state.onload(lambda: settings.extend(_settings(board.context)))
@@ -161,7 +164,7 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
         sidebar_width=228,
         stylesheets=[theme.VARIABLES, theme.style("page")],
         sx=_PAGE_SX,
-        header=[_logo(), Badge(board.context), Findings(board.context), _help()],
+        header=header,
         sidebar=sidebar,
         main=layout.parts,
     )
@@ -238,7 +241,7 @@ def _help() -> pn.pane.HTML:
 
 #: A column's hidden scroll button is a child of its own and takes a gap.
 _NO_SCROLL_BUTTON = ".scroll-button { display: none; }"
-_BOARD = {"gap": "10px", "padding": "12px", "box-sizing": "border-box"}
+_BOARD = {"gap": "10px", "padding": "12px", "box-sizing": "border-box", "filter": "var(--rl-faded, none)"}
 _OVER = {"position": "absolute", "inset": "0", "z-index": "1", "background": "var(--rl-bg)"}
 _PAGE_SX = {
     "& .MuiToolbar-root": {"minHeight": "46px !important", "padding": "0 10px 0 16px !important"},

@@ -37,8 +37,17 @@ def _scope(text: str) -> str:
     return text
 
 
+#: Stands for the empty name in a list; a quoted name never equals it.
+_EMPTY = "%"
+
+
 def _names(text: str) -> list[str]:
-    return [name for name in text.split(",") if name]
+    return ["" if name == _EMPTY else unquote(name) for name in text.split(",") if name]
+
+
+def _write_names(names: list[str]) -> str:
+    """Names of columns with commas between them; a comma in a name is quoted."""
+    return ",".join(name.replace("%", "%25").replace(",", "%2C") or _EMPTY for name in names)
 
 
 def _runs(text: str) -> list[str]:
@@ -78,7 +87,7 @@ KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
     "sample": ("uid", str, str),
     "token": ("token", _whole, str),
     "metric": ("metric", str, str),
-    "curves": ("curves", _names, ",".join),
+    "curves": ("curves", _names, _write_names),
     "search": ("search", str, str),
     "filter": ("filter", str, str),
     "scope": ("scope", _scope, str),

@@ -193,7 +193,9 @@ def describe(name: str) -> Column:
         good, advice = _FIELD_READING.get(name, ("", ""))
         color = _FIELD_COLORS.get(name, "muted")
         return Column(name, f.label, f.unit, "", f.help, color, good=good, advice=advice)
-    return Column(name, name, help="Logged by the trainer under this name.")
+    # A name without letters is quoted: where it stands alone, nothing would be seen of it.
+    label = name if name.strip() else f'"{name}"'
+    return Column(name, label, help="Logged by the trainer under this name.")
 
 
 def _of(m: Metric, name: str, detail: str) -> Column:

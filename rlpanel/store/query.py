@@ -13,6 +13,7 @@ from rlpanel.store.fetch import fetch_texts
 from rlpanel.store.filter import LABEL, NUMBER, Asked, Filter, Truth
 from rlpanel.store.index import RunIndex
 from rlpanel.store.notes import Notes
+from rlpanel.store.order import Order, parse_order
 from rlpanel.store.scan import Batch, scan
 from rlpanel.store.scope import COPIES, GROUP_REWARD, Scope
 from rlpanel.store.snapshot import Snapshot
@@ -123,7 +124,7 @@ class Query:
         kinds = self.scope.kinds()
         self._filter = Filter(question.filter, kinds) if question.filter.strip() else None
         self._search = search_test(question.search)
-        self._sort = _sort_column(question.sort, kinds)
+        self._order = _checked_order(question.sort, kinds)
         self._tests = [
             *(self._filter.texts if self._filter else ()),
             *([self._search] if self._search else ()),
@@ -131,7 +132,7 @@ class Query:
         self.patient = any(test.word == "matches" for test in self._tests)
         self.columns = [
             *(self._filter.columns if self._filter else ()),
-            *([self._sort] if self._sort else ()),
+            *([self._order.name] if self._order else ()),
         ]
         needed = bool(self._tests) or COPIES in self.columns
         self.reads = int(snapshot.place("length")[self.rows].sum(dtype=np.int64)) if needed else 0
@@ -196,10 +197,10 @@ class Query:
     def _sorted(self, places: np.ndarray) -> np.ndarray:
         """Places in the order asked for; rows without a value come last."""
         places = np.sort(places)
-        if not self._sort:
+        if self._order is None:
             return places
-        values = self.scope.number(self._sort)[places]
-        if self._question.sort.startswith("-"):
+        values = self.scope.number(self._order.name)[places]
+        if self._order.falling:
             values = -values
         return places[np.argsort(values, kind="stable")]
 
@@ -220,14 +221,13 @@ def search_test(text: str) -> TextTest | None:
     return TextTest(ANY, "contains", text)
 
 
-def _sort_column(sort: str, kinds: Mapping[str, str]) -> str:
-    name = sort.removeprefix("-")
-    if name and kinds.get(name) != NUMBER:
-        what = (
-            "holds texts" if kinds.get(name) == LABEL else "is not in this run, or not in all steps at once"
-        )
-        raise FilterError(f"cannot sort by {name!r}: it {what}")
-    return name
+def _checked_order(sort: str, kinds: Mapping[str, str]) -> Order | None:
+    order = parse_order(sort)
+    if order and kinds.get(order.name) != NUMBER:
+        text = kinds.get(order.name) == LABEL
+        what = "holds texts" if text else "is not in this run, or not in all steps at once"
+        raise FilterError(f"cannot sort by {order.name!r}: it {what}")
+    return order
 
 
 def _copies(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:

@@ -51,7 +51,8 @@ class Controls(Viewer):
 
     def _offer(self, *_: Any) -> None:
         snapshot = self.context.snapshot
-        options = {**curve_menu.options(snapshot), **trainer_log.options(snapshot)}
+        offered = [*curve_menu.options(snapshot).items(), *trainer_log.options(snapshot).items()]
+        options = curve_menu.labelled(offered)
         if options != self._curves.options:
             self._curves.options = options
         wanted = map(registry.canonical, self.context.selection.curves)

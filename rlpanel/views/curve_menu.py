@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rlpanel.metrics import registry
 from rlpanel.store.snapshot import Snapshot
 
@@ -10,7 +12,17 @@ def options(snapshot: Snapshot) -> dict[str, str]:
     """The menu of curves: label → column or step metric. A search finds the trainer's names as well."""
     columns = [name for name in snapshot.numbers if snapshot.has_number(name)]
     pooled = [name for name in registry.step_names() if name in snapshot.step_metrics]
-    return {_label(name): name for name in [*columns, *pooled]}
+    return labelled([(_label(name), name) for name in [*columns, *pooled]])
+
+
+def labelled(entries: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The entries of a menu by label; a label that is taken is told apart by its name."""
+    found: dict[str, str] = {}
+    for label, name in entries:
+        while label in found:
+            label = f"{label} [{name}]"
+        found[label] = name
+    return found
 
 
 def _label(name: str) -> str:

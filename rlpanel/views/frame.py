@@ -40,30 +40,31 @@ globalThis.rlpanelMaterial ??= import(URL.createObjectURL(new Blob([{code}], {{t
 PATIENCE = 60.0
 
 
+#: Nobody keeps the ages in a saved view: they are shown once a kernel hears the view.
+_UNHEARD = "--rl-now: none;"
+_FADED = ":host > :not(.rl-kernel) { filter: var(--rl-frame-faded, none); }"
+
+
 class Here(JSComponent):
-    """Says that the page has drawn it, and with it the view that it is part of, until it is heard."""
+    """Says that the page has drawn it, and with it the view that it is part of, until it is heard.
 
-    heard = param.Boolean(
-        default=False, doc="Whether it was; a page that has no channel yet says it in vain."
-    )
-
-    _esm = """
-    export function render({model}) {
-      const tell = () => {
-        if (!model.heard) { model.send_msg("here"); setTimeout(tell, 500) }
-      }
-      setTimeout(tell, 0)
-    }
+    From then on it says over the view that the kernel was restarted, is busy or out of reach.
     """
 
+    plot = param.String(default="", doc="The name under which the page knows the view's kernel.")
+
+    _esm = theme.script("tokens_dom", "kernel")
+    _stylesheets = [theme.style("kernel")]
+
     def __init__(self) -> None:
-        super().__init__(width=0, height=0, margin=0)
+        corner = {"position": "absolute", "inset": "0 0 auto auto"}
+        super().__init__(width=0, height=0, margin=0, styles=corner, css_classes=["rl-kernel"])
         self.channels: list[Channel] = []
 
     def _handle_msg(self, _: Any) -> None:
         for channel in self.channels:
             channel.open()
-        self.heard = True
+        self._send_msg("heard")
 
 
 class Frame(pn.Column):
@@ -86,8 +87,8 @@ class Frame(pn.Column):
             self._here,
             sizing_mode="stretch_width",
             margin=0,
-            styles={"background": "var(--rl-bg)", "padding": "8px"},
-            stylesheets=[f":host {{{variables}}}"],
+            styles={"background": "var(--rl-bg)", "padding": "8px", "position": "relative"},
+            stylesheets=[f":host {{{variables}{_UNHEARD}}}", _FADED],
             design=Native,  # Material's own would wrap the view once more
             **options,
         )
@@ -103,7 +104,7 @@ class Frame(pn.Column):
     def _render_mimebundle(self, model: Model, doc: Document, comm: Any, location: Any = None) -> Any:
         channel = Channel(comm)
         self._here.channels.append(channel)
-        self._here.heard = False  # by this page
+        self._here.plot = model.ref["id"]
         for sheet in model.select({"type": ImportedStyleSheet}):
             channel.keep(sheet)
         bundle = super()._render_mimebundle(model, doc, comm, location)

@@ -49,7 +49,7 @@ def shared_points(
 def tips(curve: str, alignment: str, weight: float) -> list[tuple[str, str]]:
     """What the pointer is told: fixed words, as column names come from logs and tooltips are markup."""
     found = [(WORDS[alignment], "@x{0.00}" if alignment == TIME else "@x{0,0}")]
-    if trainer_log.scalar_of(curve):
+    if trainer_log.scalar_of(curve) is not None:
         found.append(("logged", "@raw{0.0000000}"))
     else:
         found += [("mean", "@raw{0.0000}"), ("band", "@lo{0.000} … @hi{0.000}"), ("samples", "@n{0,0}")]

@@ -95,7 +95,7 @@ class Overlay:
         # A split of the run itself stands where the run's steps stand, and has no trainer's log of its own.
         own = other.is_split
         axis, found = axis_of(self._context.snapshot if own else other.snapshot, alignment), _NOTHING
-        if own and trainer_log.scalar_of(self.curve):
+        if own and trainer_log.scalar_of(self.curve) is not None:
             axis = None
         if axis is not None and trainer_log.has(other.snapshot, self.curve):
             self._display.zero_shift = self._context.display.zero_shift

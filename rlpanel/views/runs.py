@@ -102,15 +102,22 @@ def badge_html(snapshot: Snapshot, now: float, label: str, failure: str = "") ->
     name = f'<span class="pill"><b>{safe_text(label)}</b></span>'
     if not snapshot.version:
         return f'{name}<span class="pill">opening …</span>'
-    parts = [_state(snapshot, now)]
+    parts = []
     if snapshot.samples:
         ranks = f"{snapshot.ranks} rank{'s' if snapshot.ranks != 1 else ''}"
-        parts += [ranks, _held(snapshot), f"step {snapshot.steps.values[-1]}"]
-    if snapshot.newest_line:
-        parts.append(f"{age(now - snapshot.newest_line)} ago")
+        parts = [ranks, _held(snapshot), f"step {snapshot.steps.values[-1]}"]
+    newest = f"{age(now - snapshot.newest_line)} ago" if snapshot.newest_line else ""
     fault = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
     folds = set_aside_html(snapshot) + trouble_html(snapshot)
-    return f'{name}<span class="pill">{" · ".join(parts)}</span>{folds}{fault}'
+    pill = _joined(_state(snapshot, now), " · ".join(parts), newest)
+    return f'{name}<span class="pill">{pill}</span>{folds}{fault}'
+
+
+def _joined(state: str, held: str, newest: str) -> str:
+    """The pill's text; what is true only while news arrive goes when they do not, see ``connection.js``."""
+    before = f'<span class="now">{state}{" · " if held or newest else ""}</span>'
+    after = f'<span class="now">{" · " if held else ""}{newest}</span>' if newest else ""
+    return f"{before}{held}{after}"
 
 
 def _held(snapshot: Snapshot) -> str:

@@ -18,6 +18,7 @@ from panel.viewable import Viewer
 from rlpanel import schema
 from rlpanel.store.index import RunIndex
 from rlpanel.store.notes import NOTED
+from rlpanel.store.order import Order, parse_order
 from rlpanel.store.query import Outcome
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
@@ -207,11 +208,11 @@ class Samples(Viewer):
 
     def _sorted(self, event: Any) -> None:
         """A column's head was clicked; sorting by a text stays with the table."""
-        field = event.new[0]["field"] if event.new else ""
-        column = self._table.value.get(field)
-        if field and (column is None or not pd.api.types.is_numeric_dtype(column)):
+        order = Order(event.new[0]["field"], event.new[0]["dir"] == "desc") if event.new else None
+        column = self._table.value.get(order.name) if order else None
+        if order and (column is None or not pd.api.types.is_numeric_dtype(column)):
             return
-        wish = f"-{field}" if field and event.new[0]["dir"] == "desc" else field
+        wish = order.text if order else ""
         if wish != self.context.selection.sort:
             self._sorting = True
             self.context.selection.sort = wish
@@ -263,10 +264,9 @@ class Samples(Viewer):
 
     def _sorters(self, frame: pd.DataFrame) -> list[dict[str, str]]:
         """The query's sort, and a sort by a text that the viewer chose."""
-        sort = self.context.selection.sort
-        field = sort.removeprefix("-")
-        if field in frame:
-            return [{"field": field, "dir": "desc" if sort.startswith("-") else "asc"}]
+        order = parse_order(self.context.selection.sort)
+        if order and order.name in frame:
+            return [{"field": order.name, "dir": "desc" if order.falling else "asc"}]
         return [_bare(s) for s in self._table.sorters if s["field"] in ("prompt", "response", *schema.LABELS)]
 
     def _tell_passing(self, *_: Any) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import panel as pn
-from bokeh.models.widgets.tables import NumberFormatter
+from bokeh.models.widgets.tables import NumberFormatter, TableColumn
 
 from rlpanel import schema
 from rlpanel.metrics import registry
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
-from rlpanel.views.plain import plain
+from rlpanel.views.field_names import field_of, name_of
 from rlpanel.views.shared import once
 from rlpanel.views.theme import safe_text
 
@@ -54,6 +54,10 @@ def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
     return [name for name in dict.fromkeys([*usual, *custom]) if name in found]
 
 
+#: What the table tells of columns, in both directions: a list of dicts with a ``field``.
+_OF_COLUMNS = frozenset({"sorters", "filters"})
+
+
 class Table(pn.widgets.Tabulator):
     """A table that nobody edits, and whose equal rows keep their order when it is sorted.
 
@@ -63,6 +67,8 @@ class Table(pn.widgets.Tabulator):
     New rows of the same columns, in their own order, go straight to the browser: what Panel works out anew on
     the way (the columns' configuration, a selection by the rows' index) takes longer than all the rest, and
     many sessions show the same rows.
+
+    Columns have the log's names here; the browser gets and sends those of `rlpanel.views.field_names`.
     """
 
     @property
@@ -86,10 +92,12 @@ class Table(pn.widgets.Tabulator):
 
     def _get_data(self) -> tuple[pd.DataFrame, dict[str, Any]]:
         frame, at = self.value, self._page_rows
-        if not self._in_order or not isinstance(frame.index, pd.RangeIndex):
-            rows, page = super()._get_data()
-            return rows, plain(page)
-        return frame, dict(once(frame, "page", at, lambda: _page(frame, at), most=4))
+        if self._in_order and isinstance(frame.index, pd.RangeIndex):
+            return frame, dict(once(frame, "page", at, lambda: _page(frame, at), most=4))
+        paged = self.pagination == "remote"
+        found = self._filter_dataframe(frame, header_filters=paged)
+        found = self._sort_df(found) if paged else found
+        return found, _page(found, at if paged else range(len(found)))
 
     def _update_selected(self, *events: Any, indices: Any = None) -> None:
         if not self._in_order:
@@ -100,8 +108,43 @@ class Table(pn.widgets.Tabulator):
         super(pn.widgets.Tabulator, self)._update_selected(*events, indices=shown)
 
     def _update_columns(self, event: Any, model: Any) -> None:
-        if event.name != "value" or [column.field for column in model.columns] != self._get_fields():
+        if event.name != "value" or [name_of(column.field) for column in model.columns] != self._get_fields():
             super()._update_columns(event, model)
+
+    # -- the browser's names -----------------------------------------------------------------------
+
+    def _get_columns(self) -> list[TableColumn]:
+        columns = super()._get_columns()
+        for column in columns:
+            column.field = field_of(column.field)
+        return columns
+
+    def _get_configuration(self, columns: list[TableColumn]) -> dict[str, Any]:
+        # Panel looks up what it knows of a column under the column's field.
+        named = [TableColumn(field=name_of(column.field), editor=column.editor) for column in columns]
+        configuration = super()._get_configuration(named)
+        for column in configuration["columns"]:
+            column["field"] = field_of(column["field"])
+        return configuration
+
+    def _process_param_change(self, params: dict[str, Any]) -> dict[str, Any]:
+        encoded = dict(params)
+        for name in _OF_COLUMNS & set(params):
+            encoded[name] = [{**of, "field": field_of(of["field"])} for of in params[name]]
+        if "hidden_columns" in params:
+            encoded["hidden_columns"] = [field_of(name) for name in params["hidden_columns"]]
+        return super()._process_param_change(encoded)
+
+    def _process_property_change(self, props: dict[str, Any]) -> dict[str, Any]:
+        decoded = dict(props)
+        for name in _OF_COLUMNS & set(props):
+            decoded[name] = [{**of, "field": name_of(of["field"])} for of in props[name]]
+        return super()._process_property_change(decoded)
+
+    def _process_event(self, event: Any) -> None:
+        if hasattr(event, "column"):
+            event.column = name_of(event.column)
+        super()._process_event(event)
 
     def _process_data(self, data: Mapping[str, Any]) -> None:
         pass
@@ -110,7 +153,7 @@ class Table(pn.widgets.Tabulator):
 def _page(frame: pd.DataFrame, at: range) -> dict[str, list[Any]]:
     """The columns of some rows, as the browser takes them."""
     rows = frame.iloc[at.start : at.stop]
-    return {"index": rows.index.tolist()} | {name: rows[name].tolist() for name in rows.columns}
+    return {"index": rows.index.tolist()} | {field_of(name): rows[name].tolist() for name in rows.columns}
 
 
 def table_of(frame: pd.DataFrame) -> Table:
@@ -156,9 +199,9 @@ def _folded(values: pd.Series) -> pd.Series:
 
 
 #: The uid of the clicked row as the browser shows it; the tail makes a second click on it news.
-PICK = """
-const uids = cb_obj.origin.source.data.uid
-if (uids && cb_obj.row < uids.length) { picked.value = uids[cb_obj.row] + "\\n" + Date.now() }
+PICK = f"""
+const uids = cb_obj.origin.source.data.{field_of("uid")}
+if (uids && cb_obj.row < uids.length) {{ picked.value = uids[cb_obj.row] + "\\n" + Date.now() }}
 """
 
 

@@ -68,7 +68,7 @@ class TokenBoard {
   color() {
     const wish = this.model.metric;
     this.row = chooseRow(this.sample.rows, wish);
-    const missing = this.row && this.row.name !== wish ? this.model.metrics[wish]?.label ?? wish : "";
+    const missing = this.row && this.row.name !== wish ? labelOf(this.model.metrics, wish) : "";
     this.bar.select(this.row, this.palette, missing);
     this.strip.select(this.row);
     this.outliers.select(this.row);
@@ -219,6 +219,11 @@ function boxAt(event) {
     return boxes.find((box) => event.clientY <= box.bottom) ?? span.getBoundingClientRect();
   }
   return {left: event.clientX + 12, top: event.clientY - 12, bottom: event.clientY + 12};
+}
+
+/** The label of a metric; a link may wish for any name, so only what was declared counts. */
+function labelOf(metrics, name) {
+  return Object.hasOwn(metrics, name) ? metrics[name].label : name;
 }
 
 function rowNotes(rows) {

@@ -27,14 +27,14 @@ function readInput({type, data}) {
 
 /** A row's values: a part of the shared floats, one number for all, or a formula's. */
 function rowValues(row, floats, inputs) {
-  if (row.at === -2) return computeRow(row.name, row.needs.map((need) => inputs[need]));
+  if (row.at === -2) return computeRow(row.name, row.needs.map((need) => inputs.get(need)));
   if (row.at < 0) return new Float32Array(row.size).fill(row.constant);
   return floats.subarray(row.at, row.at + row.size);
 }
 
 /** What is known of each row: what its metric declares, and what the sample makes of it. */
 function readRows({rows, inputs}, metrics, floats) {
-  const arrays = Object.fromEntries(Object.entries(inputs ?? {}).map(([name, packed]) => [name, readInput(packed)]));
+  const arrays = new Map(Object.entries(inputs ?? {}).map(([name, packed]) => [name, readInput(packed)]));
   return (rows?.name ?? []).map((name, k) => {
     const row = {...metrics[name]};
     for (const [key, column] of Object.entries(rows)) row[key] = column[k];

@@ -46,8 +46,9 @@ def describe(curve: str) -> registry.Column:
         return registry.describe(curve)
     own = column_of(scalar)
     color = registry.describe(own).color if own else "muted"
+    label = registry.describe(scalar).label if not scalar.strip() else scalar
     return registry.Column(
-        curve, scalar, detail="trainer's log", help="Logged by the trainer, one number a step.", color=color
+        curve, label, detail="trainer's log", help="Logged by the trainer, one number a step.", color=color
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from playwright.sync_api import expect
 
 from rlpanel.app.server import Access, start
+from rlpanel.views.field_names import field_of
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -72,17 +73,12 @@ class Served:
 class ServerLog(logging.Handler):
     """Keeps what this process logs as a warning or worse."""
 
-    #: Said whenever a page closes while it is being written to.
-    EVERYDAY = "Failed sending message as connection was closed"
-
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._said: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = self.format(record)
-        if not text.startswith(self.EVERYDAY):
-            self._said.append(f"{record.name}: {text}")
+        self._said.append(f"{record.name}: {self.format(record)}")
 
     def take(self) -> list[str]:
         """What was said since this was last asked."""
@@ -178,13 +174,13 @@ class BoardPage:
 
     # -- grid and sample -------------------------------------------------------------------------
 
-    def column(self, field: str) -> list[str]:
+    def column(self, name: str) -> list[str]:
         """The texts of a grid column, as shown on this page of it."""
-        return self.rows.locator(f'[tabulator-field="{field}"]').all_text_contents()
+        return self.rows.locator(cells_of(name)).all_text_contents()
 
-    def header(self, field: str) -> Locator:
+    def header(self, name: str) -> Locator:
         """A grid column's header."""
-        return self.grid.locator(f'.tabulator-col[tabulator-field="{field}"]')
+        return self.grid.locator(f".tabulator-col{cells_of(name)}")
 
     def uid(self) -> str:
         """The uid of the sample shown; empty if none."""
@@ -212,6 +208,11 @@ class BoardPage:
     def until(self, predicate: Any, message: str = "") -> Any:
         """Wait for something that no locator can tell."""
         return wait_until(predicate, PATIENCE, message, page=self.page)
+
+
+def cells_of(column: str) -> str:
+    """The selector of a table's cells in a column, and of its header."""
+    return f'[tabulator-field="{field_of(column)}"]'
 
 
 _EACH_SOURCE = """

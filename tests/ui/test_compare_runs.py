@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from rlpanel.app.demo import write_recording
 from tests.factories import append, line
-from tests.ui.board import BoardPage
+from tests.ui.board import BoardPage, cells_of
 from tests.ui.raw import raw_frame
 
 FILE = "rollout_data_rank_0.jsonl"
@@ -152,8 +152,8 @@ def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
         expect(words.locator(".outcome")).to_contain_text(re.compile(rf"{outcome}\s+33%\s+6%–79%\s+1"))
     expect(words.locator(".outcome")).to_contain_text("mean difference 0")
     pairs = board.page.locator(".rl-pairs .tabulator-row")
-    expect(pairs.locator('[tabulator-field="prompt"]')).to_have_text(["c", "b", "a"])
-    expect(pairs.locator('[tabulator-field="difference"]')).to_have_text(["-0.500", "0.000", "0.500"])
+    expect(pairs.locator(cells_of("prompt"))).to_have_text(["c", "b", "a"])
+    expect(pairs.locator(cells_of("difference"))).to_have_text(["-0.500", "0.000", "0.500"])
     bars = {name: board.source(f"difference-{name}")["top"].tolist() for name in ("bad", "muted", "good")}
     assert bars == {"bad": [1, 0, 0], "muted": [0, 1, 0], "good": [0, 1, 1]}
     pairs.nth(2).click()

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, expect
 
 from rlpanel.app.demo import write_recording
 from tests.factories import append, line
-from tests.ui.board import BoardPage
+from tests.ui.board import BoardPage, cells_of
 from tests.ui.raw import raw_frame
 
 PPO, ODD, SLOW = "couplets-ppo", "odd", "slow"
@@ -164,7 +164,7 @@ def test_a_sample_is_tagged_noted_copied_and_saved(board: BoardPage) -> None:
     tag.press("Tab")
     board.page.keyboard.type(f"see {PAYLOAD}")
     board.press("Enter")
-    expect(board.rows.nth(2).locator('[tabulator-field="note"]')).to_have_text(f"see {PAYLOAD}")
+    expect(board.rows.nth(2).locator(cells_of("note"))).to_have_text(f"see {PAYLOAD}")
     expect(tag).to_have_value("odd")
     board.go(run=ODD, filter="not missing(tag)", scope="run")
     expect(board.count).to_have_text("1 of 16 hit")

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.factories import append, sample, write_run
-from tests.ui.board import BoardPage
+from tests.ui.board import BoardPage, cells_of
 from tests.ui.raw import raw_frame
 
 STEP = 45
@@ -101,11 +101,11 @@ def test_the_table_of_groups_leads_to_one(board: BoardPage, raw: pd.DataFrame) -
     passing = (raw.groupby("group_id").reward.agg(lambda reward: (reward >= 1).mean())).mean()
     expect(board.page.locator(".rl-group-note")).to_contain_text(f"8 groups · pass@1 {passing:.3g} · ")
     fifth = raw.group_id.unique()[5]
-    expect(rows.nth(5).locator('[tabulator-field="group"]')).to_have_text(str(fifth))
-    expect(rows.nth(5).locator('[tabulator-field="prompt"]')).to_contain_text(
+    expect(rows.nth(5).locator(cells_of("group"))).to_have_text(str(fifth))
+    expect(rows.nth(5).locator(cells_of("prompt"))).to_contain_text(
         raw[raw.group_id == fifth].prompt.iloc[0].splitlines()[0][:8]
     )
-    rows.nth(5).locator('[tabulator-field="group"]').click()
+    rows.nth(5).locator(cells_of("group")).click()
     expect(cards(board)).to_have_count(8)
     expect(cards(board).locator("p")).to_have_text(raw[raw.group_id == fifth].response.tolist())
 

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.factories import sample
-from tests.ui.board import BoardPage, Served
+from tests.ui.board import BoardPage, Served, cells_of
 from tests.ui.conftest import OpenBoard, Profile
 
 RUN = "window.ran=1"
@@ -143,7 +143,7 @@ def look_at_grid(board: BoardPage) -> None:
     """Titles, cells, filters; a column's field name is the log's as well."""
     for title in (f"x{NAMED}", f"y{NAMED}", f"rewards/{NAMED}"):
         expect(board.grid.locator(".tabulator-col-title").get_by_text(title, exact=True)).to_have_count(1)
-    hover(board.rows.nth(1).locator('[tabulator-field="prompt"]'))
+    hover(board.rows.nth(1).locator(cells_of("prompt")))
     hover(board.header("prompt"))
     board.header("lang").locator("input").fill(NAMED)
     board.header("lang").locator("input").press("Enter")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.factories import append
+from tests.factories import append, write_run
 from tests.ui.lab import ROOT, Lab
 from tests.ui.raw import raw_frame
 
@@ -48,3 +49,50 @@ def test_the_notebook_is_live_in_jupyterlab(page: Page, tmp_path: Path) -> None:
         grid.locator(".tabulator-row").nth(1).click()
         response = raw_frame(folder).iloc[-1].response
         expect(tokens.locator(".rl-tokens-text")).to_have_text(f"{response}<|eos|>")
+
+
+#: Two cells: one view of a run, and the board.
+CELLS = ("import rlpanel\nrlpanel.views.grid(rlpanel.open_run('runs/a'))", "rlpanel.board('runs')")
+KERNEL = "jupyterapp.shell.currentWidget.sessionContext.session.kernel"
+SAVE = "() => jupyterapp.commands.execute('docmanager:save')"
+
+
+def test_views_say_that_their_kernel_was_restarted(context: BrowserContext, tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "a")
+    (tmp_path / "cells.ipynb").write_text(json.dumps(notebook(*CELLS)))
+    # JupyterLab itself puts an error into the console when a kernel restarts.
+    page, faults = context.new_page(), list[str]()
+    context.on("weberror", lambda error: faults.append(str(error.error)))
+    page.set_viewport_size(VIEWPORT)
+    with Lab(tmp_path) as lab:
+        page.goto(f"{lab.url}/tree/cells.ipynb")
+        expect(page.locator(".jp-CodeCell").first).to_be_visible()
+        assert page.evaluate(RUN_ALL), "every cell runs"
+        expect(page.locator(".tabulator-row")).to_have_count(2 * 8)
+        marks, ages = page.locator(".rl-kernel .mark:visible"), page.locator(".rl-badge .now:visible")
+        expect(ages).to_have_count(2)
+        expect(marks).to_have_count(0)
+
+        assert page.evaluate(SAVE) is None
+        page.evaluate(f"() => {KERNEL}.restart()")
+        expect(marks).to_have_text([re.compile("the kernel was restarted at .*; run the cell again")] * 2)
+        expect(ages).to_have_count(0)
+
+        # A saved view has no kernel, which is no trouble of its own; nor has it an age that anybody keeps.
+        page.reload()
+        expect(page.locator(".tabulator-row")).to_have_count(2 * 8)
+        page.evaluate("() => jupyterapp.restored")
+        expect(marks).to_have_count(0)
+        expect(ages).to_have_count(0)
+        assert page.evaluate(RUN_ALL), "every cell runs"
+        expect(ages).to_have_count(2)
+        expect(marks).to_have_count(0)
+    assert faults == []
+
+
+def notebook(*cells: str) -> dict[str, object]:
+    """A notebook of code cells."""
+    code = [{"cell_type": "code", "id": f"c{at}", "source": text} for at, text in enumerate(cells)]
+    filled = [{**cell, "metadata": {}, "outputs": [], "execution_count": None} for cell in code]
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    return {"cells": filled, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from rlpanel import __version__
+from rlpanel.store.order import parse_order
 from rlpanel.store.query import Outcome
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.alignment import STEP
@@ -55,9 +56,9 @@ def _of_question(
         yield "Search", selection.search
     hits = len(outcome.rows)
     passed = f"{hits:,} of {outcome.of:,} pass" if hits < outcome.of else f"{outcome.of:,}"
-    name = selection.sort.removeprefix("-")
-    end = "largest" if selection.sort.startswith("-") else "smallest"
-    how = f"those with the {end} {name}" if name else "drawn by uid, always the same"
+    order = parse_order(selection.sort)
+    end = "largest" if order and order.falling else "smallest"
+    how = f"those with the {end} {order.name}" if order else "drawn by uid, always the same"
     chosen = "all of them here" if here == hits else f"{here:,} of them here, {how}"
     yield "Samples", f"{where}: {passed}; {chosen}"
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import logging
 
 import pytest
+from bokeh.server.views import ws
+from panel.io import document
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError
 
@@ -50,3 +53,42 @@ def test_a_handler_that_stands_is_kept() -> None:
     def print_nothing(*_: object) -> None: ...
 
     assert asyncio.run(main()) is print_nothing
+
+
+class Handler:
+    """Says what Bokeh's handler says when its page has left."""
+
+    def send_message(self) -> None:
+        logging.getLogger("bokeh.server.views.ws").warning(farewell.CLOSED)
+
+
+async def _leave(*handlers: Handler) -> None:
+    farewell.expect()
+    for _ in range(60):
+        for handler in handlers:
+            handler.send_message()
+
+
+def test_a_page_that_left_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        asyncio.run(_leave(Handler()))
+    assert caplog.records == []
+
+
+def test_a_page_that_left_is_told_once_when_debugging(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        asyncio.run(_leave(Handler(), Handler()))
+    said = [record for record in caplog.records if record.getMessage() == farewell.CLOSED]
+    assert [record.levelname for record in said] == ["DEBUG", "DEBUG"]
+
+
+@pytest.mark.parametrize("name", ["bokeh.server.views.ws", "panel.io.document"])
+def test_other_warnings_of_the_same_place_are_told(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    asyncio.run(_leave())
+    logging.getLogger(name).warning("Failed sending message due to following error: x")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_the_text_is_still_that_of_bokeh_and_panel() -> None:
+    for module in (ws, document):
+        assert farewell.CLOSED in inspect.getsource(module)

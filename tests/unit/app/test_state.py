@@ -17,7 +17,7 @@ selections = st.builds(
     uid=st.text(min_size=1, max_size=20),
     token=st.integers(0, 10**5),
     metric=st.sampled_from(["kl_k3", "value"]),
-    curves=st.lists(st.text("abc_/ü", min_size=1, max_size=9), max_size=3),
+    curves=st.lists(st.text("abc_/ü,%2C", max_size=9), max_size=3),
     search=st.text(max_size=20),
     filter=st.sampled_from(["", "reward < 0", 'tag == "月 &=%"']),
     scope=st.sampled_from(["step", "run"]),

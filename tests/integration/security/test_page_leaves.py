@@ -1,0 +1,42 @@
+"""A page leaves while the server is writing to it: everyday, and no word of it in the log."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from rlpanel.app.farewell import CLOSED
+from tests.factories import append, line
+from tests.integration.server_process import ServerProcess
+from tests.viewer import Viewer
+from tests.waiting import wait_until
+
+#: A response so long that what a page does not take fills the buffers between.
+SIZE = 60_000
+LONG = {"response_tokens": ["词"] * SIZE, "logprobs": [-0.5] * SIZE, "ref_logprobs": [-0.25] * SIZE}
+
+
+async def come_and_go(url: str, log: Path) -> None:
+    """One page takes nothing while steps arrive, and then is gone; another is told of the last step."""
+    other, leaver = Viewer(url), Viewer(url)
+    for viewer in (other, leaver):
+        await viewer.open()
+    leaver.set_room(1)
+    follow = asyncio.create_task(other.follow())
+    for step in range(2, 10):
+        append(log, line(step, **LONG))
+        await asyncio.to_thread(wait_until, lambda step=step: other.has_seen(step), 60)
+    leaver.break_off()
+    append(log, line(10, **LONG))
+    await asyncio.to_thread(wait_until, lambda: other.has_seen(10), 60)
+    other.close()
+    await follow
+
+
+def test_a_page_that_leaves_is_not_told(tmp_path: Path) -> None:
+    log = tmp_path / "root" / "run" / "rollout_data_rank_0.jsonl"
+    log.parent.mkdir(parents=True)
+    append(log, line(1, **LONG))
+    with ServerProcess(tmp_path / "root") as server:
+        asyncio.run(come_and_go(server.url, log))
+        assert [said for said in server.output if CLOSED in said] == []
