@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from rlpanel.app.state import write_query
+from rlpanel.store.csv_text import defuse
 from rlpanel.store.order import Order
 from rlpanel.views.context import Selection
 from tests.factories import sample
@@ -122,7 +123,7 @@ def takes_a_csv(board: BoardPage, names: list[str]) -> None:
     heads, *rows = csv.reader(io.StringIO(Path(taken.value.path()).read_text("utf-8"), newline=""))
     for at, name in enumerate(names):
         wanted = sorted(value(2, index, at) for index in range(SAMPLES))
-        assert sorted(float(row[heads.index(name)]) for row in rows) == wanted, name
+        assert sorted(float(row[heads.index(defuse(name))]) for row in rows) == wanted, name
 
 
 def draws_curves(board: BoardPage) -> None:
