@@ -76,8 +76,7 @@ def command(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("home", HOMES)
-@pytest.mark.parametrize("umask", ["077", "000"])
+@pytest.mark.parametrize(("home", "umask"), [*((home, "077") for home in HOMES), (HOMES[0], "000")])
 def test_an_index_is_kept_for_the_next_time(scene: Path, home: str, umask: str) -> None:
     for _ in range(2):
         done = command(scene, home, "index", scene / "root" / "run", umask=umask)
@@ -88,7 +87,7 @@ def test_an_index_is_kept_for_the_next_time(scene: Path, home: str, umask: str) 
         assert kept[0].parents[1].stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("home", HOMES)
+@pytest.mark.parametrize("home", [HOMES[0], HOMES[2]])
 def test_an_export_is_written(scene: Path, home: str) -> None:
     page = scene / "temporary" / "page.html"
     done = command(scene, home, "export", scene / "root" / "run", "--html", page, umask="077")
@@ -97,15 +96,13 @@ def test_an_export_is_written(scene: Path, home: str) -> None:
 
 
 @pytest.mark.parametrize("home", HOMES)
-@pytest.mark.parametrize("arguments", [["convert", "slime", "--help"], ["convert", "slime", "nowhere"]])
-def test_a_conversion_begins(scene: Path, home: str, arguments: list[str]) -> None:
-    done = command(scene, home, *arguments)
-    assert done.returncode == (0 if "--help" in arguments else 2)
+def test_a_conversion_begins(scene: Path, home: str) -> None:
+    done = command(scene, home, "convert", "slime", "nowhere")
+    assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["serve", "demo"])
-@pytest.mark.parametrize("home", HOMES)
+@pytest.mark.parametrize(("name", "home"), [*(("serve", home) for home in HOMES), ("demo", HOMES[0])])
 def test_a_board_opens(scene: Path, home: str, name: str) -> None:
     arguments = [scene / "root"] if name == "serve" else []
     server = ServerProcess(
