@@ -51,8 +51,7 @@ class AllowedHosts:
     def __init__(self, address: str, origins: tuple[str, ...] = ()) -> None:
         self.origins = frozenset(_without_default_port(origin) for origin in origins)
         names = {"localhost", "127.0.0.1", "::1", *map(host_name, origins)}
-        if address not in WILDCARDS:
-            names.add(address.strip("[]").lower())
+        names.add(address.strip("[]").lower())
         if not is_loopback(address):
             names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
         self.names = frozenset(names - {""})

@@ -67,8 +67,14 @@ class Access:
 
     @property
     def way_in(self) -> str:
-        """The path that opens the board."""
+        """Path that opens the board; browsers do not send what follows the ``#``."""
         return f"{login_page.PATH}#{urlencode({'token': self.token})}" if self.token else "/"
+
+    @property
+    def printed(self) -> list[str]:
+        """The addresses to print: one for other machines, and for a wildcard also one for this machine."""
+        here = [f"http://localhost:{self.port}"] if self.host in WILDCARDS else []
+        return [f"{url}{self.way_in}" for url in (self.url, *here)]
 
     @property
     def url(self) -> str:

@@ -79,7 +79,7 @@ def serve_board(
     check_length(token)
     at = Access(host, port, token, origins, show)
     if token:
-        say(f"rlpanel: the board asks for its token: http://{host}:{port}{at.way_in}", typer.colors.GREEN)
+        say(f"rlpanel: the board asks for its token: {' or '.join(at.printed)}", typer.colors.GREEN)
     elif not is_loopback(host):
         say(
             f"rlpanel: WARNING: {host} is not a loopback address and the board asks for no token: whoever "

@@ -54,7 +54,11 @@ def test_names_come_from_the_address_and_from_origins() -> None:
 def test_loopback_has_no_name_in_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "trainer")
     assert not AllowedHosts("127.0.0.1").allows_host(request(Host="trainer"))
-    assert AllowedHosts("0.0.0.0").allows_host(request(Host="trainer"))
+    everywhere = AllowedHosts("0.0.0.0")
+    assert [everywhere.allows_host(request(Host=name)) for name in ("trainer:5006", "0.0.0.0:5006")] == [
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize("origin", ["https://board.lab", "https://board.lab:443", "http://localhost:7"])

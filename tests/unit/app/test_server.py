@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 import pytest
 
 from docs.generate import FOLDER
+from rlpanel.app.server import Access
 from rlpanel.store.opening import reader
 from tests.factories import append, write_run
 from tests.ui.board import Served
@@ -145,6 +146,16 @@ def test_prometheus_reads_what_health_says(open_server: Served, root: Path) -> N
 
 def test_a_token_is_asked_for_by_a_bearer_header_too(guarded: Served) -> None:
     assert ask(guarded, "/metrics", Authorization=f"Bearer {TOKEN}".encode().decode("latin-1")).status == 200
+
+
+def test_a_board_on_all_addresses_prints_one_for_others_and_one_for_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "trainer")
+    way_in = f"login#{urlencode({'token': TOKEN})}"
+    printed = Access(host="0.0.0.0", port=7, token=TOKEN).printed
+    assert printed == [f"http://trainer:7/{way_in}", f"http://localhost:7/{way_in}"]
+    assert Access(port=7, token=TOKEN).printed == [f"http://127.0.0.1:7/{way_in}"]
 
 
 def test_below_a_path_of_a_proxy_every_redirect_stays_there(guarded: Served) -> None:
