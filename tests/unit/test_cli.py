@@ -235,8 +235,9 @@ def test_beyond_this_machine_a_token_is_asked_for(tmp_path: Path, taken_port: in
         say("serve", tmp_path, "--host", "0.0.0.0", "--port", taken_port).stderr.splitlines()[0]
         for _ in range(2)
     ]
-    tokens = [line.rpartition("/login?token=")[2] for line in said]
-    assert all(len(token) >= 32 for token in tokens)
+    tokens = [set(re.findall(r"/login#token=(\S+)", line)) for line in said]
+    assert [len(found) for found in tokens] == [1, 1]  # the same one in both addresses
+    assert all(len(token) >= 32 for found in tokens for token in found)
     assert tokens[0] != tokens[1]
 
 
