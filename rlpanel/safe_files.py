@@ -116,7 +116,7 @@ class SafeFolder:
 
     @property
     def is_own(self) -> bool:
-        """Whether the folder belongs to this user; taken for granted where the system cannot tell."""
+        """True if the folder belongs to this user, or if the system cannot tell."""
         return self.owner in (_user(), -1)
 
     def require_own(self) -> None:
@@ -287,7 +287,7 @@ class SafeFolder:
 
     @property
     def is_marked(self) -> bool:
-        """Whether rlpanel made this folder, so that it may delete files in it."""
+        """True if rlpanel made this folder, so that it may delete files in it."""
         try:
             return self.read(MARKER) == _MARKER_TEXT and self.is_own
         except OSError:
@@ -375,7 +375,7 @@ class SafeFolder:
         return os.stat(self._path(name), follow_symlinks=False, **self._at)
 
     def _path(self, name: str) -> str:
-        """What the system is given for a name in this folder."""
+        """Return the path that system calls take for a name in this folder."""
         return name if _BY_DESCRIPTOR else os.path.join(self.path, name)
 
     def _both(self) -> dict[str, int]:
@@ -410,7 +410,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes | Iterable[bytes]) ->
 
 
 def write_all(descriptor: int, data: memoryview | bytes) -> None:
-    """Write all of it: one write may take a part and say so, as on a disk that is nearly full."""
+    """Write all bytes: a single write may take only a part, as on a disk that is nearly full."""
     rest = memoryview(data)
     while len(rest):
         rest = rest[os.write(descriptor, rest) :]

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class RouteAccess(Enum):
-    """Who may use a route."""
+    """The clients that a route is for."""
 
     OPEN = "open to everybody who reaches the port"
     LOGIN = "behind the login"

@@ -1,4 +1,4 @@
-"""What a server does besides serving pages: follow the runs that grow, and send alerts about them."""
+"""The server's background work: it follows the runs that grow and sends alerts about them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlpanel.store.live import Reader
 
 
 class Service(NamedTuple):
-    """What runs in the background; None for what does not.
+    """The background tasks that run; None for one that does not.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Which links below a root are followed, and why others are not.
+"""Decides which links below a root are followed, and says why others are not.
 
 Whoever may write below the root can put a link there that leads to any file that this user may read. Out of
 the root only links are followed that belong to this user, and only where the settings ask for it. What was
@@ -18,7 +18,7 @@ _MOST_LINKS = 40
 
 @dataclass(frozen=True)
 class Target:
-    """Where a link leads.
+    """The target of a link.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Target:
 
 
 def target_of(link: str, bound: str, *, follow: bool) -> Target:
-    """Where a link leads that lies below ``bound``, both real paths but for the link itself.
+    """Return the target of a link below ``bound``; both are real paths but for the link itself.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def target_of(link: str, bound: str, *, follow: bool) -> Target:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies in it; both are real paths."""
+    """Return True if a path is a folder or lies in it; both are real paths."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
@@ -95,7 +95,7 @@ def _resolve(path: str) -> tuple[str, list[int]]:
 
 
 def _read(link: str, status: os.stat_result) -> str:
-    """What the link of this status says; OSError if another one stands there by now."""
+    """Return the text of the link with this status; OSError if another one has replaced it."""
     text = os.readlink(link)
     now = os.lstat(link)
     if (now.st_dev, now.st_ino, now.st_ctime_ns) != (status.st_dev, status.st_ino, status.st_ctime_ns):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Unread:
-    """What is not read.
+    """A file or folder that is not read, and the reason.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Unread:
         return "; ".join(filter(None, [f"{self.file}: {self.reason}", self.outlook]))
 
     def covers(self, name: str) -> bool:
-        """Whether this is the file of that name, or the folder that holds it."""
+        """Return True if this is the file of that name, or the folder that holds it."""
         return name == self.file or (self.file.endswith("/") and name.startswith(self.file))
 
 

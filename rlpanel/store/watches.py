@@ -32,7 +32,7 @@ class Watches:
 
     @property
     def events(self) -> bool:
-        """Whether all that is watched tells by itself when it changes."""
+        """True if file events arrive for every watched folder."""
         return all(watch.events for watch in self._by_path.values())
 
     def keep(self, wanted: set[AnyPath]) -> None:
@@ -68,7 +68,7 @@ class Watches:
         self._by_path = {}
 
     def _is_due(self, path: AnyPath) -> bool:
-        """Whether a folder has no watch yet, or its events are to be tried again."""
+        """Return True if a folder has no watch yet, or its events are to be tried again."""
         watch = self._by_path.get(path)
         if watch is None or not watch.exhausted:
             return watch is None
