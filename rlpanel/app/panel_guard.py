@@ -1,8 +1,8 @@
 """Closes holes of Panel's own server, for ``panel serve dashboards/board.py``.
 
 There the server is not ours, so `rlpanel.app.request_guard` is not in place. This module replaces two methods
-of Panel's handlers. It takes effect when the first page is opened, because Bokeh runs the script only then.
-On a shared machine use ``rlpanel serve``.
+of Panel's handlers. It takes effect when the first page is built, because Bokeh runs the script only then:
+at the start with ``--warm``. On a shared machine use ``rlpanel serve``.
 """
 
 from __future__ import annotations

@@ -132,6 +132,12 @@ def test_under_panel_serve_an_opened_page_closes_the_component_route(root: Path,
         assert not (tmp_path / "ran").exists()
 
 
+def test_under_panel_serve_warm_closes_the_component_route_before_the_first_page(root: Path) -> None:
+    with ServerProcess("--warm", command=PANEL_SERVE, env={"RLPANEL_ROOT": str(root)}) as server:
+        assert ask(server.url, "/components/unittest.__main__/x/_css/y").status == 404
+        assert server.alive
+
+
 def test_under_panel_serve_a_rebound_name_gets_no_websocket(root: Path) -> None:
     with ServerProcess(command=PANEL_SERVE, env={"RLPANEL_ROOT": str(root)}) as server:
         assert ask(server.url, "/board").status == 200
