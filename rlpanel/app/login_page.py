@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from html import escape
 
 from tornado.web import RequestHandler
@@ -30,18 +29,17 @@ class LoginHandler(RequestHandler):
     def post(self) -> None:
         """Check the token."""
         address = self.request.remote_ip or ""
-        throttle = self._auth.throttle
-        seconds = throttle.wait(address)
-        if seconds > 0:
+        guess = self.get_body_argument("token", "").encode("utf-8", "replace")
+        attempt = self._auth.attempt(address, guess)
+        if attempt.wait:
             self.set_status(429)
-            self.set_header("Retry-After", str(math.ceil(seconds)))
-            self._show(f"Too many wrong tokens. Try again in {math.ceil(seconds)} s.")
-        elif not self._auth.is_token(self.get_body_argument("token", "").encode("utf-8", "replace")):
-            throttle.failed(address)
+            self.set_header("Retry-After", str(attempt.wait))
+            self._show(f"Too many wrong tokens. Try again in {attempt.wait} s.")
+        elif not attempt.accepted:
             self.set_status(401)
             self._show("This is not the token.")
         else:
-            throttle.succeeded(address)
+            self._auth.throttle.succeeded(address)
             self._sign_in()
 
     def _sign_in(self) -> None:

@@ -7,7 +7,6 @@ module that the address names. So each route has a decision in `ROUTES`. A route
 from __future__ import annotations
 
 import logging
-import math
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -106,7 +105,7 @@ class RequestGuard(Matcher):
             self._foreign_host(request)
             or self._foreign_page(request)
             or self._wrong_bearer(request)
-            or self._closed_route(request)
+            or self._no_access(request)
         )
 
     def _foreign_host(self, request: HTTPServerRequest) -> Refusal | None:
@@ -137,16 +136,14 @@ class RequestGuard(Matcher):
         bearer = bearer_of(request.headers)
         if self._auth is None or bearer is None:
             return None
-        address = request.remote_ip or ""
-        seconds = math.ceil(self._auth.throttle.wait(address))
-        if seconds > 0:
-            return _refuse(429, "Too many wrong tokens.", **{"Retry-After": str(seconds)})
-        if self._auth.is_token(bearer):
+        attempt = self._auth.attempt(request.remote_ip or "", bearer)
+        if attempt.wait:
+            return _refuse(429, "Too many wrong tokens.", **{"Retry-After": str(attempt.wait)})
+        if attempt.accepted:
             return None
-        self._auth.throttle.failed(address)
         return _refuse(401, "This is not the token.", **{"WWW-Authenticate": "Bearer"})
 
-    def _closed_route(self, request: HTTPServerRequest) -> Refusal | None:
+    def _no_access(self, request: HTTPServerRequest) -> Refusal | None:
         access = next((access for route, access in self._routes if route.match(request) is not None), None)
         if access is None or access is RouteAccess.CLOSED:
             return _refuse(404, "There is nothing here.")

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import secrets
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from tornado.httputil import HTTPServerRequest
 from tornado.web import create_signed_value, decode_signed_value
@@ -37,6 +39,20 @@ def check_length(token: str) -> None:
         )
 
 
+class Attempt(NamedTuple):
+    """The result of checking a token.
+
+    Attributes
+    ----------
+    accepted : bool
+    wait : int
+        Seconds before the address may try again; 0 if the token was compared.
+    """
+
+    accepted: bool
+    wait: int
+
+
 class TokenAuth:
     """Checks the token and the session cookies made from it.
 
@@ -62,6 +78,19 @@ class TokenAuth:
     def is_token(self, guess: bytes) -> bool:
         """Compare in constant time."""
         return hmac.compare_digest(guess, self._token)
+
+    def attempt(self, address: str, guess: bytes) -> Attempt:
+        """Check a token that a client sent; a wrong one counts against its address.
+
+        The token is not compared while the address must wait.
+        """
+        wait = math.ceil(self.throttle.wait(address))
+        if wait > 0:
+            return Attempt(False, wait)
+        accepted = self.is_token(guess)
+        if not accepted:
+            self.throttle.failed(address)
+        return Attempt(accepted, 0)
 
     def new_session(self) -> bytes:
         """Return the value of a new session cookie."""
