@@ -83,6 +83,7 @@ def test_nothing_that_a_log_says_is_run_in_a_report(browser: Browser, tmp_path: 
         expect(report.page.locator("h1")).to_have_text(f"a{NAMED}")
         for row in range(4):
             report.page.locator("tr[data-sample]").nth(row).click()
+            expect(report.shown.locator("h3")).to_contain_text(f"Sample {row + 1}")
             expect(report.shown.locator(".token").first).to_contain_text("onerror")
             report.shown.locator(".token").first.hover()
             expect(report.shown.locator('[data-text="response"] p')).to_contain_text("onerror")

@@ -54,8 +54,11 @@ function show() {
   if (place && !place.shadowRoot) { drawTokens(place, at) }
 }
 
+// The browser reports a new address later, as an event. Showing the sample now keeps a click and its effect together.
 function go(at) {
-  if (articles[at]) { location.hash = `sample-${at}` }
+  if (!articles[at]) { return }
+  location.hash = `sample-${at}`
+  show()
 }
 
 for (const [at, row] of rows.entries()) { row.addEventListener("click", () => go(at)) }
