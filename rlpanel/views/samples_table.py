@@ -142,9 +142,10 @@ class Table(pn.widgets.Tabulator):
         return super()._process_property_change(decoded)
 
     def _process_event(self, event: Any) -> None:
-        if hasattr(event, "column"):
-            event.column = name_of(event.column)
-        super()._process_event(event)
+        # Clicks are answered by the uid that the browser shows (see PICK). Panel would look up the row's
+        # number, which may be one of an older page, and raises where there are fewer rows now.
+        if event.event_name == "selection-change":
+            super()._process_event(event)
 
     def _process_data(self, data: Mapping[str, Any]) -> None:
         pass
