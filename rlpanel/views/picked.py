@@ -1,4 +1,4 @@
-"""What a click into a table says, for the table's view."""
+"""Tables whose clicks reach Python by what the browser shows, not by a row's number."""
 
 from __future__ import annotations
 
@@ -24,3 +24,13 @@ def picked(pick: Callable[[Any], None]) -> pn.widgets.TextInput:
 
     field.param.watch(tell, "value")
     return field
+
+
+class PickTable(pn.widgets.Tabulator):
+    """A read-only table whose clicks go to `picked` by a script, and nowhere else."""
+
+    def _process_event(self, event: Any) -> None:
+        # For a click Panel would look up the row's number, which may be one of an older page; it raises where
+        # there are fewer rows now.
+        if event.event_name == "selection-change":
+            super()._process_event(event)

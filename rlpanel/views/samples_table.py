@@ -15,6 +15,7 @@ from rlpanel.metrics import registry
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
 from rlpanel.views.field_names import field_of, name_of
+from rlpanel.views.picked import PickTable
 from rlpanel.views.shared import once
 from rlpanel.views.theme import safe_text
 
@@ -58,7 +59,7 @@ def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
 _OF_COLUMNS = frozenset({"sorters", "filters"})
 
 
-class Table(pn.widgets.Tabulator):
+class Table(PickTable):
     """A table that nobody edits, and whose equal rows keep their order when it is sorted.
 
     Panel takes some of its own updates for edits made in the browser, and would write a page of rows that
@@ -140,12 +141,6 @@ class Table(pn.widgets.Tabulator):
         for name in _OF_COLUMNS & set(props):
             decoded[name] = [{**of, "field": name_of(of["field"])} for of in props[name]]
         return super()._process_property_change(decoded)
-
-    def _process_event(self, event: Any) -> None:
-        # Clicks are answered by the uid that the browser shows (see PICK). Panel would look up the row's
-        # number, which may be one of an older page, and raises where there are fewer rows now.
-        if event.event_name == "selection-change":
-            super()._process_event(event)
 
     def _process_data(self, data: Mapping[str, Any]) -> None:
         pass

@@ -20,7 +20,7 @@ from rlpanel.metrics.tally import PLACES, Ranked
 from rlpanel.views import theme
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context, watch_step
-from rlpanel.views.picked import picked
+from rlpanel.views.picked import PickTable, picked
 from rlpanel.views.theme import number, safe_text
 from rlpanel.views.token_reading import VALUE_ERROR, Reading, TokenReader, named
 from rlpanel.views.token_text import Encoding, read_piece
@@ -230,10 +230,10 @@ if (data[at] && row < data[at].length) {
 """
 
 
-def _table() -> pn.widgets.Tabulator:
+def _table() -> PickTable:
     hidden = [f"uid_{at}" for at in _AT]
     names = ("token", "count", "mean", "largest", *_AT, *hidden)
-    return pn.widgets.Tabulator(
+    return PickTable(
         pd.DataFrame({name: pd.Series(dtype=str) for name in names}),
         show_index=False,
         disabled=True,

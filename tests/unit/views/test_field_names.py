@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from panel.models.tabulator import CellClickEvent
 
 from rlpanel.views.field_names import field_of, name_of
 from rlpanel.views.samples_table import Table
@@ -81,10 +80,3 @@ def test_other_rows_are_sent_without_new_columns(table: Table) -> None:
     table.value = table.value + 1.0
     assert model.columns is before
     assert model.source.data[field_of("index")] == [1.0, 8.0, 5.0, 2.0]
-
-
-def test_a_click_on_a_row_that_is_gone_is_no_error(table: Table) -> None:
-    """The browser sent it before it was told of fewer rows."""
-    model = table.get_root()
-    table.value = table.value.iloc[:2].reset_index(drop=True)
-    table._process_event(CellClickEvent(model, field_of("a.b"), 3))
