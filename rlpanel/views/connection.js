@@ -7,8 +7,6 @@ const CALM = 30 // that a page must live before its loss counts as a new one
 const RELOADS = "rlpanel.reloads"
 const FIELDS = "textarea, input:not([type=range], [type=checkbox], [type=radio], [type=button])"
 
-const clock = (at) => new Date(at).toLocaleTimeString([], { hour12: false })
-
 // How often this tab has just been loaded again for a lost connection: a server that keeps falling is spared.
 function recentReloads() {
   try {

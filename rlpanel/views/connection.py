@@ -25,7 +25,7 @@ class Connection(JSComponent):
 
     beat = param.Integer(default=0, doc="Changes every `BEAT` seconds while the server draws this page.")
 
-    _esm = theme.script("tokens_dom", "connection")
+    _esm = theme.script("tokens_dom", "clock", "connection")
     _stylesheets = [theme.style("connection")]
 
     def __init__(self, context: Context, **params: Any) -> None:

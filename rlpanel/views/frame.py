@@ -53,7 +53,7 @@ class Here(JSComponent):
 
     plot = param.String(default="", doc="The name under which the page knows the view's kernel.")
 
-    _esm = theme.script("tokens_dom", "kernel")
+    _esm = theme.script("tokens_dom", "clock", "kernel")
     _stylesheets = [theme.style("kernel")]
 
     def __init__(self) -> None:

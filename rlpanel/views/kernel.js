@@ -3,7 +3,6 @@
 const EVERY = 10 // seconds between two questions, and only while somebody can see the page: they keep a kernel awake
 const SILENT = 15 // seconds without an answer until the view says so
 
-const clock = (at) => new Date(at).toLocaleTimeString([], { hour12: false })
 const since = (at) => (Date.now() - at) / 1000
 
 export function render({ model, view, el }) {
