@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -55,8 +56,7 @@ def export(
     RLPanelError
         If there is no such run, split, step or sample, or the file cannot be written.
     """
-    with open_run(run, follow=False) as opened:
-        shown = opened.split(split) if split else opened
+    with _opened(run, split) as shown:
         page = page_of(shown, step=step, filter=filter, sort=sort, samples=samples, uid=uid)
     return _write(html, [page])
 
@@ -93,11 +93,17 @@ def export_rows(
     """
     if kind not in available():
         raise SettingError(f"{kind} needs a package that is not installed: pip install 'rlpanel[{kind}]'")
-    with open_run(run, follow=False) as opened:
-        shown = opened.split(split) if split else opened
+    with _opened(run, split) as shown:
         rows = rows_of(shown, step=step, filter=filter, sort=sort, uid=uid)[:samples]
         made = pieces(shown.index, shown.snapshot, rows, Notes(shown.path), kind)
         return _write(file, (piece.data for piece in made))
+
+
+@contextmanager
+def _opened(run: Path, split: str) -> Iterator[Run]:
+    """A run read as it stands, or one split of it; closed afterwards."""
+    with open_run(run, follow=False) as opened:
+        yield opened.split(split) if split else opened
 
 
 def rows_of(run: Run, *, step: int | None, filter: str = "", sort: str = "", uid: str = "") -> np.ndarray:
