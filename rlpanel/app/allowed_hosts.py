@@ -14,6 +14,8 @@ from tornado.httputil import HTTPServerRequest
 
 #: Addresses that stand for all network interfaces of this machine.
 WILDCARDS = frozenset({"0.0.0.0", "::", ""})
+#: Names under which this machine reaches itself.
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _DEFAULT_PORTS = (":80", ":443")
 
 
@@ -50,8 +52,7 @@ class AllowedHosts:
 
     def __init__(self, address: str, origins: tuple[str, ...] = ()) -> None:
         self.origins = frozenset(_without_default_port(origin) for origin in origins)
-        names = {"localhost", "127.0.0.1", "::1", *map(host_name, origins)}
-        names.add(address.strip("[]").lower())
+        names = {*LOOPBACK_NAMES, *map(host_name, origins), address.strip("[]").lower()}
         if not is_loopback(address):
             names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
         self.names = frozenset(names - {""})

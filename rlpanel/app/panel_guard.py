@@ -14,7 +14,7 @@ import param
 from panel.io.server import ComponentResourceHandler, WSHandler
 from tornado.web import HTTPError
 
-from rlpanel.app.allowed_hosts import host_name
+from rlpanel.app.allowed_hosts import LOOPBACK_NAMES, host_name
 
 
 def install() -> None:
@@ -61,7 +61,7 @@ async def _prepare(self: WSHandler) -> None:
 def _host_is_allowed(handler: WSHandler) -> bool:
     application: Any = handler.application
     origins = application.websocket_origins
-    names = {"localhost", "127.0.0.1", "::1", *map(host_name, origins)}
+    names = LOOPBACK_NAMES.union(map(host_name, origins))
     return "*" in origins or host_name(handler.request.headers.get("Host", "")) in names
 
 
