@@ -65,9 +65,7 @@ class Survey:
 def survey(directory: Directory) -> Survey:
     """Look at a folder in which `Directory.runs` or `any` found none."""
     root = directory.root
-    if is_remote(root) and (why := _out_of_reach(str(root))):
-        return why
-    if not root.is_dir():
+    if not is_remote(root) and not root.is_dir():
         return _missing(root)
     if why := _out_of_reach(str(root)):
         return why
