@@ -16,6 +16,7 @@ from typing import Protocol, Self, cast
 
 from rlpanel.sources.remote import store_of
 from rlpanel.sources.remote_file import AHEAD, RemoteFile, RemoteStream, read_at
+from rlpanel.sources.unread import reason_of
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
 _LOCAL = "file://"
@@ -185,7 +186,7 @@ def unreadable(folder: str | os.PathLike[str]) -> str:
             with os.scandir(folder) as entries:
                 next(entries, None)
     except OSError as error:
-        return error.strerror or str(error)
+        return reason_of(error)
     return trouble(folder)
 
 

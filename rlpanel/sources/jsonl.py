@@ -13,6 +13,7 @@ from rlpanel.sources.fields import texts_of
 from rlpanel.sources.parse import parse
 from rlpanel.sources.sheet import Sheets
 from rlpanel.sources.tail import Block, Mark, Tail, line_hash
+from rlpanel.sources.unread import reason_of
 
 #: Bytes read at a time: they should still be in the processor's cache when they are parsed.
 BLOCK_BYTES = 512 << 10
@@ -131,7 +132,7 @@ class JsonlFile:
         try:
             line = self._bytes(locator.offset, locator.length)
         except OSError as error:
-            raise SourceChanged(f"{self.name}:{locator.line}: {error.strerror or error}") from error
+            raise SourceChanged(f"{self.name}:{locator.line}: {reason_of(error)}") from error
         if line_hash(line) != locator.hash:
             raise SourceChanged(
                 f"{self.name}:{locator.line}: the file was rewritten since this sample was indexed; "

@@ -16,6 +16,7 @@ from rlpanel.sources import files
 from rlpanel.sources.base import Adapter, Chunk, Locator
 from rlpanel.sources.jsonl import CHUNK_RECORDS, JsonlFile
 from rlpanel.sources.tail import Mark, Tail, line_hash, stamp_of
+from rlpanel.sources.unread import reason_of
 
 SUFFIX = ".parquet"
 #: Rows written as JSON at a time.
@@ -101,7 +102,7 @@ class ParquetFile(JsonlFile):
             table = _table_on_disk(self.path, stamp_of(files.stat(self.path)), self.tail.line_bytes)
             line = next(_lines_of(table.slice(locator.offset, 1)), b"")
         except OSError as error:
-            raise SourceChanged(f"{self.name}: row {locator.line}: {error.strerror or error}") from error
+            raise SourceChanged(f"{self.name}: row {locator.line}: {reason_of(error)}") from error
         if line_hash(line) != locator.hash:
             raise SourceChanged(f"{self.name}: row {locator.line} was rewritten since it was indexed")
         return line

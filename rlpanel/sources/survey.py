@@ -175,7 +175,7 @@ def _what(path: str) -> str:
     except SourceUnready as error:
         return str(error)
     except OSError as error:
-        return f"cannot be read: {error.strerror or error}"
+        return f"cannot be read: {reason_of(error)}"
     if document is None:
         return "no whole line yet"
     keys = [repr(key[:_KEY_CHARS]) for key in document]

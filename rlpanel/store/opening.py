@@ -12,6 +12,7 @@ from rlpanel.sources.adapters import accepted
 from rlpanel.sources.directory import Directory
 from rlpanel.sources.files import AnyPath, RemotePath, path_of
 from rlpanel.sources.survey import survey
+from rlpanel.sources.unread import reason_of
 from rlpanel.store.cluster import Cluster
 from rlpanel.store.index import RunIndex
 from rlpanel.store.live import Reader
@@ -110,7 +111,7 @@ def _run_folder(path: AnyPath) -> AnyPath:
         if directory.files(path):
             return path
     except OSError as error:
-        raise RunNotFound(f"{path} cannot be read: {error.strerror or error}") from error
+        raise RunNotFound(f"{path} cannot be read: {reason_of(error)}") from error
     runs = directory.runs()
     if len(runs) == 1:
         return runs[0].path

@@ -17,6 +17,7 @@ from rlpanel.sources.base import BadLine
 from rlpanel.sources.files import AnyPath
 from rlpanel.sources.scalars.base import Points, ScalarFile
 from rlpanel.sources.scalars.find import FoundScalars, find
+from rlpanel.sources.unread import Unread, reason_of
 from rlpanel.store.columns import Column
 
 #: Most names; a log that makes up names must not fill the memory.
@@ -248,7 +249,7 @@ class ScalarLog:
         try:
             points = file.reader.poll(budget)
         except OSError as error:
-            file.problem = f"{file.reader.name}: {error.strerror or error}; it is read when that is over"
+            file.problem = str(Unread(file.reader.name, reason_of(error)))
             file.more = False
         else:
             file.problem = ""
