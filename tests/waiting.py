@@ -21,8 +21,7 @@ def wait_until(
     Parameters
     ----------
     predicate : callable
-        Asked every 10 ms. An AssertionError or a LookupError (a key that is not there yet) counts as not yet,
-        and is shown if it never passes.
+        Asked every 10 ms; an AssertionError counts as not yet, and is shown if it never passes.
     timeout : float
         Seconds.
     message : str
@@ -43,7 +42,7 @@ def wait_until(
             last: object = predicate()
             if last:
                 return last  # type: ignore[return-value]
-        except (AssertionError, LookupError) as error:
+        except AssertionError as error:
             last = error
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {timeout} s: {message or predicate}; last answer: {last!r}")
