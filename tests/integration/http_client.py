@@ -53,10 +53,4 @@ def upgrade(url: str, headers: dict[str, str] | None = None, path: str = "/ws") 
         "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
         "Sec-WebSocket-Protocol": "bokeh, none",
     }
-    where = urlsplit(url)
-    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=PATIENCE)
-    try:
-        connection.request("GET", path, headers=needed | (headers or {}))
-        return connection.getresponse().status
-    finally:
-        connection.close()
+    return ask(url, path, headers=needed | (headers or {})).status

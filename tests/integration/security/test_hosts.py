@@ -12,7 +12,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.factories import write_run
 from tests.integration.http_client import ask, upgrade
@@ -189,41 +189,34 @@ def foreign_site(tmp_path: Path, served: ServerProcess) -> Iterator[str]:
     server.server_close()
 
 
-def test_a_foreign_page_loads_nothing_and_ends_nothing(
-    served: ServerProcess, foreign_site: str, browser: Browser
-) -> None:
+@pytest.fixture
+def foreign_page(foreign_site: str, browser: Browser) -> Iterator[Page]:
     page = browser.new_page()
     page.goto(foreign_site)
-    page.wait_for_function("document.title.startsWith('{')", timeout=PATIENCE * 1000)
-    results = page.evaluate("JSON.parse(document.title)")
+    yield page
+    page.close()
+
+
+def test_a_foreign_page_loads_nothing_and_ends_nothing(served: ServerProcess, foreign_page: Page) -> None:
+    foreign_page.wait_for_function("document.title.startsWith('{')", timeout=PATIENCE * 1000)
+    results = foreign_page.evaluate("JSON.parse(document.title)")
     # The answer of a blind request cannot be read; here it is the 403 of the guard.
     assert results.pop("blind") == "sent"
     assert set(results.values()) == {"refused"}, results
     assert served.alive
-    link = page.evaluate(f"window.open('{served.url}') !== null")
+    link = foreign_page.evaluate(f"window.open('{served.url}') !== null")
     assert link
-    page.close()
 
 
-def test_a_foreign_page_cannot_show_the_board_in_a_frame(
-    served: ServerProcess, foreign_site: str, browser: Browser
-) -> None:
-    page = browser.new_page()
-    page.goto(foreign_site)
-    with page.expect_response(lambda answer: answer.url == served.url) as caught:
-        page.evaluate(
+def test_a_foreign_page_cannot_show_the_board_in_a_frame(served: ServerProcess, foreign_page: Page) -> None:
+    with foreign_page.expect_response(lambda answer: answer.url == served.url) as caught:
+        foreign_page.evaluate(
             f"document.body.insertAdjacentHTML('beforeend', '<iframe src=\"{served.url}\"></iframe>')"
         )
     assert caught.value.status == 403
-    page.close()
 
 
-def test_a_link_from_a_foreign_page_opens_the_board(
-    served: ServerProcess, foreign_site: str, browser: Browser
-) -> None:
-    page = browser.new_page()
-    page.goto(foreign_site)
-    page.evaluate(f"document.body.innerHTML = '<a href=\"{served.url}\">the board</a>'")
-    page.get_by_text("the board").click()
-    expect(page.locator(".rl-grid .tabulator-row").first).to_be_visible(timeout=PATIENCE * 1000)
-    page.close()
+def test_a_link_from_a_foreign_page_opens_the_board(served: ServerProcess, foreign_page: Page) -> None:
+    foreign_page.evaluate(f"document.body.innerHTML = '<a href=\"{served.url}\">the board</a>'")
+    foreign_page.get_by_text("the board").click()
+    expect(foreign_page.locator(".rl-grid .tabulator-row").first).to_be_visible(timeout=PATIENCE * 1000)
