@@ -6,7 +6,9 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -36,8 +38,9 @@ def _serve(port: int) -> Any:
 class Bucket:
     """One bucket, written to as a trainer's uploads do: each object whole, in place of the one before."""
 
-    def __init__(self, log: Path) -> None:
-        self._log = log
+    def __init__(self) -> None:
+        self._folder = TemporaryDirectory(prefix="rlpanel-s3-")  # goes with the process
+        self.log = Path(self._folder.name) / "requests"
         self._server = _serve(0)
         self._port = self._server.get_host_and_port()[1]
         self.endpoint = f"http://127.0.0.1:{self._port}"
@@ -96,24 +99,33 @@ class Bucket:
             yield found
         finally:
             recorder.stop_recording()
-            for entry in map(json.loads, self._log.read_text().splitlines()):
+            for entry in map(json.loads, self.log.read_text().splitlines()):
                 found.append((entry["method"], entry["url"], entry["headers"].get("Range", "")))
+
+
+@cache
+def _only_server() -> Bucket:
+    """The one server of this process.
+
+    Its clients and its recorder keep their first address and file, so a second server would not be found.
+    Test modules can be left and entered again when workers share them.
+    """
+    return Bucket()
 
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Bucket]:
-    """A server, and an environment in which it is the one that S3 clients find."""
+    """A server, and an environment in which it is the one that S3 clients find; ``folder`` is its cache."""
+    bucket = _only_server()
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(("AWS_", "FSSPEC_"))]:
             patch.delenv(name)
-        patch.setenv("MOTO_RECORDER_FILEPATH", str(folder / "requests"))
+        patch.setenv("MOTO_RECORDER_FILEPATH", str(bucket.log))
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         for name, value in SETTINGS.items():
             patch.setenv(name, value)
-        bucket = Bucket(folder / "requests")
         patch.setenv("AWS_ENDPOINT_URL", bucket.endpoint)
         bucket.begin()
         remote.forget()
         yield bucket
-        bucket.stop()
         remote.forget()
