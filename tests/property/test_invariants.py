@@ -293,10 +293,10 @@ def test_the_names_of_the_ranks_change_nothing_but_names(
         write(one, logs)
         write(other, dict(zip(names, logs.values(), strict=True)))
         first, second = (follow(RunIndex(run, "run")) for run in (one, other))
-        frames = [snapshot.step_frame() for snapshot in (first, second)]
-        if first.duplicates:  # one of several equal lines counts, and its rank goes by the files' names
-            frames = [frame.drop(columns="reward_rank_spread", errors="ignore") for frame in frames]
         assert first.duplicates == second.duplicates
+        frames = [snapshot.step_frame() for snapshot in (first, second)]
+        if first.duplicates:  # one of several equal lines counts, and the files' names decide of which rank
+            frames = [frame.drop(columns="reward_rank_spread", errors="ignore") for frame in frames]
         assert_same_steps(*frames)
 
 

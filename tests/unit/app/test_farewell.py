@@ -15,6 +15,9 @@ from tornado.websocket import WebSocketClosedError
 
 from rlpanel.app import farewell
 
+#: The loggers. Tests set their level, because importing dask.distributed silences Bokeh's.
+BOKEH, PANEL = "bokeh.server.views.ws", "panel.io.document"
+
 
 async def _forget(error: Exception) -> None:
     """A task that fails and that nobody asks."""
@@ -59,7 +62,7 @@ class Handler:
     """Says what Bokeh's handler says when its page has left."""
 
     def send_message(self) -> None:
-        logging.getLogger("bokeh.server.views.ws").warning(farewell.CLOSED)
+        logging.getLogger(BOKEH).warning(farewell.CLOSED)
 
 
 async def _leave(*handlers: Handler) -> None:
@@ -70,22 +73,22 @@ async def _leave(*handlers: Handler) -> None:
 
 
 def test_a_page_that_left_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "bokeh.server.views.ws"):
+    with caplog.at_level(logging.INFO, BOKEH):
         asyncio.run(_leave(Handler()))
     assert caplog.records == []
 
 
 def test_a_page_that_left_is_told_once_when_debugging(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.DEBUG, "bokeh.server.views.ws"):
+    with caplog.at_level(logging.DEBUG, BOKEH):
         asyncio.run(_leave(Handler(), Handler()))
     said = [record for record in caplog.records if record.getMessage() == farewell.CLOSED]
     assert [record.levelname for record in said] == ["DEBUG", "DEBUG"]
 
 
-@pytest.mark.parametrize("name", ["bokeh.server.views.ws", "panel.io.document"])
+@pytest.mark.parametrize("name", [BOKEH, PANEL])
 def test_other_warnings_of_the_same_place_are_told(name: str, caplog: pytest.LogCaptureFixture) -> None:
     asyncio.run(_leave())
-    with caplog.at_level(logging.WARNING, name):  # importing dask.distributed silences Bokeh's loggers
+    with caplog.at_level(logging.WARNING, name):
         logging.getLogger(name).warning("Failed sending message due to following error: x")
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
