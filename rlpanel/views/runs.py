@@ -47,16 +47,21 @@ class RunList(Viewer):
         return self._list
 
     def _draw(self, *_: Any) -> None:
-        options = {unique_label(info, self.context.runs): info.name for info in self.context.runs}
-        chosen = self.context.selection.run
         self._quiet = True
         try:
-            if options != self._list.options:
-                self._list.options = options
-            if chosen in options.values():
-                self._list.value = chosen
+            # In one update: Panel selects the first option while the value is not among the options.
+            self._list.param.update(options=self._options(), value=self.context.selection.run or None)
         finally:
             self._quiet = False
+
+    def _options(self) -> dict[str, str]:
+        """Label to name of each run; the selected run is listed even before the reader finds its files."""
+        runs, selected = self.context.runs, self.context.selection.run
+        options = {unique_label(info, runs): info.name for info in runs}
+        if selected and selected not in options.values():
+            label = f"./{selected}" if selected in options else selected
+            options = {label: selected, **options}
+        return options
 
     def _chosen(self, event: Any) -> None:
         if not self._quiet and event.new is not None and event.new != self.context.selection.run:

@@ -100,6 +100,18 @@ def test_a_new_run_appears_in_the_list(board: BoardPage, root: Path) -> None:
     expect(board.badge).to_contain_text("deep/in/new")
 
 
+def test_a_link_shows_its_run_before_the_reader_lists_it(open_board: OpenBoard, root: Path) -> None:
+    folder = root / "soon"
+    folder.mkdir()
+    board = open_board(run="soon")
+    selected = board.page.locator(".rl-runs [aria-pressed=true]")
+    expect(selected).to_have_text("soon")
+    write_run(folder, steps=2, samples=4)
+    board.settled(2)
+    expect(board.badge).to_contain_text("soon")
+    expect(selected).to_have_text("soon")
+
+
 def test_a_run_that_starts_again_replaces_its_rows(board: BoardPage, run: Path) -> None:
     board.go(run=run.name).settled(3)
     (run / FILE).write_bytes(b"".join(line(step, index=0, reward=step / 2) for step in (1, 2)))
