@@ -17,6 +17,7 @@ from rlpanel.app.board import Board
 from rlpanel.app.window import KEYS, Window
 from rlpanel.sources.files import AnyPath, path_of
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.connection import Connection
 from rlpanel.views.context import Context
 from rlpanel.views.controls import Controls, caption
@@ -162,7 +163,7 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
         theme_config=theme.theme_config(),
         busy_indicator=None,
         sidebar_width=228,
-        stylesheets=[theme.VARIABLES, theme.style("page")],
+        stylesheets=[theme.VARIABLES, read_assets("views/style/page.css")],
         sx=_PAGE_SX,
         header=header,
         sidebar=sidebar,
@@ -233,7 +234,7 @@ def _help() -> pn.pane.HTML:
     return pn.pane.HTML(
         '<details class="rl-help"><summary class="pill" title="keys">?</summary>'
         f"<table>{rows}</table></details>",
-        stylesheets=[theme.CSS, theme.style("badge"), theme.style("help")],
+        stylesheets=[theme.CSS, read_assets("views/style/badge.css"), read_assets("views/style/help.css")],
         margin=0,
         align="center",
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import param
 from panel.custom import JSComponent
+
+from rlpanel.views.assets import read_assets
 
 #: Key → what it does, as the help lists them.
 KEYS = {
@@ -30,7 +31,7 @@ class Window(JSComponent):
     query = param.String(default="", doc="What follows the path in the address, with its question mark.")
     on_key = param.Callable(doc="Called with the key's name.", precedence=-1)
 
-    _esm = Path(__file__).with_name("window.js")
+    _esm = read_assets("app/window.js")
     _rename = {"on_key": None}
 
     def __init__(self, on_key: Callable[[str], None], **params: Any) -> None:

@@ -17,6 +17,7 @@ from rlpanel.errors import RLPanelError
 from rlpanel.schema import Sample
 from rlpanel.store.fetch import fetch
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context
 from rlpanel.views.diff import Piece, Unit, cells, diff, words
@@ -67,7 +68,7 @@ class Compare(Viewer):
         )  # fmt: skip
         self._pane = pn.pane.HTML(
             "",
-            stylesheets=[theme.CSS, theme.style("compare")],
+            stylesheets=[theme.CSS, read_assets("views/style/compare.css")],
             sizing_mode="stretch_width",
             margin=(4, 14, 10, 14),
             css_classes=["rl-compare"],

@@ -12,6 +12,7 @@ from rlpanel.errors import RLPanelError
 from rlpanel.schema import Sample
 from rlpanel.store.fetch import fetch
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.background import Background
 from rlpanel.views.compare import NOW_CHARS, Side, pages, select
 from rlpanel.views.compare_pairing import Compared, Seat
@@ -149,7 +150,7 @@ def _sample(seat: Seat, row: int) -> Sample:
 def _html(name: str) -> pn.pane.HTML:
     return pn.pane.HTML(
         "",
-        stylesheets=[theme.CSS, theme.style("compare")],
+        stylesheets=[theme.CSS, read_assets("views/style/compare.css")],
         sizing_mode="stretch_width",
         margin=(4, 14, 0, 14),
         css_classes=[name] if name else [],

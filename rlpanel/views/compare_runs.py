@@ -16,6 +16,7 @@ from rlpanel.metrics.reward import SAME
 from rlpanel.store.pairing import BEST, NEWEST
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.background import Background
 from rlpanel.views.bars import Bars
 from rlpanel.views.compare import select
@@ -57,9 +58,12 @@ class CompareRuns(Viewer):
         self._against = select("against-run", 190)
         self._at = {name: _SamplesAt(context, name) for name in ("here_at", "there_at")}
         self._words = pn.pane.HTML(
-            "", stylesheets=[theme.CSS, theme.style("compare_runs")], sizing_mode="stretch_width",
-            margin=(6, 14, 0, 14), css_classes=["rl-compare-runs"],
-        )  # fmt: skip
+            "",
+            stylesheets=[theme.CSS, read_assets("views/style/compare_runs.css")],
+            sizing_mode="stretch_width",
+            margin=(6, 14, 0, 14),
+            css_classes=["rl-compare-runs"],
+        )
         self._bars = Bars(_LAYERS, name="difference-")
         self._table = PairTable(self._choose)
         self._pair = PairView(context)

@@ -10,7 +10,7 @@ import pandas as pd
 import panel as pn
 from bokeh.models.widgets.tables import NumberFormatter
 
-from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.compare_pairing import Compared
 from rlpanel.views.picked import picked
 from rlpanel.views.samples_table import PICK, Table
@@ -56,7 +56,7 @@ class PairTable:
             height=PAGE * 27 + 62,
             margin=(4, 8),
             layout="fit_columns",
-            stylesheets=[theme.style("table")],
+            stylesheets=[read_assets("views/style/table.css")],
             css_classes=["rl-pairs"],
             hidden_columns=["uid"],
             formatters={

@@ -13,7 +13,7 @@ from typing import Any
 import param
 from panel.custom import JSComponent
 
-from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.context import Context
 
 #: Seconds between two beats; ``connection.js`` waits for three of them.
@@ -25,8 +25,8 @@ class Connection(JSComponent):
 
     beat = param.Integer(default=0, doc="Changes every `BEAT` seconds while the server draws this page.")
 
-    _esm = theme.script("tokens_dom", "clock", "connection")
-    _stylesheets = [theme.style("connection")]
+    _esm = read_assets("views/tokens_dom.js", "views/clock.js", "views/connection.js")
+    _stylesheets = [read_assets("views/style/connection.css")]
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(margin=(0, 0, 0, 10), align="center", css_classes=["rl-connection"], **params)

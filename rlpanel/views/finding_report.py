@@ -13,6 +13,7 @@ from rlpanel.health.finding import Finding
 from rlpanel.settings import Health
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.context import Context
 from rlpanel.views.findings import EVERY
 from rlpanel.views.theme import safe_text
@@ -27,7 +28,7 @@ class FindingReport(Viewer):
         self._looked = 0.0
         self._pane = pn.pane.HTML(
             "",
-            stylesheets=[theme.CSS, theme.style("finding_report")],
+            stylesheets=[theme.CSS, read_assets("views/style/finding_report.css")],
             sizing_mode="stretch_width",
             margin=0,
             css_classes=["rl-finding-report"],

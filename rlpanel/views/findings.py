@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, ClassVar
 
 import panel as pn
@@ -18,6 +17,7 @@ from rlpanel.health.found import found_in
 from rlpanel.settings import Health
 from rlpanel.store.index import RunIndex
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context
 from rlpanel.views.curve_choice import curves_of
@@ -33,8 +33,8 @@ class FindingList(JSComponent):
     checked = param.Boolean(default=False, doc="Whether the rules have looked at the run.")
     on_open = param.Callable(doc="Called with the key of the finding that was clicked.", precedence=-1)
 
-    _esm = Path(__file__).with_name("findings.js")
-    _stylesheets: ClassVar[list[str]] = [theme.CSS, theme.style("findings")]
+    _esm = read_assets("views/findings.js")
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("views/style/findings.css")]
     _rename: ClassVar[dict[str, None]] = {"on_open": None}
 
     def _handle_msg(self, msg: Any) -> None:

@@ -27,6 +27,7 @@ from panel.theme import Native
 from panel_material_ui.base import BUNDLE_PATH
 
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.context import Context
 
 _SHEET = '{"type":"object","name":"ImportedStyleSheet","id":"%s","attributes":{"url":"%s"}}'
@@ -53,8 +54,8 @@ class Here(JSComponent):
 
     plot = param.String(default="", doc="The name under which the page knows the view's kernel.")
 
-    _esm = theme.script("tokens_dom", "clock", "kernel")
-    _stylesheets = [theme.style("kernel")]
+    _esm = read_assets("views/tokens_dom.js", "views/clock.js", "views/kernel.js")
+    _stylesheets = [read_assets("views/style/kernel.css")]
 
     def __init__(self) -> None:
         corner = {"position": "absolute", "inset": "0 0 auto auto"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +16,7 @@ from rlpanel.store.groups import StepGroups, groups_of
 from rlpanel.store.index import RunIndex
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context, watch_step
 from rlpanel.views.samples_texts import read_texts
@@ -51,8 +51,8 @@ class GroupCards(JSComponent):
     cards = param.List(default=[], doc="The samples as plain objects.")
     chosen = param.String(default="", doc="Uid of the sample that is shown.")
 
-    _esm = Path(__file__).with_name("group_cards.js")
-    _stylesheets: ClassVar[list[str]] = [theme.CSS, theme.style("group_cards")]
+    _esm = read_assets("views/group_cards.js")
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("views/style/group_cards.css")]
 
 
 class GroupSamples(Viewer):

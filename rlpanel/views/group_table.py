@@ -15,7 +15,7 @@ from panel.viewable import Viewer
 from rlpanel.metrics.registry import METRICS, describe
 from rlpanel.store.groups import StepGroups, groups_of
 from rlpanel.store.index import RunIndex
-from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context, watch_step
 from rlpanel.views.group_strip import choose
@@ -126,7 +126,7 @@ class GroupTable(Viewer):
             height=PAGE * 27 + 80,
             margin=(4, 8),
             layout="fit_data",
-            stylesheets=[theme.style("table")],
+            stylesheets=[read_assets("views/style/table.css")],
             css_classes=["rl-group-table"],
             row_height=27,
             configuration={"columnDefaults": {"headerSortTristate": True}, "renderVertical": "basic"},

@@ -10,6 +10,7 @@ from panel.viewable import Viewer
 from rlpanel.metrics.constants import DECLARED
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.context import Context
 from rlpanel.views.html_pane import Html
 from rlpanel.views.theme import safe_text
@@ -31,7 +32,7 @@ class Known(Viewer):
         self.context = context
         self._pane = Html(
             "",
-            stylesheets=[theme.CSS, theme.style("known")],
+            stylesheets=[theme.CSS, read_assets("views/style/known.css")],
             margin=(14, 12, 2, 12),
             sizing_mode="stretch_width",
             css_classes=["rl-known"],

@@ -10,6 +10,7 @@ from panel.viewable import Viewer
 
 from rlpanel.sources.unread import Unread
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.context import Context
 from rlpanel.views.html_pane import Html
 from rlpanel.views.theme import safe_text
@@ -25,7 +26,7 @@ class LeftOut(Viewer):
         self.context = context
         self._pane = Html(
             "",
-            stylesheets=[theme.CSS, theme.style("left_out")],
+            stylesheets=[theme.CSS, read_assets("views/style/left_out.css")],
             margin=(0, 12),
             sizing_mode="stretch_width",
             css_classes=["rl-left-out"],

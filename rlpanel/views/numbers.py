@@ -10,6 +10,7 @@ from panel.viewable import Viewer
 from rlpanel.metrics import registry
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.context import Context, watch_step
 from rlpanel.views.html_pane import Html
 from rlpanel.views.shared import once
@@ -26,7 +27,10 @@ class Numbers(Viewer):
         super().__init__()
         self.context = context
         self._pane = Html(
-            "", stylesheets=[theme.CSS, theme.style("numbers")], margin=0, sizing_mode="stretch_width"
+            "",
+            stylesheets=[theme.CSS, read_assets("views/style/numbers.css")],
+            margin=0,
+            sizing_mode="stretch_width",
         )
         # The card is what comes and goes: a hidden HTML pane stumbles when it is shown before it was drawn.
         self._card = pn.Column(

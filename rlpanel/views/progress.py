@@ -11,6 +11,7 @@ from panel.viewable import Viewer
 from rlpanel.store.pace import describe
 from rlpanel.store.snapshot import Progress
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.context import Context
 from rlpanel.views.html_pane import Html
 
@@ -25,7 +26,10 @@ class Backlog(Viewer):
         super().__init__()
         self.context = context
         self._pane = Html(
-            "", stylesheets=[theme.CSS, theme.style("progress")], sizing_mode="stretch_width", margin=0
+            "",
+            stylesheets=[theme.CSS, read_assets("views/style/progress.css")],
+            sizing_mode="stretch_width",
+            margin=0,
         )
         self._halt = pmui.Button(
             label="stop", size="small", variant="text", margin=(0, 8), align="center",

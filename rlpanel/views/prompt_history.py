@@ -19,6 +19,7 @@ from rlpanel.store.index import RunIndex
 from rlpanel.store.prompts import History, history
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.background import Background
 from rlpanel.views.compare import NOW_CHARS, Side, pages
 from rlpanel.views.context import Context
@@ -65,7 +66,7 @@ class PromptHistory(Viewer):
         self._reading: Background[_Texts] = Background(self._put_texts)
         self._diffing: Background[str] = Background(self._put_diff)
         self._diff = pn.pane.HTML(
-            "", stylesheets=[theme.CSS, theme.style("compare")], sizing_mode="stretch_width",
+            "", stylesheets=[theme.CSS, read_assets("views/style/compare.css")], sizing_mode="stretch_width",
             margin=(4, 14, 10, 14), css_classes=["rl-over-time-diff"],
         )  # fmt: skip
         self._picked = picked(self._pick)

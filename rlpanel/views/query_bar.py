@@ -10,7 +10,7 @@ from panel.custom import JSComponent
 
 from rlpanel.metrics import registry
 from rlpanel.store.scope import Scope
-from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 
 #: Preset → (needed columns, sort, filter); a needed column that the run lacks takes the preset away.
 PRESETS: dict[str, tuple[tuple[str, ...], str, str]] = {
@@ -52,8 +52,8 @@ class QueryBar(JSComponent):
     progress = param.Number(default=-1.0, doc="How much of it is done, 0 to 1; below 0 if nothing is.")
     act = param.Callable(doc="Called with what to do and with what: preset, take, stop.", precedence=-1)
 
-    _esm = theme.script("tokens_dom", "taking", "menu", "query_bar")
-    _stylesheets = [theme.style("query"), theme.style("menu")]
+    _esm = read_assets("views/tokens_dom.js", "views/taking.js", "views/menu.js", "views/query_bar.js")
+    _stylesheets = [read_assets("views/style/query.css"), read_assets("views/style/menu.css")]
     _rename = {"act": None}
 
     def __init__(self, act: Callable[[str, str], None], **params: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, ClassVar
 
 import param
@@ -11,6 +10,7 @@ from panel.viewable import Viewable, Viewer
 
 from rlpanel.views import theme
 from rlpanel.views.alignment import STEP, WORDS, alignment_of, axis_of
+from rlpanel.views.assets import read_assets
 from rlpanel.views.context import Context
 from rlpanel.views.others import Other, split_label
 
@@ -21,8 +21,8 @@ class RunChips(JSComponent):
     runs = param.List(default=[], doc="The runs as plain objects.")
     note = param.String(default="", doc="What is said beside them.")
 
-    _esm = Path(__file__).with_name("run_legend.js")
-    _stylesheets: ClassVar[list[str]] = [theme.CSS, theme.style("run_legend")]
+    _esm = read_assets("views/run_legend.js")
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("views/style/run_legend.css")]
 
 
 class RunLegend(Viewer):

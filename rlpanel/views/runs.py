@@ -12,6 +12,7 @@ from panel.viewable import Viewer
 from rlpanel.sources.directory import RunInfo
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.context import Context
 from rlpanel.views.html_pane import Html
 from rlpanel.views.shown import set_aside_html
@@ -82,7 +83,10 @@ class Badge(Viewer):
         super().__init__()
         self.context = context
         self._pane = Html(
-            "", stylesheets=[theme.CSS, theme.style("badge")], margin=0, css_classes=["rl-badge"]
+            "",
+            stylesheets=[theme.CSS, read_assets("views/style/badge.css")],
+            margin=0,
+            css_classes=["rl-badge"],
         )
         context.param.watch(self._draw, ["snapshot", "now", "runs", "failure"])
         self._draw()

@@ -11,6 +11,7 @@ from panel.viewable import Viewer
 
 from rlpanel.schema import Sample
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.compare import Compare
 from rlpanel.views.compare_runs import CompareRuns
 from rlpanel.views.context import Context
@@ -36,7 +37,7 @@ class SampleDetail(Viewer):
         self.context = context
         self._head = Html(
             "",
-            stylesheets=[theme.CSS, theme.style("sample_head")],
+            stylesheets=[theme.CSS, read_assets("views/style/sample_head.css")],
             sizing_mode="stretch_width",
             margin=(8, 14, 0, 14),
             css_classes=["rl-sample-head"],
@@ -247,7 +248,7 @@ def _inset(view: Viewer) -> pn.Column:
 def _text_pane(name: str) -> Html:
     return Html(
         "",
-        stylesheets=[theme.CSS, theme.style("sample_text")],
+        stylesheets=[theme.CSS, read_assets("views/style/sample_text.css")],
         sizing_mode="stretch_width",
         margin=(8, 14, 4, 14),
         css_classes=[name],

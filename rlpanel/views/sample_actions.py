@@ -10,7 +10,7 @@ from panel.custom import JSComponent
 
 from rlpanel.errors import RLPanelError
 from rlpanel.store.sample_file import sample_line
-from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context
 from rlpanel.views.report.choice import frozen
@@ -26,8 +26,8 @@ class SampleActions(JSComponent):
     used = param.List(default=[], item_type=str, doc="Tags in use, to choose from.")
     failure = param.String(default="", doc="Why nothing can be left.")
 
-    _esm = theme.script("tokens_dom", "taking", "sample_actions")
-    _stylesheets = [theme.style("actions")]
+    _esm = read_assets("views/tokens_dom.js", "views/taking.js", "views/sample_actions.js")
+    _stylesheets = [read_assets("views/style/actions.css")]
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(sizing_mode="stretch_width", css_classes=["rl-actions"], **params)

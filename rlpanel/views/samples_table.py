@@ -13,7 +13,7 @@ from bokeh.models.widgets.tables import NumberFormatter, TableColumn
 from rlpanel import schema
 from rlpanel.metrics import registry
 from rlpanel.store.snapshot import Snapshot
-from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.field_names import field_of, name_of
 from rlpanel.views.picked import PickTable
 from rlpanel.views.shared import once
@@ -172,7 +172,7 @@ def table_of(frame: pd.DataFrame) -> Table:
         sizing_mode="stretch_both",
         margin=0,
         layout="fit_data",
-        stylesheets=[theme.style("table")],
+        stylesheets=[read_assets("views/style/table.css")],
         css_classes=["rl-grid"],
         row_height=27,
         # A page is short: all of it is drawn, so that what is there does not hang on the grid's height.

@@ -11,6 +11,7 @@ from panel.viewable import Viewer
 
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.beginning import beginning
 from rlpanel.views.context import Context
 from rlpanel.views.progress import bar_html
@@ -32,7 +33,11 @@ class Stage(Viewer):
         self.context = context
         self._pane = pn.pane.HTML(
             "",
-            stylesheets=[theme.CSS, theme.style("stage"), theme.style("progress")],
+            stylesheets=[
+                theme.CSS,
+                read_assets("views/style/stage.css"),
+                read_assets("views/style/progress.css"),
+            ],
             sizing_mode="stretch_width",
             margin=0,
         )

@@ -14,6 +14,7 @@ from panel.custom import JSComponent
 
 from rlpanel.store.csv_text import csv_text
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context
 from rlpanel.views.taken import Taken, well_formed
@@ -33,8 +34,10 @@ class Take(JSComponent):
         What the card shows now; None while it shows nothing.
     """
 
-    _esm = theme.script("tokens_dom", "taking", "menu", "picture", "take")
-    _stylesheets = [theme.style("menu"), theme.style("take")]
+    _esm = read_assets(
+        "views/tokens_dom.js", "views/taking.js", "views/menu.js", "views/picture.js", "views/take.js"
+    )
+    _stylesheets = [read_assets("views/style/menu.css"), read_assets("views/style/take.css")]
 
     def __init__(self, context: Context, tell: Callable[[], Taken | None], **params: Any) -> None:
         super().__init__(width=22, margin=(6, 6, 0, 2), css_classes=["rl-take"], **params)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import panel as pn
 
-from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.samples_table import PICK, Table
 
 _WIDE = {"response": 420, "prompt": 380}
@@ -22,7 +22,7 @@ def text_table(names: tuple[str, ...], name: str, picked: pn.widgets.TextInput, 
         sizing_mode="stretch_width",
         margin=(4, 8),
         layout="fit_columns",
-        stylesheets=[theme.style("table")],
+        stylesheets=[read_assets("views/style/table.css")],
         css_classes=[name],
         hidden_columns=["uid"],
         formatters={key: {"type": "plaintext"} for key in names},

@@ -9,8 +9,6 @@ from __future__ import annotations
 import html
 import math
 from contextlib import AbstractContextManager
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import panel as pn
@@ -18,6 +16,8 @@ from bokeh.models import BasicTicker, CDSView, ColumnDataSource
 from bokeh.models.glyph import Glyph
 from bokeh.plotting import figure
 from bokeh.themes import Theme
+
+from rlpanel.views.assets import read_assets
 
 DARK = {
     "bg": "#0e1116",
@@ -75,19 +75,8 @@ VARIABLES = (
 )
 
 
-@cache
-def style(name: str) -> str:
-    """A stylesheet of ``views/style``."""
-    return (Path(__file__).parent / "style" / f"{name}.css").read_text("utf-8")
-
-
-def script(*names: str) -> str:
-    """Scripts of ``views`` as one module; the last one exports ``render``."""
-    return "\n".join(Path(__file__).with_name(f"{name}.js").read_text("utf-8") for name in names)
-
-
 #: Text pieces: heads, captions, numbers. For panes that show escaped HTML.
-CSS = style("base")
+CSS = read_assets("views/style/base.css")
 
 CARD = {
     "background": "var(--rl-surface)",

@@ -18,6 +18,7 @@ from panel.viewable import Viewer
 from rlpanel.metrics import registry
 from rlpanel.metrics.tally import PLACES, Ranked
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context, watch_step
 from rlpanel.views.picked import PickTable, picked
@@ -242,7 +243,7 @@ def _table() -> PickTable:
         min_height=200,
         margin=0,
         layout="fit_columns",
-        stylesheets=[theme.style("table")],
+        stylesheets=[read_assets("views/style/table.css")],
         css_classes=["rl-ranking"],
         hidden_columns=hidden,
         formatters={name: {"type": "plaintext"} for name in names},

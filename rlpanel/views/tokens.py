@@ -6,7 +6,6 @@ that (metric, token, theme, hover, search) happens in the browser.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, ClassVar
 
 import panel as pn
@@ -14,25 +13,26 @@ import param
 
 from rlpanel.schema import Sample
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.shared import once
 from rlpanel.views.token_payload import declarations, pack
 from rlpanel.views.token_rows import KL_ESTIMATORS
 
-_HERE = Path(__file__).parent
 # One module to the browser, one idea a file here; the last one exports ``render``.
-_PARTS = (
-    "dom",
-    "formulas",
-    "data",
-    "color",
-    "text",
-    "lines",
-    "strip",
-    "rows",
-    "tip",
-    "bar",
-    "outliers",
-    "find",
+_SCRIPTS = (
+    "views/tokens_dom.js",
+    "views/tokens_formulas.js",
+    "views/tokens_data.js",
+    "views/tokens_color.js",
+    "views/tokens_text.js",
+    "views/tokens_lines.js",
+    "views/tokens_strip.js",
+    "views/tokens_rows.js",
+    "views/tokens_tip.js",
+    "views/tokens_bar.js",
+    "views/tokens_outliers.js",
+    "views/tokens_find.js",
+    "views/tokens.js",
 )
 
 
@@ -57,10 +57,8 @@ class TokenComponent(pn.custom.JSComponent):
     dark = param.Boolean(default=True, doc="Dark or light colours.")
     metrics = param.Dict(default={}, doc="What each token metric declares, logged or not.")
 
-    _esm = "\n".join(
-        (_HERE / name).read_text("utf-8") for name in (*(f"tokens_{part}.js" for part in _PARTS), "tokens.js")
-    )
-    _stylesheets: ClassVar[list[str]] = [_theme_css(), (_HERE / "tokens.css").read_text("utf-8")]
+    _esm = read_assets(*_SCRIPTS)
+    _stylesheets: ClassVar[list[str]] = [_theme_css(), read_assets("views/tokens.css")]
 
 
 class TokenView(pn.viewable.Viewer):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from bokeh.resources import Resources
 
 from rlpanel.store.query import Outcome
 from rlpanel.views import theme
+from rlpanel.views.assets import read_assets
 from rlpanel.views.context import Context
 from rlpanel.views.finding_report import findings_html
 from rlpanel.views.report.choice import ask, check_step, chosen, place
@@ -24,7 +24,6 @@ from rlpanel.views.tokens import TokenComponent
 
 #: Samples that a report carries where nothing else is said.
 SAMPLES = 32
-_HERE = Path(__file__).parent
 
 
 def board_html(context: Context, samples: int = SAMPLES) -> bytes:
@@ -128,9 +127,9 @@ def _style() -> str:
             f":root {{{variables(theme.LIGHT | fonts)}}}",
             f"@media (prefers-color-scheme: dark) {{ :root {{{variables(theme.DARK)}}} }}",
             theme.CSS.replace(":host", "body"),
-            f".numbers {{ {theme.style('numbers')} }}",
-            theme.style("finding_report"),
-            (_HERE / "report.css").read_text("utf-8"),
+            f".numbers {{ {read_assets('views/style/numbers.css')} }}",
+            read_assets("views/style/finding_report.css"),
+            read_assets("views/report/report.css"),
         )
     )
 
@@ -138,5 +137,5 @@ def _style() -> str:
 def _script() -> str:
     """The token view's module, which ends by exporting ``render``, and the page's own."""
     tokens = TokenComponent._esm.replace("export function render", "function render")
-    page = (_HERE / "report.js").read_text("utf-8")
+    page = read_assets("views/report/report.js")
     return f"const tokenView = (() => {{\n{tokens}\nreturn render\n}})()\n{page}"

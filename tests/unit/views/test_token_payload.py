@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.schema import ARRAYS, Sample
-from rlpanel.views import token_payload
+from rlpanel.views.assets import read_assets
 from rlpanel.views.token_payload import declarations, lossless, pack
 from rlpanel.views.token_rows import DERIVED, KL_ESTIMATORS, build_rows
 
@@ -88,7 +87,7 @@ def test_the_shortest_form_without_loss_is_taken(values: list[float], form: str)
 
 
 def test_the_browser_has_a_formula_for_each_row_that_is_not_sent() -> None:
-    script = Path(token_payload.__file__).with_name("tokens_formulas.js").read_text("utf-8")
+    script = read_assets("views/tokens_formulas.js")
     formulas = re.search(r"const FORMULAS = \{(.*?)\n\};", script, re.DOTALL)
     assert formulas is not None
     assert set(re.findall(r"^  (\w+):", formulas[1], re.MULTILINE)) == DERIVED
