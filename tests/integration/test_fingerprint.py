@@ -1,0 +1,144 @@
+"""Saved rows are believed only while the code that made them is the same."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rlpanel
+from rlpanel.store import fingerprint
+
+PACKAGE = Path(rlpanel.__file__).parent
+CHILD = """
+import json
+import rlpanel.metrics
+from rlpanel.store import fingerprint
+print(json.dumps([fingerprint.of_reading(), fingerprint.of_columns()]))
+"""
+LOADED = """
+import json, sys
+import rlpanel.store.stage, rlpanel.sources.opening
+print(json.dumps([module.__file__ for name, module in sys.modules.items() if name.startswith("rlpanel.")]))
+"""
+
+
+def run_python(code: str, folder: Path) -> object:
+    """What a Python that finds the package in this folder prints, as JSON."""
+    child = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True, timeout=60
+    )
+    return json.loads(child.stdout)
+
+
+@pytest.fixture(scope="module")
+def original() -> tuple[str, dict[str, str]]:
+    reading, columns = run_python(CHILD, PACKAGE.parent)
+    return reading, columns
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A copy of the package that a test may change."""
+    return shutil.copytree(
+        PACKAGE, tmp_path / "rlpanel", ignore=shutil.ignore_patterns("__pycache__", "data", "*.css", "*.js")
+    )
+
+
+def test_another_place_of_the_same_code_changes_nothing(
+    package: Path, original: tuple[str, dict[str, str]]
+) -> None:
+    for asset in [*PACKAGE.rglob("*.js"), *PACKAGE.rglob("*.css")]:
+        shutil.copy(asset, package / asset.relative_to(PACKAGE))
+    assert run_python(CHILD, package.parent) == list(original)
+
+
+@pytest.mark.parametrize(
+    ("file", "changed", "kept"),
+    [
+        ("metrics/value.py", "value_mean", "kl_k3_mean"),
+        ("metrics/divergence.py", "kl_k3_mean", "value_mean"),
+        # A helper that metrics import is theirs, too.
+        ("metrics/segments.py", "value_mean", "kl_k3_mean"),
+    ],
+    ids=["a metric", "another metric", "a helper of metrics"],
+)
+def test_a_changed_metric_module_changes_its_columns_only(
+    package: Path, original: tuple[str, dict[str, str]], file: str, changed: str, kept: str
+) -> None:
+    with (package / file).open("a") as source:
+        source.write("\nCHANGED = True\n")
+    reading, columns = run_python(CHILD, package.parent)
+    assert reading == original[0]
+    assert columns[changed] != original[1][changed]
+    assert columns[kept] == original[1][kept]
+
+
+def test_a_renamed_metric_module_changes_its_columns(
+    package: Path, original: tuple[str, dict[str, str]]
+) -> None:
+    (package / "metrics/value.py").rename(package / "metrics/critic_values.py")
+    importer = package / "metrics/__init__.py"
+    importer.write_text(re.sub(r"\bvalue\b", "critic_values", importer.read_text("utf-8")), "utf-8")
+    reading, columns = run_python(CHILD, package.parent)
+    assert reading == original[0]
+    assert columns["value_mean"] != original[1]["value_mean"]
+    assert columns["kl_k3_mean"] == original[1]["kl_k3_mean"]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "sources/adapters/verl.py",
+        "sources/adapters/__init__.py",
+        "store/stage.py",
+        "metrics/gae.py",
+        "schema.py",
+    ],
+)
+def test_changed_reading_code_changes_the_fingerprint_of_reading(
+    package: Path, original: tuple[str, dict[str, str]], file: str
+) -> None:
+    with (package / file).open("a") as source:
+        source.write("\nCHANGED = True\n")
+    assert run_python(CHILD, package.parent)[0] != original[0]
+
+
+def test_all_modules_that_reading_imports_are_counted() -> None:
+    counted = fingerprint.code_behind(Path(sys.modules["rlpanel.store.stage"].__file__))
+    counted |= fingerprint.code_behind(Path(sys.modules["rlpanel.sources.opening"].__file__))
+    loaded = {Path(file) for file in run_python(LOADED, PACKAGE.parent)}
+    # Packages are imported with their modules; those that declare nothing are left out.
+    missed = {file for file in loaded - counted if file.name != "__init__.py"}
+    assert {file for file in missed if not file.is_relative_to(PACKAGE / "metrics")} == set()
+
+
+@pytest.mark.parametrize(
+    "module", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
+)
+def test_import_statements_are_read_as_python_reads_them(module: Path) -> None:
+    assert fingerprint._imported_by(module) == imports_by_ast(module)
+
+
+def imports_by_ast(module: Path) -> set[Path]:
+    """What `fingerprint` finds by pattern, found by Python's own parser."""
+    files = set()
+    for node in ast.walk(ast.parse(module.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "rlpanel":
+            files |= {file_of(f"{node.module}.{a.name}") or file_of(node.module) for a in node.names}
+        elif isinstance(node, ast.Import):
+            files |= {file_of(a.name) for a in node.names if a.name.startswith("rlpanel.")}
+    return files - {None}
+
+
+def file_of(name: str) -> Path | None:
+    path = PACKAGE.joinpath(*name.split(".")[1:])
+    if path != PACKAGE and path.with_suffix(".py").is_file():
+        return path.with_suffix(".py")
+    return path / "__init__.py" if path != PACKAGE and (path / "__init__.py").is_file() else None
