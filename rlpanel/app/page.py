@@ -30,6 +30,7 @@ from rlpanel.views.left_out import LeftOut
 from rlpanel.views.numbers import Numbers
 from rlpanel.views.place import here
 from rlpanel.views.progress import Backlog
+from rlpanel.views.report.download import board_download
 from rlpanel.views.run_choice import RunChoice
 from rlpanel.views.runs import Badge, RunList
 from rlpanel.views.sample import SampleDetail
@@ -51,7 +52,7 @@ class Layout:
     def __init__(self, board: Board) -> None:
         self.board = board
         context = board.context
-        self.samples = Samples(context)
+        self.samples = Samples(context, board_download)
         self.detail = SampleDetail(context)
         stage = Stage(context, board.open_demo)
         self._stage = pn.Column(stage, sizing_mode="stretch_width", styles=_OVER)

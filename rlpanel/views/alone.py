@@ -23,6 +23,7 @@ from rlpanel.views.following import context_of
 from rlpanel.views.frame import Frame, load
 from rlpanel.views.group_strip import GroupStrip
 from rlpanel.views.numbers import Numbers
+from rlpanel.views.report.download import board_download
 from rlpanel.views.samples import Samples
 from rlpanel.views.tokens import TokenView
 
@@ -108,7 +109,7 @@ def grid(
     asked: dict[str, Any] = {"filter": filter, "sort": sort, "scope": "run" if whole_run else "step"}
     alone = step is not None or filter or sort or whole_run
     context = context_of(run, step=step, **asked) if alone else _together(run)
-    return _framed(Samples, context, dark, height=height)
+    return _framed(lambda shown: Samples(shown, board_download), context, dark, height=height)
 
 
 def tokens(

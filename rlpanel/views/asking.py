@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,6 @@ from rlpanel.store.snapshot import Snapshot
 from rlpanel.views.background import Background
 from rlpanel.views.context import Context
 from rlpanel.views.query_bar import PRESETS, QueryBar, names_of, presets_of
-from rlpanel.views.report.choice import frozen
-from rlpanel.views.report.report import board_html
 from rlpanel.views.samples_texts import READ_NOW
 from rlpanel.views.taken import file_name
 from rlpanel.views.theme import number
@@ -28,6 +26,32 @@ ASK_NOW = 100_000
 #: Bytes of a file to take away; a browser keeps it in memory.
 MOST_TAKEN = 256 << 20
 _pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-asking")
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file for the browser, made piece by piece.
+
+    Attributes
+    ----------
+    name : str
+        The file's name.
+    media : str
+        Its media type, such as ``text/html``.
+    title : str
+        What the query bar calls it while it is made.
+    pieces : iterator of Piece
+        Its bytes; they may be made on any thread.
+    """
+
+    name: str
+    media: str
+    title: str
+    pieces: Iterator[Piece]
+
+
+#: Makes a download of the whole board from the context and parameters of its selection that differ.
+BoardExport = Callable[..., Download]
 
 
 class Asking:
@@ -40,6 +64,8 @@ class Asking:
         Takes each outcome on the session's loop.
     taken : callable
         Gives the snapshot and the rows of it that a file to take away holds.
+    board : callable, optional
+        Exports the whole board; without it the menu has no such entry.
 
     Attributes
     ----------
@@ -53,8 +79,9 @@ class Asking:
         context: Context,
         found: Callable[[Outcome], None],
         taken: Callable[[], tuple[Snapshot, np.ndarray]],
+        board: BoardExport | None = None,
     ) -> None:
-        self._context, self._found, self._to_take = context, found, taken
+        self._context, self._found, self._to_take, self._board = context, found, taken, board
         self._work: Background[Outcome | FilterError] = Background(self._arrived, _pool)
         self._taking: Background[Piece | RLPanelError | None] = Background(self._taken, _pool)
         self._size, self._hits = 0, 0
@@ -63,10 +90,9 @@ class Asking:
         self._understood = True
         self.busy = False
         self.bar = QueryBar(self._act, margin=(0, 8, 6, 8))
-        self.bar.takes = [[kind, kind, None] for kind in available()] + [
-            ["the board as one HTML file", "board", None],
-            ["copy link", "link", None],
-        ]
+        whole = [["the board as one HTML file", "board", None]] if board is not None else []
+        kinds = [[kind, kind, None] for kind in available()]
+        self.bar.takes = [*kinds, *whole, ["copy link", "link", None]]
         self.bar.param.watch(self._written, ["filter", "scope"])
 
     def ask(self) -> None:
@@ -185,25 +211,25 @@ class Asking:
             return
         snapshot, rows = self._to_take()
         ending, media, _ = KINDS[kind]
-        self._begin(f"{file_name(snapshot.name)}.{ending}", media, f"{kind}: {len(rows):,} samples")
-        self._taking.start(_ended(pieces(context.index, snapshot, rows, context.notes, kind)))
+        made = pieces(context.index, snapshot, rows, context.notes, kind)
+        name = f"{file_name(snapshot.name)}.{ending}"
+        self._begin(Download(name, media, f"{kind}: {len(rows):,} samples", made))
 
     def _take_board(self) -> None:
-        """All that the board shows now, as `rlpanel.views.report` puts it into one file."""
+        """Make one file of all that the board shows now; a filter that is not understood is left out."""
         context, selection = self._context, self._context.selection
-        if context.index is None or selection.step is None or self.busy:
+        if self._board is None or context.index is None or selection.step is None or self.busy:
             return
-        asked = {} if self._understood else {"filter": "", "search": "", "sort": ""}
-        shown = frozen(context, uid=selection.uid or context.first, **asked)
-        name = f"{file_name(context.snapshot.name)}-step-{selection.step}.html"
-        self._begin(name, "text/html", f"{name}, a snapshot")
-        self._taking.start(_ended(_once(lambda: Piece(board_html(shown), 1.0))))
+        without = {} if self._understood else {"filter": "", "search": "", "sort": ""}
+        self._begin(self._board(context, **without))
 
-    def _begin(self, name: str, media: str, said: str) -> None:
-        """A file is being made."""
-        self._size, self._file, self._said = 0, {"name": name, "kind": media}, said
+    def _begin(self, download: Download) -> None:
+        """Start a download and show its progress."""
+        self._size, self._said = 0, download.title
+        self._file = {"name": download.name, "kind": download.media}
         self.bar.send({"name": None})
-        self.bar.param.update(progress=0.0, note=f"making {said} …")
+        self.bar.param.update(progress=0.0, note=f"making {download.title} …")
+        self._taking.start(_ended(download.pieces))
 
     def _taken(self, piece: Piece | RLPanelError | None) -> None:
         """A piece to the browser; None says that all are there."""
@@ -230,10 +256,6 @@ def _told(outcomes: Iterator[Outcome]) -> Iterator[Outcome | FilterError]:
         yield from outcomes
     except FilterError as error:
         yield error
-
-
-def _once(make: Callable[[], Piece]) -> Iterator[Piece]:
-    yield make()
 
 
 def _ended(made: Iterator[Piece]) -> Iterator[Piece | RLPanelError | None]:

@@ -22,7 +22,7 @@ from rlpanel.store.order import Order, parse_order
 from rlpanel.store.query import Outcome
 from rlpanel.store.snapshot import Snapshot
 from rlpanel.views import theme
-from rlpanel.views.asking import Asking
+from rlpanel.views.asking import Asking, BoardExport
 from rlpanel.views.context import Context
 from rlpanel.views.html_pane import Html
 from rlpanel.views.pace import in_turn
@@ -40,16 +40,23 @@ STANDS = 3.0
 
 
 class Samples(Viewer):
-    """The grid with its head: count, search, query, and what came since."""
+    """The grid with its head: count, search, query, and what came since.
 
-    def __init__(self, context: Context) -> None:
+    Parameters
+    ----------
+    context : Context
+    board : callable, optional
+        Exports the whole board, as an entry of the menu.
+    """
+
+    def __init__(self, context: Context, board: BoardExport | None = None) -> None:
         super().__init__()
         self.context = context
         self._rows = np.empty(0, int)
         self._outcome = Outcome(np.empty(0, int), 0)
         self._texts = RowTexts()
         self._snapshot = context.snapshot
-        self._asking = Asking(context, self._found, self._taken)
+        self._asking = Asking(context, self._found, self._taken, board)
         self._shown: tuple[str, int | None] = ("", None)
         self._sorting = False
         self._rest: Callable[[], None] | None = None
