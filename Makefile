@@ -29,7 +29,7 @@ unit: .venv/dev.stamp
 
 # Real server processes under attack, real browsers, child processes.
 integration: .venv/dev.stamp .venv/tornado.stamp browser
-	$(BIN)/python -m pytest -n 3 --dist worksteal tests/integration
+	$(BIN)/python -m pytest -n 3 --dist worksteal tests/integration tests/soak
 
 ui: .venv/dev.stamp browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/ui

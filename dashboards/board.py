@@ -4,6 +4,6 @@ Nothing but this may stand here: what a served script defines, Bokeh clears befo
 runs, so everything with a life of its own lives in the package.
 """
 
-from rlpanel.app.page import servable
+from rlpanel.app.board.page import servable
 
 servable()

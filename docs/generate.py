@@ -11,11 +11,11 @@ from pathlib import Path
 import param
 
 from rlpanel import schema
-from rlpanel.app.request_guard import ROUTES
-from rlpanel.health import check  # noqa: F401  (the rules register)
-from rlpanel.health.declare import RULES, Rule
-from rlpanel.metrics import registry
-from rlpanel.metrics.constants import DECLARED
+from rlpanel.app.security.request_guard import ROUTES
+from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
+from rlpanel.findings.engine.rule import RULES, Rule
+from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine.constants import DECLARED
 from rlpanel.settings import Alerts, Display, Health, Reading, Training, Watching
 
 FOLDER = Path(__file__).parent

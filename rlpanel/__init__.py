@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlpanel import views
-    from rlpanel.app.notebook import board
+    from rlpanel.app.board.notebook_board import board
     from rlpanel.errors import (
         LineError,
         RLPanelError,
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     )
     from rlpanel.recording import RolloutWriter, record
     from rlpanel.schema import Sample
-    from rlpanel.sources.directory import discover
-    from rlpanel.store.opening import open_run
+    from rlpanel.sources.discovery.directory import discover
+    from rlpanel.store.open_run import open_run
     from rlpanel.store.run import Run
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "board": "rlpanel.app.notebook",
-    "discover": "rlpanel.sources.directory",
-    "open_run": "rlpanel.store.opening",
+    "board": "rlpanel.app.board.notebook_board",
+    "discover": "rlpanel.sources.discovery.directory",
+    "open_run": "rlpanel.store.open_run",
     "record": "rlpanel.recording",
     "RolloutWriter": "rlpanel.recording",
     "Run": "rlpanel.store.run",

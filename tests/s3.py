@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rlpanel.sources import remote
+from rlpanel.sources.files import remote
 
 BUCKET = "trainings"
 #: Credentials of nobody, one try a request, and nothing of the user's own settings.

@@ -1,1 +1,4 @@
-"""The page: who must be told, what is selected, and where each view stands."""
+"""The application: serves the board, sends alerts, exports runs and writes the demo.
+
+Imports every other part of the package; only the command line imports it.
+"""

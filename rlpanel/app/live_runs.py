@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rlpanel.sources.directory import RunInfo
-from rlpanel.sources.files import AnyPath
-from rlpanel.store.index import RunIndex
-from rlpanel.store.live import Reader, Root
+from rlpanel.sources.discovery.directory import RunInfo
+from rlpanel.sources.files.files import AnyPath
+from rlpanel.store.index.reader import Reader, Root
+from rlpanel.store.index.run_index import RunIndex
 
 log = logging.getLogger(__name__)
 

@@ -199,9 +199,9 @@ def export(
     if kind == "HTML" and samples is not None and samples > MOST_IN_HTML:
         raise typer.BadParameter(f"--samples is at most {MOST_IN_HTML:,} with --html")
     _tell_reader(keys, tokenizer, follow_links)
-    from rlpanel.app.export import export as export_html
-    from rlpanel.app.export import export_rows, is_stdout
-    from rlpanel.views.report.report import SAMPLES
+    from rlpanel.app.run_export import export as export_html
+    from rlpanel.app.run_export import export_rows, is_stdout
+    from rlpanel.panels.report.report import SAMPLES
 
     asked: dict[str, Any] = {"split": split, "step": step, "filter": filter, "sort": sort, "uid": sample}
     if kind == "HTML":
@@ -244,7 +244,7 @@ def _tell_reader(keys: str | None, tokenizer: Path | None, follow_links: bool) -
     What is wrong with them is said now, not when the first file is met.
     """
     from rlpanel.settings import Reading
-    from rlpanel.sources.beside import from_settings
+    from rlpanel.sources.discovery.folder_config import from_settings
 
     _tell({"MAP": keys, "TOKENIZER": str(tokenizer.resolve()) if tokenizer else None})
     _tell({"FOLLOW_LINKS": "1" if follow_links else None})

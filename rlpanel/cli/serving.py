@@ -11,17 +11,17 @@ import typer
 from rlpanel.errors import RunNotFound, SettingError
 
 if TYPE_CHECKING:
-    from rlpanel.sources.files import AnyPath
+    from rlpanel.sources.files.files import AnyPath
 
 _NOT_TO_BE_HAD = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
 
 
 def folder_of(root: str | None) -> AnyPath | None:
     """What to serve; what is odd about it is said."""
-    from rlpanel.recording.find import find_experiment
-    from rlpanel.sources.directory import Directory
-    from rlpanel.sources.files import RemotePath, path_of
-    from rlpanel.sources.survey import survey
+    from rlpanel.recording.experiments import find_experiment
+    from rlpanel.sources.discovery.diagnose import survey
+    from rlpanel.sources.discovery.directory import Directory
+    from rlpanel.sources.files.files import RemotePath, path_of
 
     if root is None:
         return None
@@ -45,8 +45,8 @@ def folder_of(root: str | None) -> AnyPath | None:
 
 def _say_if_other(root: AnyPath) -> None:
     """A folder of other files is served too, but whoever named it should hear what is in it."""
-    from rlpanel.sources.directory import Directory
-    from rlpanel.sources.survey import survey
+    from rlpanel.sources.discovery.diagnose import survey
+    from rlpanel.sources.discovery.directory import Directory
 
     directory = Directory(root)
     found = None if directory.any() else survey(directory)
@@ -70,9 +70,9 @@ def serve_board(
     alerts: bool = False,
 ) -> None:
     """Serve until asked to end; an address that cannot be had is an error with a remedy."""
-    from rlpanel.app.allowed_hosts import is_loopback
-    from rlpanel.app.server import Access, serve
-    from rlpanel.app.token_auth import check_length, new_token
+    from rlpanel.app.security.allowed_hosts import is_loopback
+    from rlpanel.app.security.token_auth import check_length, new_token
+    from rlpanel.app.server.server import Access, serve
 
     if token is None:
         token = "" if is_loopback(host) else new_token()

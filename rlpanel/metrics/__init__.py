@@ -1,7 +1,16 @@
-"""Arrays in, arrays out: no files, no panel.
+"""Metrics, one subject a file: functions from arrays to arrays, without files and without Panel.
 
-Importing a subject declares its metrics; the order here is the order of menus.
+Importing a subject registers its metrics; the order here is the order of menus.
 """
 
-from rlpanel.metrics import reward, penalty, divergence, pooled, update, mismatch, value  # noqa: F401, I001
-from rlpanel.metrics import length, group, encoding, text  # noqa: F401
+from rlpanel.metrics import reward  # noqa: F401, I001
+from rlpanel.metrics import kl_penalty  # noqa: F401
+from rlpanel.metrics import kl_divergence  # noqa: F401
+from rlpanel.metrics import token_means  # noqa: F401
+from rlpanel.metrics import policy_update  # noqa: F401
+from rlpanel.metrics import engine_mismatch  # noqa: F401
+from rlpanel.metrics import value  # noqa: F401
+from rlpanel.metrics import length  # noqa: F401
+from rlpanel.metrics import group  # noqa: F401
+from rlpanel.metrics import invalid_text  # noqa: F401
+from rlpanel.metrics import repetition  # noqa: F401

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlpanel.metrics.registry import metric
+from rlpanel.metrics.engine.column_info import metric
+from rlpanel.metrics.engine.segments import Segments, Within
 from rlpanel.metrics.reward import SAME
-from rlpanel.metrics.segments import Segments, Within
 
 #: What GRPO adds to the deviation.
 _EPSILON = 1e-4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlpanel.metrics.registry import metric
-from rlpanel.metrics.segments import Segments, Within
+from rlpanel.metrics.engine.column_info import metric
+from rlpanel.metrics.engine.segments import Segments, Within
 
 #: Rewards no further apart than this are the same.
 SAME = 1e-6

@@ -1,15 +1,15 @@
 """What the critic thought, and how well: values, returns, advantages and what they explain.
 
 Returns and advantages are the logged ones, else they follow from ``values`` and ``token_rewards`` by
-`rlpanel.metrics.gae` (see `rlpanel.metrics.fill`).
+`rlpanel.metrics.engine.gae` (see `rlpanel.metrics.engine.derived_arrays`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from rlpanel.metrics.registry import metric
-from rlpanel.metrics.segments import Segments
+from rlpanel.metrics.engine.column_info import metric
+from rlpanel.metrics.engine.segments import Segments
 
 _GAE = "logged, else GAE(γ, λ): Schulman 2016"
 

@@ -6,9 +6,9 @@ Trainers' own packages are never imported: tensors, tokenizers and trainers are 
 
 from __future__ import annotations
 
-from rlpanel.recording.options import Options
-from rlpanel.recording.place import folder_from_environment
+from rlpanel.recording.output_dir import folder_from_environment
 from rlpanel.recording.record import Recording, record
-from rlpanel.recording.writer import RolloutWriter
+from rlpanel.recording.writer.recording_options import Options
+from rlpanel.recording.writer.writer import RolloutWriter
 
 __all__ = ["Options", "Recording", "RolloutWriter", "folder_from_environment", "record"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from rlpanel.recording.hooks import Guard, Hooks
-from rlpanel.recording.place import folder_from_environment
-from rlpanel.recording.writer import RolloutWriter
+from rlpanel.recording.output_dir import folder_from_environment
+from rlpanel.recording.trainers.patching import Guard, Hooks
+from rlpanel.recording.writer.writer import RolloutWriter
 
 _AFTER = {"values": "values", "advantages": "advantages", "returns": "returns"}
 

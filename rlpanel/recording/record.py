@@ -7,14 +7,14 @@ import math
 import os
 from typing import Any, Protocol
 
-from rlpanel.recording.callback import Callback
-from rlpanel.recording.constants import constants_of
-from rlpanel.recording.grpo import GroupTap
-from rlpanel.recording.hooks import Guard, Hooks
-from rlpanel.recording.place import NAME, OUTPUT, SAVE, folder_from_environment, wanted
-from rlpanel.recording.ppo import FrameTap
-from rlpanel.recording.reward_tap import RewardTap
-from rlpanel.recording.writer import RolloutWriter
+from rlpanel.recording.output_dir import NAME, OUTPUT, SAVE, folder_from_environment, wanted
+from rlpanel.recording.run_metadata import constants_of
+from rlpanel.recording.trainers.patching import Guard, Hooks
+from rlpanel.recording.trainers.trl_callback import Callback
+from rlpanel.recording.trainers.trl_grpo import GroupTap
+from rlpanel.recording.trainers.trl_ppo import FrameTap
+from rlpanel.recording.trainers.trl_rewards import RewardTap
+from rlpanel.recording.writer.writer import RolloutWriter
 
 log = logging.getLogger("rlpanel.recording")
 

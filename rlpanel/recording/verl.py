@@ -12,9 +12,9 @@ import os
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from rlpanel.recording.hooks import Guard
-from rlpanel.recording.place import folder_from_environment
-from rlpanel.recording.writer import RolloutWriter
+from rlpanel.recording.output_dir import folder_from_environment
+from rlpanel.recording.trainers.patching import Guard
+from rlpanel.recording.writer.writer import RolloutWriter
 
 log = logging.getLogger("rlpanel.recording")
 

@@ -1,1 +1,1 @@
-"""Bytes in, records out: where runs lie, how their files grow, what their lines mean."""
+"""Sources: finds runs below a root, watches their files and parses lines into records."""

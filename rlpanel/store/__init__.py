@@ -1,1 +1,1 @@
-"""Records and metrics become columns, aggregates and snapshots; one reader thread feeds them."""
+"""The store: keeps all samples of a run as columns and answers queries on snapshots of them."""

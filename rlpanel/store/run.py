@@ -12,16 +12,16 @@ import pandas as pd
 
 from rlpanel import schema
 from rlpanel.errors import RLPanelError, SettingError
-from rlpanel.metrics.compute import text_columns
+from rlpanel.metrics.engine.compute import text_columns
 from rlpanel.schema import Sample
-from rlpanel.sources.files import AnyPath
-from rlpanel.store.fetch import fetch, fetch_texts
-from rlpanel.store.index import RunIndex
-from rlpanel.store.live import Reader
-from rlpanel.store.notes import Notes
-from rlpanel.store.snapshot import Snapshot
-from rlpanel.store.table import OLDER
-from rlpanel.store.terminal import Terminal
+from rlpanel.sources.files.files import AnyPath
+from rlpanel.store.columns.run_table import OLDER
+from rlpanel.store.index.reader import Reader
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.fetch import fetch, fetch_texts
+from rlpanel.store.query.notes import Notes
+from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.terminal_progress import Terminal
 
 
 @dataclass(frozen=True)

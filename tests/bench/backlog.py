@@ -66,7 +66,7 @@ def whole(folder: Path) -> Iterator[str]:
 def newest(folder: Path) -> Iterator[str]:
     """How soon the newest steps show, and how soon all, when a big run is opened."""
     from rlpanel.settings import Reading
-    from rlpanel.store.live import Reader
+    from rlpanel.store.index.reader import Reader
 
     last = 10**9
     for megabytes in (256, 1024):
@@ -95,8 +95,8 @@ def opened(reader: object, run: Path, last: int) -> tuple[float, float]:
 
 def many(folder: Path) -> Iterator[str]:
     """Ten thousand small files."""
-    from rlpanel.sources.directory import Directory
-    from rlpanel.store.index import RunIndex
+    from rlpanel.sources.discovery.directory import Directory
+    from rlpanel.store.index.run_index import RunIndex
 
     line = next(iter(lines(Shape(steps=1, samples=1, tokens=16))))
     for count in (1000, 10_000):
@@ -129,7 +129,7 @@ def many(folder: Path) -> Iterator[str]:
 def lag(folder: Path) -> Iterator[str]:
     """From write to row: 64 files, 50 MB/s in all, alone and while a gigabyte in the same run is read."""
     from rlpanel.settings import Reading
-    from rlpanel.store.live import Reader
+    from rlpanel.store.index.reader import Reader
 
     for title, backlog in (("nothing else", 0), ("a backlog of 1 GB in 8 files", GIGABYTE)):
         run = folder / title.replace(" ", "-")
@@ -146,7 +146,7 @@ def lag(folder: Path) -> Iterator[str]:
 def ten(folder: Path) -> Iterator[str]:
     """Ten gigabytes that are opened while other files of the run grow: the newest, the live lines, all."""
     from rlpanel.settings import Reading
-    from rlpanel.store.live import Reader
+    from rlpanel.store.index.reader import Reader
 
     last = 10**9
     fill(folder, 10 * GIGABYTE, 8, "data_rank_9")
@@ -209,8 +209,8 @@ def spread(lags: list[float]) -> str:
 
 def packed(folder: Path) -> Iterator[str]:
     """Compressed files: reading all, and one sample from the middle."""
-    from rlpanel.store.fetch import fetch
-    from rlpanel.store.index import RunIndex
+    from rlpanel.store.index.run_index import RunIndex
+    from rlpanel.store.query.fetch import fetch
 
     fill(folder / "plain", 100 << 20, 1)
     plain = (folder / "plain" / "rollout_data_rank_0.jsonl").read_bytes()

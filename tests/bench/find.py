@@ -19,14 +19,14 @@ from pathlib import Path
 import numpy as np
 
 from rlpanel.settings import Reading
-from rlpanel.store.columns import Column
-from rlpanel.store.filter import NUMBER, Asked, Filter
-from rlpanel.store.index import RunIndex
-from rlpanel.store.scan import scan
-from rlpanel.store.scope import Scope
-from rlpanel.store.snapshot import Snapshot
-from rlpanel.store.table import COUNTED
-from rlpanel.store.text_test import TextTest
+from rlpanel.store.columns.columns import Column
+from rlpanel.store.columns.run_table import COUNTED
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.filter import NUMBER, Asked, Filter
+from rlpanel.store.query.filter_columns import Scope
+from rlpanel.store.query.text_predicate import TextTest
+from rlpanel.store.query.text_scan import scan
+from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.bench.generate import Shape, write_log
 from tests.bench.results import record
 

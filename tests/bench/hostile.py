@@ -127,8 +127,8 @@ def measure(folder: Path) -> dict[str, object]:
     """Read the run, then every sample in full."""
     from rlpanel.errors import RLPanelError
     from rlpanel.settings import Reading
-    from rlpanel.store.fetch import fetch
-    from rlpanel.store.index import RunIndex
+    from rlpanel.store.index.run_index import RunIndex
+    from rlpanel.store.query.fetch import fetch
 
     index = RunIndex(folder, "run", Reading(cache=False))
     before, started, slowest = peak(), time.process_time(), 0.0

@@ -45,7 +45,7 @@ FULL = {
 
 def ours(folder: Path) -> object:
     """Our whole path: rows, metrics, statistics, snapshot."""
-    from rlpanel.store.index import RunIndex
+    from rlpanel.store.index.run_index import RunIndex
 
     index = RunIndex(folder, "run")
     index.rescan()
@@ -103,7 +103,7 @@ def measure(name: str, folder: Path) -> dict[str, float]:
     contender, module = CONTENDERS[name]
     __import__(module)
     if module == "rlpanel":
-        __import__("rlpanel.store.index")
+        __import__("rlpanel.store.index.run_index")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.process_time()
     kept = contender(folder)

@@ -28,11 +28,11 @@ from pathlib import Path
 from typing import Any
 
 from rlpanel.settings import Reading
-from rlpanel.store import index as store_index
-from rlpanel.store import table as store_table
-from rlpanel.store.index import RunIndex
-from rlpanel.store.live import Reader
-from rlpanel.store.snapshot import Snapshot
+from rlpanel.store.columns import run_table as store_table
+from rlpanel.store.index import run_index as store_index
+from rlpanel.store.index.reader import Reader
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.bench.trouble import Trouble
 from tests.property.test_invariants import follow
 from tests.property.test_reopened import assert_same_run

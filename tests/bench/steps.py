@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from rlpanel.metrics.registry import step_names
-from rlpanel.store.index import RunIndex
-from rlpanel.store.pooled import Pooled
-from rlpanel.store.snapshot import Snapshot
+from rlpanel.metrics.engine.column_info import step_names
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.step_metrics import Pooled
 
 STEPS, SAMPLES, TOKENS, RANKS = 200, 128, 32, 8
 

@@ -34,7 +34,7 @@ def held() -> float:
 
 def ingest(folder: Path) -> object:
     """The run's index, all read."""
-    from rlpanel.store.index import RunIndex
+    from rlpanel.store.index.run_index import RunIndex
 
     index = RunIndex(folder, "run")
     index.rescan()
@@ -46,7 +46,7 @@ def ingest(folder: Path) -> object:
 def million(folder: Path) -> Iterator[str]:
     """Memory of a million samples, appending to them, and opening them again."""
     write_log(folder, MILLION)
-    import rlpanel.store.index  # noqa: F401
+    import rlpanel.store.index.run_index  # noqa: F401
 
     before, started = held(), time.process_time()
     index = ingest(folder)
@@ -89,7 +89,7 @@ def _append(index: object, folder: Path, number: int) -> tuple[float, float]:
 
 def reopened(folder: Path) -> Iterator[str]:
     """A known run of a million samples in a new process."""
-    import rlpanel.store.index  # noqa: F401
+    import rlpanel.store.index.run_index  # noqa: F401
 
     before, started, clock = held(), time.process_time(), time.perf_counter()
     index = ingest(folder)
@@ -105,7 +105,7 @@ def reopened(folder: Path) -> Iterator[str]:
 
 def fetching(folder: Path) -> Iterator[str]:
     """One sample read back."""
-    from rlpanel.store.fetch import fetch
+    from rlpanel.store.query.fetch import fetch
 
     for title, tokens, goal in (("100 KB", 1024, "< 2 ms"), ("1 MB", 10_240, "< 10 ms")):
         write_log(folder / title, Shape(steps=2, samples=16, ranks=1, tokens=tokens))
@@ -122,7 +122,7 @@ def fetching(folder: Path) -> Iterator[str]:
 def idle(folder: Path) -> Iterator[str]:
     """CPU of a reader that watches 64 quiet files."""
     from rlpanel.settings import Reading
-    from rlpanel.store.live import Reader
+    from rlpanel.store.index.reader import Reader
 
     write_log(folder, Shape(steps=64, samples=8, ranks=64, tokens=64))
     for title, reading in (("events", Reading()), ("polling", Reading(polling=True))):
@@ -139,7 +139,7 @@ def idle(folder: Path) -> Iterator[str]:
 def lag(folder: Path) -> Iterator[str]:
     """From write to row: 64 files, 50 MB/s in all, each line stamped when it is written."""
     from rlpanel.settings import Reading
-    from rlpanel.store.live import Reader
+    from rlpanel.store.index.reader import Reader
 
     for title, reading in (("events", Reading()), ("polling", Reading(polling=True))):
         run = folder / title

@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 
 import rlpanel
-from rlpanel.store import fingerprint
+from rlpanel.store.cache import fingerprint
 
 PACKAGE = Path(rlpanel.__file__).parent
 CHILD = """
 import json
 import rlpanel.metrics
-from rlpanel.store import fingerprint
+from rlpanel.store.cache import fingerprint
 print(json.dumps([fingerprint.of_reading(), fingerprint.of_columns()]))
 """
 LOADED = """
 import json, sys
-import rlpanel.store.stage, rlpanel.sources.opening
+import rlpanel.store.columns.row_builder, rlpanel.sources.discovery.open_file
 print(json.dumps([module.__file__ for name, module in sys.modules.items() if name.startswith("rlpanel.")]))
 """
 
@@ -63,9 +63,9 @@ def test_another_place_of_the_same_code_changes_nothing(
     ("file", "changed", "kept"),
     [
         ("metrics/value.py", "value_mean", "kl_k3_mean"),
-        ("metrics/divergence.py", "kl_k3_mean", "value_mean"),
+        ("metrics/kl_divergence.py", "kl_k3_mean", "value_mean"),
         # A helper that metrics import is theirs, too.
-        ("metrics/segments.py", "value_mean", "kl_k3_mean"),
+        ("metrics/engine/segments.py", "value_mean", "kl_k3_mean"),
     ],
     ids=["a metric", "another metric", "a helper of metrics"],
 )
@@ -97,8 +97,8 @@ def test_a_renamed_metric_module_changes_its_columns(
     [
         "sources/adapters/verl.py",
         "sources/adapters/__init__.py",
-        "store/stage.py",
-        "metrics/gae.py",
+        "store/columns/row_builder.py",
+        "metrics/engine/gae.py",
         "schema.py",
     ],
 )
@@ -111,8 +111,8 @@ def test_changed_reading_code_changes_the_fingerprint_of_reading(
 
 
 def test_all_modules_that_reading_imports_are_counted() -> None:
-    counted = fingerprint.code_behind(Path(sys.modules["rlpanel.store.stage"].__file__))
-    counted |= fingerprint.code_behind(Path(sys.modules["rlpanel.sources.opening"].__file__))
+    counted = fingerprint.code_behind(Path(sys.modules["rlpanel.store.columns.row_builder"].__file__))
+    counted |= fingerprint.code_behind(Path(sys.modules["rlpanel.sources.discovery.open_file"].__file__))
     loaded = {Path(file) for file in run_python(LOADED, PACKAGE.parent)}
     # Packages are imported with their modules; those that declare nothing are left out.
     missed = {file for file in loaded - counted if file.name != "__init__.py"}

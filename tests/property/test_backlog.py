@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters.native import Native
-from rlpanel.sources.jsonl import JsonlFile
-from rlpanel.store import backfill
-from rlpanel.store import index as index_module
-from rlpanel.store.backfill import index_chunk, ranges
-from rlpanel.store.index import RunIndex
+from rlpanel.sources.readers.jsonl import JsonlFile
+from rlpanel.store.backlog import range_reader as backfill
+from rlpanel.store.backlog.range_reader import index_chunk, ranges
+from rlpanel.store.index import run_index as index_module
+from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append
 from tests.property import strategies
 from tests.property.test_invariants import assert_same, assert_true, folder, follow, write

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.errors import FilterError
-from rlpanel.store.filter import Asked, Filter, Labels
+from rlpanel.store.query.filter import Asked, Filter, Labels
 
 NUMBERS = ("reward", "kl_k3_mean", "response_tokens")
 LABELS = ("split", "finish_reason")

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.settings import Reading
-from rlpanel.store import table
-from rlpanel.store.fetch import fetch
-from rlpanel.store.index import RunIndex
-from rlpanel.store.snapshot import Snapshot
+from rlpanel.store.columns import run_table as table
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.fetch import fetch
+from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append
 from tests.property import oracle, strategies
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.settings import Reading
-from rlpanel.store.index import RunIndex
+from rlpanel.store.index.run_index import RunIndex
 from tests.property.test_invariants import budgets, folder, follow
 
 #: What two readings of equally many rows may differ by: some texts, some numbers in messages. One array of

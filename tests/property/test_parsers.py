@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from rlpanel.errors import LineError
-from rlpanel.metrics.divergence import kl_k2, kl_k3, kl_rllb, log_ratio
+from rlpanel.metrics.kl_divergence import kl_k2, kl_k3, kl_rllb, log_ratio
 from rlpanel.schema import BY_NAME
 from rlpanel.sources.adapters.native import Native
-from rlpanel.sources.base import Record
-from rlpanel.sources.parse import parse, parse_slow, plain
+from rlpanel.sources.records.json_parser import parse, parse_slow, plain
+from rlpanel.sources.records.record_types import Record
 from tests.property import strategies
 
 json_values = st.recursive(

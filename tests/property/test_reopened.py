@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.settings import Reading
-from rlpanel.store import index, table
-from rlpanel.store.index import RunIndex
-from rlpanel.store.snapshot import Snapshot
+from rlpanel.store.columns import run_table as table
+from rlpanel.store.index import run_index as index
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append
 from tests.property import strategies
 from tests.property.test_invariants import assert_same_rows, assert_same_steps, folder, follow, samples

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from rlpanel import schema
 from rlpanel.settings import Reading
-from rlpanel.sources.fields import record_of, texts_of
-from rlpanel.sources.parse import parse
-from rlpanel.store.fetch import fetch_record
-from rlpanel.store.index import RunIndex
-from rlpanel.store.needles import Needles
-from rlpanel.store.scan import scan
-from rlpanel.store.text_test import TextTest
+from rlpanel.sources.records.fields import record_of, texts_of
+from rlpanel.sources.records.json_parser import parse
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.byte_search import Needles
+from rlpanel.store.query.fetch import fetch_record
+from rlpanel.store.query.text_predicate import TextTest
+from rlpanel.store.query.text_scan import scan
 from tests.property.strategies import samples
 from tests.property.test_invariants import folder
 
@@ -64,7 +64,7 @@ def test_blocks_find_what_reading_each_line_finds(
         )
     )
     with folder() as run, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rlpanel.store.scan.BLOCK", block)
+        patch.setattr("rlpanel.store.query.text_scan.BLOCK", block)
         index = run_of(lines, run)
         snapshot = index.snapshot
         records = [fetch_record(index, snapshot, row).texts for row in snapshot.living.tolist()]

@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 import numpy as np
 from playwright.sync_api import expect
 
-from rlpanel.app.server import Access, start
-from rlpanel.views.field_names import field_of
+from rlpanel.app.server.server import Access, start
+from rlpanel.panels.ui.field_names import field_of
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext
 
-from rlpanel.app.hub import hub
+from rlpanel.app.session_hub import hub
 from tests.conftest import VIEWPORT, watch_for_trouble
 from tests.ui.board import BoardPage, Served, ServerLog
 from tests.ui.token_page import TokenPage, TokenTab

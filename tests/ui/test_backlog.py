@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from rlpanel.app.hub import hub
-from rlpanel.store import backfill
+from rlpanel.app.session_hub import hub
+from rlpanel.store.backlog import range_reader as backfill
 from tests.factories import append, line, write_run
 from tests.ui.board import Served
 from tests.ui.conftest import OpenBoard

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from rlpanel.app.demo import write_recording
-from rlpanel.app.export import export
+from rlpanel.app.run_export import export
 from tests.ui.board import BoardPage
 from tests.ui.raw import band, raw_frame
 from tests.ui.report_page import ReportPage, opened

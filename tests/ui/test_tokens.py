@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from rlpanel.metrics import registry
+from rlpanel.metrics.engine import column_info as registry
+from rlpanel.panels.ui import theme
 from rlpanel.schema import Sample
-from rlpanel.views import theme
 from tests.ui.conftest import OpenTokens
 from tests.ui.token_page import (
     TokenTab,

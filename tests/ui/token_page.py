@@ -13,9 +13,9 @@ import numpy as np
 import panel as pn
 from playwright.sync_api import expect
 
+from rlpanel.panels.tokens.token_view import TokenView
+from rlpanel.panels.ui import theme
 from rlpanel.schema import ARRAYS, Sample
-from rlpanel.views import theme
-from rlpanel.views.tokens import TokenView
 from tests.conftest import VIEWPORT
 from tests.ui.board import PATIENCE, free_port
 from tests.waiting import wait_until

@@ -11,9 +11,9 @@ import pytest
 
 from docs import generate
 from rlpanel import schema
-from rlpanel.metrics import registry
+from rlpanel.metrics.engine import column_info as registry
 from rlpanel.recording import Options
-from rlpanel.store.filter import LABEL, NUMBER, TEXT, Filter
+from rlpanel.store.query.filter import LABEL, NUMBER, TEXT, Filter
 
 PAGES = generate.pages()
 

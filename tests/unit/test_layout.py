@@ -21,10 +21,11 @@ ARROWS = {
     "sources": set(),
     "metrics": set(),
     "store": {"sources", "metrics"},
-    "health": {"sources", "metrics", "store"},
-    "views": {"sources", "metrics", "store", "health"},
-    "app": {"sources", "metrics", "store", "health", "views"},
-    "cli": {"recording", "sources", "metrics", "store", "health", "views", "app"},
+    "findings": {"sources", "metrics", "store"},
+    "panels": {"sources", "metrics", "store", "findings"},
+    "views": {"store", "panels"},
+    "app": {"sources", "metrics", "store", "findings", "panels"},
+    "cli": {"recording", "sources", "metrics", "store", "findings", "panels", "app"},
     "__main__": {"cli"},
 }
 
@@ -130,9 +131,9 @@ def test_every_part_of_the_package_has_its_place() -> None:
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("sources/tail.py", "from rlpanel.metrics import kl"),
+        ("sources/readers/tail.py", "from rlpanel.metrics import kl"),
         ("metrics/kl.py", "import rlpanel.store.run"),
-        ("store/run.py", "def later():\n    from rlpanel.views.curves import x"),
+        ("store/run.py", "def later():\n    from rlpanel.panels.curves.curves import x"),
         ("schema.py", "from rlpanel.store import run"),
         ("__init__.py", "import rlpanel.store.run"),
         ("sources/deep/own.py", "from ...metrics import kl"),
@@ -141,7 +142,7 @@ def test_every_part_of_the_package_has_its_place() -> None:
 )
 def test_an_import_to_the_right_is_found(tmp_path: Path, file: str, text: str) -> None:
     names = ["__init__.py", "schema.py", "metrics/__init__.py", "metrics/kl.py", "sources/__init__.py"]
-    names += ["store/__init__.py", "store/run.py", "views/__init__.py", "views/curves.py"]
+    names += ["store/__init__.py", "store/run.py", "panels/__init__.py", "panels/curves/curves.py"]
     package = house(tmp_path, dict.fromkeys([*names, "sources/deep/__init__.py"], "") | {file: text})
     assert len(wrong_arrows(imports_of(package))) == 1
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from rlpanel import schema
 from rlpanel.errors import LineError, SettingError
-from rlpanel.sources.base import Record, number_in
-from rlpanel.sources.fields import record_of
-from rlpanel.sources.parse import plain
+from rlpanel.sources.records.fields import record_of
+from rlpanel.sources.records.json_parser import plain
+from rlpanel.sources.records.record_types import Record, number_in
 
 _TEXTS = ("prompt", "response", "messages")
 _KNOWN = (*schema.CANONICAL, "messages", "rewards", "prompt_token_ids")

@@ -1,6 +1,6 @@
 """rlpanel's own line, which is also the predecessor's: one sample an object, one file a rank.
 
-Its keys are the names of `rlpanel.schema` with their aliases; see `rlpanel.sources.fields`.
+Its keys are the names of `rlpanel.schema` with their aliases; see `rlpanel.sources.records.fields`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.base import Record
-from rlpanel.sources.fields import record_of
+from rlpanel.sources.records.fields import record_of
+from rlpanel.sources.records.record_types import Record
 
 _TEXT_KEYS = frozenset({"prompt", "response", "messages"})
 
@@ -26,7 +26,7 @@ class Native:
         return "step" in document and not _TEXT_KEYS.isdisjoint(document)
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        """The line's one sample; see `rlpanel.sources.base.Adapter.read`."""
+        """The line's one sample; see `rlpanel.sources.records.record_types.Adapter.read`."""
         if "step" not in document:
             raise LineError("no 'step'")
         if _TEXT_KEYS.isdisjoint(document):

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.base import Record
-from rlpanel.sources.fields import record_of
-from rlpanel.sources.parse import plain
+from rlpanel.sources.records.fields import record_of
+from rlpanel.sources.records.json_parser import plain
+from rlpanel.sources.records.record_types import Record
 
 _KEYS = ("step", "prompt_tokens", "response_tokens")
 _NAMES = {"prompt_idx": "group", "logprobs": "rollout_logprobs", "response_tokens": "response_token_ids"}

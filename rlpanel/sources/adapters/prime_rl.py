@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.base import Record
-from rlpanel.sources.fields import record_of
-from rlpanel.sources.parse import plain
+from rlpanel.sources.records.fields import record_of
+from rlpanel.sources.records.json_parser import plain
+from rlpanel.sources.records.record_types import Record
 
 STEP = re.compile(r"(?:^|/)step_(\d{1,15})/")
 _FIRST, _FINAL = "/all/traces.jsonl", "/effective/traces.jsonl"

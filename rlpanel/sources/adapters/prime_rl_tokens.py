@@ -18,10 +18,10 @@ import xxhash
 
 from rlpanel.errors import LineError
 from rlpanel.sources.adapters.prime_rl import PrimeRL, branches
-from rlpanel.sources.base import Adapter, Record
-from rlpanel.sources.fields import record_of
-from rlpanel.sources.files import AnyPath, path_of, read, stream
-from rlpanel.sources.parse import floats, parse, plain
+from rlpanel.sources.files.files import AnyPath, path_of, read, stream
+from rlpanel.sources.records.fields import record_of
+from rlpanel.sources.records.json_parser import floats, parse, plain
+from rlpanel.sources.records.record_types import Adapter, Record
 
 MARKER = "STABLE"
 _NAMES = {

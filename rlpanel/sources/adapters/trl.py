@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.base import Record
-from rlpanel.sources.fields import record_of
-from rlpanel.sources.parse import plain
+from rlpanel.sources.records.fields import record_of
+from rlpanel.sources.records.json_parser import plain
+from rlpanel.sources.records.record_types import Record
 
 NAME = re.compile(r"completions_\d+\.parquet")
 _KEYS = ("step", "prompt", "completion")

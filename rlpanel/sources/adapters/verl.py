@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.base import Record, number_in
-from rlpanel.sources.fields import record_of
+from rlpanel.sources.records.fields import record_of
+from rlpanel.sources.records.record_types import Record, number_in
 
 _NAMES = {"input": "prompt", "output": "response", "gts": "ground_truth", "score": "reward"}
 

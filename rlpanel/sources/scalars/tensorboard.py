@@ -14,9 +14,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources import files
-from rlpanel.sources.base import BadLine
-from rlpanel.sources.scalars.base import NAME_CHARS, Points
+from rlpanel.sources.files import files
+from rlpanel.sources.records.record_types import BadLine
+from rlpanel.sources.scalars.scalar_source import NAME_CHARS, Points
 
 _LENGTH, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 _FRAME = _LENGTH.size + 2 * _CHECKSUM.size
@@ -32,7 +32,7 @@ def available() -> bool:
 
 
 class EventFile:
-    """One ``events.out.tfevents.*`` file; see `rlpanel.sources.scalars.base.ScalarFile`."""
+    """One ``events.out.tfevents.*`` file; see `rlpanel.sources.scalars.scalar_source.ScalarFile`."""
 
     def __init__(self, path: str, name: str) -> None:
         self.path = path

@@ -6,10 +6,10 @@ import os
 import time
 
 from rlpanel.errors import LineError
-from rlpanel.sources import files
-from rlpanel.sources.base import BadLine
-from rlpanel.sources.parse import parse_slow
-from rlpanel.sources.scalars.base import Points, row_of
+from rlpanel.sources.files import files
+from rlpanel.sources.records.json_parser import parse_slow
+from rlpanel.sources.records.record_types import BadLine
+from rlpanel.sources.scalars.scalar_source import Points, row_of
 
 #: A file that does not parse is being written, until it has stood still for so many seconds.
 SETTLED = 5.0
@@ -20,7 +20,7 @@ MOST_BYTES = 512 << 20
 class TrainerState:
     """Its ``log_history``; a rewritten file replaces all that was read of the one before.
 
-    See `rlpanel.sources.scalars.base.ScalarFile`.
+    See `rlpanel.sources.scalars.scalar_source.ScalarFile`.
     """
 
     def __init__(self, path: str, name: str) -> None:

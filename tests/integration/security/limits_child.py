@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rlpanel.store.index import RunIndex
-    from rlpanel.store.live import Reader
+    from rlpanel.store.index.reader import Reader
+    from rlpanel.store.index.run_index import RunIndex
 
 #: What the child ends with where it can limit itself in no way.
 NO_NAMESPACE = 77
@@ -56,8 +56,8 @@ class Trial:
 
     def __init__(self, folder: Path, rescan: float = 600.0) -> None:
         from rlpanel.settings import Reading
-        from rlpanel.store import watches
-        from rlpanel.store.live import Reader
+        from rlpanel.store.index import folder_watches as watches
+        from rlpanel.store.index.reader import Reader
 
         watches.RETRY = 0.2
         self.file = folder / RANK0
@@ -169,7 +169,7 @@ def main(what: str, folder: Path) -> None:
     """Limit this process, then run one of the programs."""
     if what != "files":
         inside = enter_namespace()
-        import rlpanel.store.live  # noqa: F401  # another user may not be able to import it
+        import rlpanel.store.index.reader  # noqa: F401  # another user may not be able to import it
 
         if not inside and (what == "watches" or os.getuid() != 0):
             sys.exit(NO_NAMESPACE)

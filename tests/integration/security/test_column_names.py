@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from rlpanel.app.state import write_query
-from rlpanel.store.csv_text import defuse
-from rlpanel.store.order import Order
-from rlpanel.views.context import Selection
+from rlpanel.app.board.url_state import write_query
+from rlpanel.panels.session.context import Selection
+from rlpanel.store.query.csv_export import defuse
+from rlpanel.store.query.order import Order
 from tests.factories import sample
 from tests.integration.server_process import ServerProcess
 from tests.ui.board import BoardPage

@@ -14,12 +14,12 @@ import pytest
 
 from rlpanel.errors import RunNotFound
 from rlpanel.settings import Reading
-from rlpanel.sources.directory import Directory
-from rlpanel.store.index import RunIndex
-from rlpanel.store.live import Reader
+from rlpanel.sources.discovery.directory import Directory
+from rlpanel.store.index.reader import Reader
+from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, write_run
 from tests.integration.server_process import CHECKOUT, ServerProcess
-from tests.unit.sources.faults import public_folder
+from tests.unit.sources.readers.faults import public_folder
 from tests.waiting import wait_until
 
 FOLLOW = Reading(follow_links=True, cache=False, rescan_interval=0.1)
@@ -31,7 +31,7 @@ import json, os, sys
 from pathlib import Path
 from rlpanel.errors import RLPanelError
 from rlpanel.settings import Reading
-from rlpanel.sources.directory import Directory
+from rlpanel.sources.discovery.directory import Directory
 root = Path(sys.argv[1])
 if os.geteuid() == 0:
     os.setgroups([])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.app.request_guard import ROUTES
+from rlpanel.app.security.request_guard import ROUTES
 from tests.integration.http_client import ask
 from tests.integration.server_process import ServerProcess
 from tests.ui.board import PATIENCE

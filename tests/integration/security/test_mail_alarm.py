@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from rlpanel.app.recipients import Command, NotDelivered
+from rlpanel.app.alerts.recipients import Command, NotDelivered
 from tests.factories import write_run
 from tests.integration.server_process import CHECKOUT, ServerProcess
 from tests.ui.board import PATIENCE

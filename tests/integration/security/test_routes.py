@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from tornado.routing import PathMatches, Rule
 
-from rlpanel.app.request_guard import ROUTES, RouteAccess, access_of
-from rlpanel.app.server import Access, start
+from rlpanel.app.security.request_guard import ROUTES, RouteAccess, access_of
+from rlpanel.app.server.server import Access, start
 from tests.integration.http_client import ask, upgrade
 from tests.integration.server_process import CHECKOUT, ServerProcess
 from tests.ui.board import free_port

@@ -13,13 +13,13 @@ import pytest
 
 from tests.factories import write_run
 from tests.integration.server_process import CHECKOUT
-from tests.unit.sources.faults import public_folder
+from tests.unit.sources.readers.faults import public_folder
 
 #: Rights count for an ordinary user only. It may not be able to import what root installed.
 _AS_USER = """
 import os, sys
 import pyarrow.parquet
-import rlpanel.app.export, rlpanel.store.opening
+import rlpanel.app.run_export, rlpanel.store.open_run
 from rlpanel.cli import main
 if os.geteuid() == 0:
     os.setgroups([])

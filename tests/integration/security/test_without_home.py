@@ -14,7 +14,7 @@ import pytest
 
 from tests.factories import write_run
 from tests.integration.server_process import CHECKOUT, ServerProcess
-from tests.unit.sources.faults import public_folder
+from tests.unit.sources.readers.faults import public_folder
 
 PATIENCE = 120
 #: A user without an entry in the table of users; only root can become that one.

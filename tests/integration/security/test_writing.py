@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from rlpanel import RolloutWriter, open_run
-from rlpanel.app.delivery import Sent
+from rlpanel.app.alerts.alert_delivery import Sent
 from rlpanel.app.demo import ROLLOUTS, recorded, write_recording
-from rlpanel.app.export import export, export_rows
+from rlpanel.app.run_export import export, export_rows
 from rlpanel.errors import RLPanelError
 from rlpanel.sources.slime import convert
-from rlpanel.store import index
-from rlpanel.store.index import RunIndex
-from rlpanel.store.notes import Notes
+from rlpanel.store.index import run_index as index
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.notes import Notes
 from tests.factories import append, line, write_run
 
 #: Seconds after which a writer hangs.

@@ -12,7 +12,7 @@ import pytest
 from rlpanel.app import live_runs
 from rlpanel.app.live_runs import LiveRuns
 from rlpanel.settings import Reading
-from rlpanel.store.live import Reader
+from rlpanel.store.index.reader import Reader
 from tests.factories import write_run
 from tests.waiting import wait_until
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rlpanel.store.opening import open_run
+from rlpanel.store.open_run import open_run
 
 
 def ours(run: Path) -> pd.DataFrame:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.metrics.constants import gather
-from rlpanel.metrics.stepwise import NO_GROUP, StepRows
+from rlpanel.metrics.engine.constants import gather
+from rlpanel.metrics.engine.step_compute import NO_GROUP, StepRows
 
 
 def rows(

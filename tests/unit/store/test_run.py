@@ -11,8 +11,8 @@ import pytest
 
 import rlpanel
 from rlpanel.errors import RLPanelError, RunNotFound, SampleNotFound, SourceChanged
-from rlpanel.store.live import Reader
-from rlpanel.store.opening import reader
+from rlpanel.store.index.reader import Reader
+from rlpanel.store.open_run import reader
 from rlpanel.store.run import Run
 from tests.factories import append, line, sample, write_run
 from tests.waiting import wait_until

@@ -1,0 +1,253 @@
+"""The page: where each view stands."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import panel as pn
+from panel.util.parameters import edit_readonly
+from panel_material_ui.template.base import Page
+
+from rlpanel.app.board import session_cleanup as farewell
+from rlpanel.app.board.board import Board
+from rlpanel.app.board.browser_window import KEYS, Window
+from rlpanel.app.security import panel_guard
+from rlpanel.panels.curves.curves import Curves
+from rlpanel.panels.findings.findings_badge import Findings
+from rlpanel.panels.groups.group_strip import GroupStrip
+from rlpanel.panels.report.board_download import board_download
+from rlpanel.panels.sample.sample_detail import SampleDetail
+from rlpanel.panels.samples.sample_grid import Samples
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.event_loop import here
+from rlpanel.panels.sidebar.display_controls import Controls, caption
+from rlpanel.panels.sidebar.overlay_controls import RunChoice
+from rlpanel.panels.sidebar.run_list import Badge, RunList
+from rlpanel.panels.sidebar.split_selector import SplitChoice
+from rlpanel.panels.sidebar.training_constants import Known
+from rlpanel.panels.status.backlog_bar import Backlog
+from rlpanel.panels.status.connection import Connection
+from rlpanel.panels.status.empty_state import Stage
+from rlpanel.panels.status.left_out import LeftOut
+from rlpanel.panels.step.reward_distribution import Distribution, Gap
+from rlpanel.panels.step.step_bar import StepBar
+from rlpanel.panels.step.step_summary import Numbers
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.theme import safe_text
+from rlpanel.sources.files.files import AnyPath, path_of
+
+DEFAULT_ROOT = "rollout_samples"
+
+
+class Layout:
+    """Every view of a board in its place; the stage lies over them while there is nothing to see.
+
+    Over, because a table or plot that is built while its place has no size may stay empty for good.
+    """
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        context = board.context
+        self.samples = Samples(context, board_download)
+        self.detail = SampleDetail(context)
+        stage = Stage(context, board.open_demo)
+        self._stage = pn.Column(stage, sizing_mode="stretch_width", styles=_OVER)
+        self._views = pn.Column(
+            Backlog(context),
+            Curves(context),
+            StepBar(context),
+            self._lower(),
+            sizing_mode="stretch_both",
+            margin=0,
+            styles=_BOARD,
+            stylesheets=[_NO_SCROLL_BUTTON],
+            css_classes=["rl-board"],
+        )
+        self.parts = [
+            pn.Column(
+                self._stage,
+                self._views,
+                sizing_mode="stretch_both",
+                margin=0,
+                styles={"position": "relative"},
+                stylesheets=[_NO_SCROLL_BUTTON],
+            )
+        ]
+        context.param.watch(self._switch, "snapshot")
+        self._switch()
+
+    def _lower(self) -> pn.FlexBox:
+        context = self.board.context
+        groups = GroupStrip(context)
+        groups.param.watch(self.detail.show_group, "picks")
+        over = pn.FlexBox(
+            Distribution(context), Gap(context), groups, gap="10px", margin=0, sizing_mode="stretch_width"
+        )
+        left = pn.Column(
+            over,
+            Numbers(context),
+            self.samples,
+            styles={"gap": "10px", "flex": "1 1 440px", "min-width": "420px", "max-width": "100%"},
+            stylesheets=[_NO_SCROLL_BUTTON],
+            sizing_mode="stretch_both",
+            margin=0,
+        )
+        right = pn.Column(
+            self.detail,
+            styles={"flex": "1.3 1 520px", "min-width": "420px"},
+            sizing_mode="stretch_both",
+            margin=0,
+        )
+        return pn.FlexBox(
+            left,
+            right,
+            gap="10px",
+            flex_wrap="wrap",
+            align_items="stretch",
+            sizing_mode="stretch_both",
+            margin=0,
+            styles={"flex": "1 1 auto", "min-height": "560px"},
+            css_classes=["rl-lower"],
+        )
+
+    def _switch(self, *_: Any) -> None:
+        empty = not self.board.context.snapshot.samples
+        self._stage.visible = empty
+        self._views.styles = {**_BOARD, "visibility": "hidden" if empty else "visible"}
+
+    def on_key(self, key: str) -> None:
+        """What the page's keys do; see `rlpanel.app.board.browser_window.KEYS`."""
+        context = self.board.context
+        moves = {
+            "ArrowLeft": lambda: context.move_step(-1),
+            "ArrowRight": lambda: context.move_step(1),
+            "j": lambda: self.samples.move(1),
+            "k": lambda: self.samples.move(-1),
+            "[": lambda: self.detail.next_metric(-1),
+            "]": lambda: self.detail.next_metric(1),
+        }
+        if key in moves:
+            moves[key]()
+
+
+def page_of(board: Board, *, owns_window: bool) -> Page:
+    """A board as a page, dark or light in place.
+
+    Parameters
+    ----------
+    board : Board
+    owns_window : bool
+        Whether the browser's keys and address are the board's.
+    """
+    layout, selection = Layout(board), board.context.selection
+    settings = pn.Column(sizing_mode="stretch_width", margin=0)
+    sidebar = [caption("Runs"), RunList(board.context), LeftOut(board.context), settings]
+    header = [_logo(), Badge(board.context), Findings(board.context), _help()]
+    if owns_window:
+        window = Window(on_key=layout.on_key)
+        board.bind_window(window)
+        sidebar.append(window)
+        header.insert(2, Connection(board.context))
+        # Material's fields come to stand one by one, each with a new layout of the whole page: whoever waits
+        # for the samples would wait for all of them.
+        pn.state.onload(lambda: settings.extend(_settings(board.context)))
+    else:
+        settings.extend(_settings(board.context))
+    page = Page(
+        title="",
+        meta_title="rlpanel",
+        dark_theme=selection.dark,
+        theme_config=theme.theme_config(),
+        busy_indicator=None,
+        sidebar_width=228,
+        stylesheets=[theme.VARIABLES, read_assets("panels/ui/page.css")],
+        sx=_PAGE_SX,
+        header=header,
+        sidebar=sidebar,
+        main=layout.parts,
+    )
+    # The page follows the process's busy flag, which every callback of every session turns on and off; each
+    # turn would be sent to all pages by a callback of their own, and with a few sessions that never ends. A
+    # plain False would leave the page among those that the flag tells, for good.
+    with edit_readonly(page):
+        page.busy = pn.rx(False)
+    page.param.watch(lambda event: setattr(selection, "dark", event.new), "dark_theme")
+    selection.param.watch(lambda event: setattr(page, "dark_theme", event.new), "dark")
+    return page
+
+
+def _settings(context: Context) -> list[Any]:
+    return [SplitChoice(context), RunChoice(context), Controls(context), Known(context)]
+
+
+def resolve_root(argument: str | os.PathLike[str] | None = None) -> AnyPath | None:
+    """The folder to show: the argument, then ``$RLPANEL_ROOT``, then ``./rollout_samples`` if it is there."""
+    if argument is not None:
+        return path_of(argument)
+    if os.environ.get("RLPANEL_ROOT"):
+        return path_of(os.environ["RLPANEL_ROOT"])
+    return Path(DEFAULT_ROOT) if Path(DEFAULT_ROOT).is_dir() else None
+
+
+def session_page(root: str | os.PathLike[str] | None = None) -> Page:
+    """A page for the session being served now: built, bound to its URL, and told of changes."""
+    pn.extension("tabulator", notifications=True)
+    # Of a view that came later, the browser first names the parts in full; bokeh, which knows them, takes its
+    # own.
+    warnings.filterwarnings("ignore", "reference already known")
+    board = Board(resolve_root(root))
+    if pn.state.location is not None:
+        board.read_address(pn.state.location.search or "")
+    document, place = pn.state.curdoc, here()
+    if document is not None:
+        farewell.expect()
+        document.theme = theme.PLOTS
+    if place is not None:
+        board.connect(place)
+    page = page_of(board, owns_window=True)
+    if document is not None:
+        document.on_session_destroyed(lambda _: farewell.forget(document, page))
+    return page
+
+
+def servable() -> None:
+    """Serve the board from a script: ``panel serve dashboards/board.py [--args ROOT]``."""
+    panel_guard.install()
+    session_page(sys.argv[1] if len(sys.argv) > 1 else None).servable(title="rlpanel")
+
+
+def _logo() -> pn.pane.HTML:
+    return pn.pane.HTML(
+        '<span class="logo">rl<span class="policy">panel</span></span>',
+        stylesheets=[theme.CSS],
+        margin=(0, 14, 0, 2),
+        width=64,
+        align="center",
+    )
+
+
+def _help() -> pn.pane.HTML:
+    rows = "".join(f"<tr><td>{safe_text(key)}</td><td>{text}</td></tr>" for key, text in KEYS.items())
+    return pn.pane.HTML(
+        '<details class="rl-help"><summary class="pill" title="keys">?</summary>'
+        f"<table>{rows}</table></details>",
+        stylesheets=[theme.CSS, read_assets("panels/ui/badge.css"), read_assets("panels/ui/help.css")],
+        margin=0,
+        align="center",
+    )
+
+
+#: A column's hidden scroll button is a child of its own and takes a gap.
+_NO_SCROLL_BUTTON = ".scroll-button { display: none; }"
+_BOARD = {"gap": "10px", "padding": "12px", "box-sizing": "border-box", "filter": "var(--rl-faded, none)"}
+_OVER = {"position": "absolute", "inset": "0", "z-index": "1", "background": "var(--rl-bg)"}
+_PAGE_SX = {
+    "& .MuiToolbar-root": {"minHeight": "46px !important", "padding": "0 10px 0 16px !important"},
+    "& .MuiAppBar-root": {"backgroundImage": "none"},
+    "& .MuiPaper-root": {"backgroundImage": "none"},
+}

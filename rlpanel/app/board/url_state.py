@@ -1,0 +1,140 @@
+"""The selection is the URL, and the URL is the selection.
+
+The query is read in one place, key by key: a bad value is ignored alone and said on the screen, and a
+run's name is always text, even if it looks like a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from rlpanel.panels.plots.alignment import ALIGNMENTS
+from rlpanel.panels.plots.smoothing import MOST as MOST_SMOOTH
+from rlpanel.panels.session.context import Selection
+from rlpanel.panels.session.overlay_run import MOST_OTHERS
+from rlpanel.store.snapshot.prompt_pairs import BEST, NEWEST
+
+_TRUE, _FALSE = {"1", "true", "dark"}, {"0", "false", "light"}
+
+
+def _whole(text: str) -> int:
+    return int(text)
+
+
+def _flag(text: str) -> bool:
+    if text.lower() in _TRUE:
+        return True
+    if text.lower() in _FALSE:
+        return False
+    raise ValueError(text)
+
+
+def _scope(text: str) -> str:
+    if text not in ("step", "run"):
+        raise ValueError(text)
+    return text
+
+
+#: Stands for the empty name in a list; a quoted name never equals it.
+_EMPTY = "%"
+
+
+def _names(text: str) -> list[str]:
+    return ["" if name == _EMPTY else unquote(name) for name in text.split(",") if name]
+
+
+def _write_names(names: list[str]) -> str:
+    """Names of columns with commas between them; a comma in a name is quoted."""
+    return ",".join(name.replace("%", "%25").replace(",", "%2C") or _EMPTY for name in names)
+
+
+def _runs(text: str) -> list[str]:
+    names = [unquote(name, errors="strict") for name in text.split(",") if name]
+    if len(names) > MOST_OTHERS:
+        raise ValueError(text)
+    return list(dict.fromkeys(names))
+
+
+def _write_runs(names: list[str]) -> str:
+    """Names with commas between them; a comma in a name is quoted."""
+    return ",".join(quote(name, safe="/ ", errors="replace") for name in names)
+
+
+def _alignment(text: str) -> str:
+    if text not in ALIGNMENTS.values():
+        raise ValueError(text)
+    return text
+
+
+def _smoothing(text: str) -> float:
+    weight = float(text)
+    if not 0 <= weight <= MOST_SMOOTH:
+        raise ValueError(text)
+    return weight
+
+
+def _samples_at(text: str) -> str:
+    return text if text in (NEWEST, BEST) else str(int(text))
+
+
+#: Query key → (parameter, how to read its text, how to write its value).
+KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
+    "run": ("run", str, str),
+    "split": ("split", str, str),
+    "step": ("step", _whole, str),
+    "sample": ("uid", str, str),
+    "token": ("token", _whole, str),
+    "metric": ("metric", str, str),
+    "curves": ("curves", _names, _write_names),
+    "search": ("search", str, str),
+    "filter": ("filter", str, str),
+    "scope": ("scope", _scope, str),
+    "sort": ("sort", str, str),
+    "over": ("over", _runs, _write_runs),
+    "beside": ("beside", _runs, _write_runs),
+    "align": ("align", _alignment, str),
+    "smooth": ("smooth", _smoothing, "{:g}".format),
+    "against": ("against", str, str),
+    "here_at": ("here_at", _samples_at, str),
+    "there_at": ("there_at", _samples_at, str),
+    "theme": ("dark", _flag, lambda dark: "dark" if dark else "light"),
+}
+MAX_QUERY = 8192
+
+
+def read_query(query: str) -> tuple[dict[str, Any], list[str]]:
+    """The parameters that a query string sets, and what was wrong with it, in words.
+
+    Parameters
+    ----------
+    query : str
+        With or without the leading ``?``.
+    """
+    values: dict[str, Any] = {}
+    problems = []
+    if len(query) > MAX_QUERY:
+        return {}, [f"the link is longer than {MAX_QUERY:,} characters; it was ignored"]
+    for key, text in parse_qsl(query.lstrip("?"), keep_blank_values=False):
+        if key not in KEYS:
+            continue
+        name, read, _ = KEYS[key]
+        try:
+            values[name] = read(text)
+        except ValueError:
+            problems.append(f"{key}={text[:40]} in the link is not understood; it was ignored")
+    if "step" in values or "uid" in values:
+        values["follow"] = False
+    return values, problems
+
+
+def write_query(selection: Selection) -> str:
+    """The query string for a selection; what is at its default is left out, and so is a followed step."""
+    pairs = []
+    for key, (name, _, write) in KEYS.items():
+        value = getattr(selection, name)
+        followed = name in ("step", "uid", "token") and selection.follow
+        if value is not None and value != selection.param[name].default and not followed:
+            pairs.append((key, write(value)))
+    return f"?{urlencode(pairs)}" if pairs else ""

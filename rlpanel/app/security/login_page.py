@@ -1,0 +1,97 @@
+"""The page that asks for the token, and the handler that checks it."""
+
+from __future__ import annotations
+
+from html import escape
+
+from tornado.web import RequestHandler
+
+from rlpanel.app.security.token_auth import DAYS, TokenAuth
+
+PATH = "/login"
+
+
+class LoginHandler(RequestHandler):
+    """Shows the form; a POST of the right token sets the session cookie and redirects to the board.
+
+    The address that the command prints carries the token behind ``#``. Browsers do not send that part, so the
+    token is in no access log. The page's script submits it.
+    """
+
+    def initialize(self, auth: TokenAuth) -> None:
+        """Take the handler's parameters (called by Tornado)."""
+        self._auth = auth
+
+    def get(self) -> None:
+        """Show the form."""
+        self._show("")
+
+    def post(self) -> None:
+        """Check the token."""
+        address = self.request.remote_ip or ""
+        guess = self.get_body_argument("token", "").encode("utf-8", "replace")
+        attempt = self._auth.attempt(address, guess)
+        if attempt.wait:
+            self.set_status(429)
+            self.set_header("Retry-After", str(attempt.wait))
+            self._show(f"Too many wrong tokens. Try again in {attempt.wait} s.")
+        elif not attempt.accepted:
+            self.set_status(401)
+            self._show("This is not the token.")
+        else:
+            self._auth.throttle.succeeded(address)
+            self._sign_in()
+
+    def _sign_in(self) -> None:
+        # Without a Path attribute the browser takes the folder of this page's address. Behind a proxy that is
+        # the board's own folder, which this server does not know.
+        self.set_cookie(
+            self._auth.cookie,
+            self._auth.new_session(),
+            path="",
+            expires_days=DAYS,
+            httponly=True,
+            samesite="Lax",
+            secure=self.request.protocol == "https",
+        )
+        self.redirect(_inside(self.get_query_argument("next", "/")), status=303)
+
+    def _show(self, trouble: str) -> None:
+        self.set_header("Cache-Control", "no-store")
+        self.finish(_PAGE.replace("TROUBLE", escape(trouble)))
+
+
+def _inside(wanted: str) -> str:
+    """Return where to go as an address relative to this page; never one of another server."""
+    inside = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable()
+    return f".{wanted}" if inside else "./"
+
+
+_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>rlpanel</title>
+<meta name="viewport" content="width=device-width">
+<style>
+body { font: 14px system-ui, sans-serif; background: #0f1115; color: #d7dae0; display: grid;
+  place-items: center; min-height: 90vh; margin: 0 }
+form { background: #171a21; border: 1px solid #2a2f3a; border-radius: 10px; padding: 28px; width: 300px;
+  max-width: calc(100vw - 40px); box-sizing: border-box }
+h1 { font-size: 18px; margin: 0 0 12px } p { color: #9aa3b2; margin: 0 0 16px; line-height: 1.45 }
+input { width: 100%; box-sizing: border-box; padding: 8px 10px; border-radius: 6px; color: inherit;
+  border: 1px solid #3a4150; background: #0f1115; font: inherit }
+button { margin-top: 14px; padding: 8px 14px; border: 0; border-radius: 6px; background: #4c8dff;
+  color: #0f1115; font: inherit; font-weight: 600; cursor: pointer }
+.trouble { color: #ff8f8f; margin: 12px 0 0 }
+</style>
+<form method="post"><h1>rlpanel</h1>
+<p>This board asks for a token. The person who started it finds it in the terminal.</p>
+<input name="token" type="password" aria-label="token" placeholder="token"
+  autocomplete="current-password" autofocus>
+<button>Open the board</button>
+<p class="trouble" role="alert">TROUBLE</p></form>
+<script>
+const brought = new URLSearchParams(location.hash.slice(1)).get("token")
+if (brought) {
+  history.replaceState({}, "", location.pathname + location.search)
+  document.querySelector("input").value = brought
+  document.querySelector("form").submit()
+}
+</script></html>"""

@@ -1,0 +1,194 @@
+"""Decides about every request before a handler of Panel, Bokeh or Tornado sees it.
+
+Panel and Bokeh add routes of their own, and some of them trust every client: ``/components`` imports the
+module that the address names. So each route has a decision in `ROUTES`. A route without one is closed.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+from urllib.parse import unquote_to_bytes, urlencode
+
+from tornado.httputil import HTTPServerRequest
+from tornado.routing import Matcher, PathMatches, Rule
+from tornado.web import RequestHandler
+
+from rlpanel.app.security import login_page
+from rlpanel.app.security.allowed_hosts import AllowedHosts
+from rlpanel.app.security.token_auth import TokenAuth, bearer_of
+
+log = logging.getLogger(__name__)
+
+
+class RouteAccess(Enum):
+    """The clients that a route is for."""
+
+    OPEN = "open to everybody who reaches the port"
+    LOGIN = "behind the login"
+    CLOSED = "closed: the answer is 404"
+
+
+#: Route, as Tornado holds it → who may use it, and why.
+ROUTES: dict[str, tuple[RouteAccess, str]] = {
+    "/?$": (RouteAccess.LOGIN, "The board."),
+    "/ws$": (RouteAccess.LOGIN, "The page's websocket; its Origin is checked as well."),
+    "/static/(?!extensions/)(.*)$": (RouteAccess.LOGIN, "Bokeh's scripts and styles."),
+    "/static/extensions/(.*)$": (RouteAccess.LOGIN, "Panel's scripts and styles."),
+    "/static/(.*)$": (RouteAccess.LOGIN, "Bokeh's scripts and styles, under their second route."),
+    "/metrics$": (RouteAccess.LOGIN, "Numbers for Prometheus."),
+    "/health$": (
+        RouteAccess.OPEN,
+        "Proxies and containers probe it without a token. It then says only whether the reader works.",
+    ),
+    "/login$": (RouteAccess.OPEN, "It asks for the token; it exists only where there is one."),
+    "/favicon.ico$": (RouteAccess.OPEN, "A picture that every installation has; the login page shows it."),
+    "/components/(.*)$": (
+        RouteAccess.CLOSED,
+        "Panel imports the module that the address names. No component of this page needs the route.",
+    ),
+    "/autoload.js$": (RouteAccess.CLOSED, "Embeds the page in other sites, which may not show it."),
+    "/metadata$": (RouteAccess.CLOSED, "Nothing uses it."),
+    "/liveness$": (RouteAccess.CLOSED, "It builds a page for every request; `/health` takes its place."),
+}
+
+_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
+#: Foreign host names that are logged one by one.
+_LOGGED = 20
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An answer that ends a request before a handler sees it.
+
+    Attributes
+    ----------
+    status : int
+    text : str
+    headers : dict
+    """
+
+    status: int
+    text: str
+    headers: dict[str, str]
+
+
+class RequestGuard(Matcher):
+    """Matches the requests that are refused; put its rule before all others.
+
+    Parameters
+    ----------
+    rules : list of Rule
+        The server's own routes, in the order in which Tornado tries them.
+    hosts : AllowedHosts
+    auth : TokenAuth or None
+        None lets in everybody who reaches the port.
+    """
+
+    def __init__(self, rules: list[Rule], hosts: AllowedHosts, auth: TokenAuth | None) -> None:
+        self._routes = [(rule.matcher, access_of(rule)) for rule in rules]
+        self._hosts, self._auth = hosts, auth
+        self._logged: set[str] = set()
+
+    def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
+        """Return the parameters of `RefusalHandler`, or None if the request may pass."""
+        refusal = self._refusal(request)
+        return None if refusal is None else {"target_kwargs": {"refusal": refusal}}
+
+    def _refusal(self, request: HTTPServerRequest) -> Refusal | None:
+        if _CONTROL.search(unquote_to_bytes(request.path)):
+            return _refuse(400, "The address holds a control character.")
+        return (
+            self._foreign_host(request)
+            or self._foreign_page(request)
+            or self._wrong_bearer(request)
+            or self._no_access(request)
+        )
+
+    def _foreign_host(self, request: HTTPServerRequest) -> Refusal | None:
+        if self._hosts.allows_host(request):
+            return None
+        name = request.headers.get("Host", "")[:200]
+        if name not in self._logged and len(self._logged) < _LOGGED:
+            self._logged.add(name)
+            log.warning("refused a request for the host %r; allow it with --origin HOST:PORT", name)
+        return _refuse(
+            403, f"This server does not answer under the name {name!r}. Allow it with --origin HOST:PORT."
+        )
+
+    def _foreign_page(self, request: HTTPServerRequest) -> Refusal | None:
+        """Refuse requests that a page of another origin makes; following a link from there is fine."""
+        headers = request.headers
+        if not self._hosts.allows_origin(request):
+            return _refuse(403, "Pages of another origin may not use this server.")
+        foreign = headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}
+        if not foreign or "Origin" in headers:
+            return None
+        follows_link = headers.get("Sec-Fetch-Mode") == "navigate"
+        if follows_link and headers.get("Sec-Fetch-Dest", "document") == "document":
+            return None
+        return _refuse(403, "Pages of another origin may not load parts of this server.")
+
+    def _wrong_bearer(self, request: HTTPServerRequest) -> Refusal | None:
+        bearer = bearer_of(request.headers)
+        if self._auth is None or bearer is None:
+            return None
+        attempt = self._auth.attempt(request.remote_ip or "", bearer)
+        if attempt.wait:
+            return _refuse(429, "Too many wrong tokens.", **{"Retry-After": str(attempt.wait)})
+        if attempt.accepted:
+            return None
+        return _refuse(401, "This is not the token.", **{"WWW-Authenticate": "Bearer"})
+
+    def _no_access(self, request: HTTPServerRequest) -> Refusal | None:
+        access = next((access for route, access in self._routes if route.match(request) is not None), None)
+        if access is None or access is RouteAccess.CLOSED:
+            return _refuse(404, "There is nothing here.")
+        if access is RouteAccess.OPEN or self._auth is None or self._auth.may_read(request):
+            return None
+        if request.headers.get("Upgrade", "").lower() == "websocket":
+            return _refuse(403, "The login is needed.")
+        if request.path != "/" or request.method not in {"GET", "HEAD"}:
+            return _refuse(
+                401, "The token is needed: Authorization: Bearer …", **{"WWW-Authenticate": "Bearer"}
+            )
+        query = urlencode({"next": request.uri or "/"})
+        return _refuse(302, "", Location=f".{login_page.PATH}?{query}")
+
+
+class RefusalHandler(RequestHandler):
+    """Answers a request with a `Refusal`, whatever its method."""
+
+    def initialize(self, refusal: Refusal) -> None:
+        """Take the handler's parameters (called by Tornado)."""
+        self._refusal = refusal
+
+    def prepare(self) -> None:
+        """Answer and end the request."""
+        self.set_status(self._refusal.status)
+        for name, value in self._refusal.headers.items():
+            self.set_header(name, value)
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.set_header("Cache-Control", "no-store")
+        self.finish(self._refusal.text)
+
+
+def guard_rule(rules: list[Rule], hosts: AllowedHosts, auth: TokenAuth | None) -> Rule:
+    """Return the rule to put before all others of a server."""
+    return Rule(RequestGuard(rules, hosts, auth), RefusalHandler)
+
+
+def access_of(rule: Rule) -> RouteAccess:
+    """Return who may use the route of a rule; a route that is not in `ROUTES` is closed."""
+    pattern = rule.matcher.regex.pattern if isinstance(rule.matcher, PathMatches) else ""
+    if pattern not in ROUTES:
+        log.warning("the route %r is closed: rlpanel does not know it", pattern)
+        return RouteAccess.CLOSED
+    return ROUTES[pattern][0]
+
+
+def _refuse(status: int, text: str, **headers: str) -> Refusal:
+    return Refusal(status, f"{text}\n" if text else "", headers)

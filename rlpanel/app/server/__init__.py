@@ -1,0 +1,1 @@
+"""The server process: Bokeh server, `panel serve` service, health endpoint, garbage collection."""

@@ -1,0 +1,175 @@
+"""Serve the board: one process, one reader, bound to this machine unless told otherwise."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import panel as pn
+from bokeh.settings import settings
+from tornado.ioloop import PeriodicCallback
+from tornado.web import RequestHandler
+
+from rlpanel.app.board.page import DEFAULT_ROOT, resolve_root, session_page
+from rlpanel.app.security import login_page
+from rlpanel.app.security.allowed_hosts import WILDCARDS, AllowedHosts
+from rlpanel.app.security.request_guard import guard_rule
+from rlpanel.app.security.security_headers import SafetyHeaders
+from rlpanel.app.security.token_auth import TokenAuth
+from rlpanel.app.server import health_endpoint as health
+from rlpanel.app.server.garbage_collection import LOOK, spared
+from rlpanel.app.server.service import Service, service
+from rlpanel.app.session_hub import hub
+from rlpanel.sources.files.files import AnyPath
+
+log = logging.getLogger(__name__)
+
+#: Seconds after which a thread that computes gives way to another that waits. Python's own ten times as much
+#: would pass at each call of the system that the event loop makes while the reader is busy.
+SWITCH = 0.0005
+#: The login form is the only request with a body. Seconds are those that a client may take or be idle.
+_LIMITS = {"max_body_size": 64 << 10, "body_timeout": 30.0, "idle_connection_timeout": 300.0}
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where to listen and whom to let in.
+
+    Attributes
+    ----------
+    host, port : str, int
+        Where to listen.
+    token : str
+        Asked of every viewer; empty lets in all who reach the port.
+    origins : tuple of str
+        Further ``host:port`` under which browsers reach the board, such as a proxy's; pages of all other
+        origins are refused.
+    show : bool
+        Open a browser here.
+    linger : float
+        Seconds that a page's session outlives its connection, for a browser that comes back to it.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 5006
+    token: str = ""
+    origins: tuple[str, ...] = ()
+    show: bool = False
+    linger: float = 15.0
+
+    @property
+    def way_in(self) -> str:
+        """Path that opens the board; browsers do not send what follows the ``#``."""
+        return f"{login_page.PATH}#{urlencode({'token': self.token})}" if self.token else "/"
+
+    @property
+    def printed(self) -> list[str]:
+        """The addresses to print: one for other machines, and for a wildcard also one for this machine."""
+        here = [f"http://localhost:{self.port}"] if self.host in WILDCARDS else []
+        return [f"{url}{self.way_in}" for url in (self.url, *here)]
+
+    @property
+    def url(self) -> str:
+        """Address of the board for other machines; a wildcard stands for this machine's name."""
+        host = socket.gethostname() if self.host in WILDCARDS else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+
+def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    Parameters
+    ----------
+    root : path or None
+        The folder that holds runs.
+    at : Access
+    alerts : bool
+        Whether runs are followed and findings are sent as the settings say.
+    """
+    folder = resolve_root(root) or Path(DEFAULT_ROOT)  # which may come later
+    with service(hub().reader, folder, at.url) if alerts else nullcontext(Service()) as running:
+        health.tell_of(running)
+        _run(start(root, at))
+
+
+def _run(server: Any) -> None:
+    """Until SIGINT or SIGTERM."""
+    sys.setswitchinterval(SWITCH)
+    done = threading.Event()
+
+    def stop(*_: Any) -> None:
+        if not done.is_set():
+            done.set()
+            server.io_loop.add_callback_from_signal(server.io_loop.stop)
+
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, stop)
+    try:
+        with spared(hub()) as look:
+            PeriodicCallback(look, LOOK * 1000).start()
+            server.io_loop.start()
+    finally:
+        server.stop(wait=False)
+        hub().reader.stop()
+
+
+def start(root: AnyPath | None, at: Access) -> Any:
+    """Start a server without blocking; its loop is the caller's."""
+    # Walks all models of a page once more to look for faults of whoever wrote it.
+    settings.perform_document_validation = False
+    where = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
+    auth = TokenAuth(at.token, at.port) if at.token else None
+    routes = [
+        *health.PATTERNS,
+        *([(login_page.PATH, login_page.LoginHandler, {"auth": auth})] if auth else []),
+    ]
+    server = pn.serve(
+        {"/": lambda: session_page(where)},
+        title="rlpanel",
+        address=at.host,
+        port=at.port,
+        show=False,
+        start=False,
+        extra_patterns=routes,
+        threaded=False,
+        verbose=True,
+        unused_session_lifetime_milliseconds=int(at.linger * 1000),
+        check_unused_sessions_milliseconds=int(at.linger * 1000),
+        use_xheaders=bool(at.origins),  # a proxy says whether the viewer came by https
+        http_server_kwargs=dict(_LIMITS),
+        # Else the page would carry them, and scripts could read the session's cookie there.
+        include_headers=[],
+        include_cookies=[],
+        auth=auth,
+        log_function=_log_request,
+    )
+    _guard(server._tornado, AllowedHosts(at.host, at.origins), auth)
+    server._tornado.add_transform(SafetyHeaders)
+    server.start()  # the loop is the caller's; this begins the care for sessions: pings, and their end
+    if at.show:
+        server.io_loop.add_callback(server.show, at.way_in)
+    return server
+
+
+def _guard(application: Any, hosts: AllowedHosts, auth: TokenAuth | None) -> None:
+    """Put the request guard before all routes of a Bokeh server's Tornado application."""
+    rules = list(application.wildcard_router.rules)
+    application.default_router.rules.insert(0, guard_rule(rules, hosts, auth))
+    # The guard has checked Host and Origin. Bokeh's own list would refuse a tunnel's port and knows no IPv6.
+    application.websocket_origins.add("*")
+
+
+def _log_request(handler: RequestHandler) -> None:
+    """Log failures of the server; what strangers ask for in vain would fill the log."""
+    if handler.get_status() >= 500:
+        request = handler.request
+        log.error("%d %s %s", handler.get_status(), request.method, request.path[:200])

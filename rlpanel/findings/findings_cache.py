@@ -1,0 +1,36 @@
+"""What the rules found in runs, worked out once for all who ask."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+
+from rlpanel.findings.check import Checked, check
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.settings import Health
+from rlpanel.store.index.run_index import RunIndex
+
+_known: weakref.WeakKeyDictionary[RunIndex, dict[str, Checked]] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def found_in(index: RunIndex, thresholds: Health, now: float, split: str = "") -> list[Finding]:
+    """What the rules find in a run now; what rests on its rows is looked for only where those changed.
+
+    Parameters
+    ----------
+    index : RunIndex
+    thresholds : Health
+        The process's.
+    now : float
+        Seconds since the epoch.
+    split : str
+        Whose samples are looked at; the run's own choice by default.
+    """
+    snapshot = index.snapshot.in_split(split)
+    with _lock:
+        known = _known.setdefault(index, {}).get(snapshot.split)
+    checked = check(snapshot, thresholds, now, known)
+    with _lock:
+        _known[index][snapshot.split] = checked
+    return checked.found

@@ -1,1 +1,0 @@
-"""Rules over a snapshot, and the findings they make."""

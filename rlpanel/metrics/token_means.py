@@ -1,0 +1,127 @@
+"""KL and entropy pooled over a step's tokens, in the reductions that trainers log.
+
+A mean over samples of their means weighs a token of a short response more than one of a long response; these
+weigh all tokens alike. Which of the two a trainer logs differs, so each name says its reduction.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlpanel.metrics.engine.column_info import metric
+from rlpanel.metrics.engine.segments import Segments, Within
+
+_LONG = "A long response weighs more than a short one here; the mean over samples weighs them alike."
+_MICRO = "What TRL logs: micro-batches weigh alike, whatever their lengths."
+
+
+@metric(
+    "KL k1, mean over tokens",
+    level="step",
+    unit="nats",
+    source="TRL RLOO, kl: Σd / ΣT",
+    good="near 0",
+    advice=_LONG,
+    aliases=("kl (RLOO)",),
+    scale="diverging",
+    color="kl",
+)
+def kl_k1_pooled(by: Segments, log_ratio_sum: np.ndarray, log_ratio_count: np.ndarray) -> np.ndarray:
+    """k1 over all tokens of the step: the sum of log-ratios over the number of tokens."""
+    return by.ratio(log_ratio_sum, log_ratio_count)
+
+
+@metric(
+    "KL k3, mean over tokens",
+    level="step",
+    unit="nats",
+    source="Schulman 2020",
+    good="near 0",
+    advice=_LONG,
+    color="kl",
+)
+def kl_k3_pooled(by: Segments, kl_k3_sum: np.ndarray, log_ratio_count: np.ndarray) -> np.ndarray:
+    """k3 over all tokens of the step."""
+    return by.ratio(kl_k3_sum, log_ratio_count)
+
+
+@metric(
+    "KL k3, mean over micro-batches",
+    level="step",
+    unit="nats",
+    source="TRL GRPO, kl",
+    good="near 0",
+    advice=_MICRO,
+    aliases=("kl (GRPO)",),
+    color="kl",
+)
+def kl_k3_micro(
+    by: Segments, kl_k3_sum: np.ndarray, log_ratio_count: np.ndarray, micro_batch: np.ndarray
+) -> np.ndarray:
+    """Mean of the micro-batches' k3 per token."""
+    return _over_micro_batches(by, kl_k3_sum, log_ratio_count, micro_batch)
+
+
+@metric(
+    "tokens clamped in k3",
+    level="step",
+    unit="tokens",
+    source="|log-ratio| > 20",
+    good="near 0",
+    advice="Above 0, k3 understates; the tokens themselves are impossible under one of the models.",
+    color="kl",
+)
+def kl_k3_clamped(by: Segments, _clamped_sum: np.ndarray) -> np.ndarray:
+    """How many tokens k3 had to clamp."""
+    return by.sum(_clamped_sum)
+
+
+@metric(
+    "entropy, mean over tokens",
+    level="step",
+    unit="nats",
+    source="logged entropies",
+    advice=_LONG,
+    color="entropy",
+)
+def entropy_pooled(
+    by: Segments, token_entropy_sum: np.ndarray, token_entropy_count: np.ndarray
+) -> np.ndarray:
+    """The logged entropy over all tokens of the step."""
+    return by.ratio(token_entropy_sum, token_entropy_count)
+
+
+@metric(
+    "entropy, mean over micro-batches",
+    level="step",
+    unit="nats",
+    source="TRL GRPO and RLOO, entropy",
+    advice=_MICRO,
+    aliases=("entropy (GRPO, RLOO)",),
+    color="entropy",
+)
+def entropy_micro(
+    by: Segments, token_entropy_sum: np.ndarray, token_entropy_count: np.ndarray, micro_batch: np.ndarray
+) -> np.ndarray:
+    """Mean of the micro-batches' logged entropy per token."""
+    return _over_micro_batches(by, token_entropy_sum, token_entropy_count, micro_batch)
+
+
+@metric(
+    "surprisal, mean over tokens",
+    level="step",
+    unit="nats",
+    source="−Σ logprob / ΣT",
+    advice="An estimate of the entropy from one draw a token; logged entropies are exact.",
+    color="entropy",
+)
+def surprisal_pooled(by: Segments, surprisal_sum: np.ndarray, surprisal_count: np.ndarray) -> np.ndarray:
+    """−logprob over all tokens of the step."""
+    return by.ratio(surprisal_sum, surprisal_count)
+
+
+def _over_micro_batches(
+    by: Segments, sums: np.ndarray, counts: np.ndarray, micro_batch: np.ndarray
+) -> np.ndarray:
+    micro = Within(by, micro_batch)
+    return micro.outer.mean(micro.ratio(np.where(np.isfinite(micro_batch), sums, np.nan), counts))

@@ -1,0 +1,1 @@
+"""The panels of the page: each room is one part of the screen, or a tool that several panels share."""

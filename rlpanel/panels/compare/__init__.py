@@ -1,0 +1,1 @@
+"""Comparison: runs over the same prompts, and the difference between two responses."""

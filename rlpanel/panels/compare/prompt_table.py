@@ -1,0 +1,99 @@
+"""The prompts that two runs share: reward in both, and the difference; a click chooses one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import panel as pn
+from bokeh.models.widgets.tables import NumberFormatter
+
+from rlpanel.panels.compare.prompt_matching import Compared
+from rlpanel.panels.samples.sample_table import PICK, Table
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.prompt_text import first_line
+from rlpanel.panels.ui.table_click import picked
+
+PAGE = 5
+_NUMBERS = ("here", "there", "difference", "n here", "n there", "step here", "step there")
+_WHOLE = _NUMBERS[3:]
+_TITLES = {"difference": "Δ", "n here": "n", "n there": "n", "step here": "step", "step there": "step"}
+#: Pixels of a column, by the first word of its name.
+_WIDTHS = {"n": 46, "step": 66}
+_TIPS = {
+    "here": "Mean reward of the prompt's samples in this run.",
+    "there": "Mean reward of the prompt's samples in the other run.",
+    "difference": "This run's mean reward less the other's.",
+    "n here": "Samples in this run.",
+    "n there": "Samples in the other run.",
+    "step here": "Step of this run's samples.",
+    "step there": "Step of the other run's samples.",
+}
+
+
+class PairTable:
+    """The table.
+
+    Parameters
+    ----------
+    choose : callable
+        Takes the place among the pairs of the prompt that was clicked.
+    """
+
+    def __init__(self, choose: Callable[[int], None]) -> None:
+        self._choose = choose
+        self._picked = picked(self._pick)
+        self._table = Table(
+            _frame([], {name: np.empty(0) for name in _NUMBERS}),
+            show_index=False,
+            disabled=True,
+            selectable=1,
+            pagination="remote",
+            page_size=PAGE,
+            sizing_mode="stretch_width",
+            height=PAGE * 27 + 62,
+            margin=(4, 8),
+            layout="fit_columns",
+            stylesheets=[read_assets("panels/ui/table.css")],
+            css_classes=["rl-pairs"],
+            hidden_columns=["uid"],
+            formatters={
+                "prompt": {"type": "plaintext"},
+                **{
+                    name: NumberFormatter(format="0,0" if name in _WHOLE else "0.000", nan_format="–")
+                    for name in _NUMBERS
+                },
+            },
+            text_align=dict.fromkeys(_NUMBERS, "right"),
+            titles=_TITLES,
+            header_tooltips=_TIPS,
+            widths={name: _WIDTHS.get(name.partition(" ")[0], 70) for name in _NUMBERS},
+            row_height=27,
+            configuration={"placeholder": "no prompt is in both runs", "renderVertical": "basic"},
+        )
+        self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
+        self.view = pn.Column(self._table, self._picked, sizing_mode="stretch_width", margin=0)
+
+    def draw(self, found: Compared, pad_token: str, system_end: str) -> None:
+        """Show a comparison."""
+        pairs, listed = found.pairs, found.listed
+        here, there = pairs.here.at(listed), pairs.there.at(listed)
+        columns = [here.reward, there.reward, here.reward - there.reward]
+        columns += [here.samples, there.samples, here.step, there.step]
+        prompts = [first_line(text, pad_token, system_end) for text in found.prompts]
+        frame = _frame(prompts, dict(zip(_NUMBERS, columns, strict=True)))
+        frame["uid"] = listed.astype(str)
+        if not frame.equals(self._table.value):
+            self._table.value = frame
+
+    def _pick(self, event: Any) -> None:
+        place = event.new.partition("\n")[0]
+        if place.isdecimal():
+            self._choose(int(place))
+
+
+def _frame(prompts: list[str], numbers: dict[str, np.ndarray]) -> pd.DataFrame:
+    data: dict[str, Any] = {"prompt": pd.Series(prompts, dtype=str), **numbers}
+    return pd.DataFrame({**data, "uid": pd.Series([""] * len(prompts), dtype=str)})

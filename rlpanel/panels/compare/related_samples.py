@@ -1,0 +1,45 @@
+"""Samples that belong together: those of one group, and those of one prompt at other steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlpanel.errors import SampleNotFound
+from rlpanel.schema import Sample
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+
+def group_of(snapshot: Snapshot, sample: Sample) -> np.ndarray:
+    """Rows of the sample's group without itself: by its label, else by its prompt within the step."""
+    rows = snapshot.rows_of(sample.step)
+    if sample.group is not None and "group" in snapshot.labels:
+        same = np.array([label == sample.group for label in snapshot.label("group", rows)], bool)
+        rows = rows[same]
+    elif sample.prompt is not None:
+        rows = rows[snapshot.place("prompt_hash")[rows] == _prompt_hash(snapshot, sample)]
+    else:
+        return np.empty(0, int)
+    return rows[rows != _row(snapshot, sample)]
+
+
+def elsewhere(snapshot: Snapshot, sample: Sample) -> dict[int, np.ndarray]:
+    """Rows of the sample's prompt at other steps, by step, in order."""
+    if sample.prompt is None:
+        return {}
+    same = snapshot.alive & (snapshot.place("prompt_hash") == _prompt_hash(snapshot, sample))
+    rows = np.flatnonzero(same & (snapshot.place("step") != sample.step))
+    rows = rows[np.argsort(snapshot.place("step")[rows], kind="stable")]
+    steps, starts = np.unique(snapshot.place("step")[rows], return_index=True)
+    return dict(zip(steps.tolist(), np.split(rows, starts[1:]), strict=True)) if len(steps) else {}
+
+
+def _row(snapshot: Snapshot, sample: Sample) -> int:
+    try:
+        return snapshot.row(sample.uid)
+    except SampleNotFound:  # its file was written anew since
+        return -1
+
+
+def _prompt_hash(snapshot: Snapshot, sample: Sample) -> np.uint64:
+    row = _row(snapshot, sample)
+    return snapshot.place("prompt_hash")[row] if row >= 0 else np.uint64(0)

@@ -1,0 +1,287 @@
+"""One curve over the steps: lines with bands, the selected step's cursor, its number in the head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import panel as pn
+from bokeh.events import DoubleTap, Tap
+from bokeh.models import BoxZoomTool, ColumnDataSource, CustomJS, HoverTool, ResetTool, glyphs
+from bokeh.models.annotations import Legend, LegendItem, Span
+from bokeh.models.ranges import DataRange1d
+
+from rlpanel.metrics.engine import column_info as registry
+from rlpanel.panels.curves import curve_points as lines
+from rlpanel.panels.curves import trainer_scalars as trainer_log
+from rlpanel.panels.curves.curve_export import curve_taken
+from rlpanel.panels.curves.curve_selection import Curve
+from rlpanel.panels.curves.overlay_curves import RAW_ALPHA, Overlay
+from rlpanel.panels.curves.value_distribution import SPREADS, Spread
+from rlpanel.panels.export.card_export import Taken
+from rlpanel.panels.export.export_menu import Take, headed
+from rlpanel.panels.export.plot_tables import Line
+from rlpanel.panels.plots import series
+from rlpanel.panels.plots.alignment import alignment_of, chosen_axis
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.html_pane import Html
+from rlpanel.panels.ui.theme import delta, number, safe_text
+
+HEIGHT = 120
+_BAND_WORDS = {"iqr": "IQR", "range": "min–max", "density": "density", "ridge": "ridges"}
+_LEGEND = {"ref_reward": "ref", "valid_reward": "valid", "ref_valid_reward": "ref valid"}
+_DASH = {"ref_reward": "dashed", "valid_reward": "dotted", "ref_valid_reward": "dotted"}
+#: Size of the points' marks, and up to how many points have them.
+_MARK, _MARKED = 4, 40
+
+
+class CurveCard:
+    """One chart with its head."""
+
+    def __init__(self, context: Context, curve: Curve) -> None:
+        self.context = context
+        self.curve = curve
+        # A step may be chosen before the card is drawn from the snapshot that has it: it speaks of this one.
+        self._snapshot = context.snapshot
+        self._axis = chosen_axis(context.snapshot, context.selection.align)
+        self._sources = {column: ColumnDataSource(_no_points(), name=column) for column in curve.columns}
+        self._sent: dict[str, series.Points | None] = dict.fromkeys(curve.columns)
+        self._on = True
+        self._dot = ColumnDataSource({"x": [], "y": []})
+        self._glyphs: list[tuple[str, Any]] = []
+        self._head = Html(
+            "",
+            stylesheets=[theme.CSS],
+            sizing_mode="stretch_width",
+            css_classes=["rl-curve-head"],
+        )
+        self._plot = self._figure()
+        self.overlay = Overlay(context, self._plot, curve.columns[0])
+        self._pane = pn.pane.Bokeh(
+            self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 4, 0, 4)
+        )
+        self._spread = Spread(context, curve.columns[0], self._sources[curve.columns[0]], HEIGHT)
+        self.card = pn.Column(
+            headed(self._head, Take(context, self.taken)),
+            self._pane,
+            styles={**theme.CARD, "flex": "1 1 250px", "min-width": "250px"},
+            css_classes=["rl-card", "rl-curve"],
+            margin=0,
+        )
+        self.restyle()
+        self.draw()
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def draw(self) -> None:
+        """Bring the chart to the newest snapshot."""
+        self._snapshot, selection = self.context.snapshot, self.context.selection
+        self._axis = chosen_axis(self._snapshot, selection.align)
+        tips = lines.tips(
+            self.curve.columns[0], alignment_of(self._snapshot, selection.align), selection.smooth
+        )
+        if self._hover.tooltips != tips:
+            self._hover.tooltips = tips
+        for column, source in self._sources.items():
+            points = lines.shared_points(
+                self._snapshot, column, selection.align, self.context.display, selection.smooth
+            )
+            series.send(source, points, self._sent[column])
+            self._sent[column] = points
+        self._plot.y_range.default_span = _span(self._points()["y"])
+        # By size: a legend shows a line with an invisible mark as one that was switched off.
+        size = _MARK if len(self._points()["x"]) <= _MARKED else 0
+        for (kind, renderer), column in zip(self._glyphs, self._glyph_columns, strict=True):
+            if kind == "mark" and column == self.curve.columns[0] and renderer.glyph.size != size:
+                renderer.glyph.size = size
+        self._turn()
+        self.overlay.draw()
+        self._spread.draw(self._snapshot)
+        if self.card[1] is not (self._spread.pane or self._pane):
+            self.card[1] = self._spread.pane or self._pane
+        self.move_cursor()
+
+    def move_cursor(self) -> None:
+        """The selected step: a line, a dot, and its number in the head."""
+        step = self.context.selection.step
+        self._spread.move_cursor(step)
+        points = self._points()
+        if step is None or not len(points["x"]):
+            self._span.visible = False
+            self._dot.data = {"x": [], "y": []}
+            self._write_head(-1)
+            return
+        place = float(self._axis.place(np.array([step]))[0])
+        at = max(0, int(np.searchsorted(points["x"], place, side="right")) - 1)
+        self._span.update(location=place, visible=True)
+        self._dot.data = {"x": [points["x"][at]], "y": [points["y"][at]]}
+        self._write_head(step)
+
+    def restyle(self) -> None:
+        """Colours for dark or light."""
+        colors = theme.palette(self.context.selection.dark)
+        theme.restyle(self._plot, self.context.selection.dark)
+        self._span.line_color = colors["muted"]
+        for (kind, renderer), column in zip(self._glyphs, self._glyph_columns, strict=True):
+            first = column == self.curve.columns[0]
+            # Among other runs a colour stands for a run; alone, for what is drawn.
+            color = colors["policy" if first and self.context.others else _color(column, first)]
+            if kind == "band":
+                renderer.glyph.fill_color = color
+            elif kind in ("line", "raw"):
+                renderer.glyph.line_color = color
+            else:
+                renderer.glyph.update(fill_color=color, line_color=colors["surface"])
+        self.overlay.draw()
+        self._spread.restyle(self.context.selection.dark)
+        for legend in self._plot.legend:
+            legend.label_text_color = colors["muted"]
+
+    def taken(self) -> Taken | None:
+        """The card as a file."""
+        if not len(self._points()["x"]):
+            return None
+        words = self._words(trainer_log.describe(self.curve.columns[0]))
+        name = self._snapshot.name
+        lines = [Line(name, column, points) for column, points in self._sent.items() if points and self._on]
+        return curve_taken(self.context, self.curve.title, words, lines, self.overlay, self._spread)
+
+    def _points(self) -> series.Points:
+        return self._sent[self.curve.columns[0]] or _no_points()
+
+    def _write_head(self, step: int) -> None:
+        column = trainer_log.describe(self.curve.columns[0])
+        value, before = trainer_log.values(self._snapshot, column.name, step)
+        change = delta(value, before)
+        apart = trainer_log.difference(self._snapshot, self.curve.columns[1:])
+        self._head.object = (
+            f'<div class="head" title="{safe_text(column.tip)}">'
+            f"<b>{safe_text(self.curve.title)}</b>"
+            f'<span class="unit">{safe_text(self._words(column))}</span>{apart.html if apart else ""}'
+            f'<span class="number {column.color}">{number(value)}</span>{change}</div>'
+        )
+
+    def _words(self, column: registry.Column) -> str:
+        display = self.context.display
+        scalar = trainer_log.scalar_of(column.name)
+        pooled = column.level == "step"
+        parts = ["pooled" if pooled else column.detail.removeprefix("mean ") or "mean"]
+        if column.unit and column.unit != "reward":
+            parts.append(column.unit)
+        banded = scalar is None and not pooled
+        if self.context.selection.smooth:
+            parts.append(f"smoothed {self.context.selection.smooth:g}")
+        if banded and display.band == "std":
+            scale = display.variance_scale
+            parts[0] += " ± 1σ" if scale == 1 else f" ± {scale:g}σ"
+        elif banded and display.band in _BAND_WORDS and (self._spread.pane or display.band not in SPREADS):
+            parts[0] += f", {_BAND_WORDS[display.band]}"
+        if self._spread.words:
+            parts.append(self._spread.words)
+        if display.zero_shift:
+            parts.append("from its first step")
+        steps = self._snapshot.steps.values if scalar is None else self._snapshot.scalars.series(scalar).steps
+        size = series.bucket_size(len(steps))
+        if size > 1:
+            parts.append(f"{size} steps a point")
+        return ", ".join(parts)
+
+    # -- building --------------------------------------------------------------------------------
+
+    def _figure(self) -> Any:
+        plot = theme.quiet_figure(
+            height=HEIGHT,
+            min_border_right=10,
+            x_range=DataRange1d(range_padding=0.01),
+            y_range=DataRange1d(only_visible=True),
+        )
+        self._glyph_columns: list[str] = []
+        items: list[LegendItem] = []
+        for column, source in self._sources.items():
+            # The head's own column stands out; the others are there to compare with.
+            first = column == self.curve.columns[0]
+            dash = _DASH.get(column, "solid" if first else "dotted")
+            band, line, mark, raw = theme.over(
+                plot,
+                source,
+                glyphs.VArea(x="x", y1="lo", y2="hi", fill_alpha=0.16 if first else 0.07),
+                glyphs.Line(x="x", y="y", line_width=1.7 if first else 1.2, line_dash=dash),
+                glyphs.Scatter(x="x", y="y", size=_MARK if first else 0, line_alpha=0),
+                glyphs.Line(x="x", y="raw", line_width=1, line_alpha=RAW_ALPHA),
+            )
+            raw.visible = False
+            self._add(column, ("band", band), ("line", line), ("mark", mark), ("raw", raw))
+            shown: list[Any] = [line, band, mark]
+            label = "log" if trainer_log.scalar_of(column) else trainer_log.describe(column).label
+            label = _LEGEND.get(column, label)
+            items.append(LegendItem(label=label, renderers=shown))
+        self._span = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
+        plot.add_layout(self._span)
+        [dot] = theme.over(plot, self._dot, glyphs.Scatter(x="x", y="y", size=8, line_width=1.5))
+        self._add(self.curve.columns[0], ("dot", dot))
+        if len(items) > 1:
+            plot.add_layout(_legend(items))
+        self._tools(plot)
+        return plot
+
+    def _add(self, column: str, *glyphs: tuple[str, Any]) -> None:
+        for glyph in glyphs:
+            self._glyphs.append(glyph)
+            self._glyph_columns.append(column)
+
+    def _turn(self) -> None:
+        """The raw lines are there while the others are smoothed; a run that is switched off has none."""
+        on, smoothed = "" not in self.context.muted, self.context.selection.smooth > 0
+        for kind, renderer in self._glyphs:
+            wanted = on and (kind != "raw" or smoothed)
+            # What the card's own legend switched off stays so.
+            if kind == "raw" or self._on != on:
+                renderer.visible = wanted
+        self._on = on
+
+    def _tools(self, plot: Any) -> None:
+        first = next(renderer for kind, renderer in self._glyphs if kind == "line")
+        self._hover = HoverTool(mode="vline", renderers=[first], line_policy="nearest")
+        zoom = BoxZoomTool(dimensions="width")
+        plot.add_tools(self._hover, zoom, ResetTool())
+        plot.toolbar.active_drag = zoom
+        plot.on_event(Tap, lambda event: self.context.choose_step(self._axis.nearest(event.x)))
+        plot.js_on_event(DoubleTap, _reset(plot))
+
+
+def _legend(items: list[LegendItem]) -> Legend:
+    return Legend(
+        items=items,
+        click_policy="hide",
+        orientation="horizontal",
+        location="top_left",
+        margin=0,
+        spacing=8,
+        label_text_font_size="10px",
+        label_standoff=4,
+        glyph_width=14,
+        glyph_height=8,
+        label_height=10,
+        background_fill_alpha=0,
+        border_line_alpha=0,
+    )
+
+
+def _reset(plot: Any) -> Any:
+    return CustomJS(args={"plot": plot}, code="plot.reset.emit()")
+
+
+def _color(column: str, first: bool) -> str:
+    """A column's colour; a scalar that lies over the column it equals must be told from it."""
+    return trainer_log.describe(column).color if first or trainer_log.scalar_of(column) is None else "text"
+
+
+def _span(values: np.ndarray) -> float:
+    """Height of the axis where all values are one, so that a small constant is not drawn at zero."""
+    finite = np.abs(values[np.isfinite(values)])
+    return float(finite.max()) or 2.0 if len(finite) else 2.0
+
+
+def _no_points() -> series.Points:
+    return {name: np.empty(0) for name in ("x", "y", "lo", "hi", "n", "raw")}

@@ -1,0 +1,57 @@
+"""Which curves are shown, and what lies together in one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlpanel.metrics.engine import column_info as registry
+from rlpanel.panels.curves import trainer_scalars as trainer_log
+from rlpanel.panels.session.context import Context
+
+_REWARDS = ("reward", "ref_reward", "valid_reward", "ref_valid_reward")
+#: More curves are drawn only when asked for by name.
+_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One card: a title and the columns in it, the first of which gives the head's number."""
+
+    key: str
+    title: str
+    columns: tuple[str, ...]
+
+
+def kl_column(context: Context) -> str:
+    """The sample column for the chosen estimator and reduction."""
+    reduction = "sum" if context.display.per_sequence else "mean"
+    return f"{context.display.kl_estimator}_{reduction}"
+
+
+def curves_of(context: Context) -> list[Curve]:
+    """The cards to show: the chosen columns, else what the run has of the usual four."""
+    snapshot = context.snapshot
+    wanted = map(registry.canonical, context.selection.curves)
+    chosen = [name for name in wanted if trainer_log.has(snapshot, name)]
+    if chosen:
+        return [_curve(name, context) for name in chosen]
+    length = "response_tokens" if snapshot.has("response_tokens") else "response_chars"
+    usual = [
+        "reward",
+        kl_column(context),
+        length,
+        "surprisal_mean",
+        "reward_gap",
+        "advantage",
+        "prompt_chars",
+    ]
+    return [_curve(name, context) for name in usual if snapshot.has(name)][:_SHOWN]
+
+
+def _curve(name: str, context: Context) -> Curve:
+    snapshot = context.snapshot
+    columns = tuple(c for c in _REWARDS if snapshot.has(c)) if name == "reward" else (name,)
+    label = trainer_log.describe(name).label
+    if trainer_log.scalar_of(name) is None:
+        label = label[:1].upper() + label[1:]
+    return Curve(name, label, (*columns, *trainer_log.twins(snapshot, columns)))

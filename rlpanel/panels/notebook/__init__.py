@@ -1,0 +1,1 @@
+"""Notebook: frames a single panel in a cell and binds it to a run."""

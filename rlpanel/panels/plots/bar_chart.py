@@ -1,0 +1,87 @@
+"""A small bar chart in layers of colour, whose bars are replaced together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import panel as pn
+from bokeh.models import ColumnDataSource, HoverTool, Range1d
+from bokeh.models.glyphs import Quad
+
+from rlpanel.panels.ui import theme
+
+HEIGHT = 112
+
+
+class Bars:
+    """Layers of bars by colour name; the first is drawn first.
+
+    Parameters
+    ----------
+    alphas : dict of str to float
+        Colour of the theme → opacity of its layer.
+    x_labels : bool
+        Whether the x axis means something.
+    name : str
+        Stands before the colour in the names of the sources.
+    """
+
+    def __init__(self, alphas: dict[str, float], *, x_labels: bool = True, name: str = "") -> None:
+        self.plot = theme.quiet_figure(
+            height=HEIGHT,
+            x_range=Range1d(start=0, end=1),
+            y_range=Range1d(start=0, end=1),
+        )
+        self.plot.xaxis.visible = x_labels
+        self._sources = {color: ColumnDataSource(_bars(), name=f"{name}{color}") for color in alphas}
+        self._glyphs: dict[str, Any] = {}
+        for color, alpha in alphas.items():
+            bars = Quad(
+                left="left", right="right", top="top", bottom="bottom", fill_alpha=alpha, line_width=0.7
+            )
+            [self._glyphs[color]] = theme.over(self.plot, self._sources[color], bars)
+        tips = [("from", "@left{0.000}"), ("to", "@right{0.000}"), ("value", "@value{0.[000]}")]
+        self.plot.add_tools(HoverTool(tooltips=tips, renderers=list(self._glyphs.values())))
+        self.pane = pn.pane.Bokeh(self.plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 6))
+
+    def draw(self, layers: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
+        """Replace all bars.
+
+        Parameters
+        ----------
+        layers : dict of str to (left, right, height), each an ndarray of shape (B,)
+            A layer that is left out is empty.
+        """
+        filled = {color: _bars(*layers.get(color, ())) for color in self._sources}
+        with theme.drawing():
+            for color, bars in filled.items():
+                # As lists: a notebook's channel loses count of its messages over an array without bytes.
+                self._sources[color].data = {name: values.tolist() for name, values in bars.items()}
+            self._fit([bars for bars in filled.values() if len(bars["left"])])
+
+    def restyle(self, dark: bool) -> None:
+        """Colours for dark or light."""
+        colors = theme.palette(dark)
+        with theme.drawing():
+            theme.restyle(self.plot, dark)
+            for name, renderer in self._glyphs.items():
+                renderer.glyph.update(fill_color=colors[name], line_color=colors["surface"])
+
+    def _fit(self, bars: list[dict[str, np.ndarray]]) -> None:
+        """Ranges from the bars; a data range would complain while there are none."""
+        if bars:
+            left, right = min(b["left"].min() for b in bars), max(b["right"].max() for b in bars)
+            low, high = min(b["bottom"].min() for b in bars), max(b["top"].max() for b in bars)
+            side, room = 0.03 * (right - left), 0.06 * ((high - low) or 1)
+            self.plot.x_range.update(start=left - side, end=right + side)
+            self.plot.y_range.update(start=low - (room if low < 0 else 0), end=high + room)
+
+
+def _bars(
+    left: np.ndarray | None = None, right: np.ndarray | None = None, height: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    if left is None or right is None or height is None:
+        return {name: np.empty(0) for name in ("left", "right", "top", "bottom", "value")}
+    top, bottom = np.maximum(height, 0), np.minimum(height, 0)
+    return {"left": left, "right": right, "top": top, "bottom": bottom, "value": height}

@@ -1,0 +1,123 @@
+"""A column over the steps, as the few points a screen can show, and what changed of them.
+
+What grows is streamed: a new step sends one point, a changed step patches one. Runs longer than a
+screen is wide are gathered into buckets of 2^k steps, so the buckets never shift under the eye.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from bokeh.models import ColumnDataSource
+
+from rlpanel.metrics.engine.column_info import step_names
+from rlpanel.panels.plots.column_payload import plain
+from rlpanel.settings import Display
+from rlpanel.store.columns.step_stats import COUNT, M2, MAX, MEAN, MIN
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+#: Most points a curve sends.
+POINTS = 2000
+
+Points = dict[str, np.ndarray]
+
+
+def bucket_size(steps: int) -> int:
+    """How many steps one point stands for: a power of two."""
+    size = 1
+    while steps > POINTS * size:
+        size *= 2
+    return size
+
+
+def curve(snapshot: Snapshot, column: str, display: Display) -> Points:
+    """Points of a column's mean with its band, or of a step metric without one.
+
+    Returns
+    -------
+    dict of str to ndarray, shape (P,)
+        ``x`` (step), ``y`` (mean), ``lo`` and ``hi`` (band), ``n`` (samples behind the point).
+    """
+    steps = snapshot.steps
+    if column in step_names():
+        return bare(steps.values, snapshot.step_values(column), display)
+    size = bucket_size(len(steps.values))
+    starts = np.arange(0, len(steps.values), size)
+    count, mean, m2 = (steps.stat(column, which) for which in (COUNT, MEAN, M2))
+    with np.errstate(all="ignore"):
+        n = np.add.reduceat(count, starts) if len(starts) else count
+        y = _sum(np.where(count > 0, count * mean, 0.0), starts) / n
+        off = np.where(count > 0, count * np.square(mean - np.repeat(y, size)[: len(mean)]), 0.0)
+        deviation = np.sqrt((_sum(np.where(count > 0, m2, 0.0), starts) + _sum(off, starts)) / (n - 1))
+    lo, hi = _band(snapshot, column, display, starts, y, np.where(n > 1, deviation, np.nan))
+    shift = _first(y) if display.zero_shift else 0.0
+    x = steps.values[starts].astype(float)
+    return {"x": x, "y": y - shift, "lo": lo - shift, "hi": hi - shift, "n": n}
+
+
+def bare(steps: np.ndarray, values: np.ndarray, display: Display) -> Points:
+    """Points of numbers that come one a step, so that there is no band; as `curve`."""
+    size = bucket_size(len(steps))
+    starts = np.arange(0, len(steps), size)
+    finite = np.isfinite(values)
+    n = _sum(finite.astype(float), starts)
+    with np.errstate(all="ignore"):
+        y = _sum(np.where(finite, values, 0.0), starts) / n
+    none = np.full(len(y), np.nan)
+    shift = _first(y) if display.zero_shift else 0.0
+    return {"x": steps[starts].astype(float), "y": y - shift, "lo": none, "hi": none, "n": n}
+
+
+def _band(
+    snapshot: Snapshot, column: str, display: Display, starts: np.ndarray, y: np.ndarray, std: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    if display.band == "std":
+        return y - display.variance_scale * std, y + display.variance_scale * std
+    if display.band == "range" and len(starts):
+        steps = snapshot.steps
+        low, high = steps.stat(column, MIN), steps.stat(column, MAX)
+        return np.fmin.reduceat(low, starts), np.fmax.reduceat(high, starts)
+    if display.band == "iqr" and len(starts):
+        low, high = snapshot.quantiles(column, (0.25, 0.75))
+        return np.fmin.reduceat(low, starts), np.fmax.reduceat(high, starts)
+    return np.full(len(y), np.nan), np.full(len(y), np.nan)
+
+
+def _sum(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    return np.add.reduceat(values, starts) if len(starts) else values
+
+
+def _first(y: np.ndarray) -> float:
+    finite = y[np.isfinite(y)]
+    return float(finite[0]) if len(finite) else 0.0
+
+
+def send(source: ColumnDataSource, points: Points, sent: Points | None) -> None:
+    """Bring ``source`` from ``sent`` to ``points`` with as little as will do.
+
+    A longer series whose known points are (mostly) unchanged is patched and streamed; anything else is
+    replaced.
+    """
+    known = len(sent["x"]) if sent else 0
+    if not sent or known > len(points["x"]) or not _equal(sent["x"], points["x"][:known]).all():
+        source.data = plain(points)
+        return
+    differs = np.zeros(known, bool)
+    for name, values in points.items():
+        differs |= ~_equal(sent[name], values[:known])
+    changed = np.flatnonzero(differs)
+    if len(changed) > max(8, known // 8):
+        source.data = plain(points)
+        return
+    if len(changed):
+        patches: dict[str, list[tuple[Any, Any]]] = {
+            name: [(int(i), float(values[i])) for i in changed] for name, values in points.items()
+        }
+        source.patch(patches)
+    if len(points["x"]) > known:
+        source.stream(plain({name: values[known:] for name, values in points.items()}))
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a == b) | (np.isnan(a) & np.isnan(b))

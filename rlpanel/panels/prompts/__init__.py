@@ -1,0 +1,1 @@
+"""Prompts over the steps: history of one prompt, and prompts that stay unsolved."""

@@ -1,0 +1,105 @@
+"""The samples that a report carries: as rows of a table, and whole, with what the token view draws."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlpanel.errors import RLPanelError
+from rlpanel.panels.report.html_table import table_html
+from rlpanel.panels.report.sample_section import article_html
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.tokens.token_payload import pack
+from rlpanel.schema import Sample
+from rlpanel.store.query.fetch import fetch
+from rlpanel.store.query.query import Outcome
+
+#: Characters of all samples' texts and token values, as they stand in the page.
+MOST_CHARS = 12_000_000
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Samples with their place in the page.
+
+    Attributes
+    ----------
+    samples : list of Sample
+    table : str
+        HTML, a row a sample.
+    articles : list of str
+        HTML of each sample's texts and numbers.
+    tokens : list of dict
+        What the token view draws of each, as JSON has it.
+    too_long : int
+        Samples that were chosen and would have made the page too large.
+    unread : int
+        Samples whose bytes are gone.
+    """
+
+    samples: list[Sample]
+    table: str
+    articles: list[str]
+    tokens: list[dict[str, Any]]
+    too_long: int
+    unread: int
+
+
+def carry(context: Context, rows: np.ndarray, outcome: Outcome, most: int = MOST_CHARS) -> Carried:
+    """Read the samples at ``rows`` and write them for the page, the first of them at any rate.
+
+    Parameters
+    ----------
+    most : int
+        Characters of all their texts and token values; the samples after that are counted only.
+    """
+    samples: dict[int, Sample] = {}
+    articles, tokens = [], []
+    chars = unread = too_long = 0
+    for row in rows.tolist():
+        sample = _read(context, row)
+        if sample is None:
+            unread += 1
+            continue
+        article, packed = article_html(context, sample, len(articles)), _packed(context, sample)
+        chars += len(article) + len(json.dumps(packed))
+        if chars > most and samples:
+            too_long = len(rows) - len(samples) - unread
+            break
+        samples[row] = sample
+        articles.append(article)
+        tokens.append(packed)
+    table = table_html(context, samples, outcome)
+    return Carried([*samples.values()], table, articles, tokens, too_long, unread)
+
+
+def _read(context: Context, row: int) -> Sample | None:
+    assert context.index is not None
+    try:
+        return fetch(context.index, context.snapshot, row)
+    except RLPanelError:
+        return None
+
+
+def _packed(context: Context, sample: Sample) -> dict[str, Any]:
+    display = context.display
+    return jsonable(pack(sample, pad_token=display.pad_token, kl_estimator=display.kl_estimator))
+
+
+def jsonable(value: Any) -> Any:
+    """A value as JSON can say it: ``{"bytes": base64}``, and ``{"number": "NaN"}`` for what is not finite."""
+    if isinstance(value, bytes):
+        return {"bytes": base64.b64encode(value).decode()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"number": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [jsonable(item) for item in value]
+    return value

@@ -1,0 +1,72 @@
+"""The report's samples as a table: the grid's columns and its way of writing numbers, without a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from rlpanel import schema
+from rlpanel.metrics.engine import column_info as registry
+from rlpanel.panels.samples.sample_frame import frame_of
+from rlpanel.panels.samples.sample_table import is_whole, title_html
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.ui.prompt_text import one_line
+from rlpanel.panels.ui.theme import safe_text
+from rlpanel.schema import Sample
+from rlpanel.store.query.query import Outcome
+
+#: Characters of a text; the whole of it stands with the sample.
+CELL_CHARS = 160
+
+
+def table_html(context: Context, samples: Mapping[int, Sample], outcome: Outcome) -> str:
+    """A row a sample, in the order given; each links to its sample.
+
+    Parameters
+    ----------
+    context : Context
+    samples : mapping of int to Sample
+        By row of the snapshot.
+    outcome : Outcome
+        What was asked; its columns come early.
+    """
+    rows = np.array([*samples], int)
+    texts = {row: _texts(sample) for row, sample in samples.items()}
+    whole_run = context.selection.scope == "run"
+    notes, display = context.notes, context.display
+    frame = frame_of(context.snapshot, rows, texts, outcome, notes, display, whole_run=whole_run)
+    columns = [frame[name] for name in frame if name != "uid"]
+    heads = "".join(_head(str(values.name)) for values in columns)
+    written = [_written(values) for values in columns]
+    lines = (
+        f'<tr data-sample="{at}"><td><a href="#sample-{at}">{at + 1}</a></td>'
+        f"{''.join(cells[at] for cells in written)}</tr>"
+        for at in range(len(frame))
+    )
+    return f"<table><thead><tr><th></th>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _texts(sample: Sample) -> dict[str, str]:
+    found = {name: getattr(sample, name) for name in schema.TEXTS}
+    return {name: text for name, text in found.items() if text is not None}
+
+
+def _head(name: str) -> str:
+    return f'<th title="{safe_text(registry.describe(name).tip)}">{title_html(name)}</th>'
+
+
+def _written(values: pd.Series) -> list[str]:
+    """A column's cells."""
+    name = safe_text(values.name)
+    if not pd.api.types.is_numeric_dtype(values):
+        texts = ["" if pd.isna(text) else one_line(str(text)) for text in values]
+        return [f'<td data-column="{name}">{safe_text(_cut(text))}</td>' for text in texts]
+    form = ",.0f" if is_whole(values) else ",.3f"
+    shown = ["–" if np.isnan(value) else format(value, form) for value in values]
+    return [f'<td data-column="{name}" class="num">{text}</td>' for text in shown]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= CELL_CHARS else f"{text[:CELL_CHARS]}…"

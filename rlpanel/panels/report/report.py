@@ -1,0 +1,141 @@
+"""The whole current board, or one sample, as one HTML file that opens without a server and a network."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from bokeh.resources import Resources
+
+from rlpanel.panels.findings.findings_list import findings_html
+from rlpanel.panels.report.carried_samples import carry
+from rlpanel.panels.report.html_document import document
+from rlpanel.panels.report.report_contents import ask, check_step, chosen, place
+from rlpanel.panels.report.report_plots import Drawing, item, numbers_html, plots_of
+from rlpanel.panels.report.run_summary import facts_html
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.tokens.token_payload import declarations
+from rlpanel.panels.tokens.token_view import TokenComponent
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.theme import safe_text
+from rlpanel.store.query.query import Outcome
+
+#: Samples that a report carries where nothing else is said.
+SAMPLES = 32
+
+
+def board_html(context: Context, samples: int = SAMPLES) -> bytes:
+    """What a context shows: curves, its step, findings, and samples that its question finds.
+
+    Parameters
+    ----------
+    context : Context
+        As `frozen` gives it.
+    samples : int
+        At most so many, the selected one among them.
+
+    Raises
+    ------
+    FilterError
+        If the filter, the search or the sort cannot be understood.
+    SettingError
+        If the run has no such step.
+    """
+    now, snapshot = time.time(), context.snapshot
+    check_step(context)
+    outcome = ask(context)
+    carried = carry(context, chosen(context, outcome, samples), outcome)
+    facts = facts_html(context, outcome, carried, now, alone=False)  # while it still says what was asked for
+    plots = plots_of(context)
+    drawings = [*plots.curves, *plots.step]
+    body = (
+        f"{_header(snapshot.name)}{facts}"
+        f"<h2>Findings</h2>{findings_html(snapshot, now)}"
+        f'<h2>Over the steps</h2><div class="cards">{_cards(plots.curves, 0)}</div>'
+        f'<h2>Step {context.selection.step}</h2><div class="cards of-step">'
+        f"{_cards(plots.step, len(plots.curves))}</div>"
+        f'<div class="numbers">{numbers_html(context)}</div>'
+        f'<h2>Samples</h2><div class="samples"><div class="grid">{carried.table}</div>'
+        f'<div class="shown">{"".join(carried.articles)}</div></div>'
+    )
+    data = _data(context, carried.tokens) | {
+        "plots": [item(drawing) for drawing in drawings],
+        "colors": plots.colors,
+        "first": place(context, [sample.uid for sample in carried.samples]),
+    }
+    title = f"{snapshot.name} · step {context.selection.step} · rlpanel"
+    bokeh = Resources(mode="inline", components=["bokeh"]).js_raw
+    return document(title, _style(), body, data, [*bokeh, _script()])
+
+
+def sample_html(context: Context, uid: str) -> bytes:
+    """One sample: texts, tokens and numbers.
+
+    Raises
+    ------
+    SampleNotFound
+        If no living row has this uid.
+    """
+    now, snapshot = time.time(), context.snapshot
+    rows = np.array([snapshot.row(uid)])
+    outcome = Outcome(rows, snapshot.samples)
+    carried = carry(context, rows, outcome)
+    facts = facts_html(context, outcome, carried, now, alone=True)
+    body = f'{_header(snapshot.name)}{facts}<div class="shown">{"".join(carried.articles)}</div>'
+    data = _data(context, carried.tokens) | {"plots": [], "colors": {}, "first": 0}
+    return document(f"{snapshot.name} · {uid} · rlpanel", _style(), body, data, [_script()])
+
+
+# -- pieces of the page --------------------------------------------------------------------------
+
+
+def _header(run: str) -> str:
+    return (
+        '<header><span class="logo">rl<span class="policy">panel</span></span>'
+        f"<h1>{safe_text(run)}</h1><span class='snapshot'>snapshot</span></header>"
+    )
+
+
+def _cards(drawings: list[Drawing], first: int) -> str:
+    return "".join(
+        f'<div class="card">{drawing.head}<div class="plot" id="plot-{first + at}"></div></div>'
+        for at, drawing in enumerate(drawings)
+    )
+
+
+def _data(context: Context, tokens: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "tokens": tokens,
+        "metrics": declarations(),
+        "metric": context.selection.metric,
+        "token": context.selection.token,
+        "styles": TokenComponent._stylesheets,
+    }
+
+
+def _style() -> str:
+    """The board's colours by the reader's system, its text pieces, and the report's own layout."""
+
+    def variables(colors: dict[str, str]) -> str:
+        return "".join(f"--rl-{name}:{value};" for name, value in colors.items())
+
+    fonts = {"font": theme.FONT, "mono": theme.MONO}
+    return "\n".join(
+        (
+            f":root {{{variables(theme.LIGHT | fonts)}}}",
+            f"@media (prefers-color-scheme: dark) {{ :root {{{variables(theme.DARK)}}} }}",
+            theme.CSS.replace(":host", "body"),
+            f".numbers {{ {read_assets('panels/step/step_summary.css')} }}",
+            read_assets("panels/findings/findings_list.css"),
+            read_assets("panels/report/report.css"),
+        )
+    )
+
+
+def _script() -> str:
+    """The token view's module, which ends by exporting ``render``, and the page's own."""
+    tokens = TokenComponent._esm.replace("export function render", "function render")
+    page = read_assets("panels/report/report.js")
+    return f"const tokenView = (() => {{\n{tokens}\nreturn render\n}})()\n{page}"

@@ -1,0 +1,93 @@
+"""One sample of a report as HTML: where it comes from, its numbers, its texts, a place for its tokens."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+
+from rlpanel.metrics.engine import column_info as registry
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.ui.prompt_text import clean, prompt_html
+from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.schema import Sample
+from rlpanel.store.query.sample_line import plain
+
+#: Characters of what the line held beside the fields that have a name here.
+MOST_EXTRA = 20_000
+_TEXTS = {
+    "response": ("Response", "policy"),
+    "ref_response": ("Reference response", "reference"),
+    "ground_truth": ("Ground truth", "good"),
+}
+
+
+def article_html(context: Context, sample: Sample, at: int) -> str:
+    """The sample with the number ``at`` in the report."""
+    display = context.display
+    prompt = ""
+    if sample.prompt is not None:
+        text = prompt_html(sample.prompt, display.pad_token, display.system_end)
+        prompt = f'<section class="prompt"><h4 class="caption">Prompt</h4><p>{text}</p></section>'
+    return (
+        f'<article id="sample-{at}">{_head(context, sample, at)}{prompt}'
+        f'<div class="tokens" data-sample="{at}"></div>'
+        f'<div class="pair">{"".join(_answers(sample, display.pad_token))}</div>'
+        f"{_numbers(sample)}{_extra(sample)}</article>"
+    )
+
+
+def _head(context: Context, sample: Sample, at: int) -> str:
+    where = [f"step {sample.step}", f"rank {sample.rank}" if sample.rank >= 0 else "", sample.place]
+    where += [f"group {sample.group}"] if sample.group else []
+    left = context.notes.of(sample.uid) if context.notes is not None else None
+    marks = [text for text in (left.tag, left.note) if text] if left is not None else []
+    notes = "".join(f'<p class="note kl">{safe_text(note)}</p>' for note in sample.notes)
+    tagged = f'<p class="note">{safe_text(" · ".join(marks))}</p>' if marks else ""
+    place = safe_text(" · ".join(part for part in where if part))
+    return f'<h3>Sample {at + 1}<span class="note">{place}</span></h3>{tagged}{notes}'
+
+
+def _answers(sample: Sample, pad_token: str) -> Iterator[str]:
+    """The answers side by side; what was not logged is not there."""
+    scores = {
+        "response": (sample.reward, sample.valid_reward),
+        "ref_response": (sample.ref_reward, sample.ref_valid_reward),
+    }
+    for name, (title, color) in _TEXTS.items():
+        text = getattr(sample, name)
+        if text is None:
+            continue
+        said = zip(("reward", "valid"), scores.get(name, ()), strict=False)
+        scored = "".join(
+            f"<em>{label} <b>{number(value)}</b></em>" for label, value in said if not math.isnan(value)
+        )
+        yield (
+            f'<section data-text="{name}"><h4><span class="{color}">{title}</span>{scored}</h4>'
+            f"<p>{safe_text(clean(text, pad_token))}</p></section>"
+        )
+
+
+def _numbers(sample: Sample) -> str:
+    """All its numbers, metrics too."""
+    known = {name: value for name, value in sample.columns.items() if not math.isnan(value)}
+    pairs = "".join(
+        f'<div title="{safe_text(registry.describe(name).tip)}"><dt>{safe_text(name)}</dt>'
+        f'<dd data-column="{safe_text(name)}">{value:.6g}</dd></div>'
+        for name, value in known.items()
+    )
+    return f"<details><summary>{len(known)} numbers</summary><dl>{pairs}</dl></details>"
+
+
+def _extra(sample: Sample) -> str:
+    """Everything else the line held, as plain text."""
+    if not sample.extra:
+        return ""
+    try:
+        text = json.dumps(plain(sample.extra), ensure_ascii=False, indent=1)
+    except RecursionError:
+        text = "nested too deeply to be shown"
+    if len(text) > MOST_EXTRA:
+        text = f"{text[:MOST_EXTRA]}… {len(text) - MOST_EXTRA:,} characters more"
+    summary = f"<summary>{len(sample.extra)} further keys of the line</summary>"
+    return f"<details>{summary}<pre>{safe_text(text)}</pre></details>"

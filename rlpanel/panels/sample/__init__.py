@@ -1,0 +1,1 @@
+"""One sample: its header, its actions and the tabs below the grid."""

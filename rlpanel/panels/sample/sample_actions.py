@@ -1,0 +1,110 @@
+"""What a reader does with a sample: leave a tag and a note, copy its uid, texts or link, save it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import param
+from panel.custom import JSComponent
+
+from rlpanel.errors import RLPanelError
+from rlpanel.panels.report.report import sample_html
+from rlpanel.panels.report.report_contents import frozen
+from rlpanel.panels.session.background_task import Background
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.store.query.sample_line import sample_line
+
+
+class SampleActions(JSComponent):
+    """A row of fields and buttons for the sample that is shown."""
+
+    place = param.Dict(default={}, doc="Run, step and uid of the sample; empty for none.")
+    tag = param.String(default="", doc="What is left on it.")
+    note = param.String(default="", doc="What is left on it.")
+    used = param.List(default=[], item_type=str, doc="Tags in use, to choose from.")
+    failure = param.String(default="", doc="Why nothing can be left.")
+
+    _esm = read_assets("panels/ui/dom.js", "panels/export/download.js", "panels/sample/sample_actions.js")
+    _stylesheets = [read_assets("panels/sample/sample_actions.css")]
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(sizing_mode="stretch_width", css_classes=["rl-actions"], **params)
+        self._context = context
+        self._making: Background[dict[str, Any] | RLPanelError] = Background(self._made)
+        context.param.watch(self._show, ["sample", "noted"])
+        self._show()
+
+    def _show(self, *_: Any) -> None:
+        sample, notes = self._context.sample, self._context.notes
+        if sample is None or notes is None:
+            self.place = {}
+            return
+        notes.refresh()
+        left = notes.of(sample.uid)
+        place = {"run": self._context.selection.run, "step": sample.step, "uid": sample.uid}
+        self.param.update(place=place, tag=left.tag, note=left.note, used=notes.tags())
+
+    def _handle_msg(self, msg: Any) -> None:
+        if not isinstance(msg, dict):
+            return
+        if msg.get("do") == "copy":
+            self._copy(msg.get("what"))
+        elif msg.get("do") == "save":
+            self._save()
+        elif msg.get("do") == "page":
+            self._page()
+        elif msg.get("do") == "hold":
+            self._hold(str(msg.get("uid", "")))
+        elif msg.get("do") == "leave":
+            self._leave(*(str(msg.get(name, "")) for name in ("uid", "tag", "note")))
+
+    def _copy(self, what: Any) -> None:
+        sample = self._context.sample
+        if sample is not None and what in ("uid", "prompt", "response"):
+            self._send_msg({"text": getattr(sample, what) or ""})
+
+    def _save(self) -> None:
+        sample, notes = self._context.sample, self._context.notes
+        if sample is not None and notes is not None:
+            name = f"step-{sample.step}-line-{sample.line}.jsonl"
+            line = sample_line(sample, notes.of(sample.uid))
+            self._send_msg({"file": name, "kind": "application/jsonl", "bytes": line})
+
+    def _page(self) -> None:
+        """The sample as one HTML file, made on a thread: a long response takes longer than a blink."""
+        sample = self._context.sample
+        if sample is not None:
+            shown, name = frozen(self._context), f"step-{sample.step}-line-{sample.line}.html"
+            self._making.start(_page_message(shown, sample.uid, name))
+
+    def _made(self, page: dict[str, Any] | RLPanelError) -> None:
+        if isinstance(page, RLPanelError):
+            self.failure = str(page)
+        else:
+            self._send_msg(page)
+
+    def _hold(self, uid: str) -> None:
+        """Somebody is about to write: the sample stays, even while the board follows the newest step."""
+        if uid and self._context.selection.follow:
+            self._context.choose_sample(uid)
+
+    def _leave(self, uid: str, tag: str, note: str) -> None:
+        notes = self._context.notes
+        if notes is None or not uid or (notes.of(uid).tag, notes.of(uid).note) == (tag.strip(), note.strip()):
+            return
+        try:
+            notes.write(uid, tag, note)
+        except OSError as error:
+            self.failure = f"cannot be kept: {error.strerror}"
+            return
+        self.failure = ""
+        self._context.noted += 1
+
+
+def _page_message(context: Context, uid: str, name: str) -> Iterator[dict[str, Any] | RLPanelError]:
+    try:
+        yield {"file": name, "kind": "text/html", "bytes": sample_html(context, uid)}
+    except RLPanelError as error:  # it was replaced in the file while somebody looked at it
+        yield error

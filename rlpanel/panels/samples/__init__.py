@@ -1,0 +1,1 @@
+"""The samples of a step or run: query bar, grid, lazily read texts."""

@@ -1,0 +1,35 @@
+"""A table of short texts whose rows lead to samples."""
+
+from __future__ import annotations
+
+import pandas as pd
+import panel as pn
+
+from rlpanel.panels.samples.sample_table import PICK, Table
+from rlpanel.panels.ui.assets import read_assets
+
+_WIDE = {"response": 420, "prompt": 380}
+
+
+def text_table(names: tuple[str, ...], name: str, picked: pn.widgets.TextInput, height: int) -> Table:
+    """A table with these columns and ``uid``, all texts; a click puts the row's uid into ``picked``."""
+    table = Table(
+        pd.DataFrame({column: pd.Series(dtype=str) for column in (*names, "uid")}),
+        show_index=False,
+        disabled=True,
+        selectable=1,
+        height=height,
+        sizing_mode="stretch_width",
+        margin=(4, 8),
+        layout="fit_columns",
+        stylesheets=[read_assets("panels/ui/table.css")],
+        css_classes=[name],
+        hidden_columns=["uid"],
+        formatters={key: {"type": "plaintext"} for key in names},
+        text_align={column: "right" for column in names if column not in _WIDE},
+        widths={column: 78 for column in names if column not in _WIDE},
+        row_height=27,
+        configuration={"columnDefaults": {"headerSort": False}, "placeholder": ""},
+    )
+    table.jscallback(args={"picked": picked}, **{"event:cell-click": PICK})
+    return table

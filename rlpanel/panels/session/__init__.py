@@ -1,0 +1,1 @@
+"""One browser session: selection, event loop, redraw queue, background tasks."""

@@ -1,0 +1,1 @@
+"""The sidebar: runs, splits, overlays, display options and training constants."""

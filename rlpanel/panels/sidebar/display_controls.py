@@ -1,0 +1,100 @@
+"""The side panel: display settings, each drawn from its declaration in `rlpanel.settings`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+import param
+from panel.viewable import Viewer
+
+from rlpanel.metrics.engine import column_info as registry
+from rlpanel.panels.curves import curve_menu
+from rlpanel.panels.curves import trainer_scalars as trainer_log
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.multi_choice import several
+
+_GROUPS = {
+    "Curves": ("band", "log_values", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
+    "Samples": ("max_samples", "older_attempts", "stuck_steps"),
+    "Text": ("pad_token", "system_end"),
+}
+
+
+class Controls(Viewer):
+    """Settings in groups, and the choice of curves."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._curves = several(
+            "Numbers",
+            "Which numbers are drawn; none chosen shows the usual four.",
+            "rl-curve-choice",
+            margin=(8, 12, 4, 12),
+            searchable=True,
+        )
+        self._curves.param.watch(self._chosen, "value")
+        context.param.watch(self._offer, "snapshot")
+        context.selection.param.watch(self._offer, "curves")
+        parts: list[Any] = []
+        for title, names in _GROUPS.items():
+            parts.append(caption(title))
+            if title == "Curves":
+                parts.append(self._curves)
+            parts += [_widget(context.display, name) for name in names]
+        self._column = pn.Column(*parts, sizing_mode="stretch_width", margin=0, css_classes=["rl-controls"])
+        self._offer()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._column
+
+    def _offer(self, *_: Any) -> None:
+        snapshot = self.context.snapshot
+        offered = [*curve_menu.options(snapshot).items(), *trainer_log.options(snapshot).items()]
+        options = curve_menu.labelled(offered)
+        if options != self._curves.options:
+            self._curves.options = options
+        wanted = map(registry.canonical, self.context.selection.curves)
+        value = [name for name in wanted if name in options.values()]
+        if value != self._curves.value:
+            self._curves.value = value
+
+    def _chosen(self, event: Any) -> None:
+        known = set(self._curves.options.values())
+        wanted = [name for name in self.context.selection.curves if name in known]
+        if event.new != wanted:
+            self.context.selection.curves = list(event.new)
+
+
+def caption(text: str) -> pn.pane.HTML:
+    """A small heading."""
+    return pn.pane.HTML(
+        f'<span class="caption">{text}</span>',
+        stylesheets=[theme.CSS],
+        margin=(14, 12, 2, 12),
+        sizing_mode="stretch_width",
+    )
+
+
+def _widget(settings: param.Parameterized, name: str) -> Any:
+    """The widget that suits a setting's type."""
+    declared = settings.param[name]
+    common: dict[str, Any] = {
+        "description": declared.doc,
+        "size": "small",
+        "margin": (4, 12),
+        "sizing_mode": "stretch_width",
+    }
+    common["sx"] = theme.FIELD_SX
+    if isinstance(declared, param.Boolean):
+        return pmui.Switch.from_param(declared, **common)
+    if isinstance(declared, param.Selector):
+        return pmui.Select.from_param(declared, **common)
+    if isinstance(declared, param.Integer):
+        return pmui.IntInput.from_param(declared, **common)
+    if isinstance(declared, param.Number):
+        return pmui.FloatSlider.from_param(declared, **common)
+    return pmui.TextInput.from_param(declared, **common)

@@ -1,0 +1,82 @@
+"""Which runs lie over the selected one, on which axis, and how smooth the lines are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+from panel.viewable import Viewer
+
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.overlay_run import MOST_OTHERS
+from rlpanel.panels.sidebar.run_list import unique_label
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.multi_choice import several
+
+
+class RunChoice(Viewer):
+    """A part of the side panel, below the runs."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        selection = context.selection
+        self._runs = several(
+            "Runs over it",
+            f"Up to {MOST_OTHERS} runs whose curves are drawn over the selected run's.",
+            "rl-over",
+            max_items=MOST_OTHERS,
+            margin=(16, 12, 4, 12),
+            searchable=True,
+        )
+        field: dict[str, Any] = {"size": "small", "margin": (4, 12), "sizing_mode": "stretch_width"}
+        self._align = pmui.Select.from_param(
+            selection.param.align, description=selection.param.align.doc, sx=theme.FIELD_SX, **field
+        )
+        self._smooth = pmui.FloatSlider(
+            label="Smoothing",
+            value=selection.smooth,
+            start=0.0,
+            end=selection.param.smooth.bounds[1],
+            step=selection.param.smooth.step,
+            description=selection.param.smooth.doc,
+            sx=theme.FIELD_SX,
+            css_classes=["rl-smooth"],
+            **field,
+        )
+        self._runs.param.watch(self._chosen, "value")
+        # When the handle is let go: each value is an entry in the browser's history.
+        self._smooth.param.watch(lambda event: setattr(selection, "smooth", event.new), "value_throttled")
+        selection.param.watch(lambda event: setattr(self._smooth, "value", event.new), "smooth")
+        selection.param.watch(self._offer, ["run", "over"])
+        context.param.watch(self._offer, "runs")
+        self._column = pn.Column(
+            self._runs,
+            self._align,
+            self._smooth,
+            sizing_mode="stretch_width",
+            margin=0,
+            css_classes=["rl-run-choice"],
+        )
+        self._offer()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._column
+
+    def _offer(self, *_: Any) -> None:
+        context, selection = self.context, self.context.selection
+        options = {
+            unique_label(info, context.runs): info.name for info in context.runs if info.name != selection.run
+        }
+        self._runs.visible = bool(options)
+        if options != self._runs.options:
+            self._runs.options = options
+        value = [name for name in selection.over if name in options.values()]
+        if value != self._runs.value:
+            self._runs.value = value
+
+    def _chosen(self, event: Any) -> None:
+        offered = set(self._runs.options.values())
+        if event.new != [name for name in self.context.selection.over if name in offered]:
+            self.context.selection.over = list(event.new)

@@ -1,0 +1,189 @@
+"""Which run? The list of runs, and the badge that tells how the selected one is."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+from panel.viewable import Viewer
+
+from rlpanel.panels.samples.visible_rows import set_aside_html
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.html_pane import Html
+from rlpanel.panels.ui.theme import safe_text
+from rlpanel.sources.discovery.directory import RunInfo
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+#: A run whose last line is older than this is quiet, not live.
+QUIET_AFTER = 60.0
+
+
+class RunList(Viewer):
+    """The runs below the root; a click selects one."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._quiet = False
+        self._list = pmui.RadioButtonGroup(
+            options={},
+            orientation="vertical",
+            sizing_mode="stretch_width",
+            margin=(0, 12),
+            size="small",
+            color="primary",
+            css_classes=["rl-runs"],
+            sx=_LIST_SX,
+        )
+        self._list.param.watch(self._chosen, "value")
+        context.param.watch(self._draw, "runs")
+        context.selection.param.watch(self._draw, "run")
+        self._draw()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._list
+
+    def _draw(self, *_: Any) -> None:
+        self._quiet = True
+        try:
+            # In one update: Panel selects the first option while the value is not among the options.
+            self._list.param.update(options=self._options(), value=self.context.selection.run or None)
+        finally:
+            self._quiet = False
+
+    def _options(self) -> dict[str, str]:
+        """Label to name of each run; the selected run is listed even before the reader finds its files."""
+        runs, selected = self.context.runs, self.context.selection.run
+        options = {unique_label(info, runs): info.name for info in runs}
+        if selected and selected not in options.values():
+            label = f"./{selected}" if selected in options else selected
+            options = {label: selected, **options}
+        return options
+
+    def _chosen(self, event: Any) -> None:
+        if not self._quiet and event.new is not None and event.new != self.context.selection.run:
+            self.context.selection.param.update(
+                run=event.new, split="", beside=[], step=None, uid="", token=-1, follow=True
+            )
+
+
+def unique_label(info: RunInfo, runs: list[RunInfo]) -> str:
+    """What a list of runs calls one: its folder's name, or its path where two have one name."""
+    return info.label if sum(other.label == info.label for other in runs) == 1 else f"./{info.name}"
+
+
+class Badge(Viewer):
+    """How the selected run is: live or quiet, ranks, samples, newest step, age, bad lines."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._pane = Html(
+            "",
+            stylesheets=[theme.CSS, read_assets("panels/ui/badge.css")],
+            margin=0,
+            css_classes=["rl-badge"],
+        )
+        context.param.watch(self._draw, ["snapshot", "now", "runs", "failure"])
+        self._draw()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._pane
+
+    def _draw(self, *_: Any) -> None:
+        html = badge_html(self.context.snapshot, time.time(), self._label(), self.context.failure)
+        if html != self._pane.object:  # the clock ticks once a second; most ticks change nothing
+            self._pane.object = html
+
+    def _label(self) -> str:
+        name = self.context.selection.run
+        return next((info.label for info in self.context.runs if info.name == name), name)
+
+
+def badge_html(snapshot: Snapshot, now: float, label: str, failure: str = "") -> str:
+    """The badge as HTML; ``failure`` is what keeps the reader from reading, if anything does."""
+    if not label:
+        return ""
+    name = f'<span class="pill"><b>{safe_text(label)}</b></span>'
+    if not snapshot.version:
+        return f'{name}<span class="pill">opening …</span>'
+    parts = []
+    if snapshot.samples:
+        ranks = f"{snapshot.ranks} rank{'s' if snapshot.ranks != 1 else ''}"
+        parts = [ranks, _held(snapshot), f"step {snapshot.steps.values[-1]}"]
+    newest = f"{age(now - snapshot.newest_line)} ago" if snapshot.newest_line else ""
+    fault = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
+    folds = set_aside_html(snapshot) + trouble_html(snapshot)
+    pill = _joined(_state(snapshot, now), " · ".join(parts), newest)
+    return f'{name}<span class="pill">{pill}</span>{folds}{fault}'
+
+
+def _joined(state: str, held: str, newest: str) -> str:
+    """The pill's text; what is true only while news arrive goes when they do not, see ``connection.js``."""
+    before = f'<span class="now">{state}{" · " if held or newest else ""}</span>'
+    after = f'<span class="now">{" · " if held else ""}{newest}</span>' if newest else ""
+    return f"{before}{held}{after}"
+
+
+def _held(snapshot: Snapshot) -> str:
+    if not snapshot.has_splits:
+        return f"{snapshot.samples:,} samples"
+    return f"<b>{safe_text(snapshot.split)}</b> {snapshot.samples:,} of {snapshot.all_samples:,} samples"
+
+
+def _state(snapshot: Snapshot, now: float) -> str:
+    if not snapshot.progress.caught_up:
+        return f'<span class="dot kl">●</span> <b>reading {snapshot.progress.fraction:.0%}</b>'
+    if now - snapshot.newest_line <= QUIET_AFTER:
+        return '<span class="dot good">●</span> <b>live</b>'
+    return '<span class="dot">●</span> <b>quiet</b>'
+
+
+def trouble_html(snapshot: Snapshot) -> str:
+    """Bad lines and unreadable files, each with its reason, folded behind their number."""
+    bad = "".join(
+        f"<li><code>{safe_text(line.file)}:{line.line or f'byte {line.offset:,}'}</code> "
+        f"{safe_text(line.reason)}</li>"
+        for line in snapshot.bad_lines[:50]
+    )
+    more = f"<li>and {snapshot.bad_count - 50:,} more</li>" if snapshot.bad_count > 50 else ""
+    word = "bad line" if snapshot.bad_count == 1 else "bad lines"
+    html = _fold(f"{snapshot.bad_count:,} {word}", bad + more, "rl-bad-lines") if snapshot.bad_count else ""
+    problems = "".join(f"<li>{safe_text(problem)}</li>" for problem in snapshot.problems)
+    if problems:
+        count = len(snapshot.problems)
+        html += _fold(f"{count} problem{'s' if count > 1 else ''}", problems, "rl-problems")
+    return html
+
+
+def _fold(title: str, items: str, name: str) -> str:
+    return f'<details class="{name}"><summary class="pill kl">{title}</summary><ul>{items}</ul></details>'
+
+
+def age(seconds: float) -> str:
+    """0.3 s, 12 s, 4 min, 3 h, 2 d."""
+    for bound, size, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
+        if seconds < bound:
+            return f"{max(0.0, seconds) / size:.0f} {unit}"
+    return f"{seconds / 86400:.0f} d"
+
+
+_LIST_SX = {
+    "& .MuiToggleButton-root": {
+        "justifyContent": "flex-start",
+        "border": 0,
+        "borderRadius": "7px !important",
+        "padding": "4px 8px",
+        "color": "text.secondary",
+        "overflow": "hidden",
+        "textOverflow": "ellipsis",
+        "textTransform": "none",
+    },
+    "& .MuiButton-root": {"justifyContent": "flex-start", "textTransform": "none"},
+    "maxHeight": "220px",
+    "overflowY": "auto",
+}

@@ -1,0 +1,1 @@
+"""Status: connection, backlog progress, excluded samples, empty states."""

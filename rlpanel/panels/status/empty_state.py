@@ -1,0 +1,77 @@
+"""What stands in for the board while there is nothing to see: how to begin, or what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+from panel.viewable import Viewer
+
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.sidebar.run_list import trouble_html
+from rlpanel.panels.status.backlog_bar import bar_html
+from rlpanel.panels.status.getting_started import beginning
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+
+class Stage(Viewer):
+    """No runs yet, reading, or no samples yet: each says what it waits for.
+
+    Parameters
+    ----------
+    context : Context
+    on_demo : callable
+        What the offer of a demo does.
+    """
+
+    def __init__(self, context: Context, on_demo: Callable[..., None]) -> None:
+        super().__init__()
+        self.context = context
+        self._pane = pn.pane.HTML(
+            "",
+            stylesheets=[
+                theme.CSS,
+                read_assets("panels/status/empty_state.css"),
+                read_assets("panels/status/backlog_bar.css"),
+            ],
+            sizing_mode="stretch_width",
+            margin=0,
+        )
+        self._demo = pmui.Button(
+            label="Watch the demo run",
+            variant="contained",
+            on_click=on_demo,
+            margin=(12, 0),
+            css_classes=["rl-demo"],
+        )
+        self._box = pn.Column(
+            self._pane,
+            self._demo,
+            max_width=760,
+            margin=(60, 40),
+            sizing_mode="stretch_width",
+            css_classes=["rl-stage"],
+        )
+        context.param.watch(self._draw, ["runs", "snapshot", "root", "survey"])
+        self._draw()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._box
+
+    def _draw(self, *_: Any) -> None:
+        runs, snapshot = self.context.runs, self.context.snapshot
+        self._demo.visible = not runs
+        self._pane.object = _waiting(snapshot) if runs else beginning(self.context.root, self.context.survey)
+
+
+def _waiting(snapshot: Snapshot) -> str:
+    if not snapshot.version or not snapshot.progress.caught_up:
+        return f"<h2>Reading …</h2>{bar_html(snapshot.progress) if snapshot.version else ''}"
+    return (
+        "<h2>No samples yet</h2><p>The run's files hold no whole line that is a sample. "
+        f"New lines appear here by themselves.</p>{trouble_html(snapshot)}"
+    )

@@ -1,0 +1,52 @@
+"""Links that are not followed and folders that cannot be listed, below the list of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import panel as pn
+from panel.viewable import Viewer
+
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.html_pane import Html
+from rlpanel.panels.ui.theme import safe_text
+from rlpanel.sources.files.unread import Unread
+
+_NAMED = 3
+
+
+class LeftOut(Viewer):
+    """Says what below the root is not shown, and why; hidden while there is nothing."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._pane = Html(
+            "",
+            stylesheets=[theme.CSS, read_assets("panels/status/left_out.css")],
+            margin=(0, 12),
+            sizing_mode="stretch_width",
+            css_classes=["rl-left-out"],
+        )
+        context.param.watch(self._draw, ["left_out", "runs"])
+        self._draw()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._pane
+
+    def _draw(self, *_: Any) -> None:
+        # Without runs the stage says what the root holds.
+        self._pane.object = left_out_html(self.context.left_out) if self.context.runs else ""
+        self._pane.visible = bool(self._pane.object)
+
+
+def left_out_html(left_out: Sequence[Unread]) -> str:
+    """The first names with their reasons, and how many more there are."""
+    named = left_out[:_NAMED]
+    rows = [f"<li><code>{safe_text(one.file)}</code> {safe_text(one.reason)}</li>" for one in named]
+    if len(left_out) > _NAMED:
+        rows.append(f"<li>and {len(left_out) - _NAMED:,} more</li>")
+    return f"<p>Not shown: {len(left_out):,}</p><ul>{''.join(rows)}</ul>" if rows else ""

@@ -1,0 +1,215 @@
+"""The selected step in numbers: how rewards spread, against the reference, and by how much it won."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import panel as pn
+from panel.viewable import Viewer
+
+from rlpanel.metrics.engine import column_info as registry
+from rlpanel.panels.export.card_export import Taken, file_name
+from rlpanel.panels.export.export_menu import Take, headed
+from rlpanel.panels.plots.bar_chart import Bars
+from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.html_pane import Html
+from rlpanel.panels.ui.theme import safe_text
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+BINS = 24
+#: Up to this many distinct values each gets a bar of its own.
+DISTINCT = 12
+
+
+@dataclass(frozen=True)
+class Bins:
+    """How values are counted, shape (B,) bins.
+
+    Attributes
+    ----------
+    edges : ndarray, shape (B + 1,)
+    values : ndarray, shape (B,), or None
+        Where few values are distinct (rule-based rewards): the value that each bin stands for.
+    """
+
+    edges: np.ndarray
+    values: np.ndarray | None = None
+
+    def count(self, values: np.ndarray) -> np.ndarray:
+        """Finite values a bin, shape (B,)."""
+        return np.histogram(values[np.isfinite(values)], bins=self.edges)[0]
+
+    def bars(self, place: int, layers: int) -> tuple[np.ndarray, np.ndarray]:
+        """Left and right of the bars of one of ``layers`` layers: side by side where values are distinct."""
+        if self.values is None:
+            return self.edges[:-1], self.edges[1:]
+        width = 0.28 * _narrowest(self.values)
+        start = self.values - width * layers / 2 + width * place
+        return start, start + width
+
+    def frame(self, counted: dict[str, np.ndarray]) -> pd.DataFrame:
+        """A row a bin: its borders, the value it stands for where values are distinct, and counts."""
+        known = {} if self.values is None else {"value": self.values}
+        return pd.DataFrame({"from": self.edges[:-1], "to": self.edges[1:], **known, **counted})
+
+
+def bins_of(*values: np.ndarray) -> Bins:
+    """Bins that suit the values together: one a value where few are distinct, else equal ones."""
+    together = np.concatenate(values)
+    distinct = np.unique(together[np.isfinite(together)])
+    if not len(distinct):
+        return Bins(np.array([0.0, 1.0]))
+    room = _narrowest(distinct) / 2
+    few = len(distinct) <= DISTINCT and np.ptp(distinct) <= 8 * DISTINCT * room
+    if few:
+        between = (distinct[1:] + distinct[:-1]) / 2
+        return Bins(np.array([distinct[0] - room, *between, distinct[-1] + room]), distinct)
+    return Bins(np.linspace(distinct[0], distinct[-1], BINS + 1))
+
+
+def _narrowest(distinct: np.ndarray) -> float:
+    """The smallest distance of two neighbours; 1 where there is one value only."""
+    return float(np.diff(distinct).min()) if len(distinct) > 1 else 1.0
+
+
+class Distribution(Viewer):
+    """The step's rewards as bars, the reference's behind them."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._head = _head()
+        self._bars = Bars({"reference": 0.45, "policy": 0.95})
+        self._taken: Taken | None = None
+        self._card = _card(self._head, self._bars, "rl-distribution", Take(context, lambda: self._taken))
+        watch_step(context, self._draw)
+        context.selection.param.watch(self._restyle, "dark")
+        self._restyle()
+        self._draw()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._card
+
+    def _draw(self, *_: Any) -> None:
+        snapshot, step = self.context.snapshot, self.context.selection.step
+        column = _scored(snapshot)
+        self._card.visible = column is not None and step is not None
+        self._taken = None
+        if column is None or step is None:
+            return
+        rows = snapshot.rows_of(step)
+        reward = snapshot.number(column)[rows]
+        reference = snapshot.number("ref_reward")[rows] if snapshot.has("ref_reward") else np.empty(0)
+        bins = bins_of(reward, reference)
+        self._write_head(column, rows, reward)
+        shown = {"policy": reward, "reference": reference} if len(reference) else {"policy": reward}
+        self._bars.draw(
+            {
+                name: (*bins.bars(place, len(shown)), bins.count(values))
+                for place, (name, values) in enumerate(shown.items())
+            }
+        )
+        names = {"policy": column, "reference": "ref_reward"}
+        counted = {names[name]: bins.count(values) for name, values in shown.items()}
+        self._taken = Taken(
+            name=f"{file_name(snapshot.name)}-{column}-distribution-step-{step}",
+            title=_title(column),
+            words=f"{snapshot.name}, step {step}, n = {len(rows):,}",
+            rows=lambda: bins.frame(counted),
+            legend=tuple((name, name) for name in shown) if len(shown) > 1 else (),
+        )
+
+    def _write_head(self, column: str, rows: np.ndarray, reward: np.ndarray) -> None:
+        missing = int(np.isnan(reward).sum())
+        lost = f", {missing} without" if missing else ""
+        legend = (
+            ' <span class="unit reference">▪ reference</span>'
+            if self.context.snapshot.has("ref_reward")
+            else ""
+        )
+        self._head.object = (
+            f'<div class="head"><b>{safe_text(_title(column))}</b>'
+            f'<span class="unit">step {self.context.selection.step}, n = {len(rows):,}{lost}</span>'
+            f"{legend}</div>"
+        )
+
+    def _restyle(self, *_: Any) -> None:
+        self._bars.restyle(self.context.selection.dark)
+
+
+class Gap(Viewer):
+    """Reward minus the reference's, one bar a sample, sorted: how many won, and by how much."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._head = _head()
+        self._bars = Bars({"good": 0.95, "bad": 0.95}, x_labels=False)
+        self._taken: Taken | None = None
+        self._card = _card(self._head, self._bars, "rl-gap", Take(context, lambda: self._taken))
+        watch_step(context, self._draw)
+        context.selection.param.watch(self._restyle, "dark")
+        self._restyle()
+        self._draw()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._card
+
+    def _draw(self, *_: Any) -> None:
+        snapshot, step = self.context.snapshot, self.context.selection.step
+        self._card.visible = snapshot.has("reward_gap") and step is not None
+        self._taken = None
+        if step is None or not self._card.visible:
+            return
+        gap = snapshot.number("reward_gap")[snapshot.rows_of(step)]
+        gap = np.sort(gap[np.isfinite(gap)])
+        wins, losses = int((gap > 0).sum()), int((gap < 0).sum())
+        share = f"{wins / len(gap):.0%} win, {losses / len(gap):.0%} lose" if len(gap) else "not logged here"
+        self._head.object = (
+            f'<div class="head" title="reward minus the reference\'s reward, sorted"><b>Gap to reference</b>'
+            f'<span class="unit">sorted, {share}</span></div>'
+        )
+        left = np.arange(len(gap), dtype=float)
+        self._bars.draw(
+            {
+                "good": (left, left + 1, np.maximum(gap, 0)),
+                "bad": (left, left + 1, np.minimum(gap, 0)),
+            }
+        )
+        self._taken = Taken(
+            name=f"{file_name(snapshot.name)}-reward_gap-step-{step}",
+            title="Gap to reference",
+            words=f"reward minus the reference's, sorted, {share}, {snapshot.name}, step {step}",
+            rows=lambda: pd.DataFrame({"place": np.arange(1, len(gap) + 1), "reward_gap": gap}),
+        )
+
+    def _restyle(self, *_: Any) -> None:
+        self._bars.restyle(self.context.selection.dark)
+
+
+def _scored(snapshot: Snapshot) -> str | None:
+    """What is shown as the score: the reward, else a held-out one, else the advantage."""
+    return next((name for name in ("reward", "valid_reward", "advantage") if snapshot.has(name)), None)
+
+
+def _title(column: str) -> str:
+    return registry.describe(column).label.capitalize()
+
+
+def _head() -> Html:
+    return Html("", stylesheets=[theme.CSS], sizing_mode="stretch_width")
+
+
+def _card(head: Html, bars: Bars, name: str, take: Take) -> pn.Column:
+    return pn.Column(
+        headed(head, take),
+        bars.pane,
+        styles={**theme.CARD, "flex": "1 1 165px", "min-width": "165px"},
+        margin=0,
+        visible=False,
+        css_classes=["rl-card", name],
+    )

@@ -1,0 +1,86 @@
+"""The selected step's means, with their change since the step before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import panel as pn
+from panel.viewable import Viewer
+
+from rlpanel.metrics.engine import column_info as registry
+from rlpanel.panels.plots.snapshot_cache import once
+from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.html_pane import Html
+from rlpanel.panels.ui.theme import delta, number, safe_text
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+#: Step metrics that say whether training can work at all.
+_POOLED = ("var_explained", "clipfrac", "engine_mismatch", "zero_variance_groups", "repeated_responses")
+
+
+class Numbers(Viewer):
+    """The step's means with their change since the step before."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._pane = Html(
+            "",
+            stylesheets=[theme.CSS, read_assets("panels/step/step_summary.css")],
+            margin=0,
+            sizing_mode="stretch_width",
+        )
+        # The card is what comes and goes: a hidden HTML pane stumbles when it is shown before it was drawn.
+        self._card = pn.Column(
+            self._pane,
+            styles=theme.CARD,
+            sizing_mode="stretch_width",
+            margin=0,
+            visible=False,
+            css_classes=["rl-numbers"],
+        )
+        watch_step(context, self._draw)
+        context.display.param.watch(self._draw, ["kl_estimator", "per_sequence"])
+        self._draw()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._card
+
+    def _draw(self, *_: Any) -> None:
+        snapshot, step = self.context.snapshot, self.context.selection.step
+        at = snapshot.steps.position(step) if step is not None else -1
+        names = [name for name in self._names() if snapshot.has(name)]
+        self._card.visible = at >= 0 and bool(names)
+        if self._card.visible:
+            self._pane.object = once(snapshot, "numbers", (at, *names), lambda: _html(snapshot, names, at))
+
+    def _names(self) -> list[str]:
+        kl = self.context.display.kl_estimator
+        length = "response_tokens" if self.context.snapshot.has("response_tokens") else "response_chars"
+        rewards = [
+            "reward",
+            "ref_reward",
+            "reward_gap",
+            "valid_reward",
+            "ref_valid_reward",
+            "valid_reward_gap",
+        ]
+        usual = [*rewards, "log_ratio_mean", f"{kl}_sum", length, "truncated", "token_entropy_mean"]
+        return [*usual, *_POOLED]
+
+
+def _html(snapshot: Snapshot, names: list[str], at: int) -> str:
+    return "<dl>" + "".join(_pair(snapshot, name, at) for name in names) + "</dl>"
+
+
+def _pair(snapshot: Snapshot, name: str, at: int) -> str:
+    column = registry.describe(name)
+    means = snapshot.step_values(name)
+    change = delta(float(means[at]), float(means[at - 1])) if at else ""
+    label = f"{column.label} {'Σ' if name.endswith('_sum') else ''}"
+    return (
+        f'<div title="{safe_text(column.tip)}"><dt>{safe_text(label)}</dt>'
+        f"<dd>{number(float(means[at]))} {change}</dd></div>"
+    )

@@ -1,0 +1,1 @@
+"""Tokens: heatmap, metric rows and ranking of the tokens of one response."""

@@ -1,0 +1,1 @@
+"""Widgets, style sheets and text helpers without knowledge of runs."""

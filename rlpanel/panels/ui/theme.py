@@ -1,0 +1,224 @@
+"""Colours, type and the few pieces of chrome that all views share.
+
+A colour means one thing everywhere: policy orange, reference blue, KL yellow, length violet, entropy
+green; green and red judge. Views name a colour; this file says what it is in the dark and in the light.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from contextlib import AbstractContextManager
+from typing import Any
+
+import panel as pn
+from bokeh.models import BasicTicker, CDSView, ColumnDataSource
+from bokeh.models.glyph import Glyph
+from bokeh.plotting import figure
+from bokeh.themes import Theme
+
+from rlpanel.panels.ui.assets import read_assets
+
+DARK = {
+    "bg": "#0e1116",
+    "surface": "#151a21",
+    "raised": "#1b212a",
+    "line": "#262d38",
+    "text": "#e7ebf2",
+    "muted": "#8d97a7",
+    "faint": "#5b6574",
+    "policy": "#ff9d5c",
+    "reference": "#6fb1ff",
+    "kl": "#e6c34a",
+    "length": "#b79cff",
+    "entropy": "#63d2a6",
+    "good": "#58c98b",
+    "bad": "#ff6b6b",
+}
+LIGHT = {
+    "bg": "#f6f7f9",
+    "surface": "#ffffff",
+    "raised": "#f0f2f5",
+    "line": "#e0e4ea",
+    "text": "#1b2330",
+    "muted": "#5d6878",
+    "faint": "#97a1b0",
+    "policy": "#d9621a",
+    "reference": "#2c74d6",
+    "kl": "#9a7400",
+    "length": "#7352d6",
+    "entropy": "#1d8a5f",
+    "good": "#1f8f55",
+    "bad": "#cc3340",
+}
+
+FONT = (
+    'Inter, "Noto Sans", "Noto Sans CJK SC", system-ui, -apple-system, "Segoe UI", "PingFang SC", '
+    '"Microsoft YaHei", sans-serif, "Noto Color Emoji"'
+)
+MONO = '"JetBrains Mono", ui-monospace, "SF Mono", Menlo, Consolas, "Noto Sans Mono CJK SC", monospace'
+
+
+def palette(dark: bool) -> dict[str, str]:
+    """Colour name to hex."""
+    return DARK if dark else LIGHT
+
+
+def _variables(colors: dict[str, str]) -> str:
+    return "".join(f"--rl-{name}:{value};" for name, value in colors.items())
+
+
+#: CSS variables for both themes; they are inherited into every component's shadow root.
+VARIABLES = (
+    f".mui-dark, .rl-dark {{{_variables(DARK)}}}\n.mui-light, .rl-light {{{_variables(LIGHT)}}}\n"
+    f":host {{--rl-font:{FONT};--rl-mono:{MONO};}}"
+)
+
+
+#: Text pieces: heads, captions, numbers. For panes that show escaped HTML.
+CSS = read_assets("panels/ui/base.css")
+
+CARD = {
+    "background": "var(--rl-surface)",
+    "border": "1px solid var(--rl-line)",
+    "border-radius": "10px",
+    "overflow": "hidden",
+}
+
+
+def safe_text(text: object) -> str:
+    """Text from a log, a file name or a column name, as HTML that shows it and never runs it."""
+    return html.escape(str(text), quote=True)
+
+
+def number(value: float, *, sign: bool = False) -> str:
+    """A number to about three significant digits; NaN is a dash."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    size = abs(value)
+    if size and (size >= 10**6 or size < 10**-4):
+        text = f"{size:.2e}"
+    elif size >= 100 or float(value).is_integer():
+        text = f"{size:,.0f}"
+    else:
+        text = f"{size:.1f}" if size >= 10 else f"{size:.2f}" if size >= 1 else f"{size:.3g}"
+    return f"−{text}" if value < 0 else f"+{text}" if sign and value > 0 else text
+
+
+def delta(value: float, before: float) -> str:
+    """The change since the step before, as HTML: ▲ 0.14; empty where one is missing."""
+    change = value - before
+    if math.isnan(change):
+        return ""
+    arrow = "▲" if change > 0 else "▼" if change < 0 else "＝"
+    return f'<span class="delta" title="change since the step before">{arrow} {number(abs(change))}</span>'
+
+
+#: Bokeh's defaults in the house's style. As the document's theme it also keeps Material's own plot
+#: styling away, which would set fonts and colours over what the views chose.
+PLOTS = Theme(
+    json={
+        "attrs": {
+            "Plot": {"background_fill_alpha": 0, "border_fill_alpha": 0, "outline_line_color": None},
+            "Figure": {},
+            "Axis": {
+                "minor_tick_line_color": None,
+                "major_tick_line_color": None,
+                "axis_line_color": None,
+                "major_label_text_font_size": "10px",
+                "major_label_standoff": 4,
+                "major_label_text_font": "Inter, Noto Sans, system-ui, sans-serif",
+            },
+            "Grid": {"grid_line_alpha": 0.8},
+            "Legend": {},
+        }
+    }
+)
+
+
+#: Borders as wide as the labels, so that plots that stand below each other share their left edge.
+_QUIET: dict[str, Any] = {
+    "output_backend": "canvas",
+    "toolbar_location": None,
+    "tools": [],
+    "sizing_mode": "stretch_width",
+    "min_border": 2,
+    "min_border_left": 34,
+    "min_border_right": 8,
+}
+
+
+def quiet_figure(**options: Any) -> figure:
+    """A figure as wide as its place, with three gridlines and no tools; options are `figure`'s."""
+    plot = figure(**{**_QUIET, **options})
+    plot.xgrid.visible = False
+    plot.yaxis.ticker = BasicTicker(desired_num_ticks=3, num_minor_ticks=0)
+    plot.xaxis.ticker = BasicTicker(desired_num_ticks=4, num_minor_ticks=0)
+    PLOTS.apply_to_model(plot)
+    for part in (*plot.axis, *plot.grid):
+        PLOTS.apply_to_model(part)
+    return plot
+
+
+def over(plot: figure, source: ColumnDataSource, *glyphs: Glyph, **options: Any) -> list[Any]:
+    """Draw glyphs over one source, each as a renderer with these options.
+
+    The methods of a figure make two more glyphs of each, for what is not selected and what is muted, and a
+    view of the source; a page has fifty renderers, and its models are walked over many times as it opens.
+    """
+    view = CDSView()
+    return [plot.add_glyph(source, glyph, view=view, **options) for glyph in glyphs]
+
+
+def drawing() -> AbstractContextManager[None]:
+    """Around changes of bokeh's own models, which may come from anywhere.
+
+    Panel runs what a component's message or button starts without the document's lock, and bokeh refuses
+    changes then; held changes are sent by Panel itself, together.
+    """
+    return pn.io.hold()
+
+
+def restyle(plot: figure, dark: bool) -> None:
+    """Axes and gridlines in the theme's colours; glyph colours are the view's own."""
+    colors = palette(dark)
+    for axis in (plot.xaxis, plot.yaxis):
+        axis.update(major_label_text_color=colors["muted"], axis_label_text_color=colors["muted"])
+    plot.ygrid.grid_line_color = colors["line"]
+
+
+#: Material's own knobs, so that its widgets look like the rest.
+def theme_config() -> dict[str, Any]:
+    """Configuration for panel-material-ui: palette, radius and type for both themes."""
+    return {"light": _material(LIGHT), "dark": _material(DARK)}
+
+
+def _material(c: dict[str, str]) -> dict[str, Any]:
+    return {
+        "palette": {
+            "primary": {"main": c["policy"], "contrastText": "#14181e"},
+            "secondary": {"main": c["reference"]},
+            "success": {"main": c["good"]},
+            "error": {"main": c["bad"]},
+            "warning": {"main": c["kl"]},
+            "background": {"default": c["bg"], "paper": c["surface"]},
+            "text": {"primary": c["text"], "secondary": c["muted"], "disabled": c["faint"]},
+            "divider": c["line"],
+        },
+        "shape": {"borderRadius": 7},
+        "typography": {"fontFamily": FONT, "fontSize": 13, "button": {"textTransform": "none"}},
+    }
+
+
+#: Fields at the house's density; Material's own are half again as tall.
+FIELD_SX = {
+    "& .MuiInputBase-input": {"padding": "4px 10px", "fontSize": "12.5px"},
+    "& .MuiOutlinedInput-notchedOutline": {"borderColor": "divider"},
+    "& .MuiInputLabel-root": {"fontSize": "12.5px"},
+    "& .MuiInputLabel-root:not(.MuiInputLabel-shrink)": {"transform": "translate(12px, 4px) scale(1)"},
+    "& .MuiSelect-select": {"padding": "5px 10px", "fontSize": "12.5px", "minHeight": "20px !important"},
+    "& .MuiFormControlLabel-label": {"fontSize": "12.5px"},
+    "& .MuiTypography-root": {"fontSize": "12.5px"},
+}

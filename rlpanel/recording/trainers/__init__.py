@@ -1,0 +1,1 @@
+"""Hooks into trainers: patches their methods and turns their batches into rows."""

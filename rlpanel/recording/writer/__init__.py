@@ -1,0 +1,1 @@
+"""The rollout writer: encodes rows, queues them and appends them to the rank's file."""

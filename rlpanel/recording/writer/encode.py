@@ -1,0 +1,105 @@
+"""Anything a trainer holds, as a line of JSON: tensors, arrays, lists, numbers that are no numbers.
+
+Duck-typed: what has ``detach`` is a tensor, what has ``tolist`` is an array. Neither torch nor numpy is
+imported.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rlpanel.recording.writer.recording_options import Options
+
+#: Enough to give a float32 back exactly.
+SIGNIFICANT = 9
+
+
+def snapshot(value: Any) -> Any:
+    """A copy in host memory: what training does to the original afterwards does not reach it."""
+    if hasattr(value, "detach"):
+        value = value.detach()
+        on_host = getattr(getattr(value, "device", None), "type", "cpu") == "cpu"
+        return value.clone() if on_host else value.cpu()
+    if hasattr(value, "tolist"):
+        return value.copy() if hasattr(value, "copy") else value.tolist()
+    if isinstance(value, Mapping):
+        return {key: snapshot(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [snapshot(item) for item in value] if value and _is_nested(value[0]) else list(value)
+    return value
+
+
+def _is_nested(value: Any) -> bool:
+    return not isinstance(value, str | int | float | None)
+
+
+def size(value: Any) -> int:
+    """How many numbers a value holds, roughly; for the queue's bound."""
+    if isinstance(value, str) or not hasattr(value, "__len__"):
+        return 1
+    try:
+        return len(value)
+    except TypeError:  # a tensor without dimensions
+        return 1
+
+
+def line(fields: Mapping[str, Any], options: Options) -> bytes:
+    """One row as its line, newline included; ``NaN`` and infinities become ``null``.
+
+    A value that is a function is called here, on the writer's thread.
+    """
+    row = {str(key): _plain(value, options, top=True) for key, value in fields.items()}
+    if options.tokens:
+        _cut_tokens(row, options.tokens)
+    # A lone surrogate has no UTF-8; a question mark stands for it.
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+
+
+def _plain(value: Any, options: Options, *, top: bool = False) -> Any:
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, str):
+        return value if len(value) <= options.text_chars else value[: options.text_chars] + "…"
+    if isinstance(value, float):
+        return number(value)
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+        return _plain(value, options)
+    if isinstance(value, list | tuple):
+        return _numbers(value, options.digits) or [_plain(item, options) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, options) for key, item in value.items()}
+    if top and callable(value):
+        return _plain(value(), options)
+    return _plain(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value), options)
+
+
+def _numbers(values: Any, digits: int) -> list[float | None] | None:
+    """Rounded floats, or None where ``values`` are not all floats."""
+    if not all(type(value) is float for value in values):
+        return None
+    return [round(value, digits) if math.isfinite(value) else None for value in values]
+
+
+def number(value: float) -> float | None:
+    """A float with as many digits as a float32 has; None where it is no number."""
+    return float(f"{value:.{SIGNIFICANT}g}") if math.isfinite(value) else None
+
+
+def _cut_tokens(row: dict[str, Any], most: int) -> None:
+    """Cut every array that is as long as the response."""
+    lengths = [len(row[key]) for key in _COUNTED if isinstance(row.get(key), list)]
+    if not lengths or max(lengths) <= most:
+        return
+    for key, value in row.items():
+        if isinstance(value, list) and len(value) > most and key != "messages":
+            row[key] = value[:most]
+    row["tokens_cut"] = max(lengths) - most
+
+
+_COUNTED = ("response_tokens", "response_token_ids", "logprobs", "ref_logprobs", "values")

@@ -1,0 +1,103 @@
+"""NeMo-RL: ``train_data_step{N}.jsonl`` and ``val_data_step{N}.jsonl``, each written whole.
+
+Every value but ``idx`` is wrapped in a list of length 1. Token arrays span prompt and response, padded on
+the right to the batch's longest: the response is where ``token_loss_mask`` is 1 within ``input_lengths``.
+``prev_logprobs`` are the policy's before the update, ``generation_logprobs`` the engine's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from rlpanel.errors import LineError
+from rlpanel.sources.records.fields import record_of
+from rlpanel.sources.records.json_parser import floats, plain
+from rlpanel.sources.records.record_types import Record
+
+_FILE = re.compile(r"(train|val)_data_step(\d+)\.jsonl(?:\.|$)")
+_ARRAYS = {
+    "token_ids": "response_token_ids",
+    "prev_logprobs": "logprobs",
+    "generation_logprobs": "rollout_logprobs",
+    "advantages": "advantages",
+}
+_APART = frozenset({*_ARRAYS, "idx", "content", "rewards", "token_loss_mask", "input_lengths"})
+
+
+class Nemo:
+    """NeMo-RL's batches."""
+
+    name = "NeMo-RL"
+    looks = "train_data_step{N}.jsonl or val_data_step{N}.jsonl with 'content' and 'rewards' (NeMo-RL)"
+
+    def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
+        """Whether the file has NeMo-RL's name and the line its keys."""
+        return bool(_FILE.search(path)) and {"content", "rewards"} <= document.keys()
+
+    def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
+        """The line's one sample."""
+        named = _FILE.search(path)
+        if named is None:
+            raise LineError("the file's name tells no step: train_data_step{N}.jsonl was expected")
+        for key in ("content", "rewards"):
+            if key not in document:
+                raise LineError(f"no {key!r}")
+        values = _unwrapped(document)
+        split = "eval" if named[1] == "val" else "train"
+        fields = [*_fields(values), ("split", split)]
+        return [record_of(named[2], fields, path, full=full)]
+
+
+def _unwrapped(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The values without their lists of length 1, where all have one."""
+    values = {key: value for key, value in document.items() if key != "idx"}
+    wrapped = all(hasattr(value, "__len__") and not isinstance(value, str) for value in values.values())
+    if wrapped and all(len(value) == 1 and not isinstance(value, dict) for value in values.values()):
+        return {key: value[0] for key, value in values.items()}
+    return values
+
+
+def _fields(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    prompt, response = _texts(plain(values["content"]))
+    yield "prompt", prompt
+    yield "response", response
+    yield "reward", values["rewards"]
+    for key, value in values.items():
+        if key not in _APART:
+            yield key, value
+    yield from _arrays(values)
+
+
+def _texts(content: Any) -> tuple[Any, Any]:
+    """All messages but the last, and the last; each a text or an object with a role."""
+    if not isinstance(content, list) or not content:
+        raise LineError("'content' is no list of messages")
+    if all(isinstance(item, str) for item in content):
+        return "\n".join(content[:-1]), content[-1]
+    last = content[-1]
+    return content[:-1], last.get("content", last) if isinstance(last, dict) else str(last)
+
+
+def _arrays(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    if "token_loss_mask" not in values:
+        return
+    try:
+        mask = floats(values["token_loss_mask"]) == 1
+        if "input_lengths" in values:
+            mask[int(values["input_lengths"]) :] = False
+        for key, name in _ARRAYS.items():
+            if values.get(key) is not None:
+                yield name, _masked(key, values[key], mask)
+    except (TypeError, ValueError) as error:
+        raise LineError(f"token arrays cannot be read: {error}") from error
+
+
+def _masked(key: str, value: Any, mask: np.ndarray) -> list[float]:
+    array = floats(value)
+    if len(array) != len(mask):
+        raise ValueError(f"{key!r} has {len(array)} values, 'token_loss_mask' {len(mask)}")
+    return array[mask].tolist()

@@ -1,0 +1,1 @@
+"""Files, local and remote: stat, ranges, decompression, mounts, inotify limits."""

@@ -1,0 +1,1 @@
+"""Records: JSON lines parsed into fields and columns."""

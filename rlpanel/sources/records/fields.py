@@ -1,0 +1,308 @@
+"""One sample's keys to a record: what dialects do once values are named as in `rlpanel.schema`.
+
+Any further scalar becomes a sample column of its own; ``rewards`` (an object) becomes one column an
+entry, ``rewards/<name>``. A field of the wrong kind is left out with a note; the sample is kept.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+from rlpanel import schema
+from rlpanel.errors import LineError
+from rlpanel.sources.records.json_parser import MOST_KEYS, floats, plain
+from rlpanel.sources.records.record_types import Record, is_eval, rank_of
+
+#: Columns that the store fills, a query knows (`filter_columns`) or readers fill; a logged key of the
+#: same name becomes ``logged_<name>``.
+RESERVED = frozenset(
+    {"uid", "file", "line", "offset", "prompt_chars", "response_chars"}
+    | {"attempt", "copies", "group_reward", "note", "tag"}
+)
+
+
+def record_of(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, full: bool) -> Record:
+    """The record of one sample.
+
+    Parameters
+    ----------
+    step : number or text
+        12, 12.0 and "12" are the same step.
+    fields : pairs of key and value
+        Keys as in `schema`, aliases too; arrays may be lazy (see `json_parser`).
+    path : str
+        The file's path below the run; tells the rank, and ``_val`` in its name the split.
+    full : bool
+        Whether all texts, the tokens and unknown keys are wanted too.
+
+    Raises
+    ------
+    LineError
+        If the step is no whole number.
+    """
+    record = Record(step=_step(step))
+    taker_of = (_FULL if full else _LEAN).get
+    for key, value in fields:
+        take = taker_of(key)
+        try:
+            if take is not None:
+                take(record, value)
+            else:
+                _unknown(record, key, value, full=full)
+        except (ValueError, RecursionError) as error:
+            # As text: the error itself would hold this frame, and with it the parser's lazy document.
+            reason = "is nested too deeply" if isinstance(error, RecursionError) else str(error)
+            record.notes.append(f"{_shown(key)} {reason}; the sample is kept without it")
+    if record.rank < 0:
+        record.rank = rank_of(path)
+    if is_eval(path):
+        record.labels.setdefault("split", "eval")
+    _count_tokens(record)
+    return record
+
+
+def texts_of(fields: Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """The texts of one sample alone, as `record_of` finds them in full: a third of its work."""
+    record = Record(step=0)
+    for key, value in fields:
+        take = _TEXTS.get(key)
+        if take is not None:
+            with suppress(ValueError, RecursionError):
+                take(record, value)
+    return record.texts
+
+
+def _count_tokens(record: Record) -> None:
+    """Where no tokens were logged, their logprobs tell how many there were; unequal counts are noted."""
+    tokens = record.numbers.get("response_tokens")
+    if tokens is None:
+        if "logprobs" in record.arrays:
+            record.numbers["response_tokens"] = float(len(record.arrays["logprobs"]))
+        return
+    for name, array in record.arrays.items():
+        if len(array) != tokens:
+            record.notes.append(f"'{name}' has {len(array)} values for {tokens:.0f} tokens")
+
+
+# -- takers: put one key's value where it belongs; ValueError says what is wrong with it -----------
+
+Taker = Callable[[Record, Any], None]
+
+
+def _skip(record: Record, value: Any) -> None:
+    """Read elsewhere, or not wanted now."""
+
+
+def _text(name: str) -> Taker:
+    def take(record: Record, value: Any) -> None:
+        if value is not None:
+            record.texts[name] = _as_text(value)
+
+    return take
+
+
+def _counted_text(name: str) -> Taker:
+    column = f"{name}_chars"
+
+    def take(record: Record, value: Any) -> None:
+        if value is not None:
+            text = record.texts[name] = value if isinstance(value, str) else _as_text(value)
+            record.numbers[column] = float(len(text))
+
+    return take
+
+
+def _array(name: str) -> Taker:
+    def take(record: Record, value: Any) -> None:
+        if value is not None:
+            record.arrays[name] = floats(value)
+
+    return take
+
+
+def _number(name: str) -> Taker:
+    """A null makes a column too: "logged, but never with a value" is worth seeing."""
+
+    def take(record: Record, value: Any) -> None:
+        record.numbers[name] = value if type(value) is float else _as_number(value)
+
+    return take
+
+
+def _label(name: str) -> Taker:
+    def take(record: Record, value: Any) -> None:
+        if isinstance(value, (str, int, float)):
+            record.labels[name] = str(value)
+        elif value is not None:
+            raise ValueError("is no text")
+
+    return take
+
+
+_take_prompt = _counted_text("prompt")
+_take_ids = _array("response_token_ids")
+_take_advantage, _take_advantages = _number("advantage"), _array("advantages")
+
+
+def _messages(record: Record, value: Any) -> None:
+    if "prompt" not in record.texts:
+        _take_prompt(record, value)
+
+
+def _count(record: Record, value: Any) -> None:
+    if value is not None:
+        record.numbers["response_tokens"] = float(_size(value))
+
+
+def _count_ids(record: Record, value: Any) -> None:
+    if value is not None:
+        record.numbers.setdefault("response_tokens", float(_size(value)))
+
+
+def _tokens(record: Record, value: Any) -> None:
+    _count(record, value)
+    if value is not None:
+        record.tokens = ["" if token is None else str(token) for token in plain(value)]
+
+
+def _ids(record: Record, value: Any) -> None:
+    _count_ids(record, value)
+    _take_ids(record, value)
+
+
+def _advantage(record: Record, value: Any) -> None:
+    """One number for all tokens, or one for each; trainers use either name for both."""
+    if hasattr(value, "__len__") and not isinstance(value, str):
+        _take_advantages(record, value)
+    else:
+        _take_advantage(record, value)
+
+
+def _rank(record: Record, value: Any) -> None:
+    number = _as_number(value)
+    if number.is_integer() and 0 <= number < 2**31:
+        record.rank = int(number)
+
+
+def _rewards(record: Record, value: Any) -> None:
+    if value is None:
+        return
+    if not hasattr(value, "items"):
+        raise ValueError("is no object")
+    if len(value) > MOST_KEYS:
+        raise ValueError(f"has {len(value):,} entries; at most {MOST_KEYS:,} are read")
+    for part, score in value.items():
+        name = f"rewards/{part}"
+        try:
+            record.numbers[_column(name)] = _as_number(score)
+        except ValueError as error:
+            record.notes.append(f"{_shown(name)} {error}; the sample is kept without it")
+
+
+def _unknown(record: Record, key: str, value: Any, *, full: bool) -> None:
+    """A scalar becomes a column; the rest stays in the file, and goes along when read in full."""
+    name = _column(f"logged_{key}" if key in RESERVED else key)
+    if isinstance(value, str):
+        if len(value) <= schema.LABEL_MAX:
+            record.labels[name] = value
+    elif isinstance(value, (int, float)):
+        record.numbers[name] = _as_number(value)
+    if full:
+        record.extra[key] = plain(value)
+
+
+_MAKERS = {"array": _array, "number": _number, "label": _label, "text": _text}
+
+
+def _takers(*, full: bool) -> dict[str, Taker]:
+    """What to do with each key; without ``full`` only what columns and metrics need."""
+    found: dict[str, Taker] = {}
+    for field in schema.FIELDS:
+        if field.kind in _MAKERS:
+            found |= dict.fromkeys((field.name, *field.aliases), _MAKERS[field.kind](field.name))
+    found |= {"step": _skip, "rank": _rank, "rewards": _rewards, "messages": _messages}
+    found |= {"advantage": _advantage, "advantages": _advantage}
+    found |= {"prompt": _take_prompt, "response": _counted_text("response")}
+    found["response_tokens"] = _tokens if full else _count
+    found["response_token_ids"] = _ids if full else _count_ids
+    if not full:
+        found |= {"ref_response": _skip, "ground_truth": _skip}
+    return found
+
+
+_LEAN = _takers(full=False)
+_FULL = _takers(full=True)
+_TEXTS = {key: _FULL[key] for key, name in schema.CANONICAL.items() if name in schema.TEXTS}
+_TEXTS["messages"] = _messages
+
+
+# -- values ------------------------------------------------------------------------------------------
+
+#: Beyond 2^53 a float no longer tells neighbouring integers apart.
+STEP_LIMIT = 2**53
+
+
+def _step(value: Any) -> int:
+    """12, 12.0 and "12" are the same step."""
+    if type(value) is int and abs(value) < STEP_LIMIT:
+        return value
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if number.is_integer() and abs(number) < STEP_LIMIT:
+        return int(number)
+    raise LineError(f"'step' is no whole number: {_shown(value)}")
+
+
+def _as_number(value: Any) -> float:
+    if value is None:
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"is no number: {_shown(value)}") from None
+
+
+def _column(name: str) -> str:
+    """The name, if it can be a column's."""
+    if len(name) > schema.LABEL_MAX:
+        raise ValueError(f"has a name of {len(name):,} characters; at most {schema.LABEL_MAX} are read")
+    return name
+
+
+_brief = reprlib.Repr()
+_brief.maxstring = _brief.maxother = _brief.maxlong = 200
+
+
+def _shown(value: Any) -> str:
+    """A value in a message, cut short; text in quotes."""
+    text = _brief.repr(plain(value))
+    return text if len(text) <= 42 else f"{text[:40]}…"
+
+
+def _size(value: Any) -> int:
+    """How many items an array has."""
+    if isinstance(value, list) or hasattr(value, "as_list"):
+        return len(value)
+    raise ValueError("is no array")
+
+
+def _as_text(value: Any) -> str:
+    """A text, or the messages of a chat as text."""
+    if isinstance(value, str):
+        return value
+    value = plain(value)
+    if isinstance(value, list):
+        return "\n".join(_message(item) for item in value)
+    return _message(value)
+
+
+def _message(item: Any) -> str:
+    if isinstance(item, dict) and "content" in item:
+        return f"[{item.get('role', '?')}] {item['content']}"
+    return str(item)

@@ -1,0 +1,144 @@
+"""Which scalar files belong to a run: beside its rollouts, in its checkpoints, in its TensorBoard folder.
+
+A run's folder that is a part of a larger one (``exp1/rollouts``) shares what lies in that one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from rlpanel.sources.discovery.directory import shown_name
+from rlpanel.sources.files import files
+from rlpanel.sources.files.files import AnyPath, Entry, path_of
+from rlpanel.sources.scalars import tensorboard
+from rlpanel.sources.scalars.json_lines import ScalarLines
+from rlpanel.sources.scalars.scalar_source import ScalarFile
+from rlpanel.sources.scalars.tensorboard import EventFile
+from rlpanel.sources.scalars.trainer_state import TrainerState
+
+STATE = "trainer_state.json"
+_LINES = ("scalars.jsonl", "metrics.jsonl")
+_EVENTS = "events.out.tfevents."
+_CHECKPOINT = re.compile(r"checkpoint-(\d{1,15})")
+#: Folders that hold TensorBoard's files, one run's folder each.
+_BOARDS = ("runs", "logs", "tensorboard", "tb")
+#: Names of folders that hold a run's rollouts alone, so that its scalars lie one folder up.
+_PARTS = frozenset(
+    {
+        "completions", "eval", "generations", "rollout", "rollout_data", "rollout_samples", "rollouts",
+        "samples", "train", "val", "validation",
+    }
+)  # fmt: skip
+
+Opener = Callable[[str, str], ScalarFile]
+
+
+@dataclass(frozen=True)
+class FoundScalars:
+    """A scalar file; of two that tell of the same step and name the one with the higher ``rank`` counts.
+
+    ``lacks`` is the extra of this package that must be installed before the file can be read; empty if none.
+    """
+
+    path: str
+    name: str
+    rank: tuple[int, str]
+    open: Opener
+    lacks: str = ""
+
+
+def is_scalar_name(name: str) -> bool:
+    """Whether a file of this name may hold the trainer's scalars."""
+    return name == STATE or name in _LINES or name.startswith(_EVENTS)
+
+
+def find(folder: AnyPath, root: AnyPath) -> list[FoundScalars]:
+    """The scalar files of the run in ``folder``, none outside of ``root``; those that count least first."""
+    found = _in(folder)
+    if not found and folder.name in _PARTS and folder.parent.is_relative_to(root):
+        found = _in(folder.parent)
+    real = ((file, path_of(file.path).resolve()) for file in found)
+    inside = (replace(file, path=str(path)) for file, path in real if path.is_relative_to(root))
+    return sorted(inside, key=lambda file: file.rank)
+
+
+def _in(folder: AnyPath) -> list[FoundScalars]:
+    entries = _entries(folder)
+    lines = [entry for entry in entries if entry.name in _LINES and _is_file(entry)]
+    found = [_found(entry, folder, 3, ScalarLines) for entry in lines]
+    return [*found, *_state(folder, entries), *_events(folder, entries)]
+
+
+def _state(folder: AnyPath, entries: list[Entry]) -> list[FoundScalars]:
+    """The newest trainer state; each holds the whole history, so the others have nothing to add."""
+    states = []
+    for entry in entries:
+        if entry.name == STATE:
+            states.append((_modified(entry.path), -1, entry.path))
+        elif number := _CHECKPOINT.fullmatch(entry.name):
+            path = os.path.join(entry.path, STATE)
+            states.append((_modified(path), int(number.group(1)), path))
+    newest = max((state for state in states if state[0]), default=None)
+    return [_found_path(newest[2], folder, 2, TrainerState)] if newest else []
+
+
+def _events(folder: AnyPath, entries: list[Entry]) -> list[FoundScalars]:
+    boards = (path_of(entry.path) for entry in entries if entry.name in _BOARDS)
+    deeper = (entry for board in boards for entry in _below(board))
+    lacks = "" if tensorboard.available() else "tensorboard"
+    found = (entry for entry in (*entries, *deeper) if _is_events(entry))
+    return [replace(_found(entry, folder, 1, EventFile), lacks=lacks) for entry in found]
+
+
+def _below(board: AnyPath) -> Iterator[Entry]:
+    """What lies in a TensorBoard folder and in the folders in it."""
+    for entry in _entries(board):
+        yield entry
+        if _is_folder(entry):
+            yield from _entries(path_of(entry.path))
+
+
+def _is_events(entry: Entry) -> bool:
+    return entry.name.startswith(_EVENTS) and _is_file(entry)
+
+
+def _found(entry: Entry, folder: AnyPath, kind: int, opener: Opener) -> FoundScalars:
+    return _found_path(entry.path, folder, kind, opener)
+
+
+def _found_path(path: str, folder: AnyPath, kind: int, opener: Opener) -> FoundScalars:
+    name = shown_name(os.path.relpath(path, folder).replace(os.sep, "/"))
+    # An event file's own name begins with the time it was begun; a resumed run begins another.
+    return FoundScalars(path, name, (kind, os.path.basename(path)), opener)
+
+
+def _modified(path: str) -> int:
+    """When a file was last written; 0 if there is none."""
+    try:
+        return files.stat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _entries(folder: AnyPath) -> list[Entry]:
+    try:
+        return sorted(files.scan(str(folder)), key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def _is_file(entry: Entry) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
+def _is_folder(entry: Entry) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False

@@ -1,0 +1,50 @@
+"""Scalars as JSON lines: rlpanel's own ``scalars.jsonl``, prime-rl's ``metrics.jsonl``."""
+
+from __future__ import annotations
+
+from rlpanel.errors import LineError
+from rlpanel.sources.readers.tail import Tail
+from rlpanel.sources.records.json_parser import parse
+from rlpanel.sources.records.record_types import BadLine
+from rlpanel.sources.scalars.scalar_source import Points, row_of
+
+LINE_BYTES = 16 << 20
+
+
+class ScalarLines:
+    """One object a line: a step and numbers; see `rlpanel.sources.scalars.scalar_source.ScalarFile`."""
+
+    def __init__(self, path: str, name: str) -> None:
+        self.path = path
+        self.name = name
+        self._tail = Tail(path, LINE_BYTES)
+        self._generation = 0
+        self._lines = 0  # of this generation
+
+    def changed(self) -> bool:
+        """Whether the file's stat differs from the last look."""
+        return self._tail.changed()
+
+    def poll(self, budget: int) -> Points:
+        """The new whole lines; a half line waits for its end."""
+        block = self._tail.read(budget)
+        if block.generation != self._generation:
+            self._generation, self._lines = block.generation, 0
+        points = Points(block.generation, more=block.more)
+        offset = block.offset
+        if block.skipped:
+            self._lines += 1
+            points.bad.append(BadLine(self._lines, offset, f"the line has {block.skipped:,} bytes"))
+        for line in block.lines():
+            self._lines += 1
+            if line and not line.isspace():
+                try:
+                    points.rows.append(row_of(parse(line)))
+                except LineError as error:
+                    points.bad.append(BadLine(self._lines, offset, str(error)))
+            offset += len(line) + 1
+        return points
+
+    def reset(self) -> None:
+        """Begin again."""
+        self._tail.reset()

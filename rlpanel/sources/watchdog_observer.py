@@ -1,0 +1,158 @@
+"""Hear of changed files by watchdog's events where they arrive; elsewhere the reader polls.
+
+Nothing happens on watchdog's thread but noting a path and waking the reader; `stat` stays the truth.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from watchdog.events import FileSystemEvent, FileSystemEventHandler
+from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver
+
+from rlpanel.sources.discovery.directory import OWN_FOLDER, is_rollout_name
+from rlpanel.sources.files import inotify
+from rlpanel.sources.files.mounts import MOUNTS, REMOTE, file_system
+from rlpanel.sources.scalars.discovery import is_scalar_name
+
+#: Beyond this many events a second (about 100 µs of CPU each) a clock is cheaper.
+MAX_EVENTS_PER_SECOND = 500
+_LIMITS = {errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOMEM}
+
+
+class Watch(FileSystemEventHandler):
+    """Collects the paths below a root that changed.
+
+    Parameters
+    ----------
+    root : str
+    wake : callable
+        Called on the observer's thread after a path was noted; must return at once.
+    polling : bool
+        Do not ask for events at all.
+
+    Attributes
+    ----------
+    reason : str
+        Why events are not used; empty while they are.
+    exhausted : bool
+        Whether a limit of the machine is the reason; another try may succeed later.
+    """
+
+    def __init__(self, root: str, wake: Callable[[], None], *, polling: bool = False) -> None:
+        self.root = root
+        self.reason = "polling was asked for" if polling else _unreachable(root)
+        self._wake = wake
+        self._identity = _identity(root)
+        self._lock = threading.Lock()
+        self._paths: set[str] = set()
+        self._folders = False
+        self._second, self._events = 0, 0
+        self._flooded = False
+        self.exhausted = False
+        self._observer: BaseObserver | None = None
+        if not self.reason:
+            self._observer = self._start()
+
+    @property
+    def events(self) -> bool:
+        """Whether file events are used; otherwise look on a clock."""
+        return self._observer is not None
+
+    @property
+    def stale(self) -> bool:
+        """Whether the root is gone or another folder stands there now, whose events do not arrive."""
+        identity = _identity(self.root)
+        return identity is None or identity != self._identity
+
+    def take(self) -> tuple[set[str], bool]:
+        """The paths noted since the last call, and whether files came or went; the notes are cleared."""
+        with self._lock:
+            paths, folders = self._paths, self._folders
+            self._paths, self._folders = set(), False
+        if self._flooded and self._observer is not None:
+            self.reason = f"more than {MAX_EVENTS_PER_SECOND} file events a second"
+            self.stop()
+        elif folders and self._observer is not None:
+            # watchdog does not say that it could not watch a folder that came.
+            self._give_up(inotify.watches_used_up(self.root))
+        return paths, folders
+
+    def stop(self) -> None:
+        """Stop the observer's threads."""
+        observer, self._observer = self._observer, None
+        if observer is not None:
+            observer.stop()
+            observer.join(timeout=2)
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        """Note a change (called by watchdog)."""
+        if event.event_type in ("opened", "closed_no_write"):  # our own reading raises these
+            return
+        folders = event.is_directory or event.event_type in ("created", "deleted", "moved")
+        paths = {os.fsdecode(path) for path in (event.src_path, event.dest_path) if path}
+        if all(OWN_FOLDER in path.split(os.sep) for path in paths):
+            return  # what we write ourselves
+        with self._lock:
+            self._count()
+            if not folders and not any(_is_read(os.path.basename(path)) for path in paths):
+                return  # a checkpoint being written beside the logs
+            self._folders |= folders
+            self._paths |= paths
+        self._wake()
+
+    def _count(self) -> None:
+        second = int(time.monotonic())
+        self._events = self._events + 1 if second == self._second else 1
+        self._second = second
+        self._flooded |= self._events > MAX_EVENTS_PER_SECOND
+
+    def _start(self) -> BaseObserver | None:
+        # Asked first: an observer that fails half-way keeps files open, and one that watches a part of the
+        # folders does not say so.
+        if self._give_up(inotify.shortage(self.root)):
+            return None
+        observer: BaseObserver | None = None
+        try:
+            os.stat(self.root)  # an observer of a folder that is gone keeps files open, too
+            observer = Observer()
+            observer.daemon = True
+            observer.schedule(self, self.root, recursive=True)
+            observer.start()
+        except (OSError, RuntimeError) as error:  # a limit was reached meanwhile, or the folder is gone
+            self.reason = f"file events are not available ({getattr(error, 'strerror', None) or error})"
+            self.exhausted = isinstance(error, RuntimeError) or error.errno in _LIMITS
+            if observer is not None:
+                observer.stop()  # it has a thread and files open from its making on
+            return None
+        return observer
+
+    def _give_up(self, reason: str) -> bool:
+        """Stop using events if there is a reason, a limit that was reached."""
+        if reason:
+            self.reason, self.exhausted = reason, True
+            self.stop()
+        return bool(reason)
+
+
+def _is_read(name: str) -> bool:
+    return is_rollout_name(name) or is_scalar_name(name)
+
+
+def _identity(root: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(root)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _unreachable(root: str, mounts: str = MOUNTS) -> str:
+    """Why no events would arrive for this root, or an empty text."""
+    kind = file_system(root, mounts)
+    return f"{kind} raises no events for other machines' writes" if kind.startswith(REMOTE) else ""

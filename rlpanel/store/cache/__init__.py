@@ -1,0 +1,1 @@
+"""The cache on disk: saves the columns of a run, so that opening it again is quick."""

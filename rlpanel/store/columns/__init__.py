@@ -1,0 +1,1 @@
+"""Columns in memory: rows of samples, statistics by step, restarts, splits."""

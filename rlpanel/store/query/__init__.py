@@ -1,0 +1,1 @@
+"""Queries: filters, text search, order, groups, notes and export of samples."""

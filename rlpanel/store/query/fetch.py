@@ -1,0 +1,56 @@
+"""One sample, whole: read back from where it stands in its file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlpanel import schema
+from rlpanel.errors import SourceChanged
+from rlpanel.metrics.engine.column_info import ALIASES
+from rlpanel.metrics.engine.derived_arrays import follow
+from rlpanel.schema import Sample
+from rlpanel.sources.records.record_types import Record
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+
+def fetch_record(index: RunIndex, snapshot: Snapshot, row: int) -> Record:
+    """The record of a row, read from its file; SourceChanged if its bytes are gone."""
+    return index.reader(snapshot.file(row)).fetch(snapshot.locator(row))
+
+
+def fetch_texts(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
+    """The texts of a row alone, as `fetch_record` finds them."""
+    return index.reader(snapshot.file(row)).texts(snapshot.locator(row))
+
+
+def fetch(index: RunIndex, snapshot: Snapshot, row: int) -> Sample:
+    """The sample of a row, read from its file."""
+    try:
+        record = fetch_record(index, snapshot, row)
+    except IndexError as error:
+        raise SourceChanged(f"{snapshot.uid(row)}: the line holds fewer samples now") from error
+    numbers = {name: float(snapshot.number(name)[row]) for name in snapshot.numbers}
+    numbers.update({alias: numbers[name] for alias, name in ALIASES.items() if name in numbers})
+    values: dict[str, Any] = {name: record.numbers[name] for name in schema.NUMBERS if name in record.numbers}
+    values.update({name: record.labels[name] for name in schema.LABELS if name in record.labels})
+    values.update(record.texts)
+    values.update({name: array for name, array in record.arrays.items() if name in schema.ARRAYS})
+    numbers |= {name: float(snapshot.values(name, np.array([row]))[0]) for name in snapshot.derived}
+    locator = snapshot.locator(row)
+    return Sample(
+        uid=snapshot.uid(row),
+        step=record.step,
+        rank=int(snapshot.place("rank")[row]),
+        file=snapshot.file(row),
+        line=locator.line,
+        offset=locator.offset,
+        response_tokens=record.tokens,
+        derived=follow(record.arrays, record.numbers, snapshot.constants),
+        columns=numbers,
+        extra=record.extra,
+        notes=tuple(record.notes),
+        **values,
+    )

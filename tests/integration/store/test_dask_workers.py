@@ -1,0 +1,133 @@
+"""A dask cluster indexes ranges; whatever becomes of its workers, the run is read, and as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from rlpanel.cli import app
+from rlpanel.errors import RLPanelError
+from rlpanel.settings import Reading
+from rlpanel.store.backlog import dask_workers as cluster
+from rlpanel.store.backlog import range_reader as backfill
+from rlpanel.store.backlog.dask_workers import Cluster
+from rlpanel.store.index.run_index import RunIndex
+from tests.factories import append, line, write_run
+from tests.property.test_invariants import assert_same, follow
+
+PATIENCE = 60.0
+
+
+@pytest.fixture(scope="module")
+def dask() -> Iterator[Any]:
+    """A scheduler and two worker processes on loopback."""
+    import dask
+    from distributed import LocalCluster
+
+    with (
+        dask.config.set({"distributed.admin.log-format": "%(message)s"}),
+        LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as made,
+    ):
+        yield made
+
+
+@pytest.fixture
+def news() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def workers(dask: Any, news: threading.Event) -> Iterator[Cluster]:
+    made = Cluster(dask.scheduler_address, news.set)
+    yield made
+    made.rest()
+
+
+@pytest.fixture
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backfill, "RANGE_BYTES", 2000)
+
+
+def run_of(folder: Path) -> Path:
+    run = write_run(folder, steps=20, ranks=2)
+    append(run / "rollout_data_rank_0.jsonl", b"bad\n", line(2), b"{half")
+    return run
+
+
+def read_on(index: RunIndex, news: threading.Event) -> bool:
+    """One turn; waits for the workers where there is nothing else to do."""
+    more = index.read()
+    if more and not index.busy:
+        assert news.wait(PATIENCE)
+        news.clear()
+    return more
+
+
+@pytest.mark.usefixtures("small_ranges")
+def test_a_run_read_by_a_cluster_of_which_a_worker_is_killed_is_the_run(
+    tmp_path: Path, dask: Any, workers: Cluster, news: threading.Event
+) -> None:
+    index = RunIndex(run_of(tmp_path), "run", Reading(backlog_bytes=1), workers=workers)
+    index.rescan()
+    with dask.get_client() as client:
+        pid = next(iter(client.run(os.getpid).values()))
+    os.kill(pid, signal.SIGSTOP)  # what it is given from now on it never does
+    while not index.snapshot.samples:
+        read_on(index, news)
+    assert index.loose
+    os.kill(pid, signal.SIGKILL)
+    while read_on(index, news):
+        pass
+    assert_same(index.snapshot, follow(RunIndex(tmp_path, "run")))
+    assert (workers.jobs, workers.refused) == (2, 0)
+
+
+@pytest.mark.usefixtures("small_ranges")
+def test_ranges_that_no_worker_can_read_are_read_here(
+    tmp_path: Path, workers: Cluster, news: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the folder is on this machine alone, or the workers have another version by now."""
+    monkeypatch.setattr(cluster, "of_reading", lambda: "of tomorrow")
+    index = RunIndex(run_of(tmp_path), "run", Reading(backlog_bytes=1), workers=workers)
+    index.rescan()
+    while read_on(index, news):
+        pass
+    assert_same(index.snapshot, follow(RunIndex(tmp_path, "run")))
+    assert workers.refused > 50
+
+
+@pytest.mark.usefixtures("small_ranges")
+def test_index_takes_a_schedulers_address(tmp_path: Path, dask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLPANEL_BACKLOG_BYTES", "1")
+    taken = []
+    monkeypatch.setattr(Cluster, "rest", lambda self: taken.append(self.refused) or self._client.close())
+    done = CliRunner().invoke(
+        app, ["index", str(run_of(tmp_path)), "--json", "--scheduler", dask.scheduler_address]
+    )
+    assert (json.loads(done.stdout)["rows"], taken) == (20 * 8 * 2 + 1, [0])
+
+
+def test_where_no_scheduler_answers_it_says_how_to_start_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "PATIENCE", "0.1s")
+    with pytest.raises(RLPanelError, match="dask scheduler"):
+        Cluster("tcp://127.0.0.1:9")
+
+
+def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['distributed'] = None; from rlpanel.cli import main; main()"
+    command = [sys.executable, "-c", code, "index", str(write_run(tmp_path)), "--scheduler", "tcp://host:1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "pip install 'rlpanel[dask]'" in done.stderr

@@ -1,0 +1,378 @@
+"""Findings reach those who are to be alerted: once, in spite of failures, and at nobody's cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from prometheus_client import generate_latest
+
+from docs import generate
+from rlpanel.app import live_runs
+from rlpanel.app.alerts import alert_delivery as delivery
+from rlpanel.app.alerts.alert_delivery import Alert, Channel, Sent
+from rlpanel.app.alerts.alert_watcher import Watcher
+from rlpanel.app.alerts.recipients import Command, NotDelivered, Recipient, Webhook, from_settings
+from rlpanel.app.live_runs import LiveRuns
+from rlpanel.app.server.health_endpoint import REGISTRY, health, tell_of
+from rlpanel.app.server.service import Service
+from rlpanel.errors import SettingError
+from rlpanel.settings import Alerts, Reading
+from rlpanel.store.index.reader import Reader
+from tests.factories import append, line, write_run
+from tests.waiting import wait_until
+
+SECRET = "Bearer s3cret"
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks and tries follow each other closely."""
+    monkeypatch.setattr(live_runs, "EVERY", 0.02)
+    monkeypatch.setattr(delivery, "PAUSE", 0.01)
+
+
+class Hook(ThreadingHTTPServer):
+    """A server on loopback that answers as it is told, and keeps what it got.
+
+    Attributes
+    ----------
+    answers : list of int
+        Codes of the next answers; after those all is well.
+    go_on : Event
+        No answer comes while this is not set.
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/hook"
+        self.answers: list[int] = []
+        self.got: list[tuple[dict[str, str], dict[str, Any]]] = []
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def subjects(self) -> list[str]:
+        """Rules and severities that arrived, tries that failed among them."""
+        return [f"{alert['rule']} {alert['severity']}" for _, alert in self.got]
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: Hook
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.got.append((dict(self.headers), json.loads(body)))
+        self.server.go_on.wait(20)
+        self.send_response(self.server.answers.pop(0) if self.server.answers else 204)
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    do_GET = do_POST
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    with Hook() as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield server
+        server.go_on.set()
+        server.shutdown()
+
+
+@pytest.fixture
+def reader() -> Iterator[Reader]:
+    service = Reader(Reading(polling=True, poll_interval=0.02, rescan_interval=0.1))
+    yield service
+    service.stop()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run that is being written: two steps of its last ones were cut, which is worth a warning."""
+    folder = write_run(tmp_path / "root" / "run", steps=8, truncated=0)
+    go_on(folder, 9, 10, truncated=1)
+    go_on(folder, 11, 12, truncated=0)
+    return folder
+
+
+def go_on(run: Path, *steps: int, **fields: Any) -> None:
+    """Append steps; the last one of all is not looked at, as it may be half written."""
+    lines = [line(step, index=index, **fields) for step in steps for index in range(8)]
+    append(run / "rollout_data_rank_0.jsonl", *lines)
+
+
+class watching:
+    """A watcher over the run's root, while this is entered."""
+
+    def __init__(self, reader: Reader, run: Path, *recipients: Recipient, **settings: str) -> None:
+        self._live = LiveRuns(reader, run.parent)
+        self._watcher = Watcher(self._live, recipients, Alerts(**settings), "http://board:5006")
+
+    def __enter__(self) -> Service:
+        self._live.start()
+        return Service(self._live, self._watcher)
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+        self._watcher.stop()
+
+
+def test_a_finding_arrives_once_although_the_first_tries_fail(hook: Hook, reader: Reader, run: Path) -> None:
+    hook.answers = [500, 503]
+    with watching(reader, run, Webhook(hook.url, f"Authorization: {SECRET}")):
+        wait_until(lambda: len(hook.got) == 3)
+        go_on(run, 13, 14, 15, 16, truncated=1)  # three in a row are an alarm
+        wait_until(lambda: len(hook.got) == 4)
+    assert hook.subjects() == [*["truncated warning"] * 3, "truncated alarm"]
+    assert {headers["Authorization"] for headers, _ in hook.got} == {SECRET}
+    ids = [alert["id"] for _, alert in hook.got]
+    assert ids[0] == ids[1] == ids[2] != ids[3]
+
+
+def test_health_says_how_alerts_fare_where_somebody_is_to_be_alerted(
+    hook: Hook, reader: Reader, run: Path
+) -> None:
+    assert (health().alerts_waiting, health().alerts_sent, health().alerts_failing) == (None, None, None)
+    assert b"rlpanel_alerts" not in generate_latest(REGISTRY)
+    hook.answers = [500] * 1000
+    with watching(reader, run, Webhook(hook.url)) as service:
+        tell_of(service)
+        try:
+            wait_until(lambda: health().alerts_failing)
+            assert (health().alerts_waiting, health().alerts_sent, health().alerts_failing) == (1, 0, 1)
+            hook.answers = []
+            wait_until(lambda: health().alerts_sent)
+            assert b"rlpanel_alerts_sent_total 1.0" in generate_latest(REGISTRY)
+            wait_until(lambda: not health().alerts_waiting)
+            assert health().alerts_failing == 0
+        finally:
+            tell_of(Service())
+
+
+def test_an_alert_says_what_was_found_and_where_to_look(hook: Hook, reader: Reader, run: Path) -> None:
+    with watching(reader, run, Webhook(hook.url)):
+        wait_until(lambda: hook.got)
+    alert = hook.got[0][1]
+    assert alert["text"] == f"warning in run: {alert['sentence']}"
+    assert "steps 9–10" in alert["sentence"]
+    assert (alert["run"], alert["path"], alert["steps"], alert["first_step"], alert["last_step"]) == (
+        "run",
+        str(run),
+        2,
+        9,
+        10,
+    )
+    where = urlsplit(alert["link"])
+    assert (where.netloc, parse_qs(where.query)) == ("board:5006", {"run": ["run"], "step": ["10"]})
+
+
+def test_the_page_on_alerts_names_every_key(hook: Hook, reader: Reader, run: Path) -> None:
+    with watching(reader, run, Webhook(hook.url)):
+        wait_until(lambda: hook.got)
+    _, _, table = (generate.FOLDER / "alerts.md").read_text("utf-8").partition("| key | what it is |")
+    cells = re.findall(r"^\| (`.+?) \|", table, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", " ".join(cells)) == list(hook.got[0][1])
+
+
+def test_after_a_restart_only_what_is_new_arrives(hook: Hook, reader: Reader, run: Path) -> None:
+    with watching(reader, run, Webhook(hook.url)):
+        wait_until(lambda: (run / ".rlpanel" / "alerts").exists())
+    go_on(run, 13, 14, 15, 16, truncated=1)
+    with watching(reader, run, Webhook(hook.url)):
+        wait_until(lambda: len(hook.got) == 2)
+    assert hook.subjects() == ["truncated warning", "truncated alarm"]
+    assert hook.url not in (run / ".rlpanel" / "alerts").read_text()
+
+
+def test_what_did_not_arrive_comes_after_a_restart(hook: Hook, reader: Reader, run: Path) -> None:
+    hook.answers = [500] * 1000
+    with watching(reader, run, Webhook(hook.url)):
+        wait_until(lambda: hook.got)
+    hook.answers, before = [], len(hook.got)
+    with watching(reader, run, Webhook(hook.url)):
+        wait_until(lambda: len(hook.got) > before)
+        wait_until(lambda: (run / ".rlpanel" / "alerts").exists())
+
+
+def test_where_only_alarms_are_wanted_no_warning_arrives(hook: Hook, reader: Reader, run: Path) -> None:
+    with watching(reader, run, Webhook(hook.url), alert_severity="alarm") as (live, _):
+        wait_until(lambda: reader.runs and reader.runs[0].snapshot.samples == 96)
+        assert live is not None
+        live.look(time.time())  # at the warning
+        go_on(run, 13, 14, 15, 16, truncated=1)
+        wait_until(lambda: hook.got)
+    assert hook.subjects() == ["truncated alarm"]
+
+
+def test_a_run_that_was_over_before_is_history(hook: Hook, reader: Reader, run: Path) -> None:
+    old = write_run(run.parent / "old", steps=8, truncated=1) / "rollout_data_rank_0.jsonl"
+    os.utime(old, (time.time() - 2 * live_runs.LIVE,) * 2)
+    with watching(reader, run, Webhook(hook.url)):
+        wait_until(lambda: hook.got)
+        assert [index.name for index in reader.runs] == ["run"]
+    assert {alert["run"] for _, alert in hook.got} == {"run"}
+    wait_until(lambda: not reader.runs, message="the run is let go")
+
+
+def test_a_recipient_that_hangs_holds_nobody_up(
+    hook: Hook, reader: Reader, run: Path, tmp_path: Path
+) -> None:
+    hook.go_on.clear()
+    with watching(reader, run, Webhook(hook.url), Command(noting(tmp_path / "noted"))):
+        wait_until(lambda: hook.got)
+        index = reader.runs[0]
+        go_on(run, 13, 14, 15, 16, truncated=1)
+        wait_until(lambda: index.snapshot.samples == 128, message="the reader reads on")
+        wait_until(lambda: len(noted(tmp_path / "noted")) == 2, message="the other recipient is alerted")
+        began = time.monotonic()
+    assert time.monotonic() - began < 2
+    assert len(hook.got) == 1
+
+
+def noting(path: Path) -> str:
+    """A command that keeps what it gets, a line each."""
+    code = "import sys; open(sys.argv[1], 'a').write(sys.stdin.read() + chr(10))"
+    return shlex.join([sys.executable, "-c", code, str(path)])
+
+
+def noted(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(found) for found in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_a_command_gets_the_finding_and_nothing_of_it_is_run(reader: Reader, tmp_path: Path) -> None:
+    name = "$(touch ran); `touch ran` 🙂"
+    run = write_run(tmp_path / "root" / name, steps=4, truncated=1)
+    with watching(reader, run, Command(noting(tmp_path / "noted"))):
+        found = wait_until(lambda: noted(tmp_path / "noted"))
+    assert [alert["run"] for alert in found] == [name]
+    assert not list(tmp_path.rglob("ran"))
+    assert not Path("ran").exists()
+
+
+def test_a_command_that_fails_is_run_again(tmp_path: Path, reader: Reader, run: Path) -> None:
+    code = "import pathlib, sys; tries = pathlib.Path(sys.argv[1]); tries.open('a').write('x')\n"
+    code += "sys.exit(tries.stat().st_size < 3)"
+    with watching(reader, run, Command(shlex.join([sys.executable, "-c", code, str(tmp_path / "tries")]))):
+        wait_until(lambda: (run / ".rlpanel" / "alerts").exists())
+    assert (tmp_path / "tries").read_text() == "xxx"
+
+
+def test_a_command_that_never_ends_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    code = "import os, pathlib, subprocess, sys; child = subprocess.Popen(['sleep', '60'])\n"
+    code += "pathlib.Path(sys.argv[1]).write_text(str(child.pid)); child.wait()"
+    command = Command(shlex.join([sys.executable, "-c", code, str(tmp_path / "pid")]))
+    channel = Channel(command)
+    channel.offer(Alert("1", b"{}", Sent(tmp_path)), set())
+    pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
+    began = time.monotonic()
+    channel.stop()
+    assert time.monotonic() - began < 1
+    wait_until(lambda: not _runs(pid), message="its child is gone")
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process runs; one that ended and was not yet taken note of does not."""
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def test_alerts_that_wait_are_bounded_and_come_in_the_end(
+    hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "ROOM", 5)
+    made = [
+        Alert(str(number), json.dumps({"number": number}).encode(), Sent(tmp_path)) for number in range(12)
+    ]
+    hook.go_on.clear()
+    channel = Channel(Webhook(hook.url))
+    for alert in made:
+        channel.offer(alert, set())
+    hook.go_on.set()
+    wait_until(lambda: len(hook.got) == 5)
+    wait_until(lambda: len(Sent(tmp_path).read()) == 5)
+    assert [alert["number"] for _, alert in hook.got] == [0, 1, 2, 3, 4]
+    for alert in made[:8]:  # as the next look does
+        channel.offer(alert, Sent(tmp_path).read())
+    wait_until(lambda: len(hook.got) == 8)
+    channel.stop()
+    assert [alert["number"] for _, alert in hook.got[5:]] == [5, 6, 7]
+
+
+def test_one_that_is_refused_does_not_hold_the_others_back(hook: Hook, tmp_path: Path) -> None:
+    hook.answers = [400]
+    hook.go_on.clear()
+    channel = Channel(Webhook(hook.url))
+    for number in range(3):
+        channel.offer(Alert(str(number), json.dumps({"number": number}).encode(), Sent(tmp_path)), set())
+    hook.go_on.set()
+    wait_until(lambda: len(hook.got) == 4)
+    channel.stop()
+    assert [alert["number"] for _, alert in hook.got] == [0, 1, 2, 0]
+
+
+def test_where_nothing_can_be_noted_an_alert_still_comes_once(
+    hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    nowhere = Sent(tmp_path / "file")
+    channel = Channel(Webhook(hook.url))
+    for name in ("one", "one", "two"):
+        channel.offer(Alert(name, json.dumps({"name": name}).encode(), nowhere), nowhere.read())
+        wait_until(lambda: not channel.waiting)
+    channel.stop()
+    assert [alert["name"] for _, alert in hook.got] == ["one", "two"]
+
+
+def test_a_redirect_is_not_followed(hook: Hook) -> None:
+    hook.answers = [302]
+    with pytest.raises(NotDelivered, match="302"):
+        Webhook(hook.url, f"Authorization: {SECRET}").send(b"{}")
+    assert len(hook.got) == 1
+
+
+def test_a_failure_does_not_give_the_address_away(hook: Hook) -> None:
+    hook.server_close()
+    secret = Webhook(f"{hook.url}/T0k3n")
+    with pytest.raises(NotDelivered) as said:
+        secret.send(b"{}")
+    assert "T0k3n" not in f"{said.value} {secret.name} {secret.id}"
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"alert_url": "ftp://host/x"}, "http"),
+        ({"alert_url": "file:///etc/passwd"}, "http"),
+        ({"alert_url": "http://"}, "host"),
+        ({"alert_url": "http://host/\r\nX: y"}, "http"),
+        ({"alert_url": "http://host", "alert_header": "no colon"}, "Name: value"),
+        ({"alert_url": "http://host", "alert_header": "X: a\r\nY: b"}, "Name: value"),
+        ({"alert_header": "X: a"}, "no address"),
+        ({"alert_command": "no-such-command --now"}, "not there"),
+        ({"alert_command": "echo 'open"}, "cannot be read"),
+    ],
+)
+def test_a_recipient_that_cannot_be_is_said_at_once(settings: dict[str, str], says: str) -> None:
+    with pytest.raises(SettingError, match=says):
+        from_settings(Alerts(**settings))

@@ -1,0 +1,120 @@
+"""Whatever stands in a link: nothing outside the root is opened, nothing is run, the board goes on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from rlpanel.app.board.board import Board
+from rlpanel.app.board.browser_window import Window
+from rlpanel.app.board.url_state import KEYS, MAX_QUERY
+from tests.factories import write_run
+from tests.waiting import wait_until
+
+#: What the process opens and lists while a test asks for it; a hook cannot be taken out again.
+_opened: list[str] | None = None
+
+
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    if _opened is not None and event in ("open", "os.scandir", "os.listdir", "exec", "compile", "os.system"):
+        _opened.append(f"{event} {arguments[0]}")
+
+
+sys.addaudithook(_hear)
+
+
+@pytest.fixture
+def opened() -> Iterator[list[str]]:
+    global _opened
+    _opened = []
+    yield _opened
+    _opened = None
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs below a root, links that lead out of it and round in it, and a run beside it."""
+    folder = tmp_path_factory.mktemp("links")
+    write_run(folder / "outside" / "secret", steps=1, samples=2)
+    root = folder / "root"
+    write_run(root / "run", steps=[3, 5], samples=2)
+    write_run(root / "other", steps=1, samples=2)
+    (root / "out").symlink_to(folder / "outside")
+    (root / "run" / "up").symlink_to("..")
+    (root / "loop").symlink_to("loop")
+    return root
+
+
+@pytest.fixture(scope="module")
+def board(root: Path) -> Iterator[Board]:
+    made = Board(root)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def window(board: Board) -> Window:
+    made = Window(on_key=lambda key: None)
+    board.bind_window(made)
+    return made
+
+
+LINKS = {
+    "parent": "..",
+    "parent, further": "run/../../outside/secret",
+    "link out": "out/secret",
+    "link up and out": "run/up/../outside/secret",
+    "link to itself": "loop/loop",
+    "absolute": "/etc",
+    "absolute, of a run": "{outside}/secret",
+    "home": "~/",
+    "drive": "C:\\secret",
+    "backslashes": "..\\outside\\secret",
+    "encoded twice": quote("../outside/secret", safe=""),
+    "address": "file:///etc/passwd",
+    "NUL": "run\0",
+    "NUL alone": "\0",
+    "long": "x" * 5000,
+    "many folders": "run/" * 1500,
+    "too long": "x" * (MAX_QUERY + 1),
+    "long number": "9" * 5000,
+    "number that no column holds": "9" * 30,
+    "negative": "-9223372036854775809",
+    "infinite": "inf",
+    "not a number": "nan",
+    "half an emoji": "\ud83d",
+    "no UTF-8": "%FF%FE",
+    "Python": "__import__('os').system('true')",
+    "format": "{0.__class__.__mro__}",
+    "a file": "run/rollout_data_rank_0.jsonl",
+    "a file outside": "../../outside/secret/rollout_data_rank_0.jsonl:0",
+    "a sample of another run": "rollout_data_rank_9.jsonl:0",
+    "a place in no line": "rollout_data_rank_0.jsonl:-1",
+    "a place beyond all": "rollout_data_rank_0.jsonl:99999999999999999999999",
+}
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("kind", LINKS)
+def test_a_link_opens_nothing_outside(
+    board: Board, window: Window, root: Path, opened: list[str], key: str, kind: str
+) -> None:
+    outside = root.parent / "outside"
+    value = LINKS[kind].replace("{outside}", str(outside))
+    text = value if kind == "no UTF-8" else quote(value.encode("utf-8", "surrogatepass"))
+    context = board.context
+    window.query = "?run=run&step=3"
+    wait_until(lambda: context.index is not None and context.index.snapshot.samples == 4)
+    window.query = f"?{key}={text}" if key == "run" else f"?run=run&{key}={text}"
+    assert context.index is not None
+    assert context.index.path in {root / "run", root / "other"}
+    board._changed({context.index})
+    assert context.selection.run in {"run", "other"}
+    assert context.sample is None or context.sample.uid.startswith("rollout_data_rank_0.jsonl:")
+    beyond = (str(outside), str(root / "out"), "/etc", "os.system", "exec", "compile")
+    assert not [what for what in opened if any(place in what for place in beyond)]

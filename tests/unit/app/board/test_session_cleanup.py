@@ -1,0 +1,98 @@
+"""What the event loop says of connections that closed."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import logging
+
+import pytest
+from bokeh.server.views import ws
+from panel.io import document
+from tornado.iostream import StreamClosedError
+from tornado.websocket import WebSocketClosedError
+
+from rlpanel.app.board import session_cleanup as farewell
+
+#: The loggers. Tests set their level, because importing dask.distributed silences Bokeh's.
+BOKEH, PANEL = "bokeh.server.views.ws", "panel.io.document"
+
+
+async def _forget(error: Exception) -> None:
+    """A task that fails and that nobody asks."""
+
+    async def fail() -> None:
+        raise error
+
+    farewell.expect()
+    task = asyncio.ensure_future(fail())
+    while not task.done():
+        await asyncio.sleep(0)
+    del task
+    gc.collect()
+
+
+@pytest.mark.parametrize("error", [WebSocketClosedError(), StreamClosedError()])
+def test_a_closed_connection_is_not_told(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(_forget(error))
+    assert caplog.records == []
+
+
+def test_any_other_error_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(_forget(RuntimeError("a view is broken")))
+    assert "a view is broken" in caplog.text
+
+
+def test_a_handler_that_stands_is_kept() -> None:
+    async def main() -> object:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(print_nothing)
+        farewell.expect()
+        return loop.get_exception_handler()
+
+    def print_nothing(*_: object) -> None: ...
+
+    assert asyncio.run(main()) is print_nothing
+
+
+class Handler:
+    """Says what Bokeh's handler says when its page has left."""
+
+    def send_message(self) -> None:
+        logging.getLogger(BOKEH).warning(farewell.CLOSED)
+
+
+async def _leave(*handlers: Handler) -> None:
+    farewell.expect()
+    for _ in range(60):
+        for handler in handlers:
+            handler.send_message()
+
+
+def test_a_page_that_left_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, BOKEH):
+        asyncio.run(_leave(Handler()))
+    assert caplog.records == []
+
+
+def test_a_page_that_left_is_told_once_when_debugging(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, BOKEH):
+        asyncio.run(_leave(Handler(), Handler()))
+    said = [record for record in caplog.records if record.getMessage() == farewell.CLOSED]
+    assert [record.levelname for record in said] == ["DEBUG", "DEBUG"]
+
+
+@pytest.mark.parametrize("name", [BOKEH, PANEL])
+def test_other_warnings_of_the_same_place_are_told(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    asyncio.run(_leave())
+    with caplog.at_level(logging.WARNING, name):
+        logging.getLogger(name).warning("Failed sending message due to following error: x")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_the_text_is_still_that_of_bokeh_and_panel() -> None:
+    for module in (ws, document):
+        assert farewell.CLOSED in inspect.getsource(module)

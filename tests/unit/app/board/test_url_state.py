@@ -1,0 +1,89 @@
+"""The selection and its query string."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlpanel.app.board.url_state import MAX_QUERY, read_query, write_query
+from rlpanel.panels.session.context import Selection
+
+selections = st.builds(
+    dict,
+    run=st.text(min_size=1, max_size=20),
+    split=st.text(max_size=9),
+    step=st.integers(0, 10**6),
+    uid=st.text(min_size=1, max_size=20),
+    token=st.integers(0, 10**5),
+    metric=st.sampled_from(["kl_k3", "value"]),
+    curves=st.lists(st.text("abc_/ü,%2C", max_size=9), max_size=3),
+    search=st.text(max_size=20),
+    filter=st.sampled_from(["", "reward < 0", 'tag == "月 &=%"']),
+    scope=st.sampled_from(["step", "run"]),
+    sort=st.sampled_from(["", "reward", "-kl_k3_mean"]),
+    over=st.lists(st.text("ab,/%@ü月 ", min_size=1, max_size=9), max_size=8, unique=True),
+    beside=st.lists(st.text("ab,/%@ü月 ", min_size=1, max_size=9), max_size=8, unique=True),
+    align=st.sampled_from(["step", "samples", "time"]),
+    smooth=st.integers(0, 99).map(lambda share: share / 100),
+    against=st.text(max_size=20),
+    here_at=st.sampled_from(["newest", "best", "0", "1200"]),
+    there_at=st.sampled_from(["newest", "best", "-5"]),
+    dark=st.booleans(),
+)
+
+
+@given(selections)
+def test_what_is_written_is_read_again(values: dict[str, object]) -> None:
+    selection = Selection(follow=False, **values)
+    read, problems = read_query(write_query(selection))
+    again = Selection(**{**read, "follow": False})
+    assert problems == []
+    assert {name: getattr(again, name) for name in values} == values
+
+
+def test_the_default_selection_has_no_query() -> None:
+    assert write_query(Selection()) == ""
+
+
+def test_a_followed_step_is_not_in_the_address() -> None:
+    assert write_query(Selection(run="a", step=7, uid="x:0", follow=True)) == "?run=a"
+
+
+def test_a_run_named_by_a_number_is_text() -> None:
+    assert read_query("?run=123")[0] == {"run": "123"}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "step=x",
+        "token=1.5",
+        "scope=all",
+        "theme=pink",
+        "align=x",
+        "smooth=1",
+        "here_at=x",
+        "over=a,b,c,d,e,f,g,h,i",
+    ],
+)
+def test_a_bad_value_is_ignored_alone(bad: str) -> None:
+    values, problems = read_query(f"?run=a&{bad}")
+    assert values == {"run": "a"}
+    assert len(problems) == 1
+    assert bad in problems[0]
+
+
+def test_a_named_step_or_sample_ends_following() -> None:
+    assert read_query("step=3")[0] == {"step": 3, "follow": False}
+    assert read_query("sample=f:0")[0] == {"uid": "f:0", "follow": False}
+
+
+def test_unknown_keys_are_left_alone() -> None:
+    assert read_query("?utm=1&__proto__=2") == ({}, [])
+
+
+def test_an_endless_query_is_not_read() -> None:
+    values, problems = read_query("?run=" + "a" * MAX_QUERY)
+    assert values == {}
+    assert "longer" in problems[0]

@@ -1,0 +1,135 @@
+"""Pages come, sleep and go: the server neither waits for one nor keeps what is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from rlpanel.app.session_hub import hub
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.event_loop import Place
+from rlpanel.panels.session.redraw_queue import Turns
+from tests.factories import append, line, write_run
+from tests.ui.board import Served
+from tests.viewer import Viewer
+from tests.waiting import wait_until
+
+RANK0 = "rollout_data_rank_0.jsonl"
+
+
+def contexts() -> int:
+    """Boards that are still in memory."""
+    gc.collect()
+    return sum(isinstance(thing, Context) for thing in gc.get_objects())
+
+
+def test_of_pages_that_went_nothing_is_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING", "panel")  # what is kept of a log would keep what it speaks of
+    write_run(tmp_path / "run", steps=2, samples=2)
+    before, sessions = contexts(), hub().sessions
+
+    async def look() -> None:
+        viewers = [Viewer(f"{server.url}?run=run") for _ in range(2)]
+        for viewer in viewers:
+            await viewer.open()
+        follows = [asyncio.create_task(viewer.follow()) for viewer in viewers]
+        await asyncio.to_thread(wait_until, lambda: hub().sessions == sessions + 2)
+        for viewer in viewers:
+            viewer.close()
+        await asyncio.gather(*follows)
+
+    with Served(tmp_path, linger=0.2) as server:
+        asyncio.run(look())
+        wait_until(lambda: hub().sessions == sessions and contexts() <= before, timeout=30)
+
+
+def test_a_page_that_sleeps_gets_the_newest_when_it_wakes_and_holds_no_other_back(tmp_path: Path) -> None:
+    """Of long responses, so that what the sleeper does not take fills the buffers between."""
+    log, steps, size = tmp_path / "run" / RANK0, 10, 60_000
+    tokens = {"response_tokens": ["词"] * size, "logprobs": [-0.5] * size, "ref_logprobs": [-0.25] * size}
+    log.parent.mkdir()
+    append(log, line(0, **tokens))
+
+    async def look() -> None:
+        awake, asleep = Viewer(f"{server.url}?run=run"), Viewer(f"{server.url}?run=run")
+        for viewer in (awake, asleep):
+            await viewer.open()
+        asleep.set_room(1)
+        tasks = [asyncio.create_task(awake.follow())]
+        for step in range(1, steps + 1):
+            append(log, line(step, **tokens))
+            await asyncio.to_thread(wait_until, partial(awake.has_seen, step), 30)
+        behind = min(hub()._sessions - others, key=lambda session: session._drawn)
+        assert behind.place.is_taking
+        asleep.set_room(1 << 22)
+        tasks.append(asyncio.create_task(asleep.follow()))
+        await asyncio.to_thread(wait_until, partial(asleep.has_seen, steps), 30)
+        for viewer in (awake, asleep):
+            viewer.close()
+        await asyncio.gather(*tasks)
+
+    others = set(hub()._sessions)
+    with Served(tmp_path) as server:
+        asyncio.run(look())
+
+
+def test_one_page_is_drawn_at_once() -> None:
+    assert drawn_in_turn(lambda loop: [loop])[0] == "page 0"
+
+
+def drawn_in_turn(places: Callable[[Place], list[Place]]) -> list[str]:
+    """What an event loop did while pages that `places` gives were drawn, five milliseconds each, by page."""
+    did: list[str] = []
+
+    def draw(page: int) -> None:
+        did.append(f"page {page}")
+        end = time.monotonic() + 0.005
+        while time.monotonic() < end:
+            pass
+
+    async def run() -> None:
+        turns, loop = Turns(), Place(asyncio.get_running_loop())
+        pages = places(loop)
+        for page, place in enumerate(pages):
+            turns.take(place, partial(draw, page))
+        turns.take(loop, partial(did.append, "end"))
+        while "end" not in did:
+            did.append("others")
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    return did
+
+
+def test_pages_are_drawn_one_after_another_and_others_are_heard_in_between() -> None:
+    did = drawn_in_turn(lambda loop: [loop] * 20)
+    begun = [at for at, what in enumerate(did) if what != "others"]
+    assert [did[at] for at in begun] == [f"page {page}" for page in range(20)] + ["end"]
+    assert all("others" in did[at:then] for at, then in pairwise(begun))
+
+
+class Silent:
+    """A page that is called up, and does not draw."""
+
+    is_gone = False
+
+    def soon(self, callback: Callable[[], object]) -> None:
+        pass
+
+
+class Gone:
+    """A page whose session has ended."""
+
+    is_gone = True
+
+
+def test_a_page_that_does_not_draw_holds_nobody_back() -> None:
+    did = drawn_in_turn(lambda loop: [loop, Silent(), Gone(), loop])
+    assert [what for what in did if what != "others"] == ["page 0", "page 3", "end"]

@@ -1,0 +1,114 @@
+"""A page that was closed is given back; those that stay are not looked at over and over."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rlpanel.app.server.garbage_collection import EVERY, spared
+from rlpanel.app.session_hub import Hub
+from rlpanel.panels.session.event_loop import Place
+from rlpanel.panels.session.session import Session
+from rlpanel.store.index.reader import Reader
+
+
+class Knot:
+    """What only a collection finds."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+class Clock:
+    """Stands still but when it is set."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def hub() -> Hub:
+    return Hub(Reader())
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def look(hub: Hub, clock: Clock) -> Iterator[Callable[[], None]]:
+    with spared(hub, clock) as look:
+        yield look
+    assert gc.get_freeze_count() == 0
+
+
+def page() -> Session:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    return Session(Place(loop), lambda changed: None)
+
+
+def outlived() -> weakref.ref[Knot]:
+    """A knot that a collection saw in use, and nobody uses now."""
+    knot = Knot()
+    gc.collect()
+    return weakref.ref(knot)
+
+
+@pytest.mark.usefixtures("look")
+def test_what_outlived_one_collection_is_not_looked_at_in_the_next() -> None:
+    knot = outlived()
+    assert gc.get_freeze_count() > 0
+    gc.collect()
+    assert knot() is not None
+
+
+@pytest.mark.usefixtures("look")
+def test_what_is_new_is_looked_at() -> None:
+    gc.collect()
+    knot = weakref.ref(Knot())
+    gc.collect()
+    assert knot() is None
+
+
+def test_a_page_that_was_closed_has_all_looked_at_once(hub: Hub, look: Callable[[], None]) -> None:
+    knot, session = outlived(), page()
+    hub.join(session)
+    look()
+    assert knot() is not None
+    hub.leave(session)
+    look()
+    assert knot() is None
+    knot = outlived()
+    look()
+    assert knot() is not None
+
+
+def test_of_many_pages_it_takes_more_than_one(hub: Hub, look: Callable[[], None]) -> None:
+    pages = [page() for _ in range(9)]
+    for session in pages:
+        hub.join(session)
+    knot = outlived()
+    hub.leave(pages[0])
+    look()
+    assert knot() is not None
+    for session in pages[1:3]:
+        hub.leave(session)
+    look()
+    assert knot() is None
+
+
+def test_from_time_to_time_all_is_looked_at(clock: Clock, look: Callable[[], None]) -> None:
+    knot = outlived()
+    look()
+    assert knot() is not None
+    clock.now = EVERY + 1
+    look()
+    assert knot() is None

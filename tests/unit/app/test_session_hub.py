@@ -1,0 +1,181 @@
+"""News from the reader's thread reach each session once, on its own document."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+from rlpanel.app.session_hub import Hub
+from rlpanel.panels.session.event_loop import Place
+from rlpanel.panels.session.redraw_queue import turns
+from rlpanel.panels.session.session import Session
+from rlpanel.store.index.reader import Reader
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.open_run import open_run
+from tests.factories import write_run
+
+
+def on_a_loop(scenario: Callable[[Place], Awaitable[None]]) -> None:
+    """Run it on an event loop, with a place on it."""
+
+    async def run() -> None:
+        await scenario(Place(asyncio.get_running_loop()))
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+async def until(predicate: Callable[[], bool]) -> None:
+    """Let the loop run until it holds."""
+    while not predicate():
+        await asyncio.sleep(0)
+
+
+async def rest() -> None:
+    """Let the loop do what is due."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_many_changes_are_one_drawing() -> None:
+    drawn: list[set[RunIndex | None]] = []
+    index = RunIndex(Path("run"), "run")
+
+    async def scenario(place: Place) -> None:
+        session = Session(place, drawn.append)
+        for changed in (index, None, index):
+            session.tell(changed)
+        await rest()
+
+    on_a_loop(scenario)
+    assert drawn == [{index, None}]
+
+
+def test_a_change_after_a_drawing_is_drawn_too() -> None:
+    drawn: list[set[RunIndex | None]] = []
+
+    async def scenario(place: Place) -> None:
+        session = Session(place, drawn.append)
+        session.tell(None)
+        await rest()
+        session.tell(None)
+        await until(lambda: len(drawn) == 2)
+
+    on_a_loop(scenario)
+    assert drawn == [{None}, {None}]
+
+
+def test_a_drawing_that_fails_is_not_the_last() -> None:
+    calls: list[int] = []
+
+    def draw(changed: set[RunIndex | None]) -> None:
+        calls.append(1)
+        raise RuntimeError("broken view")
+
+    async def scenario(place: Place) -> None:
+        session = Session(place, draw)
+        session.tell(None)
+        await rest()
+        session.tell(None)
+        await until(lambda: len(calls) == 2)
+
+    on_a_loop(scenario)
+
+
+def test_a_session_that_left_hears_nothing() -> None:
+    hub = Hub(Reader())
+    drawn: list[set[RunIndex | None]] = []
+
+    async def scenario(place: Place) -> None:
+        session = Session(place, drawn.append)
+        hub.join(session)
+        assert hub.sessions == 1
+        hub.leave(session)
+        hub._news(None)
+        await rest()
+
+    on_a_loop(scenario)
+    assert hub.sessions == 0
+    assert drawn == []
+
+
+def test_a_run_is_news_to_those_who_look_at_it() -> None:
+    mine, other = RunIndex(Path("mine"), "mine"), RunIndex(Path("other"), "other")
+    drawn: list[set[RunIndex | None]] = []
+
+    async def scenario(place: Place) -> None:
+        session = Session(place, drawn.append, wants=lambda index: index is mine)
+        session.tell(other)
+        await rest()
+        assert drawn == []
+        session.tell(mine)
+        await rest()
+
+    on_a_loop(scenario)
+    assert drawn == [{mine}]
+
+
+def test_time_alone_draws_a_session_that_shows_it() -> None:
+    drawn: list[set[RunIndex | None]] = []
+
+    async def scenario(place: Place) -> None:
+        session = Session(place, drawn.append, every=0.01)
+        session.tick()
+        await until(lambda: len(drawn) == 3)
+        session.closed = True
+
+    on_a_loop(scenario)
+    assert drawn == [set(), set(), set()]
+
+
+def test_sessions_that_wait_for_each_other_are_drawn_from_one_snapshot(tmp_path: Path) -> None:
+    index = open_run(write_run(tmp_path / "run", steps=1, samples=1), follow=False).index
+    hub, taken = Hub(Reader()), []
+
+    async def scenario(place: Place) -> None:
+        drawn = asyncio.Event()
+
+        def draw() -> None:
+            index.commit()
+            taken.append(hub.snapshot(index))
+
+        for _ in range(3):
+            turns().take(place, draw)
+        turns().take(place, drawn.set)
+        await drawn.wait()
+
+    on_a_loop(scenario)
+    assert taken[0] is taken[1] is taken[2] is not index.snapshot
+    index.commit()
+    assert hub.snapshot(index) is index.snapshot
+
+
+def test_what_is_left_is_drawn_part_by_part_and_a_broken_part_keeps_nothing_back() -> None:
+    drawn: list[str] = []
+
+    def draw(what: str) -> None:
+        drawn.append(what)
+        end = time.monotonic() + 0.005
+        while time.monotonic() < end:
+            pass
+        if what == "broken":
+            raise RuntimeError("broken view")
+
+    def news(_: object) -> list[Callable[[], None]]:
+        draw("news")
+        return [partial(draw, what) for what in ("first", "broken", "second")]
+
+    async def scenario(place: Place) -> None:
+        session = Session(place, news)
+        session.tell(None)
+        while "second" not in drawn:
+            drawn.append("others")
+            await asyncio.sleep(0)
+
+    on_a_loop(scenario)
+    at = [drawn.index(what) for what in ("news", "first", "broken", "second")]
+    assert at == sorted(at)
+    assert all("others" in drawn[begun:then] for begun, then in pairwise(at))

@@ -1,0 +1,301 @@
+"""Each rule fires on a run that breaks it, and is quiet on the twin that does not."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlpanel
+from rlpanel.errors import SettingError
+from rlpanel.findings.check import check, findings
+from rlpanel.findings.engine.finding import Finding, span
+from rlpanel.findings.engine.rule import RULES
+from rlpanel.settings import Health
+
+STEPS, SAMPLES = 24, 16
+#: Seconds a step takes.
+PACE = 30.0
+#: Where the made trouble begins.
+FROM = 20
+
+Change = Callable[[int, int, dict[str, Any]], None]
+
+
+def healthy(step: int, index: int) -> dict[str, Any]:
+    """A sample of a run that nothing is wrong with."""
+    chance = random.Random(f"{step}-{index}")
+    count = chance.randint(6, 12)
+    logprobs = [-chance.uniform(0.5, 1.5) for _ in range(count)]
+    return {
+        "step": step,
+        "prompt": f"prompt {index // 4}",
+        "response": " ".join(str(chance.randint(0, 99)) for _ in range(count)),
+        "response_tokens": [f" {at}" for at in range(count)],
+        "group": str(index // 4),
+        "reward": chance.gauss(1.0, 0.3),
+        "logprobs": logprobs,
+        "ref_logprobs": [logprob - chance.gauss(0.3, 0.3) for logprob in logprobs],
+        "rollout_logprobs": [logprob + chance.gauss(0.0, 0.005) for logprob in logprobs],
+        "old_logprobs": logprobs,
+        "new_logprobs": [logprob + chance.gauss(0.0, 0.02) for logprob in logprobs],
+        "values": [chance.gauss(0.5, 0.1) for _ in range(count)],
+        "finish_reason": "stop",
+        "lang": "zh" if index % 2 else "en",
+    }
+
+
+def look(folder: Path, change: Change | None = None, *, now: float | None = None) -> list[Finding]:
+    """What the rules find in a run of two ranks whose samples were changed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    begun = time.time() - STEPS * PACE  # its last line is written now
+    files = [(folder / f"rollout_data_rank_{rank}.jsonl").open("w") for rank in (0, 1)]
+    for step in range(1, STEPS + 1):
+        for index in range(SAMPLES):
+            row = healthy(step, index) | {"time": begun + step * PACE}
+            if change is not None:
+                change(step, index, row)
+            if row:
+                files[index % 2].write(json.dumps(row) + "\n")
+    for file in files:
+        file.close()
+    run = rlpanel.open_run(folder)
+    try:
+        written = run.snapshot.newest_line
+        return findings(run.snapshot, Health(), written + 5 if now is None else written + now)
+    finally:
+        run.close()
+
+
+def cut(step: int, index: int, row: dict[str, Any]) -> None:
+    row["finish_reason"] = "length" if step >= FROM else "stop"
+
+
+def long_is_good(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= 10:
+        row["reward"] = len(row["response_tokens"]) / 10
+
+
+def same_rewards(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM:
+        row["reward"] = 0.0
+
+
+def kl_leaps(step: int, index: int, row: dict[str, Any]) -> None:
+    if step == FROM:
+        row["ref_logprobs"][0] -= 40.0
+        row["ref_logprobs"][1] += 3.0
+
+
+def reference_is_surer(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM:
+        row["ref_logprobs"] = [logprob + 0.3 for logprob in row["logprobs"]]
+
+
+def grows_sure(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM:
+        for name in ("logprobs", "ref_logprobs", "rollout_logprobs", "old_logprobs", "new_logprobs"):
+            row[name] = [logprob / 20 for logprob in row[name]]
+
+
+def update_too_large(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM:
+        row["new_logprobs"] = [logprob + 1.0 for logprob in row["old_logprobs"]]
+
+
+def engine_differs(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM:
+        row["rollout_logprobs"] = [logprob - 0.2 for logprob in row["logprobs"]]
+
+
+def repeats(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM:
+        row["response"] = f"the same {index % 4}"
+
+
+def breaks_characters(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= 10 and index % 2:
+        row["response"] += " \ufffd"
+
+
+def reward_jumps(step: int, index: int, row: dict[str, Any]) -> None:
+    if step == FROM:
+        row["reward"] += 5.0
+
+
+def holds_nan(step: int, index: int, row: dict[str, Any]) -> None:
+    if step == FROM and index == 3:
+        row["values"][2] = float("nan")
+
+
+def too_few_values(step: int, index: int, row: dict[str, Any]) -> None:
+    if step == FROM and index == 3:
+        row["values"] = row["values"][:-1]
+
+
+def rank_stops(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM and index % 2:
+        row.clear()
+
+
+BROKEN: dict[str, Change] = {
+    "truncated": cut,
+    "length_reward": long_is_good,
+    "zero_variance": same_rewards,
+    "kl_leap": kl_leaps,
+    "negative_kl": reference_is_surer,
+    "collapse": grows_sure,
+    "ratio": update_too_large,
+    "engine": engine_differs,
+    "duplicates": repeats,
+    "invalid_text": breaks_characters,
+    "outlier": reward_jumps,
+    "not_finite": holds_nan,
+    "odd_fields": too_few_values,
+    "missing_rank": rank_stops,
+}
+
+
+def test_a_healthy_run_has_no_findings(tmp_path: Path) -> None:
+    assert look(tmp_path / "run") == []
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_a_rule_finds_what_breaks_it_and_where(tmp_path: Path, rule: str) -> None:
+    found = [finding for finding in look(tmp_path / "run", BROKEN[rule]) if finding.rule == rule]
+    assert len(found) == 1
+    first = 10 if rule in {"length_reward", "invalid_text"} else FROM
+    last = FROM if rule in {"kl_leap", "outlier", "not_finite", "odd_fields"} else STEPS
+    assert (found[0].steps[0], found[0].steps[-1]) == (first, last)
+    assert found[0].evidence
+
+
+def test_every_rule_is_broken_once() -> None:
+    assert {*BROKEN, "quiet"} == set(RULES)
+
+
+def test_silence_is_told_while_it_may_matter(tmp_path: Path) -> None:
+    said = [[f.rule for f in look(tmp_path / str(now), now=now)] for now in (60.0, 120.0, 7200.0)]
+    assert said == [[], ["quiet"], []]  # a step took 30 s
+
+
+def test_each_silence_is_a_finding_of_its_own(tmp_path: Path) -> None:
+    def earlier(step: int, index: int, row: dict[str, Any]) -> None:
+        row["time"] += 4 * PACE
+        if step > STEPS - 4:
+            row.clear()
+
+    found = look(tmp_path / "then", earlier, now=120.0), look(tmp_path / "now", now=120.0)
+    assert [finding.key for silence in found for finding in silence] == [
+        f"quiet:after step {STEPS - 4}",
+        f"quiet:after step {STEPS}",
+    ]
+
+
+def test_a_copied_log_is_not_taken_for_one_that_fell_silent(tmp_path: Path) -> None:
+    def change(step: int, index: int, row: dict[str, Any]) -> None:
+        row["time"] -= 86_400
+
+    assert look(tmp_path / "run", change, now=120.0) == []
+
+
+def test_while_only_time_goes_on_the_rows_are_not_looked_at_again(tmp_path: Path) -> None:
+    look(tmp_path / "run", cut)
+    with rlpanel.open_run(tmp_path / "run", follow=False) as run:
+        snapshot = run.snapshot
+    first = check(snapshot, Health(), snapshot.newest_line + 5)
+    again = check(snapshot, Health(), snapshot.newest_line + 120, first)
+    assert again.steady is first.steady
+    assert [finding.rule for finding in again.found] == ["truncated", "quiet"]
+    assert check(snapshot, Health(), snapshot.newest_line + 120).found == again.found
+
+
+def test_where_broken_characters_sit_is_told(tmp_path: Path) -> None:
+    """They are in one language, and within groups they are not rewarded more."""
+
+    def change(step: int, index: int, row: dict[str, Any]) -> None:
+        row["reward"] = (2.0 if index % 2 else 1.0) + 0.01 * (index // 8)
+        if step >= 10 and index % 2 and (index // 2 + step) % 2:
+            row["response"] += " \ufffd"
+            row["reward"] -= 0.5
+        row["group"] = f"{row['lang']}-{index // 8}"
+
+    found = next(f for f in look(tmp_path / "run", change) if f.rule == "invalid_text")
+    told = " ".join(found.evidence)
+    assert "By lang, responses with U+FFFD: zh 50% of 120, en 0% of 120." in told
+    # Zh is rewarded 1 more than en, and a broken answer half a point less than its neighbour.
+    assert "-0.50 ± 0.00 (2 s.e.) within" in told
+
+
+def test_length_and_reward_are_compared_within_groups_too(tmp_path: Path) -> None:
+    """Prompts with long answers are rewarded more; among the answers to one prompt the short ones are."""
+
+    def change(step: int, index: int, row: dict[str, Any]) -> None:
+        count = 2 + 20 * (index // 4) + index % 4
+        for name in [name for name, value in row.items() if isinstance(value, list)]:
+            row[name] = (row[name] * count)[:count]
+        if step > 5:
+            row["reward"] = index // 4 - 0.1 * (index % 4)
+
+    found = next(f for f in look(tmp_path / "run", change) if f.rule == "length_reward")
+    assert "then up to 0.99." in found.evidence[0]
+    assert found.evidence[1].startswith("Among the answers to one prompt: -1.00;")
+
+
+def test_thresholds_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLPANEL_OUTLIER_Z", "1e5")
+    assert Health.from_environment().outlier_z == 1e5
+    monkeypatch.setenv("RLPANEL_RISE", "2")
+    with pytest.raises(SettingError, match="rise"):
+        Health.from_environment()
+
+
+@pytest.fixture(scope="module")
+def recorded(grpo_run: Path, ppo_run: Path) -> dict[str, list[Finding]]:
+    """What the rules find in the two real runs."""
+    found = {}
+    for name, folder in (("grpo", grpo_run), ("ppo", ppo_run)):
+        run = rlpanel.open_run(folder)
+        found[name] = findings(run.snapshot, Health(), time.time() + 86400)
+        run.close()
+    return found
+
+
+def test_the_collapse_of_the_grpo_run_is_found(recorded: dict[str, list[Finding]]) -> None:
+    """Share of responses with U+FFFD by step, counted in the file: 0-5 % at first, 50-97 % at the end."""
+    first = recorded["grpo"][0]
+    assert (first.rule, first.severity) == ("invalid_text", "alarm")
+    assert first.sentence == "The share of responses with invalid UTF-8 rises from 2% to 67%."
+    assert 6 <= first.steps[0] <= 12
+    assert first.steps[-1] == 60
+    assert any("zh 64% of 2,112, en 3% of 1,088" in line for line in first.evidence)
+    assert not any("hack" in " ".join((f.sentence, *f.evidence)) for f in recorded["grpo"])
+
+
+def test_the_ppo_run_raises_warnings_alone(recorded: dict[str, list[Finding]]) -> None:
+    assert {finding.severity for finding in recorded["ppo"]} == {"warning"}
+    kl = next(finding for finding in recorded["ppo"] if finding.column == "kl_k3_mean")
+    assert kl.steps == (50, 53, 56)
+
+
+@pytest.mark.parametrize(
+    ("mask", "words"),
+    [
+        ([0, 1, 0, 0, 0, 0], "step 3"),
+        ([1, 1, 1, 0, 0, 0], "steps 1–5"),
+        ([1, 0, 1, 0, 1, 1], "steps 1, 5 and 9–11"),
+    ],
+)
+def test_steps_in_words(mask: list[int], words: str) -> None:
+    assert span(np.array([1, 3, 5, 7, 9, 11]), np.array(mask, bool)) == words
+
+
+def test_many_runs_of_steps_are_cut_short() -> None:
+    mask = np.arange(20) % 2 == 0
+    assert span(np.arange(20), mask) == "steps 0, 2, 4, 6 and 6 more"

@@ -1,0 +1,95 @@
+"""A metric is declared once; names, labels and units follow from the declaration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rlpanel import schema
+from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine.derived_arrays import DERIVED
+
+
+def test_declaring_a_name_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="'kl_k3' is declared twice"):
+
+        @registry.metric("again", level="token")
+        def kl_k3(logprobs: np.ndarray) -> np.ndarray:
+            return logprobs
+
+
+def test_the_arguments_say_what_is_needed() -> None:
+    assert registry.get("kl_k3").needs == ("logprobs", "ref_logprobs")
+
+
+def test_a_token_metric_needs_token_arrays_and_nothing_else() -> None:
+    strange = {
+        m.name: need
+        for m in registry.of_level("token")
+        for need in m.needs
+        if need not in {*schema.ARRAYS, *DERIVED}
+    }
+    assert strange == {}
+
+
+def test_every_metric_says_what_it_is() -> None:
+    silent = [m.name for m in registry.METRICS.values() if not m.help or not m.label]
+    assert silent == []
+
+
+@pytest.mark.parametrize(
+    ("column", "axis"),
+    [
+        ("kl_k3_mean", "KL k3, mean per token (nats)"),
+        ("kl_k1_sum", "KL k1, sum over tokens (nats)"),
+        ("reward_gap", "reward gap (reward)"),
+        ("response_tokens", "response length (tokens)"),
+        ("my_own_metric", "my_own_metric"),
+    ],
+)
+def test_a_column_names_its_estimator_its_reduction_and_its_unit(column: str, axis: str) -> None:
+    assert registry.describe(column).axis == axis
+
+
+def test_names_that_are_computed_are_known() -> None:
+    assert {"kl_k3", "kl_k3_sum", "reward_gap", "kl_k1_mean"} <= registry.computed_columns()
+
+
+def test_an_ordinary_field_is_not_computed() -> None:
+    assert registry.computed_columns().isdisjoint(
+        {"reward", "response_tokens", "entropy", "value"} - {"value"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("objective/kl", "log_ratio_sum"),
+        ("objective/scores", "reward"),
+        ("objective/non_score_reward", "non_score_reward"),
+        ("ppo/val/var_explained", "var_explained"),
+        ("ppo/policy/approxkl", "approxkl"),
+        ("tokens/responses_len_mean", "response_tokens"),
+        ("val/num_eos_tokens", "ended_count"),
+        ("env/reward_dist", "reward"),
+        ("my own", "my own"),
+    ],
+)
+def test_trainers_names_lead_to_ours(alias: str, name: str) -> None:
+    assert registry.canonical(alias) == name
+
+
+def test_every_alias_names_something_that_is_described() -> None:
+    lost = {alias: name for alias, name in registry.aliases().items() if not registry.describe(name).help}
+    assert lost == {}
+
+
+def test_what_a_function_takes_is_told_from_what_it_needs() -> None:
+    m = registry.get("non_score_reward")
+    assert (m.needs, m.takes) == (("reward",), ("token_reward_sum", "log_ratio_sum", "kl_coef"))
+
+
+def test_a_tip_says_what_it_is_how_to_read_it_and_what_trl_calls_it() -> None:
+    tip = registry.describe("var_explained").tip
+    assert "Share of the returns' variance" in tip
+    assert tip.endswith("Good: near 1. Formula: 1 − Var(G − V) / Var(G). In TRL: ppo/val/var_explained.")

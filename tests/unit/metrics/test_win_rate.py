@@ -1,0 +1,49 @@
+"""Wins, ties and losses against numbers worked by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from rlpanel.metrics.win_rate import outcome, wilson
+
+
+def test_wilson_by_hand() -> None:
+    """8 of 10: z² = 3.8415, middle (0.8 + 0.19207) / 1.38415, half 1.95996 · √(0.016 + 0.0096) / 1.38415."""
+    found = wilson(8, 10)
+    assert found.value == 0.8
+    assert found.low == pytest.approx(0.716738 - 0.226577, abs=1e-4)
+    assert found.high == pytest.approx(0.716738 + 0.226577, abs=1e-4)
+
+
+def test_wilson_at_the_ends_is_not_a_point() -> None:
+    """None of 10: from 0 to z² / (10 + z²) = 3.8415 / 13.8415; all of 10 is its mirror image."""
+    none, every = wilson(0, 10), wilson(10, 10)
+    assert (none.low, none.high) == (0.0, pytest.approx(0.277533, abs=1e-5))
+    assert (every.low, every.high) == (pytest.approx(1 - 0.277533, abs=1e-5), pytest.approx(1.0))
+
+
+def test_of_nothing_there_is_no_share() -> None:
+    assert math.isnan(wilson(0, 0).value)
+    assert math.isnan(wilson(0, 0).low)
+
+
+def test_an_outcome_by_hand() -> None:
+    """Differences 1, 1, 0, −0.5, and one that is rounding: 2 win, 2 tie, 1 loses; the mean is 0.3.
+
+    Squared deviations 0.49 + 0.49 + 0.09 + 0.64 + 0.09 = 1.8; half 1.95996 · √(0.45 / 5) = 0.58799.
+    """
+    found = outcome(np.array([1.0, 1.0, 0.0, -0.5, 1e-9]))
+    assert (found.wins.count, found.ties.count, found.losses.count) == (2, 2, 1)
+    assert {share.of for share in (found.wins, found.ties, found.losses)} == {5}
+    assert found.mean == pytest.approx(0.3)
+    assert (found.low, found.high) == (pytest.approx(-0.28799, abs=1e-5), pytest.approx(0.88799, abs=1e-5))
+
+
+def test_one_prompt_has_no_interval_of_its_mean() -> None:
+    found = outcome(np.array([0.5]))
+    assert found.mean == 0.5
+    assert math.isnan(found.low)
+    assert math.isnan(outcome(np.empty(0)).mean)

@@ -1,0 +1,104 @@
+"""Other runs' lines over a curve: whose they are, and how little is sent when one grows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bokeh.document import Document
+from bokeh.models import ColumnDataSource
+
+import rlpanel
+from rlpanel.panels.curves.overlay_curves import Overlay
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.overlay_run import Other
+from rlpanel.panels.ui import theme
+from rlpanel.store.run import Run
+from tests.factories import append, line, write_run
+
+
+def other(run: Run, slot: int) -> Other:
+    return Other(run.name, run.name, slot, run._index, run.snapshot)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Run]:
+    names = ("own", "one", "two")
+    return [rlpanel.open_run(write_run(tmp_path / name, steps=3), follow=False) for name in names]
+
+
+@pytest.fixture
+def context(runs: list[Run]) -> Context:
+    return Context(snapshot=runs[0].snapshot, others=[other(runs[1], 0), other(runs[2], 1)])
+
+
+@pytest.fixture
+def plot() -> Any:
+    plot = theme.quiet_figure()
+    Document().add_root(plot)
+    return plot
+
+
+def lines(plot: Any) -> ColumnDataSource:
+    return next(iter(plot.renderers)).data_source
+
+
+def grown(run: Run, tmp_path: Path) -> Other:
+    """A run with a step more."""
+    append(tmp_path / run.name / "rollout_data_rank_0.jsonl", line(4, reward=9.0))
+    return other(rlpanel.open_run(tmp_path / run.name, follow=False), 1)
+
+
+def test_each_run_has_its_line_and_colour(context: Context, runs: list[Run], plot: Any) -> None:
+    Overlay(context, plot, "reward").draw()
+    data = lines(plot).data
+    assert data["run"] == ["one", "two"]
+    assert data["color"] == [one.color(dark=True) for one in context.others]
+    for drawn, run in zip(data["ys"], runs[1:], strict=True):
+        np.testing.assert_allclose(drawn, run.snapshot.steps.mean("reward"))
+
+
+def test_a_run_that_grows_sends_its_own_line_alone(
+    context: Context, runs: list[Run], plot: Any, tmp_path: Path
+) -> None:
+    overlay, events = Overlay(context, plot, "reward"), []
+    overlay.draw()
+    plot.document.on_change(events.append)
+    overlay.draw()
+    assert events == []
+    context.others = [context.others[0], grown(runs[2], tmp_path)]
+    overlay.draw()
+    assert [type(event).__name__ for event in events] == ["ColumnsPatchedEvent"]
+    assert {place for changes in events[0].patches.values() for place, _ in changes} == {1}
+    assert lines(plot).data["ys"][1][-1] == 9.0
+
+
+def test_a_hidden_run_has_no_line(context: Context, plot: Any) -> None:
+    overlay = Overlay(context, plot, "reward")
+    overlay.draw()
+    context.muted = frozenset({"one"})
+    overlay.draw()
+    assert lines(plot).data["run"] == ["two"]
+
+
+def test_a_run_without_the_column_has_an_empty_line(context: Context, runs: list[Run], plot: Any) -> None:
+    own = replace(context.others[0], snapshot=runs[0].snapshot.__class__("empty"))
+    context.others = [own, context.others[1]]
+    Overlay(context, plot, "reward").draw()
+    assert [len(values) for values in lines(plot).data["ys"]] == [0, 3]
+
+
+def test_the_raw_line_is_there_while_it_is_smoothed(context: Context, runs: list[Run], plot: Any) -> None:
+    overlay = Overlay(context, plot, "reward")
+    context.selection.smooth = 0.5
+    overlay.draw()
+    assert [renderer.visible for renderer in plot.renderers] == [True, True]
+    raw = runs[1].snapshot.steps.mean("reward")
+    np.testing.assert_allclose(lines(plot).data["raws"][0], raw)
+    np.testing.assert_allclose(lines(plot).data["ys"][0][1], (raw[0] / 2 + raw[1]) / 1.5)
+    context.selection.smooth = 0.0
+    overlay.draw()
+    assert [renderer.visible for renderer in plot.renderers] == [True, False]

@@ -1,0 +1,103 @@
+"""Curves as points, and how little is sent when they grow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from bokeh.document import Document
+from bokeh.models import ColumnDataSource
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rlpanel
+from rlpanel.panels.plots import series
+from rlpanel.settings import Display
+from tests.factories import write_run
+
+
+def points(values: list[float]) -> series.Points:
+    y = np.array(values, float)
+    x = np.arange(len(y), dtype=float)
+    return {"x": x, "y": y, "lo": y - 1, "hi": y + 1, "n": np.ones(len(y))}
+
+
+def raw(run: Path) -> pd.DataFrame:
+    return pd.DataFrame(
+        json.loads(line) for path in run.glob("*.jsonl") for line in path.read_text().splitlines()
+    )
+
+
+def test_a_curve_is_mean_and_deviation_by_step(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", steps=[5, 1, 30], ranks=2, samples=4)
+    made = series.curve(rlpanel.open_run(run, follow=False).snapshot, "reward", Display())
+    wanted = raw(run).groupby("step").reward.agg(["mean", "std", "count"])
+    assert made["x"].tolist() == wanted.index.tolist() == [1, 5, 30]
+    np.testing.assert_allclose(made["y"], wanted["mean"])
+    np.testing.assert_allclose(made["hi"], wanted["mean"] + wanted["std"])
+    np.testing.assert_allclose(made["lo"], wanted["mean"] - wanted["std"])
+
+
+def test_a_step_metric_is_a_curve_without_a_band(tmp_path: Path) -> None:
+    snapshot = rlpanel.open_run(write_run(tmp_path / "run", steps=3), follow=False).snapshot
+    made = series.curve(snapshot, "win_share", Display())
+    frame = raw(tmp_path / "run")
+    wanted = (frame.reward > frame.ref_reward).groupby(frame.step).mean()
+    np.testing.assert_allclose(made["y"], wanted)
+    assert np.isnan(made["lo"]).all()
+
+
+@pytest.mark.parametrize(
+    ("band", "low", "high"),
+    [
+        ("range", lambda g: g.min(), lambda g: g.max()),
+        ("iqr", lambda g: g.quantile(0.25), lambda g: g.quantile(0.75)),
+    ],
+)
+def test_other_bands(tmp_path: Path, band: str, low: object, high: object) -> None:
+    run = write_run(tmp_path / "run", steps=3, samples=8)
+    made = series.curve(rlpanel.open_run(run, follow=False).snapshot, "reward", Display(band=band))
+    groups = raw(run).groupby("step").reward
+    np.testing.assert_allclose(made["lo"], low(groups))
+    np.testing.assert_allclose(made["hi"], high(groups))
+
+
+def test_zero_shift_and_variance_scaling(tmp_path: Path) -> None:
+    snapshot = rlpanel.open_run(write_run(tmp_path / "run"), follow=False).snapshot
+    plain = series.curve(snapshot, "reward", Display())
+    turned = series.curve(snapshot, "reward", Display(zero_shift=True, variance_scale=0.5))
+    np.testing.assert_allclose(turned["y"], plain["y"] - plain["y"][0])
+    np.testing.assert_allclose(turned["hi"] - turned["y"], (plain["hi"] - plain["y"]) / 2)
+
+
+def test_a_long_run_is_gathered_into_buckets_that_pool_exactly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(series, "POINTS", 4)
+    run = write_run(tmp_path / "run", steps=10, samples=3)
+    made = series.curve(rlpanel.open_run(run, follow=False).snapshot, "reward", Display())
+    frame = raw(run)
+    pooled = frame.groupby((frame.step - 1) // 4).reward
+    np.testing.assert_allclose(made["y"], pooled.mean())
+    np.testing.assert_allclose(made["hi"] - made["y"], pooled.std())
+
+
+@given(st.lists(st.floats(-5, 5), max_size=12), st.lists(st.floats(-5, 5), max_size=12))
+def test_whatever_was_sent_the_source_ends_at_the_points(before: list[float], after: list[float]) -> None:
+    source = ColumnDataSource(points([]))
+    series.send(source, points(before), None)
+    series.send(source, points(after), points(before))
+    assert list(source.data["y"]) == after
+
+
+def test_a_step_more_is_a_patch_and_a_stream() -> None:
+    source = ColumnDataSource(points([]))
+    document, events = Document(), []
+    document.add_root(source)
+    series.send(source, points([1.0, 2.0]), None)
+    document.on_change(lambda event: events.append(type(event).__name__))
+    series.send(source, points([1.0, 2.5, 3.0]), points([1.0, 2.0]))
+    assert events == ["ColumnsPatchedEvent", "ColumnsStreamedEvent"]

@@ -1,0 +1,142 @@
+"""What the grid shows for a query, and what it tells the other views."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import rlpanel
+from rlpanel.panels.samples.sample_grid import Samples
+from rlpanel.panels.session.context import Context
+from rlpanel.store.run import Run
+from tests.factories import append, line, write_run
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return rlpanel.open_run(write_run(tmp_path / "run", steps=3, ranks=2), follow=False)
+
+
+@pytest.fixture
+def context(run: Run) -> Context:
+    made = Context(index=run._index)
+    made.snapshot = run.snapshot
+    return made
+
+
+@pytest.fixture
+def grid(context: Context) -> Samples:
+    return Samples(context)
+
+
+def shown(grid: Samples) -> list[str]:
+    return list(grid._table.value["uid"])
+
+
+def test_without_a_question_the_step_is_shown(grid: Samples, run: Run) -> None:
+    assert shown(grid) == run.samples(3).uid.tolist()
+    assert grid.context.passing is None
+
+
+def test_a_filter_leaves_what_passes_and_tells_other_views(grid: Samples, run: Run) -> None:
+    grid.context.selection.filter = "reward > 1"
+    wanted = run.samples(3).query("reward > 1").uid
+    assert shown(grid) == wanted.tolist()
+    assert grid.context.passing == set(wanted)
+
+
+def test_a_filter_that_is_none_says_so_and_hides_nothing(grid: Samples, run: Run) -> None:
+    grid.context.selection.filter = "rewad > 1"
+    assert "did you mean reward" in grid._asking.bar.error
+    assert shown(grid) == run.samples(3).uid.tolist()
+    assert grid.context.passing is None
+    grid.context.selection.filter = ""
+    assert grid._asking.bar.error == ""
+
+
+def test_all_steps_are_asked_and_come_sorted(grid: Samples, run: Run) -> None:
+    grid.context.selection.param.update(scope="run", sort="-reward")
+    assert shown(grid) == run.samples().sort_values("reward", ascending=False, kind="stable").uid.tolist()
+    assert list(grid._table.value.columns[:2]) == ["uid", "step"]
+
+
+def test_equal_samples_keep_their_order(tmp_path: Path) -> None:
+    (tmp_path / "even").mkdir()
+    append(
+        tmp_path / "even" / "rollout_data_rank_0.jsonl",
+        *(line(1, index=at, reward=at % 2) for at in range(24)),
+    )
+    run = rlpanel.open_run(tmp_path / "even", follow=False)
+    made = Context(index=run._index)
+    made.snapshot = run.snapshot
+    grid = Samples(made)
+    made.selection.sort = "-reward"
+    wanted = run.samples().sort_values("reward", ascending=False, kind="stable").uid.tolist()
+    assert list(grid._table.current_view.uid) == wanted
+
+
+def test_of_more_than_fit_the_first_are_shown(grid: Samples, run: Run) -> None:
+    grid.context.display.max_samples = 8
+    grid.context.selection.param.update(scope="run", sort="reward")
+    assert shown(grid) == run.samples().sort_values("reward", kind="stable").uid.tolist()[:8]
+    assert "48 of all steps · 8 shown" in grid._head.object
+    assert len(grid._taken()[1]) == 48
+
+
+def test_of_all_steps_those_of_the_step_pass_for_other_views(grid: Samples, run: Run) -> None:
+    grid.context.selection.param.update(scope="run", filter="reward > 1")
+    assert grid.context.passing == set(run.samples(3).query("reward > 1").uid)
+
+
+def test_head_filters_narrow_what_is_taken_away(grid: Samples, run: Run) -> None:
+    grid._table.filters = [{"field": "reward", "type": ">=", "value": 1.0}]
+    assert run.snapshot.uids(grid._taken()[1]) == run.samples(3).query("reward >= 1").uid.tolist()
+
+
+def test_what_a_query_names_is_shown(grid: Samples, run: Run) -> None:
+    grid.context.selection.param.update(filter="copies >= 1", sort="group_reward")
+    whole = run.samples(3)
+    means = whole.groupby("group").reward.transform("mean")
+    pd.testing.assert_series_equal(
+        grid._table.value.group_reward, means.sort_values(kind="stable").reset_index(drop=True),
+        check_names=False,
+    )  # fmt: skip
+    assert set(grid._table.value["copies"]) == {1.0}
+
+
+def test_a_tag_stands_in_the_grid_when_it_is_left(grid: Samples, run: Run) -> None:
+    uid = run.samples(3).uid[2]
+    assert grid.context.notes is not None
+    grid.context.notes.write(uid, "odd", "")
+    grid.context.noted += 1
+    assert grid._table.value.set_index("uid").tag[uid] == "odd"
+    grid.context.selection.filter = 'tag == "odd"'
+    assert shown(grid) == [uid]
+
+
+def test_a_tag_that_a_log_has_is_another_column(tmp_path: Path) -> None:
+    append(tmp_path / "rollout_data_rank_0.jsonl", line(1, tag="theirs"))
+    assert rlpanel.open_run(tmp_path, follow=False).samples().logged_tag.tolist() == ["theirs"]
+
+
+def test_new_samples_of_all_steps_wait_behind_the_pill(grid: Samples, run: Run) -> None:
+    grid.context.selection.param.update(scope="run", filter="reward > -99")
+    append(run.path / "rollout_data_rank_0.jsonl", line(4), line(4, index=1))
+    run._index.rescan()
+    while run._index.read():
+        pass
+    grid.context.snapshot = run.snapshot
+    assert len(shown(grid)) == 48
+    assert grid._pill.label == "↻ 2 new"
+    grid.load()
+    assert len(shown(grid)) == 50
+
+
+def test_a_file_that_is_too_large_is_not_made(grid: Samples, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlpanel.panels.samples.query_runner.MOST_TAKEN", 100)
+    grid._asking._act("take", "JSONL")
+    assert "ask for fewer samples" in grid._asking.bar.error
+    assert grid._asking.bar.note == ""

@@ -1,0 +1,140 @@
+"""The tokens of a step, read and ranked without a browser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.tokens import tally_task as token_reading
+from rlpanel.panels.tokens.tally_task import Reading
+from rlpanel.panels.tokens.token_ranking import TokenRanking
+from rlpanel.store.open_run import open_run
+from tests.factories import append, sample
+
+
+def opened(folder: Path, *lines: dict[str, Any], pad_token: str = "<|pad|>") -> TokenRanking:
+    write(folder, *lines)
+    index = open_run(folder, follow=False)._index
+    context = Context()
+    context.display.pad_token = pad_token
+    context.param.update(index=index, snapshot=index.snapshot)
+    context.choose_step(1)
+    view = TokenRanking(context)
+    view.active = True
+    return view
+
+
+def write(folder: Path, *lines: dict[str, Any]) -> None:
+    append(folder / "rollout_data_rank_0.jsonl", *(json.dumps(line).encode() + b"\n" for line in lines))
+
+
+def grow(view: TokenRanking, *lines: dict[str, Any]) -> None:
+    """The run gets more lines, and the view hears of it."""
+    index = view.context.index
+    assert index is not None
+    write(index.path, *lines)
+    index.read()
+    view.context.snapshot = index.snapshot
+
+
+def logged(tokens: list[str], logprobs: list[float], **fields: Any) -> dict[str, Any]:
+    return sample(1, tokens=False, response_tokens=tokens, logprobs=logprobs, **fields)
+
+
+def shown(view: TokenRanking, least: int = 1) -> dict[str, str]:
+    view._least.value = least
+    return dict(zip(view._table.value["token"], view._table.value["mean"], strict=True))
+
+
+def test_tokens_stand_by_their_mean_surprisal(tmp_path: Path) -> None:
+    view = opened(tmp_path, logged(["a", " b"], [-1.0, -3.0]), logged(["a"], [-2.0], index=1))
+    assert shown(view) == {"“ b”": "3", "“a”": "1.50"}
+    assert list(view._measure.options) == ["highest mean surprisal (nats)"]
+
+
+def test_pads_and_tokens_outside_the_loss_do_not_count(tmp_path: Path) -> None:
+    line = logged(["a", "b", "<|pad|>"], [-1.0, -2.0, -9.0], loss_mask=[1, 0, 1])
+    assert shown(opened(tmp_path, line)) == {"“a”": "1"}
+
+
+@pytest.mark.parametrize("pad_token", ["", "<|pad|>"])
+def test_an_empty_piece_is_no_pad(tmp_path: Path, pad_token: str) -> None:
+    view = opened(tmp_path, logged(["", "b"], [-1.0, -2.0]), pad_token=pad_token)
+    assert "∅ (empty piece)" in shown(view)
+
+
+def test_byte_level_pieces_read_as_text_and_halves_as_logged(tmp_path: Path) -> None:
+    view = opened(tmp_path, logged(["åĽ", "½", "Ġthe", "Ċ", "åĽ½"], [-1.0] * 5))
+    assert set(shown(view)) == {"“åĽ”", "“½”", "“ the”", "“↵”", "“国”"}
+
+
+def test_tokens_that_are_all_seen_too_rarely_leave_an_empty_table(tmp_path: Path) -> None:
+    view = opened(tmp_path, logged(["a"], [-1.0]))
+    assert shown(view, least=1000) == {}
+    assert "none is seen that often" in view._note.object
+
+
+def test_another_step_is_read_when_it_is_chosen(tmp_path: Path) -> None:
+    view = opened(tmp_path, logged(["a"], [-1.0]), {**logged(["z"], [-2.0]), "step": 2})
+    view.context.choose_step(2)
+    assert shown(view) == {"“z”": "2"}
+
+
+def test_nothing_is_read_before_the_tab_is_in_sight(tmp_path: Path) -> None:
+    view = opened(tmp_path, logged(["a"], [-1.0]), {**logged(["z"], [-2.0]), "step": 2})
+    view.active = False
+    view.context.choose_step(2)
+    assert shown(view) == {"“a”": "1"}
+
+
+def test_a_click_selects_sample_and_token_at_once(tmp_path: Path) -> None:
+    view = opened(tmp_path, logged(["a", "b"], [-1.0, -2.0]), logged(["b"], [-5.0], index=1))
+    assert list(shown(view)) == ["“b”", "“a”"]
+    uid = view._table.value["uid_at"].iloc[0]
+    view._picked.value = f"{uid}\n#0\n1"
+    selection = view.context.selection
+    assert (selection.uid, selection.token, selection.follow, view.picks) == (uid, 0, False, 1)
+
+
+def test_samples_that_come_later_are_added_and_nothing_is_read_twice(tmp_path: Path) -> None:
+    view = opened(tmp_path, logged(["a"], [-1.0]))
+    known = view._reading
+    grow(view, logged(["a", "b"], [-3.0, -1.5], index=1), {**logged(["z"], [-9.0]), "step": 2})
+    assert shown(view) == {"“a”": "2", "“b”": "1.50"}
+    assert view._reading.samples[:1] == known.samples
+    assert known.tally.tokens == 1
+
+
+def test_only_samples_that_pass_the_grids_filter_count(tmp_path: Path) -> None:
+    view = opened(tmp_path, logged(["a"], [-1.0]), logged(["a", "b"], [-3.0, -1.5], index=1))
+    second = view.context.snapshot.uids(view.context.snapshot.rows_of(1))[1]
+    view.context.passing = frozenset({second})
+    assert shown(view) == {"“a”": "3", "“b”": "1.50"}
+    assert "2 tokens of 1 samples, of 2, those that pass the grid" in view._note.object
+    view.context.passing = None
+    assert shown(view) == {"“a”": "2", "“b”": "1.50"}
+
+
+def test_a_reading_tells_how_far_it_is_and_can_be_stopped_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_reading, "PULSE", 0.0)
+    view = opened(tmp_path, *(logged(["a"], [-float(n)], index=n) for n in range(4)))
+    snapshot, reader = view.context.snapshot, view._reader
+    assert reader is not None
+    rows = snapshot.rows_of(1)
+    readings = list(reader.read(snapshot, rows, Reading()))
+    assert [reading.read for reading in readings] == [0, 1, 2, 3, 4]
+    assert [reading.tally.tokens for reading in readings] == [0, 1, 2, 3, 4]
+    view._arrived(readings[2])
+    assert view._stop.visible
+    assert "reading 2 of 4 samples" in view._note.object
+    view._stop.clicks += 1
+    assert shown(view) == {"“a”": "0.5"}
+    assert view._note.object.endswith("2 tokens of 2 samples, of 4; stopped</span>")
+    grow(view, logged(["a"], [-9.0], index=5))
+    assert shown(view) == {"“a”": "0.5"}

@@ -1,0 +1,32 @@
+"""Clicks into tables whose rows change."""
+
+from __future__ import annotations
+
+import pandas as pd
+import panel as pn
+import pytest
+from panel.models.tabulator import CellClickEvent
+
+from rlpanel.panels.samples.sample_table import table_of
+from rlpanel.panels.samples.text_table import text_table
+from rlpanel.panels.tokens import token_ranking
+from rlpanel.panels.ui.table_click import picked
+
+
+class _View:
+    def pick(self, event: object) -> None: ...
+
+
+@pytest.fixture(params=["grid", "texts", "ranking"])
+def table(request: pytest.FixtureRequest) -> pn.widgets.Tabulator:
+    """An empty table."""
+    if request.param == "grid":
+        return table_of(pd.DataFrame({"uid": pd.Series(dtype=str)}))
+    if request.param == "texts":
+        return text_table(("step", "response"), "rl-x", picked(_View().pick), 100)
+    return token_ranking._table()
+
+
+def test_a_click_on_a_row_that_is_gone_is_no_error(table: pn.widgets.Tabulator) -> None:
+    """The browser sent it before it was told of fewer rows."""
+    table._process_event(CellClickEvent(table.get_root(), "uid", 3))

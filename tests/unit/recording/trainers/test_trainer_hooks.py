@@ -1,0 +1,142 @@
+"""The hooks that cannot be tried on their frameworks here, on stand-ins with the published signatures."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rlpanel
+from rlpanel.recording.openrlhf import record_experiences
+from rlpanel.recording.verl import FIELDS, install, recording
+from tests.unit.recording.trainers import standins
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    text = (folder / "rollout_data_rank_0.jsonl").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def long(completions: list[str], **_: Any) -> list[float | None]:
+    return [float(len(text)) for text in completions]
+
+
+def shy(completions: list[str], **_: Any) -> list[float | None]:
+    return [None for _ in completions]
+
+
+# -- any trainer with reward functions -------------------------------------------------------------
+
+
+def test_a_trainer_without_the_methods_is_heard_through_its_reward_functions(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    trainer = standins.TrainerOfAnotherVersion(long, shy)
+    with caplog.at_level(logging.WARNING), rlpanel.record(trainer, tmp_path):
+        trainer.train(steps=2)
+    assert [message for message in caplog.messages if "no logprobs" in message] == [
+        "rlpanel: this TrainerOfAnotherVersion has no _generate_and_score_completions: rollouts come from "
+        "its reward functions; no logprobs, ref_logprobs, advantages or entropies"
+    ]
+    keys = ("step", "response", "reward", "rewards", "group", "ground_truth", "response_tokens")
+    assert [tuple(row[key] for key in keys) for row in rows(tmp_path)[:2]] == [
+        (1, "bc", 2.0, {"long": 2.0, "shy": None}, "0-0", "yes", ["b", "c", "$"]),
+        (1, "d", 1.0, {"long": 1.0, "shy": None}, "0-0", "no", ["d", "$"]),
+    ]
+
+
+def test_everything_is_put_back(tmp_path: Path) -> None:
+    trainer = standins.TrainerOfAnotherVersion(long)
+    before = dict(vars(trainer))
+    taken = rlpanel.record(trainer, tmp_path)
+    taken.close()
+    taken.close()
+    assert vars(trainer) == before
+    assert trainer.reward_funcs == [long]
+
+
+def test_steps_without_a_row_say_what_to_check(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    trainer = standins.TrainerOfAnotherVersion()
+    with caplog.at_level(logging.WARNING), rlpanel.record(trainer, tmp_path):
+        trainer.train(steps=6)
+    assert len([message for message in caplog.messages if "no rollout was recorded" in message]) == 1
+
+
+def test_without_a_folder_the_environment_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = standins.TrainerOfAnotherVersion(long)
+    monkeypatch.delenv("SAVE_ROLLOUT_DATA", raising=False)
+    assert rlpanel.record(trainer).writer is None
+    monkeypatch.setenv("SAVE_ROLLOUT_DATA", "true")
+    monkeypatch.setenv("EXP_NAME", "exp1")
+    monkeypatch.setenv("ROLLOUT_DATA_DIR", str(tmp_path))
+    with rlpanel.record(trainer):
+        trainer.train(steps=1)
+    assert len(rows(tmp_path / "rollout_samples" / "exp1")) == 2
+    monkeypatch.setenv("SAVE_ROLLOUT_DATA", "false")
+    assert rlpanel.record(trainer, tmp_path / "given").writer is None
+
+
+# -- verl ------------------------------------------------------------------------------------------
+
+
+def check_verl(found: list[dict[str, Any]]) -> None:
+    assert [(row["step"], row["group"], row["prompt"], row["response"]) for row in found] == [
+        (3, "u1", "ab", "bc"),
+        (3, "u2", "aab", "def"),
+    ]
+    assert [(row["reward"], row["logprobs"], row.get("loss_mask")) for row in found] == [
+        (1.0, [-1.0, -2.0, -3.0], None),
+        (0.25, [-1.0, -1.0, -1.0, -1.0], [1, 0, 1, 1]),
+    ]
+    assert found[0]["ref_logprobs"] == [-1.5, -2.0, -3.0]
+
+
+def test_the_older_trainer_of_verl(tmp_path: Path) -> None:
+    trainer = recording(standins.RayPPOTrainer, tmp_path)()
+    batch = SimpleNamespace(batch=standins.verl_batch(), non_tensor_batch={"uid": np.array(["u1", "u2"])})
+    trainer._log_rollout_data(batch, {}, {}, "dump")
+    trainer._rlpanel_tap.writer.close()
+    assert trainer.dumped == 1
+    check_verl(rows(tmp_path))
+
+
+def test_v1_of_verl_by_its_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry: dict[str, type] = {"sync": standins.PPOTrainerSync}
+
+    def kv_batch_get(*, keys: list[str], partition_id: str, select_fields: list[str]) -> dict[str, Any]:
+        assert (keys, partition_id) == (["u1_0_0", "u2_0_0"], "train")
+        return {name: standins.verl_batch()[name] for name in select_fields}  # KeyError where it keeps none
+
+    monkeypatch.setitem(sys.modules, "transfer_queue", SimpleNamespace(kv_batch_get=kv_batch_get))
+    install(registry, dir=tmp_path)
+    modes = install(registry, dir=tmp_path)  # twice is once
+    trainer = registry["sync"]()
+    trainer._log_rollout_data(SimpleNamespace(keys=["u1_0_0", "u2_0_0"], partition_id="train"), {}, "dump")
+    trainer._rlpanel_tap.writer.close()
+    assert (modes, trainer.dumped) == (["sync"], 1)
+    check_verl(rows(tmp_path))
+    assert "values" in FIELDS  # asked for, and not kept in this run
+
+
+# -- OpenRLHF --------------------------------------------------------------------------------------
+
+
+def test_openrlhf(tmp_path: Path) -> None:
+    maker = standins.RemoteExperienceMaker()
+    tap = record_experiences(maker, tmp_path, first_step=5)
+    maker.compute_advantages_and_returns([standins.experience()])
+    maker.compute_advantages_and_returns([standins.experience()])
+    tap.close()
+    keys = ("step", "group", "response", "reward", "truncated", "logprobs", "ref_logprobs", "advantages")
+    assert [tuple(row[key] for key in keys) for row in rows(tmp_path)[:2]] == [
+        (5, "0", "c", 1.0, False, [-1.0, -2.0], [-1.5, -2.0], [2.0, 4.0]),
+        (5, "0", "d", 0.0, True, [-3.0, -4.0], [-3.0, -3.5], [6.0, 8.0]),
+    ]
+    assert rows(tmp_path)[2]["step"] == 6
+    assert "compute_advantages_and_returns" not in vars(maker)

@@ -1,0 +1,219 @@
+"""The writer: whole lines, strict JSON, and nothing that could hold up or end a training run."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zstandard
+
+from rlpanel import RolloutWriter, open_run
+from rlpanel.errors import SettingError
+from rlpanel.recording.writer import sink
+
+NAME = "rollout_data_rank_0.jsonl"
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+
+
+def write(folder: Path, *, count: int = 1, **fields: Any) -> list[dict[str, Any]]:
+    settings = fields.pop("settings", {})
+    with RolloutWriter(folder, **settings) as writer:
+        for step in range(1, count + 1):
+            writer.write(**({"step": step, "prompt": "p", "response": "r"} | fields))
+    return lines(folder / NAME)
+
+
+class Tensor:
+    """What torch's tensors do, without torch."""
+
+    def __init__(self, values: list[float]) -> None:
+        self.values = values
+        self.device = type("Device", (), {"type": "cpu"})()
+
+    def detach(self) -> Tensor:
+        return self
+
+    def cpu(self) -> Tensor:
+        return self
+
+    def clone(self) -> Tensor:
+        return Tensor(list(self.values))
+
+    def tolist(self) -> list[float]:
+        return self.values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[0.1, math.nan, math.inf], np.array([0.1, math.nan, -math.inf]), Tensor([0.1, math.nan, math.inf])],
+    ids=["list", "numpy", "tensor"],
+)
+def test_what_is_no_number_becomes_null(tmp_path: Path, values: Any) -> None:
+    assert (
+        write(tmp_path, logprobs=values, reward=math.nan)[0].items()
+        >= {
+            "logprobs": [0.1, None, None],
+            "reward": None,
+        }.items()
+    )
+
+
+def test_rollouts_are_read_by_the_board(tmp_path: Path) -> None:
+    write(tmp_path, count=3, reward=0.5, logprobs=np.array([-1.0, -2.0]), rewards={"rhyme": 1.0})
+    with open_run(tmp_path, follow=False) as run:
+        assert run.samples()[["step", "rank", "reward", "rewards/rhyme"]].values.tolist() == [
+            [step, 0, 0.5, 1.0] for step in (1, 2, 3)
+        ]
+
+
+def test_a_later_change_of_an_array_is_not_recorded(tmp_path: Path) -> None:
+    values, numbers, tensor = [1.0], np.array([1.0]), Tensor([1.0])
+    with RolloutWriter(tmp_path) as writer:
+        gate = threading.Event()
+        writer.write(step=0, prompt=lambda: str(gate.wait(10)))  # holds the thread until all have changed
+        for array in (values, numbers, tensor):
+            writer.write(step=1, prompt="p", logprobs=array)
+        values[0] = numbers[0] = tensor.values[0] = 9.0
+        gate.set()
+    assert [row.get("logprobs") for row in lines(tmp_path / NAME)] == [None, [1.0], [1.0], [1.0]]
+
+
+def test_digits_and_caps_are_settings(tmp_path: Path) -> None:
+    settings = {"digits": 2, "text_chars": 3, "tokens": 2}
+    row = write(tmp_path, response="abcdef", logprobs=[0.126, 0.1, 0.1], settings=settings)[0]
+    assert (row["response"], row["logprobs"], row["tokens_cut"]) == ("abc…", [0.13, 0.1], 1)
+
+
+def test_a_float32_comes_back_exactly(tmp_path: Path) -> None:
+    number = float(np.float32(1.2345678e-7))
+    assert np.float32(write(tmp_path, reward=number)[0]["reward"]) == np.float32(number)
+
+
+def test_the_environment_sets_what_the_call_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLPANEL_RECORD_DIGITS", "1")
+    assert write(tmp_path / "a", logprobs=[0.16])[0]["logprobs"] == [0.2]
+    assert write(tmp_path / "b", logprobs=[0.16], settings={"digits": 3})[0]["logprobs"] == [0.16]
+
+
+@pytest.mark.parametrize("settings", [{"digits": -1}, {"digits": 1.5}, {"digit": 3}, {"queue_rows": 0}])
+def test_a_setting_that_cannot_be_is_refused_at_once(tmp_path: Path, settings: dict[str, Any]) -> None:
+    with pytest.raises(SettingError):
+        RolloutWriter(tmp_path, **settings)
+
+
+def test_a_full_queue_drops_and_counts_and_never_blocks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = threading.Event()
+    with caplog.at_level(logging.WARNING), RolloutWriter(tmp_path, queue_rows=2) as writer:
+        writer.write(step=0, prompt=lambda: str(gate.wait(10)))
+        taken = [writer.write(step=step, prompt="p") for step in range(1, 11)]
+        dropped = writer.dropped
+        gate.set()
+    assert 2 <= taken.count(True) <= 3  # the thread may hold the first already
+    assert dropped == taken.count(False)
+    assert f"{dropped} dropped because the queue was full" in caplog.text
+
+
+def test_a_value_that_cannot_be_written_costs_its_row_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> str:
+        raise RuntimeError("no text")
+
+    with caplog.at_level(logging.WARNING), RolloutWriter(tmp_path) as writer:
+        writer.write(step=1, prompt=broken)
+        writer.write(step=2, prompt="p")
+    assert [row["step"] for row in lines(tmp_path / NAME)] == [2]
+    assert "RuntimeError: no text" in caplog.text
+
+
+def test_a_disk_that_takes_half_a_line_gets_the_rest_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, refusals = os.write, iter([5, OSError(28, "No space left on device")])
+
+    def narrow(descriptor: int, data: bytes) -> int:
+        answer = next(refusals, None)
+        if isinstance(answer, OSError):
+            raise answer
+        return whole(descriptor, data[:answer])
+
+    file = sink.Plain(tmp_path / "log")
+    monkeypatch.setattr(sink.os, "write", narrow)
+    with pytest.raises(OSError, match="No space"):
+        file.write(b"first line\n")
+    file.write(b"second\n")
+    file.close()
+    assert (tmp_path / "log").read_bytes() == b"first line\nsecond\n"
+
+
+def test_a_half_line_of_a_killed_process_is_not_continued(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b'{"step": 1, "pro')
+    with RolloutWriter(tmp_path) as writer:
+        writer.write(step=2, prompt="p")
+    assert (tmp_path / NAME).read_bytes().startswith(b'{"step": 1, "pro\n{')
+
+
+def test_compressed_frames_end_at_line_ends(tmp_path: Path) -> None:
+    with RolloutWriter(tmp_path, compress=True) as writer:
+        for step in (1, 2):
+            writer.write(step=step, prompt="p")
+            assert writer.flush()
+    data = next(tmp_path.glob("*.jsonl.zst")).read_bytes()
+    first = zstandard.ZstdDecompressor().decompressobj()
+    assert [json.loads(line)["step"] for line in first.decompress(data).splitlines()] == [1]
+    assert first.unused_data.startswith(zstandard.FRAME_HEADER)
+
+
+def test_constants_and_scalars_lie_beside(tmp_path: Path) -> None:
+    with RolloutWriter(tmp_path) as writer:
+        writer.constants(algo="grpo", beta=0.1)
+        writer.constants(gamma=1.0)
+        writer.scalars(7, {"loss": np.float32(0.5), "kl": math.nan})
+        writer.write(step=7, prompt="p")
+    assert json.loads((tmp_path / "run.json").read_text()) == {"algo": "grpo", "beta": 0.1, "gamma": 1.0}
+    assert lines(tmp_path / "scalars.jsonl")[0].items() >= {"step": 7, "loss": 0.5, "kl": None}.items()
+    with open_run(tmp_path, follow=False) as run:
+        assert run.stats().rows == 1
+
+
+def run_python(code: str, folder: Path) -> None:
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True, timeout=60)
+
+
+def test_what_waits_is_written_when_the_process_ends(tmp_path: Path) -> None:
+    run_python(
+        "import sys; from rlpanel import RolloutWriter; w = RolloutWriter(sys.argv[1])\n"
+        "for step in range(500): w.write(step=step, prompt='p', logprobs=[0.5] * 100)",
+        tmp_path,
+    )
+    assert [row["step"] for row in lines(tmp_path / NAME)] == list(range(500))
+
+
+def test_a_forked_child_writes_to_a_file_of_its_own(tmp_path: Path) -> None:
+    run_python(
+        "import os, sys; from rlpanel import RolloutWriter; w = RolloutWriter(sys.argv[1])\n"
+        "w.write(step=1, prompt='parent'); child = os.fork()\n"
+        "if not child: w.write(step=2, prompt='child'); w.close(); os._exit(0)\n"
+        "os.waitpid(child, 0); w.write(step=3, prompt='parent')",
+        tmp_path,
+    )
+    found = {path.name: [row["step"] for row in lines(path)] for path in tmp_path.iterdir()}
+    assert found.pop(NAME) == [1, 3]
+    assert list(found.values()) == [[2]]

@@ -1,0 +1,334 @@
+"""Each trainer's own files, as its code writes them, through `open_run` and the index to rows and samples."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rlpanel
+from rlpanel.errors import RunNotFound
+from rlpanel.store.index.run_index import RunIndex
+from tests.factories import append, line, write_run
+
+
+def lines(*documents: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(document).encode() + b"\n" for document in documents)
+
+
+def read(folder: Path) -> rlpanel.Run:
+    return rlpanel.open_run(folder, follow=False)
+
+
+def rewards(index: RunIndex) -> list[tuple[int, float]]:
+    """Step and reward of the living rows after another look at the folder."""
+    index.rescan()
+    while index.read():
+        pass
+    frame = index.snapshot.frame(index.snapshot.living)
+    return sorted(zip(frame["step"].tolist(), frame["reward"].tolist(), strict=True))
+
+
+def verl(step: int, *scores: float, **fields: Any) -> bytes:
+    """A step's file; uid as the V1 trainer gives it."""
+    return lines(
+        *(
+            {
+                "input": f"user: {at // 2}?",
+                "output": f"answer {at}",
+                "gts": {"truth": at},
+                "score": score,
+                "step": step,
+            }
+            | fields
+            for at, score in enumerate(scores)
+        )
+    )
+
+
+def nemo(*, reward: float = 0.5, **fields: Any) -> dict[str, Any]:
+    """A sample of three prompt tokens, two response tokens and one of padding."""
+    return {
+        "content": [["2 + 2?", "4 ."]],
+        "rewards": [reward],
+        "input_lengths": [5],
+        "token_ids": [[1, 2, 3, 40, 41, 0]],
+        "token_loss_mask": [[0, 0, 0, 1, 1, 1]],
+        "advantages": [[0.0, 0.0, 0.0, 0.25, 0.5, 9.0]],
+        "generation_logprobs": [[0.0, -9.0, -9.0, -0.3, -0.4, -9.0]],
+        "prev_logprobs": [[0.0, -9.0, -9.0, -0.1, -0.2, -9.0]],
+        "idx": 0,
+    } | fields
+
+
+SWIFT = {
+    "step": ["3", "3", "3"],
+    "prompt": ["p", "p", "q"],
+    "completion": ["a", "b", "c"],
+    "format": [1.0, 0.0, None],
+    "accuracy": [0.5, 0.25, None],
+    "advantages": [1.0, -1.0, 0.0],
+    "solution": ["x", "y", "z"],
+    "entropy": [0.1, 0.2, 0.3],
+}
+ROLL = {
+    "global_step": [7, 7],
+    "prompt": ["p", "q"],
+    "responses": ["a", "b"],
+    "scores": [0.0, 1.0],
+    "ground_truth": ["1", "2"],
+    "domain": ["math", "code"],
+}
+TRACE = {
+    "step": 4,
+    "sample_idx": 1,
+    "prompt_idx": 0,
+    "prompt_tokens": [5, 6],
+    "response_tokens": [7, 8, 9],
+    "reward": 10.0,
+    "advantage": 0.5,
+    "finish_reason": "stop",
+    "dataset": "gsm8k",
+    "ground_truth": [4],
+    "request_info": {"num_calls": 2, "tool_errors": "", "tool_runtimes": 0.25},
+    "logprobs": [-0.1, -0.2, -0.3],
+}
+
+
+# -- verl ----------------------------------------------------------------------------------------------
+
+
+def test_verl_is_read_by_its_keys_and_grouped_by_uid(tmp_path: Path) -> None:
+    (tmp_path / "5.jsonl").write_bytes(
+        verl(5, 1.0, uid="a_b_0_0", acc=True) + verl(5, float("nan"), uid="a_b_1_0")
+    )
+    with read(tmp_path) as run:
+        frame = run.samples(text=True)
+        sample = run.sample(frame["uid"][0])
+    assert frame[["step", "group", "acc"]].fillna(-1).values.tolist() == [[5, "a_b", 1.0], [5, "a_b", -1.0]]
+    assert frame["reward"].isna().tolist() == [False, True]
+    assert (sample.prompt, sample.response, sample.ground_truth) == ("user: 0?", "answer 0", "{'truth': 0}")
+    assert sample.response_tokens is None
+
+
+def test_verl_takes_the_step_from_the_files_name_where_the_lines_lack_it(tmp_path: Path) -> None:
+    (tmp_path / "120.jsonl").write_bytes(lines({"input": "p", "output": "r", "score": 1.0}))
+    with read(tmp_path) as run:
+        assert run.steps["step"].tolist() == [120]
+
+
+def test_a_resumed_verl_run_replaces_the_rows_of_the_steps_it_writes_again(tmp_path: Path) -> None:
+    for step in (1, 2, 3):
+        (tmp_path / f"{step}.jsonl").write_bytes(verl(step, 0.0, 0.0))
+    index = RunIndex(tmp_path, "run")
+    before = rewards(index)
+    (tmp_path / "2.jsonl").write_bytes(verl(2, 0.5))
+    (tmp_path / "3.jsonl").write_bytes(verl(3, 0.5, 1.0, 1.0))
+    assert before == [(step, 0.0) for step in (1, 2, 3) for _ in range(2)]
+    assert rewards(index) == [(1, 0.0), (1, 0.0), (2, 0.5), (3, 0.5), (3, 1.0), (3, 1.0)]
+
+
+def test_a_step_file_seen_half_written_is_whole_when_it_is(tmp_path: Path) -> None:
+    whole = verl(1, 0.0, 1.0)
+    index = RunIndex(tmp_path, "run")
+    (tmp_path / "1.jsonl").write_bytes(whole[:-20])
+    half = rewards(index)
+    append(tmp_path / "1.jsonl", whole[-20:])
+    assert (half, rewards(index)) == ([(1, 0.0)], [(1, 0.0), (1, 1.0)])
+
+
+# -- NeMo-RL -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_nemo_gives_the_responses_tokens_without_prompt_and_padding(tmp_path: Path, wrapped: bool) -> None:
+    document = nemo() if wrapped else {k: v if k == "idx" else v[0] for k, v in nemo().items()}
+    (tmp_path / "train_data_step12.jsonl").write_bytes(lines(document))
+    with read(tmp_path) as run:
+        frame = run.samples()
+        sample = run.sample(frame["uid"][0])
+    assert (sample.step, sample.reward, sample.split, sample.prompt, sample.response) == (
+        12, 0.5, "train", "2 + 2?", "4 .",
+    )  # fmt: skip
+    assert {name: array.tolist() for name, array in sample.arrays().items()} == {
+        "response_token_ids": [40.0, 41.0],
+        "logprobs": [-0.1, -0.2],
+        "rollout_logprobs": [-0.3, -0.4],
+        "advantages": [0.25, 0.5],
+    }
+    assert frame["response_tokens"].tolist() == [2.0]
+
+
+def test_nemos_validation_files_are_eval(tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]
+    (tmp_path / "val_data_step10.jsonl").write_bytes(
+        lines({"content": [messages], "rewards": [1.0], "idx": 0})
+    )
+    with read(tmp_path) as run:
+        sample = run.sample(run.samples()["uid"][0])
+    assert (sample.step, sample.split, sample.prompt, sample.response) == (10, "eval", "[user] 2 + 2?", "4")
+
+
+# -- columnar ------------------------------------------------------------------------------------------
+
+
+def test_swifts_line_is_its_samples_and_the_reward_their_sum(tmp_path: Path) -> None:
+    append(tmp_path / "completions.jsonl", lines(SWIFT))
+    with read(tmp_path) as run:
+        frame = run.samples(text=True)
+        last = run.sample(frame["uid"][2])
+    wanted = pd.DataFrame({key: SWIFT[key] for key in ("prompt", "completion", "format", "accuracy")})
+    assert frame["prompt"].tolist() == wanted["prompt"].tolist()
+    assert frame["response"].tolist() == wanted["completion"].tolist()
+    np.testing.assert_array_equal(
+        frame["reward"], wanted[["format", "accuracy"]].astype(float).sum(axis=1, min_count=1)
+    )
+    assert frame["rewards/format"].tolist()[:2] == [1.0, 0.0]
+    assert frame["logged_entropy"].tolist() == SWIFT["entropy"]
+    assert (last.step, last.response, last.advantage) == (3, "c", 0.0)
+
+
+def test_swift_appends_a_line_a_step(tmp_path: Path) -> None:
+    append(tmp_path / "completions.jsonl", lines(SWIFT))
+    index = RunIndex(tmp_path, "run")
+    before = rewards(index)
+    append(tmp_path / "completions.jsonl", lines({**SWIFT, "step": ["4"] * 3, "format": [2, 2, 2]}))
+    assert [step for step, _ in before] == [3, 3, 3]
+    assert rewards(index)[-3:] == [(4, 2.0), (4, 2.25), (4, 2.5)]
+
+
+def test_roll_is_read_and_a_step_written_again_replaces_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "rollout_dump_data.step_7.jsonl"
+    path.write_bytes(lines(ROLL))
+    index = RunIndex(tmp_path, "run")
+    before = rewards(index)
+    path.write_bytes(lines({**ROLL, "scores": [0.25, 0.75]}))
+    assert (before, rewards(index)) == ([(7, 0.0), (7, 1.0)], [(7, 0.25), (7, 0.75)])
+    snapshot = index.snapshot
+    assert snapshot.label("domain", snapshot.living) == ["math", "code"]
+
+
+# -- open-instruct -------------------------------------------------------------------------------------
+
+
+def test_open_instructs_ids_are_tokens_and_its_tools_columns(tmp_path: Path) -> None:
+    append(tmp_path / "run1_rollouts_000000.jsonl", lines(TRACE))
+    append(tmp_path / "run1_metadata.jsonl", lines({"run_name": "run1", "model_name": "m"}))
+    with read(tmp_path) as run:
+        frame = run.samples()
+        sample = run.sample(frame["uid"][0])
+    assert run.snapshot.files == ("run1_rollouts_000000.jsonl",)
+    assert frame[["step", "group", "response_tokens", "tools/num_calls"]].values.tolist() == [
+        [4, "0", 3.0, 2.0]
+    ]
+    assert {name: array.tolist() for name, array in sample.arrays().items()} == {
+        "response_token_ids": [7.0, 8.0, 9.0],
+        "rollout_logprobs": [-0.1, -0.2, -0.3],
+    }
+    assert sample.extra["prompt_tokens"] == [5, 6]
+
+
+# -- native variants -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "rank", "split"),
+    [
+        ("data_rank3.jsonl", 3, None),
+        ("rollout_data_rank_2_4711.jsonl", 2, None),
+        ("rollout_data_rank0.jsonl", 0, None),
+        ("rollout_data_rank_1_val20.jsonl", 1, "eval"),
+    ],
+)
+def test_the_names_of_native_files_tell_rank_and_split(
+    tmp_path: Path, name: str, rank: int, split: str | None
+) -> None:
+    folder = tmp_path / "project" / "experiment"
+    folder.mkdir(parents=True)
+    append(folder / name, line(1, drop=["rank"]))
+    with read(tmp_path) as run:
+        sample = run.sample(run.samples()["uid"][0])
+    assert (run.name, sample.rank, sample.split) == ("experiment", rank, split)
+
+
+def test_values_that_a_trainer_without_a_critic_fills_with_zeros_make_no_column(tmp_path: Path) -> None:
+    tokens = {"response_tokens": ["a", "b"], "logprobs": [-1, -2], "ref_logprobs": [-1, -1]}
+    append(tmp_path / "x.jsonl", line(1, **tokens, values=[0.0, 0.0], token_rewards=[0.0, 0.0]))
+    with read(tmp_path) as run:
+        filled = set(run.snapshot.numbers)
+        zeros = run.sample(run.samples()["uid"][0]).values
+    append(tmp_path / "x.jsonl", line(1, **tokens, values=[0.5, 0.0], token_rewards=[0.0, 0.0]))
+    with read(tmp_path) as run:
+        told = set(run.snapshot.numbers) - filled
+    assert zeros is not None
+    assert zeros.tolist() == [0.0, 0.0]
+    assert told
+
+
+# -- bad input, mixed and unknown folders --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad", "reason"),
+    [
+        ("1.jsonl", json.loads(verl(1, 1.0)), {"score": 1.0}, "neither 'input' nor 'output'"),
+        ("1.jsonl", json.loads(verl(1, 1.0)), {"input": "p", "step": "x"}, "'step' is no whole number: 'x'"),
+        ("train_data_step1.jsonl", nemo(), {"rewards": [1.0], "idx": 0}, "no 'content'"),
+        ("train_data_step1.jsonl", nemo(), nemo(content=[3]), "'content' is no list of messages"),
+        (
+            "train_data_step1.jsonl",
+            nemo(),
+            nemo(token_ids=[[1, 2]]),
+            "token arrays cannot be read: 'token_ids' has 2 values, 'token_loss_mask' 6",
+        ),
+        (
+            "completions.jsonl",
+            SWIFT,
+            {**SWIFT, "solution": ["x"]},
+            "lists of unequal length: 'step' 3, 'prompt' 3, 'completion' 3, 'format' 3, 'accuracy' 3, "
+            "'advantages' 3",
+        ),
+        ("completions.jsonl", SWIFT, {**SWIFT, "solution": "x"}, "'solution' is no list, as"),
+        (
+            "completions.jsonl",
+            SWIFT,
+            {"step": [1] * 65_536, "prompt": ["p"] * 65_536},
+            "65,536 samples in one line; at most 65,535 are read",
+        ),
+        ("completions.jsonl", SWIFT, {"prompt": ["p"]}, "no 'step' or 'global_step'"),
+        ("r_rollouts_000000.jsonl", TRACE, {"step": 1, "prompt_tokens": [1]}, "no 'response_tokens'"),
+    ],
+)  # fmt: skip
+def test_a_bad_line_is_kept_with_its_reason_and_hides_no_good_one(
+    tmp_path: Path, name: str, good: dict[str, Any], bad: dict[str, Any], reason: str
+) -> None:
+    append(tmp_path / name, lines(good, bad, good))
+    with read(tmp_path) as run:
+        errors, rows = run.errors, run.stats().rows
+    assert errors[["file", "line"]].values.tolist() == [[name, 2]]
+    assert errors["reason"][0].startswith(reason)
+    assert rows == 2 * (3 if good is SWIFT else 1)
+
+
+def test_a_mixed_folder_gives_the_rollouts_alone(tmp_path: Path) -> None:
+    write_run(tmp_path, steps=1, samples=2)
+    append(tmp_path / "scalars.jsonl", lines({"step": 1, "loss": 0.5}))
+    append(tmp_path / "metrics.jsonl", lines({"step": 1, "time": 0.0, "reward": 1.0}))
+    (tmp_path / "run.json").write_text('{"algo": "grpo", "step": 1, "prompt": ""}')
+    for folder in ("checkpoint-10", ".rlpanel", "global_step_10"):
+        (tmp_path / folder).mkdir()
+        append(tmp_path / folder / "state.jsonl", lines({"step": 1, "state": [1, 2]}))
+    with read(tmp_path) as run:
+        assert (run.snapshot.files, run.stats().bad_lines) == (("rollout_data_rank_0.jsonl",), 0)
+
+
+def test_a_folder_of_none_of_these_says_what_was_seen_and_what_is_accepted(tmp_path: Path) -> None:
+    append(tmp_path / "log.jsonl", lines({"epoch": 1}))
+    with pytest.raises(RunNotFound) as caught:
+        read(tmp_path)
+    for part in ("log.jsonl", "native", "verl", "NeMo-RL", "ms-swift, ROLL", "open-instruct"):
+        assert part in str(caught.value)

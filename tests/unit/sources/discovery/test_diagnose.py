@@ -1,0 +1,90 @@
+"""A folder without runs says what it holds, why that is no log, and what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rlpanel.sources.discovery.diagnose import Survey, survey
+from rlpanel.sources.discovery.directory import Directory
+from tests.factories import append
+
+
+def look(root: Path) -> Survey:
+    return survey(Directory(root))
+
+
+def test_a_folder_that_is_not_there_is_awaited_and_a_near_name_is_offered(tmp_path: Path) -> None:
+    (tmp_path / "experiment-7").mkdir()
+    found = look(tmp_path / "experimnt-7")
+    assert found.title == "No such folder yet"
+    assert found.sentence.startswith(f"Did you mean {tmp_path / 'experiment-7'}? ")
+    assert look(tmp_path / "other").sentence == "The folder is awaited: runs appear when it comes."
+
+
+def test_an_empty_folder_waits_for_data(tmp_path: Path) -> None:
+    found = look(tmp_path)
+    assert (found.title, found.seen) == ("No data yet", ())
+    assert any("SAVE_ROLLOUT_DATA" in hint for hint in found.hints)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("log.jsonl", b'{"epoch": 1, "loss": 0.5}\n', "lines with 'epoch', 'loss'"),
+        ("log.jsonl", json.dumps(dict.fromkeys("abcdefgh", 1)).encode() + b"\n",
+         "lines with 'a', 'b', 'c', 'd', 'e', 'f' and 2 more"),
+        ("log.jsonl", b"", "empty"),
+        ("log.jsonl", b'{"step": 1, "pro', "no whole line yet"),
+        ("log.jsonl", b"[1, 2]\n", "its first line is a JSON array where an object was expected"),
+        ("log.jsonl", b"{oh\n", "not valid JSON: key must be a string at column 2"),
+        ("0.pt", b"\x80\x02", "torch's format; slime's dumps: rlpanel convert slime FOLDER"),
+        ("trainer_state.json", b"{}", "the trainer's scalars, no rollouts"),
+        ("x.parquet", b"PAR1", "is not whole yet, or damaged"),
+        ("notes.md", b"x", "no .jsonl, no .parquet"),
+    ],
+)  # fmt: skip
+def test_each_file_is_told_in_a_few_words(tmp_path: Path, name: str, content: bytes, what: str) -> None:
+    (tmp_path / "exp").mkdir()
+    (tmp_path / "exp" / name).write_bytes(content)
+    (sight,) = look(tmp_path).seen
+    assert sight.name == f"exp/{name}"
+    assert sight.what.startswith(what)
+
+
+def test_a_data_sets_columns_are_told(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"prompt": ["p"], "answer": ["a"]}), tmp_path / "train.parquet")
+    (sight,) = look(tmp_path).seen
+    assert sight.what == "rows with 'prompt', 'answer'"
+
+
+def test_likely_files_are_told_and_the_others_counted(tmp_path: Path) -> None:
+    append(tmp_path / "z.jsonl", b'{"a": 1}\n')
+    for number in range(20):
+        (tmp_path / f"weights-{number}.safetensors").write_bytes(b"")
+    found = look(tmp_path)
+    assert ([sight.name for sight in found.seen], found.others) == (["z.jsonl"], 20)
+
+
+@pytest.mark.parametrize(
+    ("keys", "mapping"),
+    [
+        (("question", "answer", "score", "global_step"),
+         "prompt=question,response=answer,reward=score,step=global_step"),
+        (("prompt", "completion", "iteration"), "response=completion,step=iteration"),
+        (("left", "right"), "prompt=KEY,response=KEY"),
+    ],
+)  # fmt: skip
+def test_a_mapping_is_offered_for_odd_lines(tmp_path: Path, keys: tuple[str, ...], mapping: str) -> None:
+    append(tmp_path / "log.jsonl", json.dumps(dict.fromkeys(keys, "x")).encode() + b"\n")
+    assert look(tmp_path).mapping == mapping
+
+
+def test_a_mapping_that_is_not_understood_is_told_here_too(tmp_path: Path) -> None:
+    append(tmp_path / "log.jsonl", b'{"a": 1}\n')
+    (tmp_path / "rlpanel.toml").write_text("[map\n")
+    assert look(tmp_path).hints[0].startswith("rlpanel.toml is not followed")

@@ -1,0 +1,244 @@
+"""Trainers that keep a folder a step or a version: AReaL, prime-rl, and prime-rl's token exports joined."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlpanel
+from rlpanel.schema import Sample
+from rlpanel.store.index.run_index import RunIndex
+from tests.factories import append, write_run
+
+
+def lines(*documents: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(document).encode() + b"\n" for document in documents)
+
+
+def put(path: Path, *documents: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    append(path, lines(*documents))
+
+
+def look(index: RunIndex) -> list[tuple[int, float]]:
+    """Step and reward of the living rows after another look at the folder."""
+    index.rescan()
+    while index.read():
+        pass
+    frame = index.snapshot.frame(index.snapshot.living)
+    if "reward" not in frame:
+        return [(step, -1.0) for step in frame.get("step", [])]
+    return sorted(zip(frame["step"].tolist(), frame["reward"].tolist(), strict=True))
+
+
+def samples(folder: Path) -> list[Sample]:
+    with rlpanel.open_run(folder, follow=False) as run:
+        return [run.sample(uid) for uid in run.samples()["uid"]]
+
+
+# -- AReaL ---------------------------------------------------------------------------------------------
+
+
+def areal(task: int, version: int, reward: float) -> dict[str, Any]:
+    return {
+        "task_id": task, "sample_idx": 0, "seqlen": 9, "prompt_len": 4, "head_version": version - 1,
+        "tail_version": version, "version_rle": [[version - 1, 2], [version, 3]], "reward": reward,
+        "prompt": "p", "completion": "c", "original_reward": 2 * reward,
+    }  # fmt: skip
+
+
+def test_areals_folders_of_versions_are_one_run_grouped_by_task(tmp_path: Path) -> None:
+    run = tmp_path / "exp" / "rollout"
+    put(run / "3" / "17.jsonl", areal(17, 3, 0.5), areal(17, 2, 1.0))
+    put(run / "4" / "18.jsonl", areal(18, 4, 0.0))
+    (found,) = rlpanel.discover(tmp_path)
+    index = RunIndex(found.path, found.name, root=tmp_path)
+    before = look(index)
+    append(run / "4" / "18.jsonl", lines(areal(18, 4, 0.25)))
+    assert (found.name, found.files) == ("exp/rollout", 2)
+    assert before == [(2, 1.0), (3, 0.5), (4, 0.0)]
+    assert look(index)[-1] == (4, 0.25)
+    frame = index.snapshot.frame(index.snapshot.living)
+    assert frame[["step", "group", "original_reward"]].values.tolist()[0] == [3, "17", 1.0]
+    assert samples(run)[0].response == "c"
+
+
+def test_a_run_that_is_named_by_a_number_stays_a_run_of_its_own(tmp_path: Path) -> None:
+    write_run(tmp_path / "group" / "123")
+    put(tmp_path / "group" / "4" / "18.jsonl", areal(18, 4, 0.0))
+    assert sorted(info.name for info in rlpanel.discover(tmp_path)) == ["group", "group/123"]
+
+
+# -- prime-rl ------------------------------------------------------------------------------------------
+
+
+def node(role: str, text: str, ids: list[int], own: int = 0, **fields: Any) -> dict[str, Any]:
+    """A message with its tokens, of which the last ``own`` were sampled."""
+    mask = [False] * (len(ids) - own) + [True] * own
+    made = {"message": {"role": role, "content": text}, "sampled": own > 0, "token_ids": ids, "mask": mask}
+    return made | ({"logprobs": [-0.5] * own} if own else {}) | fields
+
+
+def episode(*traces: list[dict[str, Any]], reward: float = 1.0, **fields: Any) -> dict[str, Any]:
+    """An episode as ``to_record`` gives it, which leaves out what is None."""
+    return {
+        "id": "e1",
+        "env": {"id": "gsm8k", "name": "math"},
+        "task": {"type": "Task", "data": {"question": "2 + 2?", "answer": 4}},
+        "group": {"id": "g7"},
+        "run": {"type": "train", "id": "r", "work": {"type": "train", "step": 2}},
+        "ok": True,
+        "traces": [
+            {
+                "nodes": nodes,
+                "rewards": {
+                    "correct": {"score": reward, "weight": 2.0},
+                    "style": {"score": 0.5, "weight": 0.1},
+                },
+                "metrics": {"turns": 1.0},
+                "stop_condition": "stop",
+            }
+            for nodes in traces
+        ],
+    } | fields
+
+
+#: Two sampled messages with a tool's answer between them, and another end of the first.
+FORKED = [
+    node("user", "2 + 2?", [1, 2]),
+    node("assistant", "let me see", [3, 40, 41], 2, parent=0, advantages=[0.25, 0.25]),
+    node("tool", "4", [5, 6], parent=1),
+    node("assistant", "four", [7, 42], 1, parent=2, advantages=[0.25]),
+    node("assistant", "five", [8, 43, 44], 2, parent=1),
+]
+PLAIN = [node("user", "hi", [1]), node("assistant", "ho", [2, 9], 1, parent=0)]
+
+
+def traces(root: Path, step: int, kind: str = "train", subset: str = "all") -> Path:
+    return root / "rollouts" / f"step_{step}" / kind / subset / "traces.jsonl"
+
+
+def test_each_way_through_an_episodes_messages_is_a_sample(tmp_path: Path) -> None:
+    put(traces(tmp_path, 3), episode(FORKED))
+    first, second = samples(tmp_path)
+    assert first.response == "[assistant] let me see\n[tool] 4\n[assistant] four"
+    assert (first.prompt, first.ground_truth, first.group, first.finish_reason, first.step) == (
+        "[user] 2 + 2?", "4", "g7", "stop", 3,
+    )  # fmt: skip
+    assert first.reward == pytest.approx(2 * 1.0 + 0.1 * 0.5)
+    assert {name: array.tolist() for name, array in first.arrays().items()} == {
+        "response_token_ids": [40, 41, 42],
+        "rollout_logprobs": [-0.5, -0.5, -0.5],
+        "advantages": [0.25, 0.25, 0.25],
+    }
+    assert second.response == "[assistant] let me see\n[assistant] five"
+    assert second.advantages is None  # its last message has none
+
+
+def test_a_final_batch_replaces_what_came_one_by_one(tmp_path: Path) -> None:
+    put(traces(tmp_path, 1), episode(PLAIN, reward=0.0), episode(PLAIN, reward=1.0))
+    index = RunIndex(tmp_path, "run")
+    before = look(index)
+    put(traces(tmp_path, 1, subset="effective"), episode(PLAIN, reward=1.0))
+    put(traces(tmp_path, 2), episode(PLAIN, reward=0.5))
+    assert [step for step, _ in before] == [1, 1]
+    assert [(step, round(reward, 6)) for step, reward in look(index)] == [(1, 2.05), (2, 1.05)]
+
+
+def test_evaluation_is_told_from_training(tmp_path: Path) -> None:
+    put(traces(tmp_path, 1), episode(PLAIN))
+    put(traces(tmp_path, 1, "eval"), episode(PLAIN))
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert run.splits == {"train": 1, "eval": 1}
+
+
+def test_the_run_is_the_folder_of_rollouts_and_exports(tmp_path: Path) -> None:
+    put(traces(tmp_path / "outputs" / "exp", 1), episode(PLAIN))
+    put(tmp_path / "outputs" / "exp" / "token_exports" / "step_2" / "rank_0.jsonl", export([1, 2, 9], 2))
+    assert [info.name for info in rlpanel.discover(tmp_path)] == ["outputs/exp"]
+
+
+def test_an_episode_that_failed_is_told_as_a_bad_line(tmp_path: Path) -> None:
+    failed = episode() | {"errors": [{"type": "E", "message": "sandbox died"}]}
+    circle = episode([node("assistant", "x", [1], 1, parent=0)])
+    put(traces(tmp_path, 1), episode(PLAIN), failed, circle)
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert run.errors["reason"].tolist() == [
+            "an episode without a trace: sandbox died", "a message's 'parent' does not stand before it",
+        ]  # fmt: skip
+        assert run.stats().rows == 1
+
+
+# -- token exports -------------------------------------------------------------------------------------
+
+
+def export(ids: list[int], first: int, step: int = 1, **fields: Any) -> dict[str, Any]:
+    """A sequence whose tokens from ``first`` on took part in the loss; each number tells its place."""
+    count = len(ids)
+    return {
+        "schema_version": 1, "step": step, "rank": 0, "micro_step": 0, "env_name": "math", "token_ids": ids,
+        "loss_mask": [at >= first for at in range(count)],
+        "trainer_logprobs": [-float(at) for at in range(count)],
+        "inference_logprobs": [-float(at) - 0.5 for at in range(count)],
+        "advantages": [0.5] * count, "entropy": [None, *[0.25] * (count - 1)],
+    } | fields  # fmt: skip
+
+
+def test_exports_without_traces_are_the_tokens_in_the_loss(tmp_path: Path) -> None:
+    put(tmp_path / "token_exports" / "step_1" / "rank_0.jsonl", export([1, 2, 40, 41], 2))
+    (sample,) = samples(tmp_path)
+    assert {name: array.tolist() for name, array in sample.arrays().items()} == {
+        "response_token_ids": [40, 41],
+        "logprobs": [-2.0, -3.0],
+        "rollout_logprobs": [-2.5, -3.5],
+        "advantages": [0.5, 0.5],
+        "entropy": [0.25, 0.25],
+    }
+    assert (sample.extra["prompt_token_ids"], sample.extra["env_name"]) == ([1, 2], "math")
+
+
+def test_traces_are_joined_with_their_exports_once_these_are_stable(tmp_path: Path) -> None:
+    put(traces(tmp_path, 1), episode(FORKED), episode(PLAIN))
+    index = RunIndex(tmp_path, "run")
+    look(index)
+    alone = "logprob_mean" in index.snapshot.numbers
+    folder = tmp_path / "token_exports" / "step_1"
+    # The first way through the messages: 1 2 | 3 40 41 | 5 6 | 7 42.
+    put(folder / "rank_0.jsonl", export([1, 2, 3, 40, 41, 5, 6, 7, 42], 3))
+    put(folder / "rank_1.jsonl", export([9, 9, 9], 1))
+    look(index)
+    early = "logprob_mean" in index.snapshot.numbers
+    (folder / "STABLE").touch()
+    rows = look(index)
+    snapshot = index.snapshot
+    found = [index.reader(snapshot.file(row)).fetch(snapshot.locator(row)) for row in snapshot.living]
+    first, second, third = found
+    assert (alone, early, len(rows)) == (False, False, 3)
+    assert {name: array.tolist() for name, array in first.arrays.items()} == {
+        "response_token_ids": [40, 41, 42],
+        "rollout_logprobs": [-3.5, -4.5, -8.5],
+        "advantages": [0.5, 0.5, 0.5],
+        "logprobs": [-3.0, -4.0, -8.0],
+        "entropy": [0.25, 0.25, 0.25],
+    }
+    assert "logprobs" not in second.arrays
+    assert "logprobs" not in third.arrays
+    assert "logprob_mean" in index.snapshot.numbers
+
+
+def test_exports_written_again_after_a_restart_are_joined_again(tmp_path: Path) -> None:
+    put(traces(tmp_path, 1), episode(PLAIN))
+    file = tmp_path / "token_exports" / "step_1" / "rank_0.jsonl"
+    put(file, export([1, 2, 9], 2))
+    (file.parent / "STABLE").touch()
+    index = RunIndex(tmp_path, "run")
+    look(index)
+    before = index.snapshot.number("logprob_mean")[index.snapshot.living].tolist()
+    file.write_bytes(lines(export([1, 2, 9], 2, trainer_logprobs=[0.0, 0.0, -9.0])))
+    (file.parent / "STABLE").unlink()
+    (file.parent / "STABLE").touch()
+    look(index)
+    assert (before, index.snapshot.number("logprob_mean")[index.snapshot.living].tolist()) == ([-2.0], [-9.0])

@@ -1,0 +1,213 @@
+"""Lines with the keys of the line before become rows of a table, and tell what records tell."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlpanel.sources.adapters.native import Native
+from rlpanel.sources.readers.jsonl import JsonlFile
+from rlpanel.sources.records.column_batch import Sheet, Sheets
+from rlpanel.sources.records.json_parser import parse
+from rlpanel.sources.records.record_types import Chunk, Record, Records
+from rlpanel.store.columns import row_builder as module
+from rlpanel.store.columns.row_builder import Rows, Stage
+from tests.property import strategies
+
+LOG = "rollout_data_rank_3.jsonl"
+LINE: dict[str, Any] = {
+    "prompt": "渔歌 🙂",
+    "step": 3,
+    "reward": 0.5,
+    "response": "bad \ufffd",
+    "response_tokens": ["a", "b"],
+    "logprobs": [-1.0, -2.0],
+    "values": [1, 2.5],
+    "group": 7,
+    "mine": 2,
+    "kind": "x",
+    "messages_of": [{"role": "user"}],
+    "ground_truth": "t",
+    "rewards": {"format": 1.0, "truth": None},
+}
+
+
+def read(*rows: dict[str, Any] | bytes, name: str = LOG) -> Chunk:
+    """The lines as one chunk, whatever they are."""
+    file, chunk = JsonlFile(name, name, Native()), Chunk()
+    offset = 0
+    for row in rows:
+        line = row if isinstance(row, bytes) else json.dumps(row).encode()
+        file._line(line, offset, chunk)
+        offset += len(line) + 1
+    return chunk
+
+
+def one_by_one(*rows: dict[str, Any], name: str = LOG) -> list[Record]:
+    """The same lines as the adapter reads them."""
+    lines = (json.dumps(row).encode() for row in rows)
+    return [record for line in lines for record in Native().read(parse(line), name, full=False)]
+
+
+def plain(record: Record) -> dict[str, Any]:
+    """A record's parts, arrays as lists; of what was odd only how much."""
+    found = {f.name: getattr(record, f.name) for f in fields(record)}
+    found["arrays"] = {name: array.tolist() for name, array in record.arrays.items()}
+    return found | {"notes": len(record.notes)}
+
+
+def assert_same(found: list[Record], expected: list[Record]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_equal(plain(one), plain(other))
+        assert list(one.numbers) == list(other.numbers)
+
+
+@pytest.mark.parametrize("missing", ["", *sorted(LINE.keys() - {"step", "prompt"})])
+def test_equal_lines_are_one_sheet_that_tells_what_records_tell(missing: str) -> None:
+    line = {key: value for key, value in LINE.items() if key != missing}
+    rows = [line, line | {"step": 4}, line | dict.fromkeys(line.keys() & {"reward", "group"})]
+    chunk = read(*rows)
+    assert [type(part) for part in chunk.parts] == [Sheet]
+    assert_same(chunk.records, one_by_one(*rows))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"step": "4"},
+        {"prompt": None},
+        {"prompt": [{"role": "user", "content": "q"}]},
+        {"reward": "0.5"},
+        {"reward": [1.0]},
+        {"mine": "text"},
+        {"mine": None},
+        {"kind": 5},
+        {"group": [1]},
+        {"messages_of": "a word"},
+        {"logprobs": [None, -1.0]},
+        {"logprobs": [[-1.0, -2.0]]},
+        {"logprobs": None},
+        {"logprobs": [float("nan"), -1.0]},
+        {"response_tokens": "ab"},
+        {"rewards": {"format": 1.0}},
+        {"rewards": {"truth": 1.0, "format": 1.0}},
+        {"rewards": {"format": "x", "truth": 1.0}},
+        {"one_more": 1},
+    ],
+    ids=str,
+)
+def test_an_odd_line_is_read_as_a_record_among_others(odd: dict[str, Any]) -> None:
+    rows = [LINE, LINE | odd, LINE]
+    chunk = read(*rows)
+    assert [type(part) for part in chunk.parts] == [Sheet, Records, Sheet]
+    assert_same(chunk.records, one_by_one(*rows))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"logprobs": [], "response_tokens": [], "values": []},
+        {"logprobs": [-1.0]},
+        {"logprobs": [[-1.0], [-2.0]]},
+        {"kind": "x" * 200},
+        {"group": None},
+        {"group": "g"},
+        {"rewards": {"format": True, "truth": 2}},
+    ],
+    ids=str,
+)
+def test_what_differs_in_its_values_alone_stays_in_the_sheet(other: dict[str, Any]) -> None:
+    rows = [LINE, LINE | other, LINE]
+    chunk = read(*rows)
+    assert [type(part) for part in chunk.parts] == [Sheet]
+    assert_same(chunk.records, one_by_one(*rows))
+
+
+def test_a_line_that_tells_its_rank_or_an_evaluation_is_what_it_says() -> None:
+    name = "rollout_data_rank0_val2.jsonl"
+    rows = [{"step": 1, "prompt": "p", "rank": 5}, {"step": 1, "prompt": "p", "rank": 6}]
+    found = read(*rows, name=name).records
+    assert [(record.rank, record.labels) for record in found] == [
+        (5, {"split": "eval"}),
+        (6, {"split": "eval"}),
+    ]
+
+
+def test_a_bad_line_among_others_is_bad() -> None:
+    chunk = read(LINE, LINE | {"step": 2**60}, LINE)
+    assert (len(chunk), [bad.line for bad in chunk.bad]) == (2, [2])
+
+
+def test_of_a_key_that_comes_twice_the_last_value_counts() -> None:
+    twice = b'{"step": 1, "prompt": "p", "reward": 1.0, "reward": 2.0, "logprobs": [-1.0]}'
+    once = {"step": 1, "prompt": "p", "reward": 0.0, "logprobs": [-1.0]}
+    assert [record.numbers["reward"] for record in read(once, twice, once).records] == [0.0, 2.0, 0.0]
+
+
+def test_a_log_without_any_order_is_soon_read_as_records() -> None:
+    rows = [LINE if at % 2 else {"step": 1, "prompt": "p", f"key_{at}": 1} for at in range(400)]
+    chunk = read(*rows)
+    assert sum(isinstance(part, Sheet) for part in chunk.parts) < 40
+    assert_same(chunk.records, one_by_one(*rows))
+
+
+def test_a_log_that_changes_its_keys_becomes_a_sheet_again() -> None:
+    other = {key: value for key, value in LINE.items() if key != "values"}
+    chunk = read(*[LINE] * 20, *[other] * 40)
+    assert [type(part) for part in chunk.parts] == [Sheet, Records, Sheet]
+    assert (len(chunk.parts[0]), len(chunk.parts[2])) > (19, 30)
+
+
+def rows_of(chunk: Chunk) -> Rows:
+    stage = Stage()
+    stage.take(0, chunk)
+    rows = stage.flush()
+    assert rows is not None
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("odd", "ended"),
+    [
+        ({"truncated": True}, 0.0),
+        ({"truncated": None}, np.nan),
+        ({"finish_reason": "stop"}, 1.0),
+        ({"finish_reason": "LENGTH"}, 0.0),
+        ({"finish_reason": None}, np.nan),
+    ],
+    ids=str,
+)
+def test_how_a_response_ended_is_known_as_of_records(odd: dict[str, Any], ended: float) -> None:
+    usual = {"truncated": False} if "truncated" in odd else {"finish_reason": "stop"}
+    found = rows_of(read(LINE | usual, LINE | odd))
+    np.testing.assert_array_equal(found.numbers["ended"], [1.0, ended])
+
+
+@given(st.lists(strategies.samples(), min_size=1, max_size=8), st.integers(1, 3))
+def test_whatever_lines_come_their_rows_are_those_of_records(
+    samples: list[dict[str, Any]], times: int
+) -> None:
+    """To the last bit, in the same columns."""
+    rows = [sample for sample in samples for _ in range(times)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "WORTH", 1)
+        found = rows_of(read(*rows))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sheets, "take", lambda self, line, chunk: False)
+        expected = rows_of(read(*rows))
+    np.testing.assert_equal(dict(found.place), dict(expected.place))
+    np.testing.assert_equal(dict(found.numbers), dict(expected.numbers))
+    assert {name: list(texts) for name, texts in found.labels.items()} == expected.labels
+
+
+def test_a_file_on_disk_is_read_by_the_sheet(tmp_path: Path) -> None:
+    (tmp_path / LOG).write_bytes(b"".join(json.dumps(LINE).encode() + b"\n" for _ in range(50)))
+    (chunk,) = JsonlFile(str(tmp_path / LOG), LOG, Native()).poll(1 << 20)
+    assert [len(part) for part in chunk.parts] == [50]

@@ -1,0 +1,142 @@
+"""A watch notes what changed and wakes the reader; it says why where it cannot."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from watchdog.events import (
+    DirCreatedEvent,
+    DirModifiedEvent,
+    FileCreatedEvent,
+    FileModifiedEvent,
+    FileOpenedEvent,
+    FileSystemEvent,
+)
+
+from rlpanel.sources import watchdog_observer as module
+from rlpanel.sources.watchdog_observer import Watch
+from tests.factories import append, line
+from tests.waiting import wait_until
+
+
+class Bell:
+    """Counts how often it was rung."""
+
+    def __init__(self) -> None:
+        self.rung = threading.Event()
+
+    def __call__(self) -> None:
+        self.rung.set()
+
+
+@pytest.fixture
+def bell() -> Bell:
+    return Bell()
+
+
+@pytest.fixture
+def watched(tmp_path: Path, bell: Bell) -> Iterator[Watch]:
+    watch = Watch(str(tmp_path), bell)
+    yield watch
+    watch.stop()
+
+
+def test_an_appended_line_wakes_and_names_its_file(tmp_path: Path, watched: Watch, bell: Bell) -> None:
+    append(tmp_path / "a.jsonl", line(1))
+    assert bell.rung.wait(5)
+    assert str(tmp_path / "a.jsonl") in watched.take()[0]
+
+
+def test_what_was_taken_is_not_given_twice(tmp_path: Path, watched: Watch) -> None:
+    watched.on_any_event(FileModifiedEvent(str(tmp_path / "a.jsonl")))
+    watched.take()
+    assert watched.take() == (set(), False)
+
+
+def test_a_new_file_far_below_is_heard_of(tmp_path: Path, watched: Watch) -> None:
+    (tmp_path / "deep").mkdir()
+    wait_until(lambda: watched.take()[1], message="the new folder")
+    append(tmp_path / "deep" / "a.jsonl", line(1))
+    wait_until(lambda: str(tmp_path / "deep" / "a.jsonl") in watched.take()[0], message="the new file")
+
+
+def test_other_files_being_written_wake_nobody(tmp_path: Path, watched: Watch, bell: Bell) -> None:
+    watched.on_any_event(FileModifiedEvent(str(tmp_path / "checkpoint.safetensors")))
+    assert (bell.rung.is_set(), watched.take()) == (False, (set(), False))
+
+
+@pytest.mark.parametrize("event", [FileCreatedEvent, FileModifiedEvent, DirCreatedEvent, DirModifiedEvent])
+def test_what_is_saved_beside_the_logs_wakes_nobody(
+    tmp_path: Path, watched: Watch, bell: Bell, event: type[FileSystemEvent]
+) -> None:
+    watched.on_any_event(event(str(tmp_path / ".rlpanel" / "data-1" / "0")))
+    watched.on_any_event(event(str(tmp_path / ".rlpanel")))
+    assert (bell.rung.is_set(), watched.take()) == (False, (set(), False))
+
+
+def test_reading_a_file_is_no_change(tmp_path: Path, watched: Watch, bell: Bell) -> None:
+    watched.on_any_event(FileOpenedEvent(str(tmp_path / "a.jsonl")))
+    assert not bell.rung.is_set()
+
+
+def test_a_changed_folder_is_told_apart(tmp_path: Path, watched: Watch) -> None:
+    watched.on_any_event(DirModifiedEvent(str(tmp_path)))
+    assert watched.take()[1]
+
+
+def test_a_flood_of_events_changes_over_to_the_clock(tmp_path: Path, watched: Watch) -> None:
+    for _ in range(3 * module.MAX_EVENTS_PER_SECOND):
+        watched.on_any_event(FileModifiedEvent(str(tmp_path / "a.jsonl")))
+    watched.take()
+    assert (watched.events, watched.reason) == (False, "more than 500 file events a second")
+
+
+def test_polling_can_be_asked_for(tmp_path: Path, bell: Bell) -> None:
+    watch = Watch(str(tmp_path), bell, polling=True)
+    assert (watch.events, watch.reason) == (False, "polling was asked for")
+
+
+def test_a_folder_that_is_not_there_gives_no_events(tmp_path: Path, bell: Bell) -> None:
+    watch = Watch(str(tmp_path / "nowhere"), bell)
+    assert (watch.events, watch.reason.startswith("file events are not available")) == (False, True)
+
+
+def test_another_folder_of_the_same_name_makes_it_stale(tmp_path: Path, bell: Bell) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    watch = Watch(str(folder), bell)
+    before = watch.stale
+    folder.rename(tmp_path / "moved")
+    folder.mkdir()
+    after = watch.stale
+    watch.stop()
+    assert (before, after) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("root", "reason"),
+    [
+        ("/data/runs", "nfs4 raises no events for other machines' writes"),
+        ("/my data/runs", "lustre raises no events for other machines' writes"),
+        ("/data/here", ""),
+        ("/home/me", ""),
+        ("/database", ""),
+    ],
+)
+def test_network_file_systems_are_polled(tmp_path: Path, root: str, reason: str) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "/dev/sda / ext4 rw 0 0\nserver:/x /data nfs4 rw 0 0\no@tcp:/l /my\\040data lustre rw 0 0\n"
+        "tmpfs /data/here tmpfs rw 0 0\n"
+    )
+    assert module._unreachable(root, str(mounts)) == reason
+
+
+def test_a_folder_that_cannot_be_watched_costs_no_thread_and_no_file(tmp_path: Path) -> None:
+    before = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
+    assert not Watch(str(tmp_path / "gone"), lambda: None).events
+    assert (set(threading.enumerate()), len(os.listdir("/proc/self/fd"))) == before

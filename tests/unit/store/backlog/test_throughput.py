@@ -1,0 +1,42 @@
+"""How fast a backlog is read, in numbers and in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlpanel.store.backlog.throughput import Pace, describe
+
+
+def test_nobody_can_tell_a_rate_from_one_look() -> None:
+    assert Pace().rate(10.0, 500) == 0.0
+
+
+def test_the_rate_is_that_of_the_last_seconds() -> None:
+    """100 bytes a second for ten seconds, then 300."""
+    pace = Pace()
+    for second in range(11):
+        pace.rate(float(second), 100 * second)
+    rates = [pace.rate(10.0 + second, 1000 + 300 * second) for second in range(1, 7)]
+    assert rates == [140.0, 180.0, 220.0, 260.0, 300.0, 300.0]
+
+
+def test_bytes_that_are_taken_back_begin_anew() -> None:
+    """A file was replaced."""
+    pace = Pace()
+    pace.rate(0.0, 1000)
+    assert [pace.rate(1.0, 100), pace.rate(2.0, 150)] == [0.0, 50.0]
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "rate", "words"),
+    [
+        (0, 2_000_000_000, 0.0, "0% of 2,000 MB"),
+        (500_000_000, 2_000_000_000, 100e6, "25% of 2,000 MB · 100 MB/s · 15 s left"),
+        (0, 60_000_000_000, 100e6, "0% of 60,000 MB · 100 MB/s · 10 min left"),
+        (0, 1_080_000_000_000, 100e6, "0% of 1,080,000 MB · 100 MB/s · 3.0 h left"),
+        (2_000_000, 1_000_000, 1e6, "100% of 1 MB · 1 MB/s · 0 s left"),
+        (0, 0, 0.0, "100% of 0 MB"),
+    ],
+)
+def test_progress_in_words(done: int, total: int, rate: float, words: str) -> None:
+    assert describe(done, total, rate) == words

@@ -1,0 +1,107 @@
+"""Statistics per step: merged from batches, equal to a computation over all rows at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rlpanel.store.columns.step_stats import CHUNK, COUNT, MAX, MIN, StepTable
+
+
+def table(*batches: tuple[list[int], list[float]]) -> StepTable:
+    made = StepTable()
+    for version, (steps, values) in enumerate(batches):
+        made.add(np.array(steps), {"x": np.array(values, dtype=float)}, version)
+    return made
+
+
+def test_steps_come_in_order_however_they_arrived() -> None:
+    steps = table(([5, 1], [1, 2]), ([3], [3])).freeze()
+    assert (steps.values.tolist(), steps.mean("x").tolist()) == ([1, 3, 5], [2, 3, 1])
+
+
+def test_batches_add_up_to_the_whole() -> None:
+    draw = np.random.default_rng(0)
+    steps, values = draw.integers(0, 700, 5000), draw.normal(1e6, 1, 5000)
+    made = StepTable()
+    for part in np.array_split(np.arange(5000), 37):
+        made.add(steps[part], {"x": values[part]}, 1)
+    frozen, truth = (
+        made.freeze(),
+        pd.Series(values).groupby(steps).agg(["count", "mean", "std", "min", "max"]),
+    )
+    found = [
+        frozen.stat("x", COUNT),
+        frozen.mean("x"),
+        frozen.std("x"),
+        frozen.stat("x", MIN),
+        frozen.stat("x", MAX),
+    ]
+    np.testing.assert_allclose(np.stack(found, axis=1), truth, rtol=1e-9)
+
+
+def test_missing_values_do_not_count() -> None:
+    steps = table(([1, 1, 1, 1], [1, np.nan, np.inf, 3])).freeze()
+    assert (steps.mean("x").tolist(), steps.stat("x", COUNT).tolist(), steps.samples.tolist()) == (
+        [2],
+        [2],
+        [4],
+    )
+
+
+def test_a_step_without_values_has_no_mean() -> None:
+    steps = table(([1], [np.nan]), ([1], [np.nan])).freeze()
+    assert np.isnan([steps.mean("x")[0], steps.std("x")[0], steps.stat("x", MIN)[0]]).all()
+
+
+def test_one_sample_has_no_spread() -> None:
+    assert np.isnan(table(([1], [2.0])).freeze().std("x")[0])
+
+
+def test_a_column_that_comes_late_is_missing_before() -> None:
+    made = table(([1], [1.0]))
+    made.add(np.array([2]), {"y": np.array([5.0])}, 2)
+    np.testing.assert_array_equal(made.freeze().mean("y"), [np.nan, 5])
+
+
+def test_samples_are_counted_even_without_columns() -> None:
+    made = StepTable()
+    made.add(np.array([1, 1]), {}, 1)
+    assert made.freeze().samples.tolist() == [2]
+
+
+def test_a_frozen_state_stays_as_it_was() -> None:
+    made = table(([1], [1.0]))
+    before = made.freeze()
+    made.add(np.array([1, 2]), {"x": np.array([3.0, 4.0])}, 2)
+    assert (before.values.tolist(), before.mean("x").tolist(), before.samples.tolist()) == ([1], [1.0], [1])
+
+
+def test_a_step_that_was_cleared_is_gone_until_rows_come_again() -> None:
+    made = table(([1, 2], [1, 2]))
+    made.clear(np.array([1]), 7)
+    emptied = made.freeze()
+    made.add(np.array([1]), {"x": np.array([9.0])}, 8)
+    assert (emptied.values.tolist(), made.freeze().mean("x").tolist()) == ([2], [9, 2])
+
+
+def test_it_tells_which_steps_changed_since_a_version() -> None:
+    steps = table(([1, 2, 3], [0, 0, 0]), ([2], [1])).freeze()
+    assert steps.changed_since(0).tolist() == [1]
+
+
+def test_more_steps_than_one_chunk_holds() -> None:
+    count = 3 * CHUNK + 1
+    steps = table((list(range(count)), [float(x) for x in range(count)])).freeze()
+    assert steps.mean("x").tolist() == list(range(count))
+
+
+@pytest.mark.parametrize(("step", "position"), [(10, 0), (20, 1), (15, -1), (5, -1), (99, -1)])
+def test_a_step_is_found_by_its_number(step: int, position: int) -> None:
+    assert table(([10, 20], [0, 0])).freeze().position(step) == position
+
+
+def test_a_column_nobody_logged_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        table(([1], [1])).freeze().mean("y")

@@ -1,0 +1,81 @@
+"""Tags and notes: what one reader leaves, another finds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import rlpanel
+from rlpanel.store.query.notes import FILE, Notes
+from tests.factories import write_run
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    return folder
+
+
+def test_what_is_left_is_found_by_another(run: Path) -> None:
+    one, other = Notes(run), Notes(run)
+    one.write("a.jsonl:0", "cheat", "repeats <b>the</b> prompt")
+    assert other.refresh()
+    assert (other.of("a.jsonl:0").tag, other.of("a.jsonl:0").note) == ("cheat", "repeats <b>the</b> prompt")
+
+
+def test_a_run_gives_its_notes_as_a_table(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", steps=1, samples=2)
+    run = rlpanel.open_run(folder, follow=False)
+    uid = run.samples().uid[1]
+    Notes(folder).write(uid, "cheat", "copies the prompt")
+    assert run.notes[["uid", "tag", "note"]].values.tolist() == [[uid, "cheat", "copies the prompt"]]
+
+
+def test_the_last_word_counts_and_the_file_keeps_all(run: Path) -> None:
+    notes = Notes(run)
+    for tag in ("one", "two", ""):
+        notes.write("a.jsonl:0", tag, "")
+    assert notes.of("a.jsonl:0").tag == ""
+    assert len(notes.frame()) == 0
+    lines = (run / FILE).read_text().splitlines()
+    assert [json.loads(line)["tag"] for line in lines] == ["one", "two", ""]
+
+
+def test_two_who_write_at_once_lose_nothing(run: Path) -> None:
+    one, other = Notes(run), Notes(run)
+    one.write("a.jsonl:0", "x", "")
+    other.write("a.jsonl:9", "y", "")
+    assert Notes(run).frame().uid.tolist() == ["a.jsonl:0", "a.jsonl:9"]
+
+
+def test_a_folder_that_cannot_be_written_leaves_them_in_the_cache(run: Path, cache: Path) -> None:
+    (run / FILE).mkdir()  # refuses a file even to root
+    path = Notes(run).write("a.jsonl:0", "kept", "")
+    assert path.is_relative_to(cache)
+    assert Notes(run).of("a.jsonl:0").tag == "kept"
+
+
+@pytest.mark.parametrize(
+    "bad", [b"{", b"[]", b'{"uid": "nothing"}', b'{"uid": "a:1", "time": "x"}', b"\xff\xfe", b"null"]
+)
+def test_a_line_that_is_no_note_is_left_out(run: Path, bad: bytes) -> None:
+    Notes(run).write("a.jsonl:0", "kept", "")
+    with (run / FILE).open("ab") as file:
+        file.write(bad + b"\n")
+    assert Notes(run).frame().uid.tolist() == ["a.jsonl:0"]
+
+
+def test_tags_in_use_come_by_how_often(run: Path) -> None:
+    notes = Notes(run)
+    for offset, tag in enumerate(["b", "a", "a", "c"]):
+        notes.write(f"a.jsonl:{offset}", tag, "")
+    assert notes.tags() == ["a", "b", "c"]

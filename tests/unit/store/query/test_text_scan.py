@@ -1,0 +1,225 @@
+"""Text tests over a run: the bytes are looked through, and what they leave open is read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tokenizers
+from tokenizers.models import WordLevel
+
+from rlpanel.settings import Reading
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query import text_scan as scanning
+from rlpanel.store.query.fetch import fetch_record
+from rlpanel.store.query.text_predicate import TextTest
+from rlpanel.store.query.text_scan import Batch, needles_of, scan, stretch_of
+
+TEXTS = [
+    "The quick brown fox",
+    "THE QUICK BROWN DOG",
+    "窗外下着小雨",
+    'he said "no" \\ yes/no <b>',
+    "naïve Café, ÉCOLE",
+    "🙂 smile\nsecond line\ttab",
+    "273 \u212a and \u0130stanbul",
+    "",
+    "quick",
+]
+SOUGHT = [
+    "quick", "the quick", "下着", "雨", '"no"', "\\", "s/n", "<b>", "café", "école", "🙂 s", "smile\nsecond",
+    "e\tt", "k and", "İstanbul", "istanbul", "zebra", "e", "q" * 2000, "é", "",
+]  # fmt: skip
+
+
+def opened(folder: Path) -> RunIndex:
+    index = RunIndex(folder, folder.name, Reading())
+    index.rescan()
+    while index.read():
+        pass
+    return index
+
+
+def write(folder: Path, *, ascii_only: bool = False) -> RunIndex:
+    folder.mkdir()
+    for rank in (0, 1):
+        lines = [
+            json.dumps({"step": 1, "prompt": text, "response": f"answer {at}"}, ensure_ascii=ascii_only)
+            for at, text in enumerate(TEXTS)
+        ]
+        (folder / f"rollout_data_rank_{rank}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return opened(folder)
+
+
+def passing(index: RunIndex, test: TextTest, rows: np.ndarray | None = None) -> list[int]:
+    batches = list(scan(index, index.snapshot, index.snapshot.living if rows is None else rows, [test]))
+    return sorted(row for batch in batches for row in batch.rows[batch.texts[test]].tolist())
+
+
+def read_all(index: RunIndex, test: TextTest) -> list[int]:
+    """The same, by reading every sample."""
+    rows = index.snapshot.living.tolist()
+    return [row for row in rows if test.of(fetch_record(index, index.snapshot, row).texts)]
+
+
+@pytest.mark.parametrize("ascii_only", [False, True], ids=["UTF-8", "escapes"])
+@pytest.mark.parametrize("word", ["contains", "startswith", "endswith", "=="])
+def test_a_scan_finds_what_reading_everything_finds(tmp_path: Path, ascii_only: bool, word: str) -> None:
+    index = write(tmp_path / "run", ascii_only=ascii_only)
+    for sought in [*SOUGHT, *TEXTS]:
+        test = TextTest("prompt", word, sought)
+        assert passing(index, test) == read_all(index, test), sought
+
+
+@pytest.mark.parametrize("block", [64, 200, 1 << 20])
+def test_blocks_of_any_size_find_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(scanning, "BLOCK", block)
+    monkeypatch.setattr(scanning, "GAP", 1)
+    index = write(tmp_path / "run")
+    some = index.snapshot.living[[0, 1, 5, 8, 9, 17]]
+    assert passing(index, TextTest("", "contains", "quick"), some) == [0, 1, 8, 9, 17]
+
+
+def test_a_letter_written_as_an_escape_is_found(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "rollout_data_rank_0.jsonl").write_bytes(
+        b'{"step": 1, "prompt": "\\u0071uick", "response": "a"}\n{"step": 1, "prompt": "x"}\n'
+    )
+    assert passing(opened(run), TextTest("prompt", "contains", "quick")) == [0]
+
+
+def test_a_chat_is_found_across_what_joins_its_messages(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    chat = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}]
+    (run / "rollout_data_rank_0.jsonl").write_text(
+        json.dumps({"step": 1, "prompt": chat, "response": "a"}) + "\n"
+    )
+    index = opened(run)
+    for sought in ("[user] hello", "brief\n[user", "] h"):
+        assert passing(index, TextTest("prompt", "contains", sought)) == [0], sought
+
+
+DIALECTS = {
+    "verl": (
+        "3.jsonl",
+        {"input": "user: 2?", "output": "the answer", "gts": {"truth": [7, "x"]}, "score": 1},
+    ),
+    "NeMo-RL": (
+        "train_data_step3.jsonl",
+        {"content": [["first", "2 + 2?", "the answer"]], "rewards": [1.0], "idx": 0},
+    ),
+    "columnar": (
+        "completions.jsonl",
+        {"step": [3, 3], "prompt": ["p", "2 + 2?"], "completion": ["other", "the answer"], "reward": [1, 2]},
+    ),
+    "parts of a message": (
+        "rollout_data_rank_0.jsonl",
+        {
+            "step": 1,
+            "prompt": [{"role": "user", "content": [{"type": "text", "text": "2?"}]}],
+            "response": "a",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_any_part_of_a_text_is_found_in_any_dialect(tmp_path: Path, dialect: str) -> None:
+    name, document = DIALECTS[dialect]
+    (tmp_path / name).write_text(json.dumps(document, separators=(",", ":")) + "\n")
+    index = opened(tmp_path)
+    texts = fetch_record(index, index.snapshot, index.snapshot.rows - 1).texts.values()
+    for text in texts:
+        for start in range(len(text)):
+            test = TextTest("", "contains", text[start : start + 9])
+            assert passing(index, test) == read_all(index, test), test.value
+
+
+def test_rows_of_a_packed_file_are_found(tmp_path: Path) -> None:
+    columns = {"prompt": ["p"] * 3, "completion": ["a zebra", "a horse", "zebras"], "format": [1.0] * 3}
+    table = pa.table({"step": [1] * 3, **columns, "advantage": [0.5] * 3})
+    pq.write_table(table, tmp_path / "completions_00001.parquet")
+    assert passing(opened(tmp_path), TextTest("", "contains", "zebra")) == [0, 2]
+
+
+def test_texts_that_a_tokenizer_makes_are_found(tmp_path: Path) -> None:
+    made = tokenizers.Tokenizer(WordLevel({"<unk>": 0, "zebra": 1, "horse": 2}, unk_token="<unk>"))
+    made.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "rlpanel.toml").write_text('tokenizer = "tokenizer.json"\n')
+    lines = [{"step": 1, "prompt": "p", "response_token_ids": [2, at]} for at in (1, 2, 1)]
+    (tmp_path / "rollout_data_rank_0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert passing(opened(tmp_path), TextTest("response", "contains", "zebra")) == [0, 2]
+
+
+def test_a_field_is_sought_alone(tmp_path: Path) -> None:
+    index = write(tmp_path / "run")
+    assert passing(index, TextTest("response", "contains", "quick")) == []
+    assert passing(index, TextTest("response", "contains", "swer 3")) == [3, 12]
+
+
+def test_an_expression_is_sought_in_every_line(tmp_path: Path) -> None:
+    index = write(tmp_path / "run")
+    assert passing(index, TextTest("", "matches", r"(?i)qu\w+k\b.*d.g")) == [1, 10]
+
+
+def test_a_line_that_does_not_hold_the_bytes_is_not_parsed(tmp_path: Path) -> None:
+    index = write(tmp_path / "run")
+    (tmp_path / "run" / "rollout_data_rank_1.jsonl").write_text("{}\n" * 400)
+    batch = list(scan(index, index.snapshot, index.snapshot.living, [TextTest("", "contains", "quick")]))[-1]
+    assert batch.unread == 0
+
+
+def test_escapes_of_what_is_not_sought_are_not_parsed(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    log = run / "rollout_data_rank_0.jsonl"
+    lines = '{"step": 1, "prompt": "\\u003cb\\u003e \\u0041 %s", "response": "zebr"}\n'
+    log.write_text("".join(lines % at for at in "123"))
+    index = opened(run)
+    log.write_bytes(log.read_bytes().replace(b'"step": 1', b'"step": -'))
+    for sought, unread in (("quick", 0), ("zebra", 3)):
+        test = TextTest("", "contains", sought)
+        assert list(scan(index, index.snapshot, index.snapshot.living, [test]))[-1].unread == unread
+
+
+def test_lines_that_are_gone_are_counted_and_pass_nothing(tmp_path: Path) -> None:
+    index = write(tmp_path / "run")
+    (tmp_path / "run" / "rollout_data_rank_1.jsonl").unlink()
+    test = TextTest("", "contains", "quick")
+    batches: list[Batch] = list(scan(index, index.snapshot, index.snapshot.living, [test]))
+    assert batches[-1].unread == 9
+    assert passing(index, test) == [0, 1, 8]
+
+
+def test_slow_texts_are_told_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanning, "PAUSE", -1.0)
+    index = write(tmp_path / "run")
+    told = [
+        len(batch.rows)
+        for batch in scan(index, index.snapshot, index.snapshot.living, [TextTest("", "matches", "x")])
+    ]
+    assert told == [1] * 18
+
+
+def test_progress_ends_at_all_bytes(tmp_path: Path) -> None:
+    index = write(tmp_path / "run")
+    last = list(scan(index, index.snapshot, index.snapshot.living, [TextTest("", "contains", "quick")]))[-1]
+    assert last.bytes_done == last.bytes_total == int(index.snapshot.place("length").sum())
+
+
+@pytest.mark.parametrize(
+    ("value", "needles"),
+    [("Fox", (b"fox",)), ("a/long", (b"long",)), ("雨", ("雨".encode(), b"\\u96e8")), ("é", ()), ('"', ())],
+)
+def test_what_is_looked_for_is_what_a_log_would_hold(value: str, needles: tuple[bytes, ...]) -> None:
+    folded = tuple(bytes(byte | 0x20 for byte in needle) for needle in needles)
+    stretch = stretch_of(TextTest("", "contains", value))
+    assert (needles_of(stretch) if stretch else ()) == folded

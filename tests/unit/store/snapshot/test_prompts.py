@@ -1,0 +1,108 @@
+"""Prompts over the steps, counted again by pandas."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rlpanel
+from rlpanel.store.run import Run
+from rlpanel.store.snapshot.prompts import history, never_better
+from tests.factories import append, line
+
+#: prompt → rewards by step (several samples a step), the reference's reward
+REWARDS = {
+    "stuck": ({1: [0.0, 0.2], 2: [0.1], 4: [0.3, 0.3]}, 0.5),
+    "worse": ({1: [-2.0], 2: [-3.0], 3: [-1.0]}, 0.0),
+    "reached once": ({1: [0.0], 2: [0.9], 3: [0.0]}, 0.5),
+    "twice only": ({1: [0.0], 2: [0.0]}, 0.5),
+    "one of two lucky": ({1: [0.0], 2: [0.9, 0.0], 3: [0.1]}, 0.5),
+}
+
+
+def run_of(folder: Path, *, reference: bool) -> Run:
+    folder.mkdir()
+    seen = [
+        (step, prompt, reward, ref)
+        for prompt, (steps, ref) in REWARDS.items()
+        for step, rewards in steps.items()
+        for reward in rewards
+    ]
+    lines = [
+        line(
+            step,
+            prompt=prompt,
+            reward=reward,
+            drop=() if reference else ("ref_reward",),
+            **_ref(reference, ref),
+        )
+        for step, prompt, reward, ref in sorted(seen, key=lambda one: one[0])
+    ]
+    append(folder / "rollout_data_rank_0.jsonl", *lines)
+    return rlpanel.open_run(folder, follow=False)
+
+
+def _ref(reference: bool, value: float) -> dict[str, float]:
+    return {"ref_reward": value} if reference else {}
+
+
+def named(run: Run, least: int) -> dict[str, tuple[int, int, float, float, float]]:
+    found = never_better(run.snapshot, least)
+    return {
+        str(run.sample(run.snapshot.uid(one.row)).prompt): (
+            one.steps,
+            one.samples,
+            one.bar,
+            one.best,
+            one.last,
+        )
+        for one in found
+    }
+
+
+def test_prompts_that_never_reach_the_reference_worst_first(tmp_path: Path) -> None:
+    found = named(run_of(tmp_path / "run", reference=True), 3)
+    assert list(found) == ["worse", "stuck", "one of two lucky"]
+    assert found["stuck"] == pytest.approx((3, 5, 0.5, 0.3, 0.3))
+    assert found["worse"] == pytest.approx((3, 3, 0.0, -1.0, -1.0))
+
+
+def test_how_often_a_prompt_must_be_seen_is_asked(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", reference=True)
+    assert "twice only" in named(run, 2)
+    assert named(run, 4) == {}
+
+
+def test_without_a_reference_a_prompt_is_measured_by_its_first_step(tmp_path: Path) -> None:
+    found = named(run_of(tmp_path / "run", reference=False), 2)
+    assert list(found) == ["twice only"]
+
+
+def test_the_row_given_is_the_newest(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", reference=True)
+    assert {run.snapshot.place("step")[one.row] for one in never_better(run.snapshot, 3)} == {3, 4}
+
+
+def test_a_history_is_the_prompts_samples_by_step(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run", reference=True)
+    whole = run.samples(text=True)
+    mine = whole[whole.prompt == "stuck"]
+    found = history(run.snapshot, int(mine.index[3]))
+    assert run.snapshot.uids(found.rows) == mine.uid.tolist()
+    steps, means = found.means(found.reward)
+    assert dict(zip(steps.tolist(), means.tolist(), strict=True)) == pytest.approx(
+        mine.groupby("step").reward.mean().to_dict()
+    )
+
+
+def test_a_run_without_rewards_has_no_such_prompts(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    append(folder / "rollout_data_rank_0.jsonl", *(line(step, drop=("reward",)) for step in (1, 2, 3)))
+    run = rlpanel.open_run(folder, follow=False)
+    assert never_better(run.snapshot, 1) == []
+    assert np.isnan(history(run.snapshot, 0).reward).all()
+    assert math.isfinite(history(run.snapshot, 0).length[0])

@@ -1,0 +1,122 @@
+"""A snapshot answers by step, by row and by uid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlpanel.errors import SampleNotFound
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.snapshot import Snapshot, step_name
+from tests.factories import append, line, write_run
+
+
+def snapshot_of(folder: Path) -> Snapshot:
+    index = RunIndex(folder, "run")
+    index.rescan()
+    while index.read():
+        pass
+    return index.snapshot
+
+
+def test_a_uid_names_file_and_offset_and_leads_to_its_row(tmp_path: Path) -> None:
+    snapshot = snapshot_of(write_run(tmp_path, ranks=2))
+    uids = snapshot.uids(snapshot.living)
+    assert uids[0] == "rollout_data_rank_0.jsonl:0"
+    assert [snapshot.row(uid) for uid in uids] == snapshot.living.tolist()
+
+
+@pytest.mark.parametrize(
+    "uid",
+    ["", "x", "rollout_data_rank_0.jsonl:1", "rollout_data_rank_9.jsonl:0", "rollout_data_rank_0.jsonl:0/1",
+     "rollout_data_rank_0.jsonl:" + "9" * 40, "rollout_data_rank_0.jsonl:-1", "a:b:c/d"],
+)  # fmt: skip
+def test_a_uid_of_nothing_is_not_found(tmp_path: Path, uid: str) -> None:
+    with pytest.raises(SampleNotFound):
+        snapshot_of(write_run(tmp_path)).row(uid)
+
+
+def test_the_rows_of_a_step(tmp_path: Path) -> None:
+    snapshot = snapshot_of(write_run(tmp_path, steps=3, ranks=2, samples=4))
+    assert (len(snapshot.rows_of(2)), len(snapshot.rows_of(99))) == (8, 0)
+
+
+def test_an_empty_run_has_nothing_and_says_so(tmp_path: Path) -> None:
+    snapshot = snapshot_of(tmp_path)
+    assert (snapshot.samples, len(snapshot.rows_of(1)), len(snapshot.step_frame())) == (0, 0, 0)
+
+
+def test_a_few_of_many_samples_are_drawn_and_all_of_few(tmp_path: Path) -> None:
+    snapshot = snapshot_of(write_run(tmp_path, steps=1, samples=50))
+    assert (len(snapshot.sampled_rows(1, 10)), len(snapshot.sampled_rows(1, 100))) == (10, 50)
+
+
+def test_a_sample_that_was_drawn_stays_drawn_when_fewer_are_wanted(tmp_path: Path) -> None:
+    snapshot = snapshot_of(write_run(tmp_path, steps=1, samples=50))
+    assert set(snapshot.sampled_rows(1, 10)) <= set(snapshot.sampled_rows(1, 20))
+
+
+def test_the_draw_does_not_depend_on_which_of_two_equal_logs_came_first(tmp_path: Path) -> None:
+    drawn = []
+    for names in (["a.jsonl", "b.jsonl"], ["b.jsonl", "a.jsonl"]):
+        folder = tmp_path / names[0]
+        index = RunIndex(folder, "run")
+        for name in names:
+            write_run(folder, steps=1, samples=9, file_name=name)
+            index.rescan()
+            index.read()
+        drawn.append(set(index.snapshot.uids(index.snapshot.sampled_rows(1, 5))))
+    assert drawn[0] == drawn[1]
+
+
+def test_a_sample_of_a_deleted_file_is_not_found(tmp_path: Path) -> None:
+    index = RunIndex(write_run(tmp_path, ranks=2), "run")
+    for gone in ("none.jsonl", "rollout_data_rank_0.jsonl"):
+        (tmp_path / gone).unlink(missing_ok=True)
+        index.rescan()
+        index.read()
+    with pytest.raises(SampleNotFound):
+        index.snapshot.row("rollout_data_rank_0.jsonl:0")
+
+
+def test_a_column_that_was_only_ever_null_is_not_had(tmp_path: Path) -> None:
+    append(tmp_path / "x.jsonl", line(1, ref_reward=None))
+    snapshot = snapshot_of(tmp_path)
+    assert (snapshot.has("reward"), snapshot.has("ref_reward"), snapshot.has("never")) == (True, False, False)
+
+
+def test_k1_is_the_log_ratio_under_its_other_name(tmp_path: Path) -> None:
+    snapshot = snapshot_of(write_run(tmp_path))
+    np.testing.assert_array_equal(snapshot.number("kl_k1_sum"), snapshot.number("log_ratio_sum"))
+
+
+def test_a_frame_may_be_asked_for_some_columns(tmp_path: Path) -> None:
+    snapshot = snapshot_of(write_run(tmp_path))
+    frame = snapshot.frame(snapshot.living, ["reward", "group"])
+    assert list(frame.columns) == ["uid", "step", "rank", "line", "group", "reward"]
+
+
+def test_a_key_logged_as_text_and_as_number_keeps_both(tmp_path: Path) -> None:
+    append(tmp_path / "x.jsonl", line(1, pred="yes"), line(1, pred=2))
+    frame = snapshot_of(tmp_path).frame(np.arange(2))
+    assert (frame["pred_text"].tolist()[0], frame["pred"].tolist()[1]) == ("yes", 2.0)
+
+
+@pytest.mark.parametrize(
+    ("column", "name"),
+    [("reward", "reward_mean"), ("kl_k3_mean", "kl_k3_mean"), ("kl_k1_mean", "kl_k1_mean"),
+     ("kl_k3_sum", "kl_k3_sum_mean"), ("their_mean", "their_mean_mean")],
+)  # fmt: skip
+def test_the_mean_of_a_mean_over_tokens_keeps_its_name(column: str, name: str) -> None:
+    assert step_name(column, "mean") == name
+
+
+def test_steps_have_mean_spread_and_bounds(tmp_path: Path) -> None:
+    append(tmp_path / "x.jsonl", *(line(7, index=i, reward=r) for i, r in enumerate([1.0, 2.0, 6.0])))
+    row = snapshot_of(tmp_path).step_frame().iloc[0]
+    found = [
+        row[name] for name in ("step", "samples", "reward_mean", "reward_std", "reward_min", "reward_max")
+    ]
+    assert found == pytest.approx([7, 3, 3.0, np.sqrt(7), 1.0, 6.0])
