@@ -14,9 +14,9 @@ from rlpanel import schema
 from rlpanel.app.security.request_guard import ROUTES
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
 from rlpanel.findings.engine.rule import RULES, Rule
-from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.constants import DECLARED
-from rlpanel.settings import Alerts, Display, Health, Reading, Training, Watching
+from rlpanel.settings import Alerts, Display, FindingSettings, Reading, Training, Watching
 
 FOLDER = Path(__file__).parent
 
@@ -51,7 +51,7 @@ def settings_page() -> str:
             "",
             "Environment variables; what the rules are: [findings.md](findings.md).",
             "",
-            *_table(Health, by="variable"),
+            *_table(FindingSettings, by="variable"),
             "",
             "## Where findings go by themselves",
             "",
@@ -131,7 +131,10 @@ def _cell(text: str) -> str:
 
 def _thresholds(rule: Rule) -> str:
     names = rule.thresholds
-    return ", ".join(f"`RLPANEL_{name.upper()}` {Health.param[name].default:g}" for name in names) or "–"
+    return (
+        ", ".join(f"`RLPANEL_{name.upper()}` {FindingSettings.param[name].default:g}" for name in names)
+        or "–"
+    )
 
 
 _LEVELS = {
@@ -152,12 +155,12 @@ def metrics_page() -> str:
     """Every metric that is declared, level by level."""
     parts = ["# Metrics", "", _FROM_REGISTRY, "", _READING, ""]
     for level, (title, text) in _LEVELS.items():
-        shown = [m for m in registry.shown() if m.level == level]
+        shown = [m for m in column_info.shown() if m.level == level]
         parts += [f"## {title}", "", text, "", *(line for m in shown for line in _metric(m)), ""]
     return "\n".join([*parts, *_constants(), *_aliases()])
 
 
-def _metric(m: registry.Metric) -> list[str]:
+def _metric(m: column_info.Metric) -> list[str]:
     """A metric as an entry of a list: its formula, its reading, what it takes and what it is called."""
     columns = tuple(f"{m.name}_{r}" for r in m.reductions)
     facts = [
@@ -196,7 +199,7 @@ def _usual(value: float | None) -> str:
 def _aliases() -> list[str]:
     """The names that trainers log numbers under."""
     head = ["| name in TRL | here |", "|---|---|"]
-    rows = [f"| `{alias}` | `{name}` |" for alias, name in sorted(registry.aliases().items())]
+    rows = [f"| `{alias}` | `{name}` |" for alias, name in sorted(column_info.aliases().items())]
     return ["## Under the names of TRL", "", _ALIASES, "", *head, *rows, ""]
 
 

@@ -165,7 +165,7 @@ def _share(default: float, doc: str) -> param.Number:
     return param.Number(default=default, bounds=(0.0, 1.0), doc=doc)
 
 
-class Health(_FromEnvironment):
+class FindingSettings(_FromEnvironment):
     """From where on a rule makes a finding. ``RLPANEL_<NAME>`` in the environment sets one."""
 
     truncated_share = _share(0.95, "Share of cut responses in a step.")

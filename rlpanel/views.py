@@ -14,15 +14,15 @@ import panel as pn
 from panel.viewable import Viewer
 
 from rlpanel.panels.curves.curves import Curves
-from rlpanel.panels.findings.findings_list import FindingReport
+from rlpanel.panels.findings.findings_list import FindingsList
 from rlpanel.panels.groups.group_strip import GroupStrip
-from rlpanel.panels.notebook.notebook_frame import Frame, load
+from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load
 from rlpanel.panels.notebook.run_binding import context_of
 from rlpanel.panels.report.board_download import board_download
-from rlpanel.panels.samples.sample_grid import Samples
+from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.step.reward_distribution import Distribution, Gap
-from rlpanel.panels.step.step_summary import Numbers
+from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
+from rlpanel.panels.step.step_summary import StepSummary
 from rlpanel.panels.tokens.token_view import TokenView
 from rlpanel.schema import Sample
 from rlpanel.store.run import Run
@@ -62,12 +62,12 @@ def distribution(run: Run, step: int | None = None, *, dark: bool | None = None)
     dark : bool, optional
         As `curves` takes it.
     """
-    return _framed(Distribution, _at(run, step), dark)
+    return _framed(RewardDistribution, _at(run, step), dark)
 
 
 def gap(run: Run, step: int | None = None, *, dark: bool | None = None) -> pn.Column:
     """Reward minus the reference's for each sample of a step, sorted; as `distribution`."""
-    return _framed(Gap, _at(run, step), dark)
+    return _framed(RewardGap, _at(run, step), dark)
 
 
 def groups(run: Run, step: int | None = None, *, dark: bool | None = None) -> pn.Column:
@@ -77,7 +77,7 @@ def groups(run: Run, step: int | None = None, *, dark: bool | None = None) -> pn
 
 def numbers(run: Run, step: int | None = None, *, dark: bool | None = None) -> pn.Column:
     """A step's means with their change since the step before; as `distribution`."""
-    return _framed(Numbers, _at(run, step), dark)
+    return _framed(StepSummary, _at(run, step), dark)
 
 
 def grid(
@@ -111,7 +111,7 @@ def grid(
     asked: dict[str, Any] = {"filter": filter, "sort": sort, "scope": "run" if whole_run else "step"}
     alone = step is not None or filter or sort or whole_run
     context = context_of(run, step=step, **asked) if alone else _together(run)
-    return _framed(lambda shown: Samples(shown, board_download), context, dark, height=height)
+    return _framed(lambda shown: SampleGrid(shown, board_download), context, dark, height=height)
 
 
 def tokens(
@@ -135,12 +135,12 @@ def tokens(
     dark = _dark(dark)
     view = TokenView(sample=context.sample, metric=metric, kl_estimator=kl_estimator, dark=dark)
     context.param.watch(lambda event: view.param.update(sample=event.new, token=-1), "sample")
-    return Frame(view, context, dark)
+    return NotebookFrame(view, context, dark)
 
 
 def findings(run: Run, *, dark: bool | None = None) -> pn.Column:
     """What the rules find in the run, with the evidence."""
-    return _framed(FindingReport, _together(run), dark)
+    return _framed(FindingsList, _together(run), dark)
 
 
 # -- what all share ------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def _framed(
 ) -> pn.Column:
     load()
     context.selection.dark = _dark(dark)
-    return Frame(view(context), context, context.selection.dark, **options)
+    return NotebookFrame(view(context), context, context.selection.dark, **options)
 
 
 def _dark(wish: bool | None) -> bool:

@@ -16,7 +16,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.safe_files import replace_file
 from rlpanel.store.open_run import open_run
 from rlpanel.store.query.notes import Notes
-from rlpanel.store.query.samples_export import available, pieces
+from rlpanel.store.query.samples_export import available_formats, export_parts
 from rlpanel.store.run import Run
 
 
@@ -78,7 +78,7 @@ def export_rows(
     Parameters
     ----------
     kind : str
-        A key of `samples_export.KINDS`: the raw CSV keeps texts that begin like a formula.
+        A key of `samples_export.FORMATS`: the raw CSV keeps texts that begin like a formula.
     step : int, optional
         This step alone; all steps by default.
     samples : int, optional
@@ -91,11 +91,11 @@ def export_rows(
     RLPanelError
         If there is no such run, split, step or sample, or the file cannot be written.
     """
-    if kind not in available():
+    if kind not in available_formats():
         raise SettingError(f"{kind} needs a package that is not installed: pip install 'rlpanel[{kind}]'")
     with _opened(run, split) as shown:
         rows = rows_of(shown, step=step, filter=filter, sort=sort, uid=uid)[:samples]
-        made = pieces(shown.index, shown.snapshot, rows, Notes(shown.path), kind)
+        made = export_parts(shown.index, shown.snapshot, rows, Notes(shown.path), kind)
         return _write(file, (piece.data for piece in made))
 
 

@@ -11,7 +11,7 @@ import threading
 import time
 from weakref import WeakKeyDictionary
 
-from rlpanel.panels.session.redraw_queue import turns
+from rlpanel.panels.session.redraw_queue import redraw_queue
 from rlpanel.panels.session.session import Session
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
@@ -21,7 +21,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 HELD = 0.5
 
 
-class Hub:
+class SessionHub:
     """Passes the reader's news on to the sessions.
 
     Attributes
@@ -63,7 +63,7 @@ class Hub:
         """
         now = time.monotonic()
         taken, snapshot = self._shown.get(index, (0.0, index.snapshot))
-        if not len(turns()) or now - taken > HELD:
+        if not len(redraw_queue()) or now - taken > HELD:
             taken, snapshot = now, index.snapshot
             self._shown[index] = taken, snapshot
         return snapshot
@@ -72,14 +72,14 @@ class Hub:
         with self._lock:
             sessions = list(self._sessions)
         for session in sessions:
-            session.tell(changed)
+            session.notify(changed)
 
 
-_hub: Hub | None = None
+_hub: SessionHub | None = None
 _hub_lock = threading.Lock()
 
 
-def hub() -> Hub:
+def hub() -> SessionHub:
     """The process's hub; it follows the process's reader."""
     from rlpanel.store.open_run import reader
 
@@ -87,5 +87,5 @@ def hub() -> Hub:
     with _hub_lock:
         service = reader()
         if _hub is None or _hub.reader is not service:
-            _hub = Hub(service)
+            _hub = SessionHub(service)
         return _hub

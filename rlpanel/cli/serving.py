@@ -19,7 +19,7 @@ _NOT_TO_BE_HAD = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
 def folder_of(root: str | None) -> AnyPath | None:
     """What to serve; what is odd about it is said."""
     from rlpanel.recording.experiments import find_experiment
-    from rlpanel.sources.discovery.diagnose import survey
+    from rlpanel.sources.discovery.diagnose import diagnose
     from rlpanel.sources.discovery.directory import Directory
     from rlpanel.sources.files.files import RemotePath, path_of
 
@@ -28,14 +28,14 @@ def folder_of(root: str | None) -> AnyPath | None:
     folder = path_of(root)
     if isinstance(folder, RemotePath):
         if not folder.is_dir():
-            say(f"rlpanel: {survey(Directory(folder)).sentence}", typer.colors.YELLOW)
+            say(f"rlpanel: {diagnose(Directory(folder)).sentence}", typer.colors.YELLOW)
         return folder
     if folder.exists() and not folder.is_dir():
         raise RunNotFound(f"{root} is a file; give the folder that holds it")
     if folder.exists():
         _say_if_other(folder)
         return folder
-    waiting = f"{root} does not exist yet. {survey(Directory(folder)).sentence}"
+    waiting = f"{root} does not exist yet. {diagnose(Directory(folder)).sentence}"
     if folder.name == root:  # a name, no path
         folder, waiting = find_experiment(root)
     if waiting:
@@ -45,11 +45,11 @@ def folder_of(root: str | None) -> AnyPath | None:
 
 def _say_if_other(root: AnyPath) -> None:
     """A folder of other files is served too, but whoever named it should hear what is in it."""
-    from rlpanel.sources.discovery.diagnose import survey
+    from rlpanel.sources.discovery.diagnose import diagnose
     from rlpanel.sources.discovery.directory import Directory
 
     directory = Directory(root)
-    found = None if directory.any() else survey(directory)
+    found = None if directory.any() else diagnose(directory)
     if found is None and directory.left_out:  # of the folders that were looked at so far
         some = "; ".join(f"{one.file}: {one.reason}" for one in directory.left_out[:3])
         more = f"; and {len(directory.left_out) - 3} more" if len(directory.left_out) > 3 else ""

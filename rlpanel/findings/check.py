@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RULES
-from rlpanel.findings.engine.rule_context import Look
-from rlpanel.settings import Health
+from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """What the rules found in a run, and what of it holds while no step comes or grows."""
 
     found: list[Finding]
@@ -24,17 +24,19 @@ class Checked:
     steady: list[Finding]
 
 
-def check(snapshot: Snapshot, thresholds: Health, now: float, known: Checked | None = None) -> Checked:
+def check(
+    snapshot: Snapshot, thresholds: FindingSettings, now: float, known: CheckResult | None = None
+) -> CheckResult:
     """Run the rules; those that time alone does not move only where ``known`` is of other rows or steps.
 
     Parameters
     ----------
     snapshot : Snapshot
-    thresholds : Health
+    thresholds : FindingSettings
     now : float
         Seconds since the epoch; tells whether the last step is still being written, and for how long no line
         has come.
-    known : Checked, optional
+    known : CheckResult, optional
         An earlier look at the same run, with the same thresholds.
 
     Returns
@@ -43,19 +45,21 @@ def check(snapshot: Snapshot, thresholds: Health, now: float, known: Checked | N
         Its findings with alarms first, newest first among equals. A rule that fails is logged and finds
         nothing: one wrong rule must not hide what the others see.
     """
-    look = Look(snapshot, thresholds, now)
+    look = RuleContext(snapshot, thresholds, now)
     of = snapshot.version, len(look.steps)
     steady = known.steady if known is not None and known.of == of else _found(look, clock=False)
     found = [*steady, *_found(look, clock=True)]
-    return Checked(sorted(found, key=lambda f: (f.severity != "alarm", -max(f.steps, default=0))), of, steady)
+    return CheckResult(
+        sorted(found, key=lambda f: (f.severity != "alarm", -max(f.steps, default=0))), of, steady
+    )
 
 
-def findings(snapshot: Snapshot, thresholds: Health, now: float) -> list[Finding]:
+def findings(snapshot: Snapshot, thresholds: FindingSettings, now: float) -> list[Finding]:
     """What the rules find in a run; see `check`."""
     return check(snapshot, thresholds, now).found
 
 
-def _found(look: Look, *, clock: bool) -> list[Finding]:
+def _found(look: RuleContext, *, clock: bool) -> list[Finding]:
     found: list[Finding] = []
     if not len(look.steps):
         return found

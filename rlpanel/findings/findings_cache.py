@@ -5,22 +5,24 @@ from __future__ import annotations
 import threading
 import weakref
 
-from rlpanel.findings.check import Checked, check
+from rlpanel.findings.check import CheckResult, check
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.settings import Health
+from rlpanel.settings import FindingSettings
 from rlpanel.store.index.run_index import RunIndex
 
-_known: weakref.WeakKeyDictionary[RunIndex, dict[str, Checked]] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[RunIndex, dict[str, CheckResult]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def found_in(index: RunIndex, thresholds: Health, now: float, split: str = "") -> list[Finding]:
+def cached_findings(
+    index: RunIndex, thresholds: FindingSettings, now: float, split: str = ""
+) -> list[Finding]:
     """What the rules find in a run now; what rests on its rows is looked for only where those changed.
 
     Parameters
     ----------
     index : RunIndex
-    thresholds : Health
+    thresholds : FindingSettings
         The process's.
     now : float
         Seconds since the epoch.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlpanel.metrics.engine.column_info import metric
-from rlpanel.metrics.engine.segments import Segments, Within
+from rlpanel.metrics.engine.segments import Segments, SubSegments
 from rlpanel.metrics.reward import SAME
 
 #: What GRPO adds to the deviation.
@@ -33,7 +33,7 @@ _EPSILON = 1e-4
     color="policy",
     advice="Compare with the prompt's own past: prompts differ in how hard they are.",
 )
-def group_mean(groups: Within, reward: np.ndarray) -> np.ndarray:
+def group_mean(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Mean reward of the group."""
     return _of_several(groups, reward, groups.mean(reward))
 
@@ -45,7 +45,7 @@ def group_mean(groups: Within, reward: np.ndarray) -> np.ndarray:
     color="policy",
     advice="0 means that no sample of the group is preferred, so it teaches nothing.",
 )
-def group_std(groups: Within, reward: np.ndarray) -> np.ndarray:
+def group_std(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Standard deviation (ddof 1) of the group's rewards."""
     return _of_several(groups, reward, groups.std(reward))
 
@@ -58,7 +58,7 @@ def group_std(groups: Within, reward: np.ndarray) -> np.ndarray:
     color="good",
     advice="What the policy can do with luck.",
 )
-def group_best(groups: Within, reward: np.ndarray) -> np.ndarray:
+def group_best(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Highest reward of the group."""
     return _of_several(groups, reward, groups.max(reward))
 
@@ -66,7 +66,7 @@ def group_best(groups: Within, reward: np.ndarray) -> np.ndarray:
 @metric(
     "group worst", level="group", unit="reward", good="up", color="bad", advice="What it still does wrong."
 )
-def group_worst(groups: Within, reward: np.ndarray) -> np.ndarray:
+def group_worst(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Lowest reward of the group."""
     return _of_several(groups, reward, groups.min(reward))
 
@@ -79,7 +79,7 @@ def group_worst(groups: Within, reward: np.ndarray) -> np.ndarray:
     color="bad",
     advice="The group has no learning signal, whether all its answers are right or all are wrong.",
 )
-def group_zero_variance(groups: Within, reward: np.ndarray) -> np.ndarray:
+def group_zero_variance(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """1 where all rewards of the group are the same (within 1e-6)."""
     same = groups.max(reward) - groups.min(reward) <= SAME
     return _of_several(groups, reward, same.astype(float))
@@ -93,7 +93,7 @@ def group_zero_variance(groups: Within, reward: np.ndarray) -> np.ndarray:
     color="length",
     advice="Near 0 the samples repeat one answer: collapse, or a prompt with one way to say it.",
 )
-def group_diversity(groups: Within, response_key: np.ndarray) -> np.ndarray:
+def group_diversity(groups: SubSegments, response_key: np.ndarray) -> np.ndarray:
     """Distinct responses over the group's size."""
     return np.where(groups.shared, groups.distinct(response_key) / groups.sizes, np.nan)
 
@@ -107,13 +107,13 @@ def group_diversity(groups: Within, response_key: np.ndarray) -> np.ndarray:
     color="good",
     advice="0 is too hard for the policy as it is, 1 is solved; between them the group teaches most.",
 )
-def group_pass_rate(groups: Within, reward: np.ndarray, pass_reward: float) -> np.ndarray:
+def group_pass_rate(groups: SubSegments, reward: np.ndarray, pass_reward: float) -> np.ndarray:
     """Share of the group's rewards that are at least ``pass_reward``."""
     passed = np.where(np.isfinite(reward), reward >= pass_reward - SAME, np.nan)
     return _of_several(groups, reward, groups.mean(passed))
 
 
-def _of_several(groups: Within, reward: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _of_several(groups: SubSegments, reward: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.where(groups.count(reward) > 1, values, np.nan)
 
 
@@ -130,7 +130,7 @@ _TO_LOGGED = "Differs from the logged advantage where the trainer uses another b
     advice=_TO_LOGGED,
     scale="diverging",
 )
-def grpo_advantage(groups: Within, reward: np.ndarray) -> np.ndarray:
+def grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Reward less the group's mean, over its deviation."""
     std = groups.spread(_of_several(groups, reward, groups.std(reward)))
     return (reward - groups.spread(groups.mean(reward))) / (std + _EPSILON)
@@ -144,7 +144,7 @@ def grpo_advantage(groups: Within, reward: np.ndarray) -> np.ndarray:
     advice=_TO_LOGGED,
     scale="diverging",
 )
-def dr_grpo_advantage(groups: Within, reward: np.ndarray) -> np.ndarray:
+def dr_grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Reward less the group's mean."""
     return reward - groups.spread(_of_several(groups, reward, groups.mean(reward)))
 
@@ -157,7 +157,7 @@ def dr_grpo_advantage(groups: Within, reward: np.ndarray) -> np.ndarray:
     advice="TRL takes β Σ log-ratio off the reward first; with β known, that is what is compared.",
     scale="diverging",
 )
-def rloo_advantage(groups: Within, reward: np.ndarray) -> np.ndarray:
+def rloo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Reward less the mean of the group's other rewards."""
     return _leave_one_out(groups, reward)
 
@@ -171,13 +171,13 @@ def rloo_advantage(groups: Within, reward: np.ndarray) -> np.ndarray:
     scale="diverging",
 )
 def rloo_kl_advantage(
-    groups: Within, reward: np.ndarray, log_ratio_sum: np.ndarray, kl_coef: float
+    groups: SubSegments, reward: np.ndarray, log_ratio_sum: np.ndarray, kl_coef: float
 ) -> np.ndarray:
     """Reward with the KL penalty taken off, less the mean of the group's others."""
     return _leave_one_out(groups, reward - kl_coef * log_ratio_sum)
 
 
-def _leave_one_out(groups: Within, reward: np.ndarray) -> np.ndarray:
+def _leave_one_out(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     total, count = groups.spread(groups.sum(reward)), groups.spread(groups.count(reward))
     return np.where(count > 1, reward - (total - reward) / (count - 1), np.nan)
 
@@ -188,7 +188,7 @@ _LESS = "0 everywhere says that this is the trainer's formula."
 @metric(
     "logged less GRPO advantage", level="sample", good="near 0", advice=_LESS, scale="diverging", color="bad"
 )
-def advantage_less_grpo(groups: Within, advantage: np.ndarray, reward: np.ndarray) -> np.ndarray:
+def advantage_less_grpo(groups: SubSegments, advantage: np.ndarray, reward: np.ndarray) -> np.ndarray:
     """The logged advantage less the one recomputed by GRPO's formula."""
     return advantage - grpo_advantage(groups, reward)
 
@@ -201,7 +201,7 @@ def advantage_less_grpo(groups: Within, advantage: np.ndarray, reward: np.ndarra
     scale="diverging",
     color="bad",
 )
-def advantage_less_dr_grpo(groups: Within, advantage: np.ndarray, reward: np.ndarray) -> np.ndarray:
+def advantage_less_dr_grpo(groups: SubSegments, advantage: np.ndarray, reward: np.ndarray) -> np.ndarray:
     """The logged advantage less the one recomputed by Dr. GRPO's formula."""
     return advantage - dr_grpo_advantage(groups, reward)
 
@@ -210,7 +210,7 @@ def advantage_less_dr_grpo(groups: Within, advantage: np.ndarray, reward: np.nda
     "logged less RLOO advantage", level="sample", good="near 0", advice=_LESS, scale="diverging", color="bad"
 )
 def advantage_less_rloo(
-    groups: Within,
+    groups: SubSegments,
     advantage: np.ndarray,
     reward: np.ndarray,
     *,
@@ -227,7 +227,7 @@ def advantage_less_rloo(
 
 
 @metric("groups", level="step", unit="groups", color="muted", advice="Groups of one sample do not count.")
-def group_count(by: Segments, groups: Within) -> np.ndarray:
+def group_count(by: Segments, groups: SubSegments) -> np.ndarray:
     """How many groups the step has."""
     return groups.outer.sum(np.where(groups.shared, 1.0, np.nan))
 
@@ -241,7 +241,7 @@ def group_count(by: Segments, groups: Within) -> np.ndarray:
     source="mean over groups of std, ddof 1",
     advice="Falls to 0 as groups agree; the step's own deviation also has what lies between prompts.",
 )
-def reward_group_std(by: Segments, groups: Within, reward: np.ndarray) -> np.ndarray:
+def reward_group_std(by: Segments, groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Mean deviation of the rewards within groups."""
     return groups.outer.mean(group_std(groups, reward))
 
@@ -255,7 +255,7 @@ def reward_group_std(by: Segments, groups: Within, reward: np.ndarray) -> np.nda
     color="bad",
     advice="Groups without learning signal; TRL's frac_reward_zero_std undercounts them in float32.",
 )
-def zero_variance_groups(by: Segments, groups: Within, reward: np.ndarray) -> np.ndarray:
+def zero_variance_groups(by: Segments, groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Share of groups whose rewards are all the same."""
     return groups.outer.mean(group_zero_variance(groups, reward))
 
@@ -269,7 +269,9 @@ def zero_variance_groups(by: Segments, groups: Within, reward: np.ndarray) -> np
     color="bad",
     advice="Prompts that are too hard: all samples of the group score the same, below a pass.",
 )
-def zero_variance_low(by: Segments, groups: Within, reward: np.ndarray, pass_reward: float) -> np.ndarray:
+def zero_variance_low(
+    by: Segments, groups: SubSegments, reward: np.ndarray, pass_reward: float
+) -> np.ndarray:
     """Share of groups whose rewards are all the same, and below ``pass_reward``."""
     low = groups.mean(reward) < pass_reward - SAME
     return groups.outer.mean(low * group_zero_variance(groups, reward))
@@ -283,7 +285,9 @@ def zero_variance_low(by: Segments, groups: Within, reward: np.ndarray, pass_rew
     color="good",
     advice="Prompts that are solved: all samples of the group score the same, a pass or better.",
 )
-def zero_variance_high(by: Segments, groups: Within, reward: np.ndarray, pass_reward: float) -> np.ndarray:
+def zero_variance_high(
+    by: Segments, groups: SubSegments, reward: np.ndarray, pass_reward: float
+) -> np.ndarray:
     """Share of groups whose rewards are all the same, and at least ``pass_reward``."""
     high = groups.mean(reward) >= pass_reward - SAME
     return groups.outer.mean(high * group_zero_variance(groups, reward))
@@ -298,7 +302,7 @@ def zero_variance_high(by: Segments, groups: Within, reward: np.ndarray, pass_re
     source="distinct responses / G",
     advice="Falls in collapse before the reward does.",
 )
-def response_diversity(by: Segments, groups: Within, response_key: np.ndarray) -> np.ndarray:
+def response_diversity(by: Segments, groups: SubSegments, response_key: np.ndarray) -> np.ndarray:
     """Mean over groups of the share of distinct responses."""
     return groups.outer.mean(group_diversity(groups, response_key))
 
@@ -316,7 +320,7 @@ def _pass_at(k: int) -> None:
         source="1 − C(n−c, k) / C(n, k): Chen 2021",
         advice="A pass is a reward of at least the constant pass_reward; groups smaller than k do not count.",
     )
-    def pass_at(by: Segments, groups: Within, reward: np.ndarray, pass_reward: float) -> np.ndarray:
+    def pass_at(by: Segments, groups: SubSegments, reward: np.ndarray, pass_reward: float) -> np.ndarray:
         """Chance that one of k samples of a prompt passes, without bias, mean over groups."""
         n = groups.count(reward)
         failed = groups.sum(np.where(np.isfinite(reward), reward < pass_reward - SAME, np.nan))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlpanel.metrics.engine.column_info import metric
-from rlpanel.metrics.engine.segments import Segments, Within
+from rlpanel.metrics.engine.segments import Segments, SubSegments
 
 #: Rewards no further apart than this are the same.
 SAME = 1e-6
@@ -168,7 +168,7 @@ def wilson(share: np.ndarray, count: np.ndarray, z: float = 1.959964) -> tuple[n
 )
 def reward_rank_spread(by: Segments, rank: np.ndarray, reward: np.ndarray) -> np.ndarray:
     """How far apart the ranks' mean rewards are; NaN with a single rank."""
-    ranks = Within(by, rank)
+    ranks = SubSegments(by, rank)
     means = ranks.mean(reward)
     several = ranks.outer.count(means) > 1
     return np.where(several, ranks.outer.max(means) - ranks.outer.min(means), np.nan)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlpanel.metrics.engine.column_info import metric
-from rlpanel.metrics.engine.segments import Segments, Within
+from rlpanel.metrics.engine.segments import Segments, SubSegments
 
 _LONG = "A long response weighs more than a short one here; the mean over samples weighs them alike."
 _MICRO = "What TRL logs: micro-batches weigh alike, whatever their lengths."
@@ -123,5 +123,5 @@ def surprisal_pooled(by: Segments, surprisal_sum: np.ndarray, surprisal_count: n
 def _over_micro_batches(
     by: Segments, sums: np.ndarray, counts: np.ndarray, micro_batch: np.ndarray
 ) -> np.ndarray:
-    micro = Within(by, micro_batch)
+    micro = SubSegments(by, micro_batch)
     return micro.outer.mean(micro.ratio(np.where(np.isfinite(micro_batch), sums, np.nan), counts))

@@ -11,7 +11,7 @@ import numpy as np
 PLACES = 3
 
 
-class Ranked(NamedTuple):
+class RankedToken(NamedTuple):
     """One token of the vocabulary, as one measure saw it.
 
     Attributes
@@ -118,7 +118,7 @@ class TokenTally:
         Parameters
         ----------
         sample : int
-            Given back in `Ranked.sample`.
+            Given back in `RankedToken.sample`.
         tokens : sequence of str, length T
         values : mapping of str to ndarray
             By measure; one of another length than T is left out.
@@ -133,7 +133,7 @@ class TokenTally:
                 measure = self._measures.setdefault(name, _Measure())
                 measure.add(codes, np.where(keep, array, np.nan), sample, len(index))
 
-    def ranking(self, name: str, *, least: int = 1, most: int = 50) -> list[Ranked]:
+    def ranking(self, name: str, *, least: int = 1, most: int = 50) -> list[RankedToken]:
         """The tokens with the highest mean of a measure.
 
         Parameters
@@ -151,7 +151,7 @@ class TokenTally:
         names = list(self._codes)
         order = np.argsort(-means, kind="stable")[:most]
         return [
-            Ranked(
+            RankedToken(
                 names[code],
                 int(found.count[code]),
                 float(mean),

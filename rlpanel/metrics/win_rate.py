@@ -40,7 +40,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WinRate:
     """What the differences of many prompts come to.
 
     Attributes
@@ -84,7 +84,7 @@ def wilson(count: int, of: int) -> Share:
     return Share(count, of, max(0.0, middle - half), min(1.0, middle + half))
 
 
-def outcome(differences: np.ndarray) -> Outcome:
+def win_rate_of(differences: np.ndarray) -> WinRate:
     """Wins, ties and losses of paired differences, and their mean.
 
     Parameters
@@ -100,6 +100,6 @@ def outcome(differences: np.ndarray) -> Outcome:
     wins, losses = int((differences > SAME).sum()), int((differences < -SAME).sum())
     mean = float(differences.mean()) if of else math.nan
     half = Z95 * float(differences.std(ddof=1)) / math.sqrt(of) if of > 1 else math.nan
-    return Outcome(
+    return WinRate(
         wilson(wins, of), wilson(of - wins - losses, of), wilson(losses, of), mean, mean - half, mean + half
     )

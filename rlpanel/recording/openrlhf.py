@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from rlpanel.recording.output_dir import folder_from_environment
-from rlpanel.recording.trainers.patching import Guard, Hooks
+from rlpanel.recording.trainers.patching import Guard, Patches
 from rlpanel.recording.writer.writer import RolloutWriter
 
 _AFTER = {"values": "values", "advantages": "advantages", "returns": "returns"}
@@ -18,7 +18,7 @@ _AFTER = {"values": "values", "advantages": "advantages", "returns": "returns"}
 
 def record_experiences(
     maker: Any, dir: str | os.PathLike[str] | None = None, *, first_step: int = 1, **settings: Any
-) -> OpenRLHFTap:
+) -> OpenRLHFHook:
     """Record every batch that an experience maker makes.
 
     Call it in the process that owns the maker, the one that runs OpenRLHF's ``PPOTrainer``.
@@ -41,15 +41,15 @@ def record_experiences(
     folder = dir or folder_from_environment()
     if folder is None:
         raise ValueError("give a folder, or set SAVE_ROLLOUT_DATA=true")
-    return OpenRLHFTap(maker, RolloutWriter(folder, **settings), first_step)
+    return OpenRLHFHook(maker, RolloutWriter(folder, **settings), first_step)
 
 
-class OpenRLHFTap:
+class OpenRLHFHook:
     """The hook on one experience maker."""
 
     def __init__(self, maker: Any, writer: RolloutWriter, first_step: int) -> None:
         self.maker, self.writer, self.step = maker, writer, first_step
-        self._hooks, self._guard = Hooks(), Guard()
+        self._hooks, self._guard = Patches(), Guard()
         if not self._hooks.wrap(maker, "compute_advantages_and_returns", self._around):
             raise ValueError(f"{type(maker).__name__} has no compute_advantages_and_returns")
 

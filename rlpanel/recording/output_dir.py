@@ -12,7 +12,7 @@ FOLDER = "rollout_samples"
 SAVE, NAME, OUTPUT = "SAVE_ROLLOUT_DATA", "EXP_NAME", "ROLLOUT_DATA_DIR"
 
 
-def wanted() -> bool | None:
+def requested_by_environment() -> bool | None:
     """What ``SAVE_ROLLOUT_DATA`` says; None where it says nothing."""
     text = os.environ.get(SAVE, "").strip()
     return is_true(text) if text else None
@@ -36,7 +36,7 @@ def folder_from_environment(output: str | os.PathLike[str] | None = None) -> Pat
     output : path, optional
         The training's output folder; ``ROLLOUT_DATA_DIR`` goes before it.
     """
-    if not wanted():
+    if not requested_by_environment():
         return None
     name = os.environ.get(NAME, "").strip() or Path(output or ".").resolve().name
     # A name, not a path: EXP_NAME=../x must not leave the folder.

@@ -7,13 +7,13 @@ import math
 import os
 from typing import Any, Protocol
 
-from rlpanel.recording.output_dir import NAME, OUTPUT, SAVE, folder_from_environment, wanted
+from rlpanel.recording.output_dir import NAME, OUTPUT, SAVE, folder_from_environment, requested_by_environment
 from rlpanel.recording.run_metadata import constants_of
-from rlpanel.recording.trainers.patching import Guard, Hooks
-from rlpanel.recording.trainers.trl_callback import Callback
-from rlpanel.recording.trainers.trl_grpo import GroupTap
-from rlpanel.recording.trainers.trl_ppo import FrameTap
-from rlpanel.recording.trainers.trl_rewards import RewardTap
+from rlpanel.recording.trainers.patching import Guard, Patches
+from rlpanel.recording.trainers.trl_callback import RecordingCallback
+from rlpanel.recording.trainers.trl_grpo import GroupHook
+from rlpanel.recording.trainers.trl_ppo import FrameHook
+from rlpanel.recording.trainers.trl_rewards import RewardHook
 from rlpanel.recording.writer.writer import RolloutWriter
 
 log = logging.getLogger("rlpanel.recording")
@@ -23,7 +23,7 @@ PATIENCE = 3
 _MARK = "_rlpanel_recording"
 
 
-class Tap(Protocol):
+class TrainerHook(Protocol):
     """Where rows come from."""
 
     def attach(self) -> str:
@@ -47,8 +47,8 @@ class Recording:
 
     def __init__(self, trainer: Any = None, writer: RolloutWriter | None = None) -> None:
         self.trainer, self.writer = trainer, writer
-        self._hooks, self._guard = Hooks(), Guard()
-        self._tap: Tap | None = None
+        self._hooks, self._guard = Patches(), Guard()
+        self._tap: TrainerHook | None = None
         if trainer is not None and writer is not None:
             self._attach(writer)
 
@@ -79,21 +79,21 @@ class Recording:
             writer.constants(**constants_of(trainer, algo), session=writer.session)
             if lacking:
                 log.warning("rlpanel: %s", lacking)
-        self._callback = Callback(
+        self._callback = RecordingCallback(
             on_log=self._on_log, on_step_end=self._on_step, on_train_end=lambda *_, **__: self._flush()
         )
         trainer.add_callback(self._callback)
         setattr(trainer, _MARK, self)
 
-    def _choose(self, algo: str, writer: RolloutWriter) -> tuple[Tap, str]:
-        tap: Tap
+    def _choose(self, algo: str, writer: RolloutWriter) -> tuple[TrainerHook, str]:
+        tap: TrainerHook
         if algo == "ppo":
-            tap = FrameTap(self.trainer, writer)
+            tap = FrameHook(self.trainer, writer)
             return tap, tap.attach()
-        if missing := GroupTap.missing(self.trainer):
-            tap = RewardTap(self.trainer, writer, self._hooks, self._guard)
+        if missing := GroupHook.missing(self.trainer):
+            tap = RewardHook(self.trainer, writer, self._hooks, self._guard)
             return tap, f"this {type(self.trainer).__name__} has no {missing}: {tap.attach()}"
-        tap = GroupTap(self.trainer, writer, self._hooks, self._guard)
+        tap = GroupHook(self.trainer, writer, self._hooks, self._guard)
         return tap, tap.attach()
 
     def _on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
@@ -159,7 +159,7 @@ def record(trainer: Any, dir: str | os.PathLike[str] | None = None, **settings: 
     """
     if getattr(trainer, _MARK, None) is not None:
         return Recording()  # the outer one records
-    if wanted() is False:
+    if requested_by_environment() is False:
         return Recording()
     folder = dir if dir is not None else folder_from_environment(trainer.args.output_dir)
     if folder is None:

@@ -53,13 +53,13 @@ def recording(trainer: type, dir: str | os.PathLike[str] | None = None, **settin
     """
 
     class RecordingTrainer(trainer):
-        _rlpanel_tap: VerlTap | None = None
+        _rlpanel_tap: VerlHook | None = None
 
         def _log_rollout_data(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
             if self._rlpanel_tap is None:
                 given = args[-1] if args else kwargs.get("rollout_data_dir", ".")
                 folder = dir or folder_from_environment(given) or given
-                self._rlpanel_tap = VerlTap(self, RolloutWriter(folder, **settings))
+                self._rlpanel_tap = VerlHook(self, RolloutWriter(folder, **settings))
             self._rlpanel_tap(batch)
             return super()._log_rollout_data(batch, *args, **kwargs)
 
@@ -67,7 +67,7 @@ def recording(trainer: type, dir: str | os.PathLike[str] | None = None, **settin
     return RecordingTrainer
 
 
-class VerlTap:
+class VerlHook:
     """Turns a batch of verl's into rows."""
 
     def __init__(self, trainer: Any, writer: RolloutWriter) -> None:

@@ -25,7 +25,7 @@ MAX_EVENTS_PER_SECOND = 500
 _LIMITS = {errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOMEM}
 
 
-class Watch(FileSystemEventHandler):
+class WatchdogObserver(FileSystemEventHandler):
     """Collects the paths below a root that changed.
 
     Parameters

@@ -9,16 +9,16 @@ from typing import Any
 from rlpanel.errors import RunNotFound
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters import accepted
-from rlpanel.sources.discovery.diagnose import survey
+from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.files.files import AnyPath, RemotePath, path_of
 from rlpanel.sources.files.unread import reason_of
-from rlpanel.store.backlog.dask_workers import Cluster
-from rlpanel.store.backlog.workers import Pool, Workers
+from rlpanel.store.backlog.dask_workers import DaskWorkers
+from rlpanel.store.backlog.workers import WorkerPool, Workers
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.run import Run
-from rlpanel.store.terminal_progress import Terminal
+from rlpanel.store.terminal_progress import TerminalProgress
 
 #: Seconds between two words about the progress.
 _NOTICE = 0.1
@@ -80,9 +80,9 @@ def open_run(
 
 def _read_once(folder: AnyPath, root: AnyPath, settings: dict[str, Any], scheduler: str) -> Run:
     reading, news = Reading.from_environment(**settings), threading.Event()
-    workers: Pool = Cluster(scheduler, news.set) if scheduler else Workers(reading.jobs, news.set)
+    workers: WorkerPool = DaskWorkers(scheduler, news.set) if scheduler else Workers(reading.jobs, news.set)
     index = RunIndex(folder, folder.name, reading, root, workers)
-    show = Terminal(index.name)
+    show = TerminalProgress(index.name)
     try:
         index.rescan()
         while index.read(seconds=_NOTICE):
@@ -102,7 +102,7 @@ def _run_folder(path: AnyPath) -> AnyPath:
     """The folder of the run at ``path``: itself, or the only run below it."""
     if isinstance(path, RemotePath):
         if not path.is_dir():
-            raise RunNotFound(survey(Directory(path)).sentence)
+            raise RunNotFound(diagnose(Directory(path)).sentence)
     elif not path.is_dir():
         hint = f"; its folder {path.parent} may be the run" if path.is_file() else ""
         raise RunNotFound(f"{path} is no folder{hint}")
@@ -123,7 +123,7 @@ def _run_folder(path: AnyPath) -> AnyPath:
 
 def _nothing_in(path: AnyPath, directory: Directory) -> str:
     """Why a folder is no run: what was seen, what would be read."""
-    found = survey(directory)
+    found = diagnose(directory)
     seen = "; ".join(f"{sight.name}: {sight.what}" for sight in found.seen) or "no files"
     way = f" For other lines say which key is which: --map {found.mapping}." if found.mapping else ""
     why = "".join(f" {hint}." for hint in found.hints) if found.seen else ""

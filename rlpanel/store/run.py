@@ -21,7 +21,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch, fetch_texts
 from rlpanel.store.query.notes import Notes
 from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.store.terminal_progress import Terminal
+from rlpanel.store.terminal_progress import TerminalProgress
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class Run:
         news = threading.Event()
         forget = service.listen(lambda _: news.set())
         deadline = None if timeout is None else time.monotonic() + timeout
-        show = Terminal(self.name) if progress else None
+        show = TerminalProgress(self.name) if progress else None
         try:
             while not (self.snapshot.version and self.snapshot.progress.caught_up):
                 if deadline is not None and time.monotonic() > deadline:

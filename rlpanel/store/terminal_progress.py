@@ -8,7 +8,7 @@ from rlpanel.store.backlog.throughput import describe
 from rlpanel.store.snapshot.snapshot import Progress
 
 
-class Terminal:
+class TerminalProgress:
     """How far a run is read, on stderr where that is a terminal."""
 
     def __init__(self, name: str) -> None:

@@ -22,9 +22,9 @@ from rlpanel.settings import Reading
 from rlpanel.store.columns.columns import Column
 from rlpanel.store.columns.run_table import COUNTED
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.filter import NUMBER, Asked, Filter
+from rlpanel.store.query.filter import NUMBER, Filter, FilterResult
 from rlpanel.store.query.filter_columns import Scope
-from rlpanel.store.query.text_predicate import TextTest
+from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.query.text_scan import scan
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.bench.generate import Shape, write_log
@@ -77,7 +77,7 @@ async def beside(work: Callable[[], object]) -> tuple[float, float]:
 
 def ask(scope: Scope, text: str) -> None:
     """One filter, from its text to its rows."""
-    truth = Filter(text, dict.fromkeys(COLUMNS, NUMBER)).ask(Asked(scope))
+    truth = Filter(text, dict.fromkeys(COLUMNS, NUMBER)).ask(FilterResult(scope))
     np.flatnonzero(truth.sure)
 
 
@@ -109,7 +109,7 @@ def search(gigabytes: float) -> str:
 
             def work(text: str = text, hits: list[int] = hits, busy: list[float] = busy) -> None:
                 started = time.thread_time()
-                test = TextTest("", "contains", text)
+                test = TextPredicate("", "contains", text)
                 found = scan(index, index.snapshot, index.snapshot.living, [test])
                 hits.append(sum(int(batch.texts[test].sum()) for batch in found))
                 busy.append(time.thread_time() - started)

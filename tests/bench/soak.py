@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from rlpanel.settings import Reading
-from rlpanel.store.columns import run_table as store_table
-from rlpanel.store.index import run_index as store_index
+from rlpanel.store.columns import run_table
+from rlpanel.store.index import run_index
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -96,12 +96,12 @@ def read(root: Path, room: int) -> None:
 @contextmanager
 def soon_worth_it() -> Iterator[None]:
     """A small run is worth an index on disk, and short lines are not drawn twice."""
-    before = store_index.WORTH_BYTES, store_table.UNLIKELY
-    store_index.WORTH_BYTES, store_table.UNLIKELY = 0, 3.0
+    before = run_index.WORTH_BYTES, run_table.UNLIKELY
+    run_index.WORTH_BYTES, run_table.UNLIKELY = 0, 3.0
     try:
         yield
     finally:
-        store_index.WORTH_BYTES, store_table.UNLIKELY = before
+        run_index.WORTH_BYTES, run_table.UNLIKELY = before
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.store.backlog import range_reader as backfill
+from rlpanel.store.backlog import range_reader
 from rlpanel.store.backlog.range_reader import index_chunk, ranges
-from rlpanel.store.index import run_index as index_module
+from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append
 from tests.property import strategies
@@ -34,7 +34,7 @@ def in_ranges(run: Path) -> RunIndex:
 
 def with_ranges_of(size: int, do: Callable[[], None]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backfill, "RANGE_BYTES", size)
+        patch.setattr(range_reader, "RANGE_BYTES", size)
         do()
 
 
@@ -90,7 +90,7 @@ def test_a_run_closed_at_any_time_and_opened_again_is_the_run(
         index.close()
 
     with folder() as run, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index_module, "WORTH_BYTES", 0)
+        patch.setattr(run_index, "WORTH_BYTES", 0)
         with_ranges_of(size, lambda: live(run))
         again = RunIndex(run, "run")
         assert_same(follow(again), follow(RunIndex(run, "run", Reading(cache=False))))
@@ -128,7 +128,7 @@ def test_a_log_replaced_meanwhile_leaves_nothing_behind(
 def test_each_line_belongs_to_the_range_it_starts_in(log: bytes, size: int) -> None:
     whole = log[: log.rfind(b"\n") + 1]
     with folder() as run, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backfill, "RANGE_BYTES", size)
+        patch.setattr(range_reader, "RANGE_BYTES", size)
         path = run / "x.jsonl"
         path.write_bytes(log)
         reader = JsonlFile(str(path), "x.jsonl", Native())

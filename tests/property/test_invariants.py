@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.settings import Reading
-from rlpanel.store.columns import run_table as table
+from rlpanel.store.columns import run_table
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -28,7 +28,7 @@ from tests.property import oracle, strategies
 def _lines_are_unlikely_soon() -> Iterator[None]:
     """Made-up responses are short, so three nats are unlikely enough here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table, "UNLIKELY", 3.0)
+        patch.setattr(run_table, "UNLIKELY", 3.0)
         patch.setattr(oracle, "UNLIKELY", 3.0)
         yield
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.settings import Reading
-from rlpanel.store.columns import run_table as table
-from rlpanel.store.index import run_index as index
+from rlpanel.store.columns import run_table
+from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append
@@ -25,8 +25,8 @@ History = tuple[dict[str, bytes], list[tuple[str, bytes]]]
 def _made_up_logs_are_long_enough() -> Iterator[None]:
     """To be worth saving, and for lines to be duplicates."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index, "WORTH_BYTES", 0)
-        patch.setattr(table, "UNLIKELY", 3.0)
+        patch.setattr(run_index, "WORTH_BYTES", 0)
+        patch.setattr(run_table, "UNLIKELY", 3.0)
         yield
 
 

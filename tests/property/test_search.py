@@ -16,9 +16,9 @@ from rlpanel.settings import Reading
 from rlpanel.sources.records.fields import record_of, texts_of
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.byte_search import Needles
+from rlpanel.store.query.byte_search import ByteSearch
 from rlpanel.store.query.fetch import fetch_record
-from rlpanel.store.query.text_predicate import TextTest
+from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.query.text_scan import scan
 from tests.property.strategies import samples
 from tests.property.test_invariants import folder
@@ -68,7 +68,7 @@ def test_blocks_find_what_reading_each_line_finds(
         index = run_of(lines, run)
         snapshot = index.snapshot
         records = [fetch_record(index, snapshot, row).texts for row in snapshot.living.tolist()]
-        for test in (TextTest("", "contains", text) for text in sought):
+        for test in (TextPredicate("", "contains", text) for text in sought):
             batches = list(scan(index, snapshot, snapshot.living, [test]))
             found = sorted(row for batch in batches for row in batch.rows[batch.texts[test]].tolist())
             expected = [
@@ -85,7 +85,7 @@ def test_places_are_all_where_a_needle_begins(
 ) -> None:
     parts = st.one_of(st.sampled_from(needles), st.sampled_from([needle[:-1] for needle in needles]))
     block = b"".join(data.draw(st.lists(parts, max_size=30))) + noise
-    found = Needles(needles).places(np.frombuffer(block, np.uint8))
+    found = ByteSearch(needles).places(np.frombuffer(block, np.uint8))
     expected = [at for needle in needles for at in range(len(block)) if block.startswith(needle, at)]
     assert sorted(found.tolist()) == sorted(expected)
 

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from rlpanel.app.session_hub import hub
-from rlpanel.store.backlog import range_reader as backfill
+from rlpanel.store.backlog import range_reader
 from tests.factories import append, line, write_run
 from tests.ui.board import Served
 from tests.ui.conftest import OpenBoard
@@ -33,7 +33,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     """A server whose reader takes every unread byte for a backlog."""
-    monkeypatch.setattr(backfill, "RANGE_BYTES", 1 << 14)
+    monkeypatch.setattr(range_reader, "RANGE_BYTES", 1 << 14)
     monkeypatch.setenv("RLPANEL_BACKLOG_BYTES", "1")
     monkeypatch.setenv("RLPANEL_JOBS", "1")
     hub().reader.stop()

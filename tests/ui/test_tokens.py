@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine import column_info
 from rlpanel.panels.ui import theme
 from rlpanel.schema import Sample
 from tests.ui.conftest import OpenTokens
@@ -49,7 +49,7 @@ def test_the_running_text_is_the_response(open_tokens: OpenTokens, number: int) 
     "name", ["token_reward", "log_ratio", "value", "kl_k3", "logprob", "prob", "token_advantage"]
 )
 def test_the_text_has_the_colours_of_the_raw_line(open_tokens: OpenTokens, name: str, dark: bool) -> None:
-    line, m = raw_line(ENGLISH), registry.get(name)
+    line, m = raw_line(ENGLISH), column_info.get(name)
     board = open_tokens(sample=make_sample(line), metric=name, dark=dark)
     shown = np.array([background for background, _ in board.cells()], dtype=float)
     wanted = expected_colors(metrics(line)[name], diverging=m.scale == "diverging", color=m.color, dark=dark)
@@ -62,7 +62,7 @@ def test_every_row_of_the_strip_has_a_scale_of_its_own(open_tokens: OpenTokens) 
     names = board.page.locator(".rl-row-label").evaluate_all("labels => labels.map(l => l.dataset.row)")
     assert set(names) == set(metrics(line)) - {"kl_k2", "kl_rllb"}
     for row, name in enumerate(names):
-        m = registry.get(name)
+        m = column_info.get(name)
         wanted = expected_colors(
             metrics(line)[name], diverging=m.scale == "diverging", color=m.color, dark=True
         )
@@ -211,7 +211,7 @@ def printed(name: str, value: float) -> str:
     text = f"{value:.4f}"
     if float(text) == 0:
         return text.replace("-", "")
-    return f"+{text}" if registry.get(name).scale == "diverging" and value > 0 else text
+    return f"+{text}" if column_info.get(name).scale == "diverging" and value > 0 else text
 
 
 def test_the_card_names_token_raw_piece_unit_and_id(open_tokens: OpenTokens) -> None:

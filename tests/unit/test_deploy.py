@@ -63,7 +63,7 @@ def test_every_variable_that_is_told_of_is_read() -> None:
         f"RLPANEL_{name.upper()}"
         for declared in (
             settings.Alerts,
-            settings.Health,
+            settings.FindingSettings,
             settings.Reading,
             settings.Training,
             settings.Watching,

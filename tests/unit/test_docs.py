@@ -11,7 +11,7 @@ import pytest
 
 from docs import generate
 from rlpanel import schema
-from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine import column_info
 from rlpanel.recording import Options
 from rlpanel.store.query.filter import LABEL, NUMBER, TEXT, Filter
 
@@ -30,7 +30,7 @@ def test_the_readme_names_every_key_of_a_line() -> None:
 
 def test_every_metric_has_a_row_and_a_sentence() -> None:
     page = generate.metrics_page()
-    missing = [m.name for m in registry.shown() if f"`{m.name}`" not in page or not m.help or not m.advice]
+    missing = [m.name for m in column_info.shown() if f"`{m.name}`" not in page or not m.help or not m.advice]
     assert missing == []
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rlpanel.app.alerts.recipients import NotDelivered, Recipient
 from rlpanel.sources.files.files import AnyPath
-from rlpanel.store.cache.cache_folder import Place, places, writable_places
+from rlpanel.store.cache.cache_folder import CacheFolder, places, writable_places
 from rlpanel.store.cache.user_cache import warn_once
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ PAUSE, LONGEST_PAUSE = 1.0, 300.0
 _FILE = "alerts"
 
 
-class Sent:
+class SentAlerts:
     """Which alerts of a run arrived: a file of lines beside its index on disk.
 
     Parameters
@@ -55,10 +55,10 @@ class Alert:
 
     id: str
     body: bytes
-    sent: Sent
+    sent: SentAlerts
 
 
-class Channel:
+class AlertQueue:
     """The way to one recipient, with a thread of its own.
 
     Parameters
@@ -103,7 +103,7 @@ class Channel:
         ----------
         alert : Alert
         noted : set of str
-            What `Sent.read` gave for its run.
+            What `SentAlerts.read` gave for its run.
         """
         with self._changed:
             known = alert.id in self._waiting or alert.id in self._arrived or self.line(alert.id) in noted
@@ -154,7 +154,7 @@ class Channel:
         self._failures = min(self._failures + 1, 30)
 
 
-def _lines(place: Place) -> list[str]:
+def _lines(place: CacheFolder) -> list[str]:
     try:
         with place.open() as folder:
             return folder.read(_FILE).decode("ascii", "replace").splitlines()

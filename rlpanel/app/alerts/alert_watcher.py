@@ -10,17 +10,17 @@ from urllib.parse import urlencode
 
 import xxhash
 
-from rlpanel.app.alerts.alert_delivery import Alert, Channel, Sent
+from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue, SentAlerts
 from rlpanel.app.alerts.recipients import Recipient
 from rlpanel.app.live_runs import LiveRun, LiveRuns
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.findings_cache import found_in
-from rlpanel.settings import Alerts, Health
+from rlpanel.findings.findings_cache import cached_findings
+from rlpanel.settings import Alerts, FindingSettings
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.index.run_index import RunIndex
 
 
-class Watcher:
+class AlertWatcher:
     """Offers the findings of live runs to all recipients.
 
     Parameters
@@ -34,10 +34,10 @@ class Watcher:
     """
 
     def __init__(self, live: LiveRuns, recipients: Sequence[Recipient], settings: Alerts, board: str) -> None:
-        self._channels = [Channel(recipient) for recipient in recipients]
+        self._channels = [AlertQueue(recipient) for recipient in recipients]
         self._alarms_only = settings.alert_severity == "alarm"
         self._board = (settings.alert_board or board).rstrip("/")
-        self._thresholds = Health.from_environment()
+        self._thresholds = FindingSettings.from_environment()
         self._stopping = threading.Event()
         live.listen(self._look)
 
@@ -71,14 +71,14 @@ class Watcher:
         # Half a backlog looks like a run that began in the middle.
         if not snapshot.version or not snapshot.progress.caught_up or self._stopping.is_set():
             return
-        found = found_in(index, self._thresholds, now)
+        found = cached_findings(index, self._thresholds, now)
         worth = [finding for finding in found if finding.severity == "alarm" or not self._alarms_only]
         if not worth:
             return
-        sent = Sent(run.path)
+        sent = SentAlerts(run.path)
         noted = sent.read()
         for finding in worth:
-            alert = Alert(id_of(run, finding), self._body(run, finding, now), sent)
+            alert = Alert(alert_id(run, finding), self._body(run, finding, now), sent)
             for channel in self._channels:
                 channel.offer(alert, noted)
 
@@ -86,7 +86,7 @@ class Watcher:
         return json.dumps(as_plain(run, finding, now, self._board)).encode()
 
 
-def id_of(run: RunInfo, finding: Finding) -> str:
+def alert_id(run: RunInfo, finding: Finding) -> str:
     """The same for the same trouble of a run, however often it is found; another once it is an alarm."""
     return xxhash.xxh3_128_hexdigest(json.dumps([str(run.path), finding.key, finding.severity]).encode())
 
@@ -96,7 +96,7 @@ def as_plain(run: RunInfo, finding: Finding, now: float, board: str) -> dict[str
     steps = finding.steps
     query = urlencode({"run": run.name} | ({"step": steps[-1]} if steps else {}), errors="replace")
     return {
-        "id": id_of(run, finding),
+        "id": alert_id(run, finding),
         "text": f"{finding.severity} in {run.label}: {finding.sentence}",
         "run": run.name,
         "path": str(run.path),

@@ -11,13 +11,13 @@ from typing import Any
 import panel as pn
 
 from rlpanel.app.board.browser_window import Window
-from rlpanel.app.board.overlay_runs import Others
+from rlpanel.app.board.overlay_runs import OverlayRuns
 from rlpanel.app.board.url_state import read_query, write_query
 from rlpanel.app.demo import Demo
 from rlpanel.app.session_hub import hub
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.event_loop import Place
+from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.session import Session
 from rlpanel.sources.files.files import AnyPath
 from rlpanel.store.index.run_index import RunIndex
@@ -48,7 +48,7 @@ class Board:
         self._closed = False
         self.context.selection.param.watch(self._open_run, "run")
         self.context.selection.param.watch(self._show_split, "split")
-        self._others = Others(self.context, self._path_of, notify)
+        self._others = OverlayRuns(self.context, self._path_of, notify)
         if root is not None:
             self.open_root(root)
 
@@ -123,7 +123,7 @@ class Board:
 
     # -- changes ---------------------------------------------------------------------------------
 
-    def connect(self, place: Place) -> None:
+    def connect(self, place: SessionLoop) -> None:
         """Hear of changes from when the page stands until its session ends.
 
         Not before: what is sent between the browser's pull of the document and its first drawing is
@@ -160,7 +160,7 @@ class Board:
             hub().join(self._session)
             self._changed({None, self.context.index})
             self._others.show()
-            self._session.tick()
+            self._session.redraw()
 
     def _hear(self, changed: set[RunIndex | None]) -> list[Callable[[], object]]:
         """Take news in, and give what is left to draw: all at once would hold the event loop for too long."""
@@ -178,7 +178,7 @@ class Board:
                 snapshot = hub().snapshot(index)
                 self._take(snapshot, **clock)
                 if snapshot is not index.snapshot and self._session is not None:
-                    self._session.tell(index)
+                    self._session.notify(index)
             else:
                 self.context.param.update(**clock)
             self._others.changed(changed)

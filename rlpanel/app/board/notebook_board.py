@@ -8,8 +8,8 @@ import panel as pn
 
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.page import page_of, resolve_root
-from rlpanel.panels.notebook.notebook_frame import Frame, load
-from rlpanel.panels.session.event_loop import here
+from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load
+from rlpanel.panels.session.event_loop import current_loop
 from rlpanel.panels.ui import theme
 
 #: Pixels; a cell has no height of its own to fill.
@@ -32,10 +32,10 @@ def board(root: str | os.PathLike[str] | None = None) -> pn.Column:
         Live in a notebook's cell and where a server stands behind it.
     """
     load()
-    made, place = Board(resolve_root(root)), here()
+    made, place = Board(resolve_root(root)), current_loop()
     page = page_of(made, owns_window=False)
     page.height = HEIGHT
-    frame = Frame(page, None, made.context.selection.dark)
+    frame = NotebookFrame(page, None, made.context.selection.dark)
     if pn.state.curdoc is not None:
         pn.state.curdoc.theme = theme.PLOTS
     if place is not None:

@@ -8,13 +8,13 @@ from typing import Any
 from rlpanel.app.session_hub import hub
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.overlay_run import MOST_OTHERS, SPLIT, Other, split_label
+from rlpanel.panels.session.overlay_run import MOST_OTHERS, SPLIT, OverlayRun, split_label
 from rlpanel.sources.files.files import AnyPath
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
-class Others:
+class OverlayRuns:
     """Opens what the selection names, lets go of what it names no more.
 
     Parameters
@@ -95,13 +95,13 @@ class Others:
             against=found.get(context.selection.against),
         )
 
-    def _other(self, name: str, index: RunIndex) -> Other:
+    def _other(self, name: str, index: RunIndex) -> OverlayRun:
         """Another run, in the split that is shown where it has that."""
         snapshot = self._part(name, index.snapshot, self._context.snapshot.split)
         label = next((info.label for info in self._context.runs if info.name == name), name)
-        return Other(name, split_label(label, snapshot), self._slots.get(name, 0), index, snapshot)
+        return OverlayRun(name, split_label(label, snapshot), self._slots.get(name, 0), index, snapshot)
 
-    def _splits(self) -> dict[str, Other]:
+    def _splits(self) -> dict[str, OverlayRun]:
         """The splits of the run itself that lie over the shown one."""
         context, index, found = self._context, self._context.index, {}
         for key in self._slots:
@@ -110,7 +110,7 @@ class Others:
                 continue
             if split in index.snapshot.splits:
                 snapshot = self._part(key, index.snapshot, split)
-                found[key] = Other(key, split, self._slots[key], index, snapshot)
+                found[key] = OverlayRun(key, split, self._slots[key], index, snapshot)
         return found
 
     def _part(self, key: str, whole: Snapshot, split: str) -> Snapshot:

@@ -12,30 +12,30 @@ import panel as pn
 from panel.util.parameters import edit_readonly
 from panel_material_ui.template.base import Page
 
-from rlpanel.app.board import session_cleanup as farewell
+from rlpanel.app.board import session_cleanup
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.browser_window import KEYS, Window
 from rlpanel.app.security import panel_guard
 from rlpanel.panels.curves.curves import Curves
-from rlpanel.panels.findings.findings_badge import Findings
+from rlpanel.panels.findings.findings_badge import FindingsBadge
 from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.report.board_download import board_download
 from rlpanel.panels.sample.sample_detail import SampleDetail
-from rlpanel.panels.samples.sample_grid import Samples
+from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.event_loop import here
-from rlpanel.panels.sidebar.display_controls import Controls, caption
-from rlpanel.panels.sidebar.overlay_controls import RunChoice
-from rlpanel.panels.sidebar.run_list import Badge, RunList
-from rlpanel.panels.sidebar.split_selector import SplitChoice
-from rlpanel.panels.sidebar.training_constants import Known
-from rlpanel.panels.status.backlog_bar import Backlog
+from rlpanel.panels.session.event_loop import current_loop
+from rlpanel.panels.sidebar.display_controls import DisplayControls, caption
+from rlpanel.panels.sidebar.overlay_controls import OverlayControls
+from rlpanel.panels.sidebar.run_list import RunBadge, RunList
+from rlpanel.panels.sidebar.split_selector import SplitSelector
+from rlpanel.panels.sidebar.training_constants import TrainingConstants
+from rlpanel.panels.status.backlog_bar import BacklogBar
 from rlpanel.panels.status.connection import Connection
-from rlpanel.panels.status.empty_state import Stage
+from rlpanel.panels.status.empty_state import EmptyState
 from rlpanel.panels.status.left_out import LeftOut
-from rlpanel.panels.step.reward_distribution import Distribution, Gap
+from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from rlpanel.panels.step.step_bar import StepBar
-from rlpanel.panels.step.step_summary import Numbers
+from rlpanel.panels.step.step_summary import StepSummary
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
@@ -53,12 +53,12 @@ class Layout:
     def __init__(self, board: Board) -> None:
         self.board = board
         context = board.context
-        self.samples = Samples(context, board_download)
+        self.samples = SampleGrid(context, board_download)
         self.detail = SampleDetail(context)
-        stage = Stage(context, board.open_demo)
+        stage = EmptyState(context, board.open_demo)
         self._stage = pn.Column(stage, sizing_mode="stretch_width", styles=_OVER)
         self._views = pn.Column(
-            Backlog(context),
+            BacklogBar(context),
             Curves(context),
             StepBar(context),
             self._lower(),
@@ -86,11 +86,16 @@ class Layout:
         groups = GroupStrip(context)
         groups.param.watch(self.detail.show_group, "picks")
         over = pn.FlexBox(
-            Distribution(context), Gap(context), groups, gap="10px", margin=0, sizing_mode="stretch_width"
+            RewardDistribution(context),
+            RewardGap(context),
+            groups,
+            gap="10px",
+            margin=0,
+            sizing_mode="stretch_width",
         )
         left = pn.Column(
             over,
-            Numbers(context),
+            StepSummary(context),
             self.samples,
             styles={"gap": "10px", "flex": "1 1 440px", "min-width": "420px", "max-width": "100%"},
             stylesheets=[_NO_SCROLL_BUTTON],
@@ -147,7 +152,7 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
     layout, selection = Layout(board), board.context.selection
     settings = pn.Column(sizing_mode="stretch_width", margin=0)
     sidebar = [caption("Runs"), RunList(board.context), LeftOut(board.context), settings]
-    header = [_logo(), Badge(board.context), Findings(board.context), _help()]
+    header = [_logo(), RunBadge(board.context), FindingsBadge(board.context), _help()]
     if owns_window:
         window = Window(on_key=layout.on_key)
         board.bind_window(window)
@@ -182,7 +187,12 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
 
 
 def _settings(context: Context) -> list[Any]:
-    return [SplitChoice(context), RunChoice(context), Controls(context), Known(context)]
+    return [
+        SplitSelector(context),
+        OverlayControls(context),
+        DisplayControls(context),
+        TrainingConstants(context),
+    ]
 
 
 def resolve_root(argument: str | os.PathLike[str] | None = None) -> AnyPath | None:
@@ -203,15 +213,15 @@ def session_page(root: str | os.PathLike[str] | None = None) -> Page:
     board = Board(resolve_root(root))
     if pn.state.location is not None:
         board.read_address(pn.state.location.search or "")
-    document, place = pn.state.curdoc, here()
+    document, place = pn.state.curdoc, current_loop()
     if document is not None:
-        farewell.expect()
+        session_cleanup.ignore_closed_connections()
         document.theme = theme.PLOTS
     if place is not None:
         board.connect(place)
     page = page_of(board, owns_window=True)
     if document is not None:
-        document.on_session_destroyed(lambda _: farewell.forget(document, page))
+        document.on_session_destroyed(lambda _: session_cleanup.release_page(document, page))
     return page
 
 

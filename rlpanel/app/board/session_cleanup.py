@@ -54,7 +54,7 @@ def _local(frame: FrameType | None, function: str, name: str) -> Any:
 _once = OncePerConnection()
 
 
-def expect() -> None:
+def ignore_closed_connections() -> None:
     """Let the running event loop take closed connections as everyday; all else goes the loop's usual way.
 
     A message is several writes. When the connection closes between two of them, nobody waits for the first
@@ -72,7 +72,7 @@ def _handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         loop.default_exception_handler(context)
 
 
-def forget(document: Document, page: Viewable) -> None:
+def release_page(document: Document, page: Viewable) -> None:
     """Let go of what Panel keeps of a page whose session ended.
 
     The notifications' own root stays in its list of views, and with it the document and all that it shows; a

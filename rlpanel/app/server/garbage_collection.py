@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rlpanel.app.session_hub import Hub
+from rlpanel.app.session_hub import SessionHub
 
 #: All is looked at when as many pages were closed as this part of those that are open,
 PART = 0.25
@@ -23,12 +23,14 @@ LOOK = 10.0
 
 
 @contextmanager
-def spared(hub: Hub, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[], None]]:
+def without_old_objects(
+    hub: SessionHub, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[], None]]:
     """Set what outlives a full collection apart from later ones.
 
     Parameters
     ----------
-    hub : Hub
+    hub : SessionHub
         Knows how many pages are open, and how many were closed.
     clock : callable
         Seconds.

@@ -25,8 +25,8 @@ from rlpanel.app.security.allowed_hosts import WILDCARDS, AllowedHosts
 from rlpanel.app.security.request_guard import guard_rule
 from rlpanel.app.security.security_headers import SafetyHeaders
 from rlpanel.app.security.token_auth import TokenAuth
-from rlpanel.app.server import health_endpoint as health
-from rlpanel.app.server.garbage_collection import LOOK, spared
+from rlpanel.app.server import health_endpoint
+from rlpanel.app.server.garbage_collection import LOOK, without_old_objects
 from rlpanel.app.server.service import Service, service
 from rlpanel.app.session_hub import hub
 from rlpanel.sources.files.files import AnyPath
@@ -97,7 +97,7 @@ def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
     """
     folder = resolve_root(root) or Path(DEFAULT_ROOT)  # which may come later
     with service(hub().reader, folder, at.url) if alerts else nullcontext(Service()) as running:
-        health.tell_of(running)
+        health_endpoint.tell_of(running)
         _run(start(root, at))
 
 
@@ -114,7 +114,7 @@ def _run(server: Any) -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, stop)
     try:
-        with spared(hub()) as look:
+        with without_old_objects(hub()) as look:
             PeriodicCallback(look, LOOK * 1000).start()
             server.io_loop.start()
     finally:
@@ -129,7 +129,7 @@ def start(root: AnyPath | None, at: Access) -> Any:
     where = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
     auth = TokenAuth(at.token, at.port) if at.token else None
     routes = [
-        *health.PATTERNS,
+        *health_endpoint.PATTERNS,
         *([(login_page.PATH, login_page.LoginHandler, {"auth": auth})] if auth else []),
     ]
     server = pn.serve(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from rlpanel.app.alerts.alert_watcher import Watcher
+from rlpanel.app.alerts.alert_watcher import AlertWatcher
 from rlpanel.app.alerts.recipients import from_settings
 from rlpanel.app.live_runs import LiveRuns
 from rlpanel.errors import SettingError
@@ -22,12 +22,12 @@ class Service(NamedTuple):
     ----------
     live : LiveRuns or None
         Follows the runs that grow.
-    alerts : Watcher or None
+    alerts : AlertWatcher or None
         Sends their findings.
     """
 
     live: LiveRuns | None = None
-    alerts: Watcher | None = None
+    alerts: AlertWatcher | None = None
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def service(reader: Reader, root: AnyPath, board: str) -> Iterator[Service]:
         yield Service()
         return
     live = LiveRuns(reader, root)
-    alerts = Watcher(live, recipients, settings, board) if recipients else None
+    alerts = AlertWatcher(live, recipients, settings, board) if recipients else None
     live.start()
     try:
         yield Service(live, alerts)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.engine.rule_context import Look
+from rlpanel.findings.engine.rule_context import RuleContext
 
-Check = Callable[[Look], Iterator[Finding]]
+Check = Callable[[RuleContext], Iterator[Finding]]
 
 
 @dataclass(frozen=True)

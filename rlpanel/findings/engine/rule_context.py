@@ -8,25 +8,25 @@ from functools import cached_property
 import numpy as np
 
 from rlpanel.metrics.engine.column_info import describe
-from rlpanel.settings import Health
+from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.complete_steps import newest_complete
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
-class Look:
+class RuleContext:
     """One look at a run.
 
     Attributes
     ----------
     snapshot : Snapshot
-    thresholds : Health
+    thresholds : FindingSettings
     now : float
         Seconds since the epoch.
     """
 
     snapshot: Snapshot
-    thresholds: Health
+    thresholds: FindingSettings
     now: float
 
     @cached_property

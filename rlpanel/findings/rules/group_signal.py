@@ -8,12 +8,12 @@ import numpy as np
 
 from rlpanel.findings.engine.finding import Finding, span
 from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import Look
+from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.step_series import lasting
 
 
 @rule("groups without learning signal", "zero_variance_share")
-def zero_variance(look: Look) -> Iterator[Finding]:
+def zero_variance(look: RuleContext) -> Iterator[Finding]:
     """At least this share of the groups has one and the same reward, three steps in a row."""
     share = look.series("zero_variance_groups")
     if share is None:

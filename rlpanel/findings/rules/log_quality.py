@@ -8,7 +8,7 @@ import numpy as np
 
 from rlpanel.findings.engine.finding import Finding, span
 from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import Look
+from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.store.columns.step_stats import MAX
 
 #: For each array a sample column that is NaN where the array holds one, and one that counts its tokens.
@@ -27,7 +27,7 @@ _LONG = 3600.0
 
 
 @rule("numbers that are none")
-def not_finite(look: Look) -> Iterator[Finding]:
+def not_finite(look: RuleContext) -> Iterator[Finding]:
     """A logged array holds NaN, infinity or null."""
     seen = np.zeros(len(look.rows), bool)
     for array, (mean, count) in _SUMS.items():
@@ -50,7 +50,7 @@ def not_finite(look: Look) -> Iterator[Finding]:
 
 
 @rule("samples with fields that do not fit")
-def odd_fields(look: Look) -> Iterator[Finding]:
+def odd_fields(look: RuleContext) -> Iterator[Finding]:
     """An array has another length than the response has tokens, or a field has a value of the wrong kind."""
     odd = look.snapshot.place("notes")[look.rows] > 0
     if odd.any():
@@ -69,7 +69,7 @@ def odd_fields(look: Look) -> Iterator[Finding]:
 
 
 @rule("a rank is missing")
-def missing_rank(look: Look) -> Iterator[Finding]:
+def missing_rank(look: RuleContext) -> Iterator[Finding]:
     """A rank that wrote before has no sample in a complete step that other ranks have."""
     ranks, index = np.unique(look.snapshot.place("rank")[look.rows], return_inverse=True)
     if len(ranks) < 2:
@@ -92,7 +92,7 @@ def missing_rank(look: Look) -> Iterator[Finding]:
 
 
 @rule("no new line", "quiet_factor", clock=True)
-def quiet(look: Look) -> Iterator[Finding]:
+def quiet(look: RuleContext) -> Iterator[Finding]:
     """No line has come for more than this many times the median time of a step; said for an hour."""
     newest, steps = look.snapshot.newest_line, look.snapshot.steps
     if "time" not in steps.columns or len(look.steps) < 5:

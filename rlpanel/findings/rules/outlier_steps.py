@@ -8,7 +8,7 @@ import numpy as np
 
 from rlpanel.findings.engine.finding import Finding, span
 from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import Look
+from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.step_series import BACK, deviations
 
 #: What is looked at, beside every part of the reward.
@@ -35,7 +35,7 @@ _EFFECT = 0.25
 
 
 @rule("a step stands out", "outlier_z")
-def outlier(look: Look) -> Iterator[Finding]:
+def outlier(look: RuleContext) -> Iterator[Finding]:
     """A step's number is more than this many robust deviations from the median of the 15 steps before.
 
     A robust deviation is 1.4826 times the median absolute deviation. It must also differ by a quarter of the
@@ -66,7 +66,7 @@ def outlier(look: Look) -> Iterator[Finding]:
             )
 
 
-def _spread(look: Look, column: str) -> np.ndarray:
+def _spread(look: RuleContext, column: str) -> np.ndarray:
     """Deviation of each step's samples, shape (S,); 0 where the column is no sample's."""
     steps = look.snapshot.steps
     if column not in steps.columns:

@@ -8,7 +8,7 @@ import numpy as np
 
 from rlpanel.findings.engine.finding import Finding, span
 from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import Look
+from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.step_series import deviations, lasting
 
 #: How many steps a start, or a running median, needs.
@@ -18,7 +18,7 @@ _SMALL_KL = 0.3
 
 
 @rule("KL leaps", "kl_factor")
-def kl_leap(look: Look) -> Iterator[Finding]:
+def kl_leap(look: RuleContext) -> Iterator[Finding]:
     """A step's KL k3 is more than this many times the median of the 15 steps before it.
 
     It must also be above 0.3 nats per token and more than twice any before: a run begins at 0 and climbs.
@@ -47,7 +47,7 @@ def kl_leap(look: Look) -> Iterator[Finding]:
 
 
 @rule("log-ratio below 0")
-def negative_kl(look: Look) -> Iterator[Finding]:
+def negative_kl(look: RuleContext) -> Iterator[Finding]:
     """The step's mean log-ratio is below 0, three steps in a row, by more than its standard error."""
     ratio = look.series("log_ratio_mean")
     if ratio is None:
@@ -73,7 +73,7 @@ def negative_kl(look: Look) -> Iterator[Finding]:
 
 
 @rule("the policy has grown sure", "surprisal_share")
-def collapse(look: Look) -> Iterator[Finding]:
+def collapse(look: RuleContext) -> Iterator[Finding]:
     """Surprisal per token falls below this share of the mean of the first five steps."""
     surprisal = look.series("surprisal_mean")
     if surprisal is None or len(surprisal) <= _LEAST or not np.isfinite(surprisal[:_LEAST]).any():
@@ -94,7 +94,7 @@ def collapse(look: Look) -> Iterator[Finding]:
 
 
 @rule("importance ratio far from 1", "ratio_low", "ratio_high")
-def ratio(look: Look) -> Iterator[Finding]:
+def ratio(look: RuleContext) -> Iterator[Finding]:
     """The mean over tokens of new over old probability is outside this range."""
     found = look.series("ratio_pooled")
     if found is None:
@@ -113,7 +113,7 @@ def ratio(look: Look) -> Iterator[Finding]:
 
 
 @rule("trainer and engine disagree", "engine_mismatch")
-def engine(look: Look) -> Iterator[Finding]:
+def engine(look: RuleContext) -> Iterator[Finding]:
     """The mean over tokens of exp|trainer's logprob − engine's| is above this."""
     found = look.series("engine_mismatch")
     if found is None:

@@ -9,12 +9,12 @@ import numpy as np
 from rlpanel.findings.engine.contrast import within_correlation
 from rlpanel.findings.engine.finding import Finding, span
 from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import Look
+from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.step_series import lasting
 
 
 @rule("nearly all responses are cut", "truncated_share")
-def truncated(look: Look) -> Iterator[Finding]:
+def truncated(look: RuleContext) -> Iterator[Finding]:
     """At least this share of a step's responses was cut by the length limit."""
     share = look.series("truncated_share")
     if share is None:
@@ -33,7 +33,7 @@ def truncated(look: Look) -> Iterator[Finding]:
 
 
 @rule("reward goes with length", "length_correlation")
-def length_reward(look: Look) -> Iterator[Finding]:
+def length_reward(look: RuleContext) -> Iterator[Finding]:
     """Length and reward of a step's samples correlate by more than this, five steps in a row.
 
     And by more than in the first five steps.
@@ -58,7 +58,7 @@ def length_reward(look: Look) -> Iterator[Finding]:
         )
 
 
-def _within(look: Look, mask: np.ndarray) -> str:
+def _within(look: RuleContext, mask: np.ndarray) -> str:
     """The same correlation among answers to one prompt."""
     length = "response_tokens" if look.snapshot.has_number("response_tokens") else "response_chars"
     rows = look.rows[mask[look.row_steps]]

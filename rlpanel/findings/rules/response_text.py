@@ -9,7 +9,7 @@ import numpy as np
 from rlpanel.findings.engine.contrast import by_category, within_groups
 from rlpanel.findings.engine.finding import Finding, span
 from rlpanel.findings.engine.rule import rule
-from rlpanel.findings.engine.rule_context import Look
+from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.step_series import lasting
 
 #: The steps at a run's start that later ones are compared with, and those that are looked at together.
@@ -17,7 +17,7 @@ _START = 5
 
 
 @rule("responses repeat", "duplicate_share")
-def duplicates(look: Look) -> Iterator[Finding]:
+def duplicates(look: RuleContext) -> Iterator[Finding]:
     """At least this share of a step's responses was already said by another of them."""
     share = look.series("repeated_responses")
     if share is None:
@@ -39,7 +39,7 @@ def duplicates(look: Look) -> Iterator[Finding]:
 
 
 @rule("invalid characters rise", "rise")
-def invalid_text(look: Look) -> Iterator[Finding]:
+def invalid_text(look: RuleContext) -> Iterator[Finding]:
     """The share of responses with U+FFFD is above that of the first five steps by more than this.
 
     For five steps in a row, and by more than chance explains. U+FFFD stands for bytes that are no UTF-8.
@@ -86,7 +86,7 @@ def _running(share: np.ndarray) -> np.ndarray:
     return np.convolve(share, kernel, "same") / np.convolve(np.ones(len(share)), kernel, "same")
 
 
-def _above_chance(look: Look, share: np.ndarray, start: float) -> np.ndarray:
+def _above_chance(look: RuleContext, share: np.ndarray, start: float) -> np.ndarray:
     """Steps whose share is beyond the threshold and four standard errors above the start's, shape (S,)."""
     count = look.snapshot.steps.samples[: len(share)]
     usual = max(start, 1 / (_START * float(np.median(count))))

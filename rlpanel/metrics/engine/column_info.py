@@ -25,7 +25,7 @@ from rlpanel.metrics.engine.metric import (
 __all__ = [
     "ALIASES",
     "METRICS",
-    "Column",
+    "ColumnInfo",
     "Metric",
     "aliases",
     "canonical",
@@ -45,7 +45,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnInfo:
     """What a sample column or a step metric means."""
 
     name: str
@@ -83,10 +83,10 @@ _REDUCED = {"mean": "mean per token", "sum": "sum over tokens", "count": "tokens
 
 #: Columns that are counted or logged rather than computed by a metric: label, unit, help, colour, and how to
 #: read them.
-_FIELDS: dict[str, Column] = {
+_FIELDS: dict[str, ColumnInfo] = {
     c.name: c
     for c in (
-        Column(
+        ColumnInfo(
             "response_tokens",
             "response length",
             "tokens",
@@ -94,17 +94,17 @@ _FIELDS: dict[str, Column] = {
             color="length",
             advice="Where the shortest equals the longest, every response was cut.",
         ),
-        Column(
+        ColumnInfo(
             "prompt_chars", "prompt length", "characters", help="Characters of the prompt.", color="length"
         ),
-        Column(
+        ColumnInfo(
             "response_chars",
             "response length",
             "characters",
             help="Characters of the response.",
             color="length",
         ),
-        Column(
+        ColumnInfo(
             "invalid_chars",
             "invalid characters",
             "characters",
@@ -113,7 +113,7 @@ _FIELDS: dict[str, Column] = {
             color="bad",
             advice="A byte-level tokenizer's policy can say half a character; trainers log it as U+FFFD.",
         ),
-        Column(
+        ColumnInfo(
             "ended",
             "ended by itself",
             help="1 where the response ended with an end token, 0 where it was cut.",
@@ -176,11 +176,11 @@ def computed_columns() -> frozenset[str]:
 
 
 @remembered
-def describe(name: str) -> Column:
+def describe(name: str) -> ColumnInfo:
     """What the column ``name`` is; an unknown one is a custom column under its own name."""
     if name in ALIASES:
         source = describe(ALIASES[name])
-        return Column(name, "KL k1", "nats", source.detail, source.help, "kl", source.source)
+        return ColumnInfo(name, "KL k1", "nats", source.detail, source.help, "kl", source.source)
     if name in METRICS:
         return _of(METRICS[name], name, "")
     base, _, reduction = name.rpartition("_")
@@ -192,15 +192,15 @@ def describe(name: str) -> Column:
         f = schema.BY_NAME[name]
         good, advice = _FIELD_READING.get(name, ("", ""))
         color = _FIELD_COLORS.get(name, "muted")
-        return Column(name, f.label, f.unit, "", f.help, color, good=good, advice=advice)
+        return ColumnInfo(name, f.label, f.unit, "", f.help, color, good=good, advice=advice)
     # A name without letters is quoted: where it stands alone, nothing would be seen of it.
     label = name if name.strip() else f'"{name}"'
-    return Column(name, label, help="Logged by the trainer under this name.")
+    return ColumnInfo(name, label, help="Logged by the trainer under this name.")
 
 
-def _of(m: Metric, name: str, detail: str) -> Column:
+def _of(m: Metric, name: str, detail: str) -> ColumnInfo:
     level = "sample" if detail else m.level
-    return Column(name, m.label, m.unit, detail, m.help, m.color, m.source, m.good, m.advice, level)
+    return ColumnInfo(name, m.label, m.unit, detail, m.help, m.color, m.source, m.good, m.advice, level)
 
 
 def shown() -> list[Metric]:

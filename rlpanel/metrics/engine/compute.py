@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.constants import USUAL
-from rlpanel.metrics.engine.derived_arrays import fill
+from rlpanel.metrics.engine.derived_arrays import with_derived
 from rlpanel.metrics.engine.metric import remembered
-from rlpanel.metrics.engine.ragged import Arrays, Laid, lay
+from rlpanel.metrics.engine.ragged import Arrays, Ragged, ragged_fields
 
 _NO_COLUMNS: Mapping[str, np.ndarray] = {}
 
@@ -33,9 +33,9 @@ def token_values(arrays: Arrays) -> dict[str, np.ndarray]:
     dict of str to ndarray, shape (T,)
         By metric name, in menu order. A metric whose inputs differ in length is left out.
     """
-    known = {name: laid.flat for name, laid in fill(lay([arrays]), _NO_COLUMNS, {}).items()}
+    known = {name: laid.flat for name, laid in with_derived(ragged_fields([arrays]), _NO_COLUMNS, {}).items()}
     found = {}
-    for m in registry.of_level("token"):
+    for m in column_info.of_level("token"):
         if m.available(known) and not m.hidden and len({len(known[need]) for need in m.needs}) == 1:
             with np.errstate(all="ignore"):
                 found[m.name] = m.call(known)
@@ -59,7 +59,7 @@ class _Some:
         self._starts = np.cumsum(counts) - counts
         self._counts = counts.astype(float)
 
-    def columns(self, metric: registry.Metric, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def columns(self, metric: column_info.Metric, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """A metric's sample columns."""
         total = np.add.reduceat(metric.call(given), self._starts, dtype=np.float64)
         made = {}
@@ -82,7 +82,7 @@ class _Some:
 class _Batches:
     """The inputs of a batch's metrics: of the samples that have all of them, equally long and not empty."""
 
-    def __init__(self, laid: Mapping[str, Laid], constants: Mapping[str, Any]) -> None:
+    def __init__(self, laid: Mapping[str, Ragged], constants: Mapping[str, Any]) -> None:
         self._laid, self._constants = laid, constants
         self._known: dict[tuple[str, ...], tuple[_Some, dict[str, Any]] | None] = {}
         self._whole: dict[int, _Some] = {}  # by the counts that several inputs share, all above 0
@@ -121,7 +121,7 @@ class _Batches:
         return {**self._constants, **inputs, "lengths": some.lengths}
 
 
-def _kept(mask: Laid, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _kept(mask: Ragged, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Which tokens take part; all of a sample's, where its mask is absent or of another length."""
     masked = mask.counts[rows] == counts
     which = rows.copy()
@@ -155,16 +155,16 @@ def reduce_tokens(
         ``<metric>_<reduction>``; NaN where a sample lacks an input, has inputs of unequal length, has
         no tokens, or holds a NaN. A metric that no sample allows is absent.
     """
-    return reduce_laid(lay(samples), numbers, constants)
+    return reduce_ragged(ragged_fields(samples), numbers, constants)
 
 
-def reduce_laid(
-    laid: Mapping[str, Laid], numbers: Mapping[str, np.ndarray], constants: Mapping[str, Any]
+def reduce_ragged(
+    laid: Mapping[str, Ragged], numbers: Mapping[str, np.ndarray], constants: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
     """`reduce_tokens` of arrays that are laid end to end already."""
     if not laid:
         return {}
-    laid = fill(laid, numbers, constants)
+    laid = with_derived(laid, numbers, constants)
     batches, columns = _Batches(laid, constants), {}
     with np.errstate(all="ignore"):
         for m in _reducible(frozenset((*laid, *constants))):
@@ -175,9 +175,9 @@ def reduce_laid(
 
 
 @remembered
-def _reducible(known: frozenset[str]) -> list[registry.Metric]:
+def _reducible(known: frozenset[str]) -> list[column_info.Metric]:
     """Token metrics that become sample columns and have all they need."""
-    return [m for m in registry.of_level("token") if m.columns and m.available(known)]
+    return [m for m in column_info.of_level("token") if m.columns and m.available(known)]
 
 
 def derive_columns(
@@ -199,7 +199,7 @@ def derive_columns(
     known = {**constants, **columns}
     found: dict[str, np.ndarray] = {}
     with np.errstate(all="ignore"):
-        for m in registry.of_level("sample"):
+        for m in column_info.of_level("sample"):
             if not m.lazy and m.available(known):
                 values = m.call(known)
                 if not np.isnan(values).all():
@@ -210,4 +210,4 @@ def derive_columns(
 def text_columns(response_text: np.ndarray) -> dict[str, np.ndarray]:
     """Sample metrics of responses' texts, shape (N,) each; too dear to work out for every line of a log."""
     known = {"response_text": response_text}
-    return {m.name: m.call(known) for m in registry.of_level("sample") if m.needs == ("response_text",)}
+    return {m.name: m.call(known) for m in column_info.of_level("sample") if m.needs == ("response_text",)}

@@ -14,7 +14,7 @@ Origin = Literal["run.json", "setting", "inferred", "usual"]
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownConstant:
     """One constant's value with its origin; ``note`` is the fit where it was inferred."""
 
     name: str
@@ -36,7 +36,7 @@ _ORIGINS = {
 
 
 @dataclass(frozen=True)
-class Declared:
+class DeclaredConstant:
     """A constant that formulas or people ask for."""
 
     name: str
@@ -46,22 +46,26 @@ class Declared:
     usual: float | None = None
 
 
-DECLARED: tuple[Declared, ...] = (
-    Declared("algo", "algorithm", "Which trainer wrote the run.", ("algorithm", "trainer")),
-    Declared("kl_coef", "KL coefficient β", "Weight of the KL penalty in the reward or the loss.", ("beta",)),
-    Declared(
+DECLARED: tuple[DeclaredConstant, ...] = (
+    DeclaredConstant("algo", "algorithm", "Which trainer wrote the run.", ("algorithm", "trainer")),
+    DeclaredConstant(
+        "kl_coef", "KL coefficient β", "Weight of the KL penalty in the reward or the loss.", ("beta",)
+    ),
+    DeclaredConstant(
         "kl_estimator", "KL estimator", "Which estimate of KL the trainer logs.", ("kl_logged", "estimator")
     ),
-    Declared("gamma", "discount γ", "Discount of later rewards.", (), 1.0),
-    Declared("lam", "GAE λ", "How far advantages look ahead.", ("lambda", "lambda_", "gae_lambda"), 0.95),
-    Declared(
+    DeclaredConstant("gamma", "discount γ", "Discount of later rewards.", (), 1.0),
+    DeclaredConstant(
+        "lam", "GAE λ", "How far advantages look ahead.", ("lambda", "lambda_", "gae_lambda"), 0.95
+    ),
+    DeclaredConstant(
         "epsilon", "clip range ε", "How far the ratio may go before it is clipped.", ("cliprange",), 0.2
     ),
-    Declared(
+    DeclaredConstant(
         "epsilon_high", "upper clip range", "The upper clip range, where it differs from the lower one."
     ),
-    Declared("reward_weights", "reward weights", "Weight of each reward function in the total."),
-    Declared(
+    DeclaredConstant("reward_weights", "reward weights", "Weight of each reward function in the total."),
+    DeclaredConstant(
         "pass_reward", "reward of a pass", "A sample with at least this reward counts as solved.", (), 1.0
     ),
 )
@@ -77,10 +81,10 @@ class Constants(Mapping[str, Any]):
 
     Parameters
     ----------
-    known : iterable of Known
+    known : iterable of KnownConstant
     """
 
-    def __init__(self, known: tuple[Known, ...] = ()) -> None:
+    def __init__(self, known: tuple[KnownConstant, ...] = ()) -> None:
         self.known = {k.name: k for k in known}
 
     def __getitem__(self, name: str) -> Any:
@@ -107,7 +111,7 @@ class Constants(Mapping[str, Any]):
         """With a value read off the rows, where none was given."""
         if name in self.known:
             return self
-        return Constants((*self.known.values(), Known(name, value, "inferred", note)))
+        return Constants((*self.known.values(), KnownConstant(name, value, "inferred", note)))
 
 
 def gather(logged: Mapping[str, Any], settings: Mapping[str, Any]) -> Constants:
@@ -120,17 +124,17 @@ def gather(logged: Mapping[str, Any], settings: Mapping[str, Any]) -> Constants:
     settings : mapping
         By constant name; None where not set.
     """
-    found: dict[str, Known] = {}
+    found: dict[str, KnownConstant] = {}
     for key, value in logged.items():
         name = _NAMES.get(key)
         if name and name not in found and (value := _usable(name, value)) is not None:
-            found[name] = Known(name, value, "run.json")
+            found[name] = KnownConstant(name, value, "run.json")
     for name, value in settings.items():
         if name not in found and value is not None:
-            found[name] = Known(name, value, "setting")
+            found[name] = KnownConstant(name, value, "setting")
     for declared in DECLARED:
         if declared.name not in found and declared.usual is not None:
-            found[declared.name] = Known(declared.name, declared.usual, "usual")
+            found[declared.name] = KnownConstant(declared.name, declared.usual, "usual")
     return Constants(tuple(found[d.name] for d in DECLARED if d.name in found))
 
 

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from rlpanel.metrics.engine.gae import advantages as gae
-from rlpanel.metrics.engine.ragged import Arrays, Laid, first, lay
+from rlpanel.metrics.engine.ragged import Arrays, Ragged, first, ragged_fields
 
 #: Arrays that metrics may take besides the logged ones.
 DERIVED = ("weight",)
 
 
-def fill(
-    laid: Mapping[str, Laid], numbers: Mapping[str, np.ndarray], constants: Mapping[str, float]
-) -> dict[str, Laid]:
+def with_derived(
+    laid: Mapping[str, Ragged], numbers: Mapping[str, np.ndarray], constants: Mapping[str, float]
+) -> dict[str, Ragged]:
     """A batch with what follows from what it has.
 
     Parameters
@@ -43,7 +43,7 @@ def fill(
     return filled
 
 
-def follow(
+def derived_of_sample(
     arrays: Arrays, numbers: Mapping[str, float], constants: Mapping[str, float]
 ) -> dict[str, np.ndarray]:
     """Advantages and returns of one sample that were not logged and follow from what was.
@@ -53,17 +53,17 @@ def follow(
     if not any(arrays[name].any() for name in ("values", "token_rewards") if name in arrays):
         return {}
     columns = {name: np.array([number]) for name, number in numbers.items()}
-    filled = fill(lay([arrays]), columns, constants)
+    filled = with_derived(ragged_fields([arrays]), columns, constants)
     found = {"advantages", "returns"} & filled.keys() - arrays.keys()
     return {name: filled[name].flat for name in sorted(found)}
 
 
-def _put(laid: dict[str, Laid], name: str, found: Laid | None) -> None:
+def _put(laid: dict[str, Ragged], name: str, found: Ragged | None) -> None:
     if found is not None:
         laid[name] = found
 
 
-def _add_update(laid: dict[str, Laid]) -> None:
+def _add_update(laid: dict[str, Ragged]) -> None:
     """Both sides of an update: after (``new_logprobs``) and before it (``old_logprobs``).
 
     Where a trainer logs one side, ``logprobs`` is the other; where it logs neither, the engine's stand for
@@ -81,7 +81,7 @@ def _add_update(laid: dict[str, Laid]) -> None:
 
 
 def _add_returns(
-    laid: dict[str, Laid], numbers: Mapping[str, np.ndarray], constants: Mapping[str, float]
+    laid: dict[str, Ragged], numbers: Mapping[str, np.ndarray], constants: Mapping[str, float]
 ) -> None:
     values, rewards, logged = (laid.get(name) for name in ("values", "token_rewards", "returns"))
     if values is None or rewards is None or "gamma" not in constants or "lam" not in constants:
@@ -101,20 +101,20 @@ def _add_returns(
         gamma=constants["gamma"],
         lam=constants["lam"],
     )
-    _put(laid, "returns", first(logged, Laid(values.counts, advantages + values.flat)))
-    _put(laid, "advantages", first(laid.get("advantages"), Laid(values.counts, advantages)))
+    _put(laid, "returns", first(logged, Ragged(values.counts, advantages + values.flat)))
+    _put(laid, "advantages", first(laid.get("advantages"), Ragged(values.counts, advantages)))
 
 
 def _of(numbers: Mapping[str, np.ndarray], name: str, rows: np.ndarray) -> np.ndarray:
     return numbers[name][rows] if name in numbers else np.full(int(rows.sum()), np.nan)
 
 
-def _add_weight(laid: dict[str, Laid], numbers: Mapping[str, np.ndarray]) -> None:
+def _add_weight(laid: dict[str, Ragged], numbers: Mapping[str, np.ndarray]) -> None:
     """The advantage at each token, for samples that went through an update."""
     new, advantages = laid.get("new_logprobs"), laid.get("advantages")
     if new is None:
         return
     each = None
     if "advantage" in numbers:
-        each = Laid(new.counts, np.repeat(numbers["advantage"], new.counts.clip(min=0)))
+        each = Ragged(new.counts, np.repeat(numbers["advantage"], new.counts.clip(min=0)))
     _put(laid, "weight", first(None if advantages is None else advantages.where(new.has), each))

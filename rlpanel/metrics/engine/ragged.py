@@ -14,7 +14,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Laid:
+class Ragged:
     """One field's arrays.
 
     Attributes
@@ -40,19 +40,19 @@ class Laid:
         present = self.counts > 0
         return self.flat[np.repeat(rows[present], self.counts[present])]
 
-    def where(self, rows: np.ndarray) -> Laid:
+    def where(self, rows: np.ndarray) -> Ragged:
         """The same for the samples in the mask ``rows`` alone."""
         rows = rows & self.has
-        return self if rows.all() else Laid(np.where(rows, self.counts, -1), self.values(rows))
+        return self if rows.all() else Ragged(np.where(rows, self.counts, -1), self.values(rows))
 
     def pieces(self) -> list[np.ndarray]:
         """The arrays one by one; an empty one where a sample has none."""
         return np.split(self.flat, np.cumsum(self.counts.clip(min=0))[:-1])
 
 
-def lay(samples: Sequence[Arrays]) -> dict[str, Laid]:
+def ragged_fields(samples: Sequence[Arrays]) -> dict[str, Ragged]:
     """Every field that any sample has, by name."""
-    laid: dict[str, Laid] = {}
+    laid: dict[str, Ragged] = {}
     known = np.empty(0, np.int64)
     for name in dict.fromkeys(chain.from_iterable(samples)):
         try:
@@ -65,11 +65,11 @@ def lay(samples: Sequence[Arrays]) -> dict[str, Laid]:
         if np.array_equal(counts, known):
             counts = known  # as one object, so that nobody compares them again
         known = counts
-        laid[name] = Laid(counts, np.concatenate(found))
+        laid[name] = Ragged(counts, np.concatenate(found))
     return laid
 
 
-def first(*options: Laid | None) -> Laid | None:
+def first(*options: Ragged | None) -> Ragged | None:
     """For each sample its array in the first option that has one; None where no sample has any."""
     some = [option for option in options if option is not None and option.has.any()]
     if not some or some[0].has.all() or len(some) == 1:
@@ -80,4 +80,4 @@ def first(*options: Laid | None) -> Laid | None:
         found = option.pieces()
         for at in np.flatnonzero(option.has).tolist():
             counts[at], pieces[at] = option.counts[at], found[at]
-    return Laid(counts, np.concatenate(pieces))
+    return Ragged(counts, np.concatenate(pieces))

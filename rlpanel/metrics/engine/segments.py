@@ -115,7 +115,7 @@ class Segments:
         return np.add.reduceat(values, self.starts, dtype=np.float64)
 
 
-class Within(Segments):
+class SubSegments(Segments):
     """Runs that lie inside other runs: the groups of a step, its ranks, its micro-batches.
 
     Parameters

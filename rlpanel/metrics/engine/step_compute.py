@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.metrics.engine.column_info import Metric, get
-from rlpanel.metrics.engine.segments import Segments, Within
+from rlpanel.metrics.engine.segments import Segments, SubSegments
 
 #: The key of a row that belongs to no group.
 NO_GROUP = -1
@@ -43,10 +43,10 @@ class StepRows:
         return Segments(starts, len(self._step))
 
     @cached_property
-    def groups(self) -> Within:
+    def groups(self) -> SubSegments:
         """The rows of each group, from the column ``group_key``."""
         keys = self._get("group_key")
-        return Within(self.by, keys, keys != NO_GROUP)
+        return SubSegments(self.by, keys, keys != NO_GROUP)
 
     def value(self, name: str) -> np.ndarray:
         """A metric of level step (shape (S,)), group (G,) or sample (N,); KeyError if a column is missing."""

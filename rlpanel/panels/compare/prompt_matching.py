@@ -11,7 +11,16 @@ from rlpanel.errors import RLPanelError
 from rlpanel.panels.ui.prompt_text import clean
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch_texts
-from rlpanel.store.snapshot.prompt_pairs import NEWEST, Keys, Pairs, as_logged, keys_of, pair, rows_at, side
+from rlpanel.store.snapshot.prompt_pairs import (
+    NEWEST,
+    Keys,
+    PromptPairs,
+    as_logged,
+    keys_of,
+    pair,
+    rows_at,
+    side,
+)
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Prompts of a run whose texts are read to be matched by what they say.
@@ -25,7 +34,7 @@ TOO_MANY = f"matched by the text as logged; above {MOST_READ:,} prompts template
 
 
 @dataclass(frozen=True)
-class Seat:
+class ComparedRun:
     """A run in the comparison: its samples, and which of them (see `prompt_pairs.NEWEST`)."""
 
     index: RunIndex
@@ -34,13 +43,13 @@ class Seat:
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """Two runs, compared.
 
     Attributes
     ----------
-    here, there : Seat
-    pairs : Pairs
+    here, there : ComparedRun
+    pairs : PromptPairs
     how : str
         What prompts were matched by, in words.
     listed : ndarray of int, shape (L,)
@@ -49,9 +58,9 @@ class Compared:
         Their prompts as they were logged.
     """
 
-    here: Seat
-    there: Seat
-    pairs: Pairs
+    here: ComparedRun
+    there: ComparedRun
+    pairs: PromptPairs
     how: str
     listed: np.ndarray
     prompts: list[str]
@@ -64,7 +73,7 @@ class Prompts:
         self._pad, self._end = pad_token, system_end
         self._known: dict[int, str] = {}
 
-    def keys(self, seats: tuple[Seat, Seat]) -> Keys | None:
+    def keys(self, seats: tuple[ComparedRun, ComparedRun]) -> Keys | None:
         """Keys by what prompts say; None where there are too many to be read."""
         wanted = [_asked(seat) for seat in seats]
         if max(map(len, wanted)) > MOST_READ:
@@ -76,7 +85,7 @@ class Prompts:
         hashes = {key for rows in wanted for key in rows if self._known[key]}
         return keys_of({key: clean(self._known[key], self._pad, self._end) for key in hashes})
 
-    def text(self, seat: Seat, row: int) -> str:
+    def text(self, seat: ComparedRun, row: int) -> str:
         """The prompt of a row."""
         key = int(seat.snapshot.place("prompt_hash")[row])
         if key not in self._known:
@@ -84,7 +93,7 @@ class Prompts:
         return self._known[key]
 
 
-def compare(here: Seat, there: Seat, prompts: Prompts) -> Iterator[Compared]:
+def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Iterator[Comparison]:
     """The comparison: one result, for `Background`."""
     pairs, how = _match(here, there, as_logged), EXACT
     if pairs.alone_here and pairs.alone_there:
@@ -99,10 +108,10 @@ def compare(here: Seat, there: Seat, prompts: Prompts) -> Iterator[Compared]:
     if len(listed) > MOST_LISTED:
         listed = np.concatenate([listed[: MOST_LISTED // 2], listed[-MOST_LISTED // 2 :]])
     texts = [prompts.text(here, row) for row in pairs.here.row[listed].tolist()]
-    yield Compared(here, there, pairs, how, listed, texts)
+    yield Comparison(here, there, pairs, how, listed, texts)
 
 
-def prompt_of(seat: Seat, row: int) -> str | None:
+def prompt_of(seat: ComparedRun, row: int) -> str | None:
     """A row's prompt; None where its bytes are gone."""
     try:
         return fetch_texts(seat.index, seat.snapshot, row).get("prompt")
@@ -110,11 +119,11 @@ def prompt_of(seat: Seat, row: int) -> str | None:
         return None
 
 
-def _match(here: Seat, there: Seat, keys: Keys) -> Pairs:
+def _match(here: ComparedRun, there: ComparedRun, keys: Keys) -> PromptPairs:
     return pair(side(here.snapshot, here.at, keys), side(there.snapshot, there.at, keys))
 
 
-def _asked(seat: Seat) -> dict[int, int]:
+def _asked(seat: ComparedRun) -> dict[int, int]:
     """A row of each prompt, by the prompt's hash."""
     rows = rows_at(seat.snapshot, seat.at)
     hashes, first = np.unique(seat.snapshot.place("prompt_hash")[rows], return_index=True)

@@ -9,9 +9,9 @@ import panel as pn
 import panel_material_ui as pmui
 
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.compare.prompt_matching import Compared, Seat
-from rlpanel.panels.compare.response_diff import NOW_CHARS, Side, pages, select
-from rlpanel.panels.session.background_task import Background
+from rlpanel.panels.compare.prompt_matching import ComparedRun, Comparison
+from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, pages, select
+from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_view import TokenView
 from rlpanel.panels.ui import theme
@@ -25,7 +25,7 @@ _DIFF, _TOKENS = "diff", "tokens"
 _NOTE = '<p class="note">{}</p>'
 
 
-class PairView:
+class PromptPair:
     """The pair; a choice of diff or tokens, and a way to either sample.
 
     Parameters
@@ -37,7 +37,7 @@ class PairView:
         self.context = context
         self._samples: tuple[Sample, Sample] | None = None
         self._labels = ("", "")
-        self._work: Background[str] = Background(self._put)
+        self._work: BackgroundTask[str] = BackgroundTask(self._put)
         self._head = _html("rl-run-pair-head")
         self._diff = _html("rl-run-pair")
         self._tokens: tuple[TokenView, TokenView] | None = None
@@ -65,7 +65,7 @@ class PairView:
         context.selection.param.watch(self._restyle, ["dark", "metric"])
         context.display.param.watch(self._draw, ["pad_token", "kl_estimator"])
 
-    def show(self, found: Compared | None, place: int, labels: tuple[str, str]) -> None:
+    def show(self, found: Comparison | None, place: int, labels: tuple[str, str]) -> None:
         """Show a pair of a comparison; None takes it away."""
         self._work.stop()
         self._samples, self._labels = None, labels
@@ -100,7 +100,7 @@ class PairView:
             return
         here, there = self._samples
         self._body.objects = [self._diff]
-        side = Side(
+        side = DiffSide(
             self._labels[1], f"step {there.step} · {there.place}", "reference", there.response, there.reward,
             there.response_tokens,
         )  # fmt: skip
@@ -143,7 +143,7 @@ class PairView:
             selection.param.update(run=run, step=sample.step, uid=sample.uid, token=-1, follow=False)
 
 
-def _sample(seat: Seat, row: int) -> Sample:
+def _sample(seat: ComparedRun, row: int) -> Sample:
     return fetch(seat.index, seat.snapshot, int(row))
 
 

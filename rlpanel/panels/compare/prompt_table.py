@@ -10,11 +10,11 @@ import pandas as pd
 import panel as pn
 from bokeh.models.widgets.tables import NumberFormatter
 
-from rlpanel.panels.compare.prompt_matching import Compared
-from rlpanel.panels.samples.sample_table import PICK, Table
+from rlpanel.panels.compare.prompt_matching import Comparison
+from rlpanel.panels.samples.sample_table import PICK, SampleTable
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.prompt_text import first_line
-from rlpanel.panels.ui.table_click import picked
+from rlpanel.panels.ui.table_click import click_field
 
 PAGE = 5
 _NUMBERS = ("here", "there", "difference", "n here", "n there", "step here", "step there")
@@ -33,7 +33,7 @@ _TIPS = {
 }
 
 
-class PairTable:
+class PromptTable:
     """The table.
 
     Parameters
@@ -44,8 +44,8 @@ class PairTable:
 
     def __init__(self, choose: Callable[[int], None]) -> None:
         self._choose = choose
-        self._picked = picked(self._pick)
-        self._table = Table(
+        self._picked = click_field(self._pick)
+        self._table = SampleTable(
             _frame([], {name: np.empty(0) for name in _NUMBERS}),
             show_index=False,
             disabled=True,
@@ -76,7 +76,7 @@ class PairTable:
         self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
         self.view = pn.Column(self._table, self._picked, sizing_mode="stretch_width", margin=0)
 
-    def draw(self, found: Compared, pad_token: str, system_end: str) -> None:
+    def draw(self, found: Comparison, pad_token: str, system_end: str) -> None:
         """Show a comparison."""
         pairs, listed = found.pairs, found.listed
         here, there = pairs.here.at(listed), pairs.there.at(listed)

@@ -9,7 +9,7 @@ from rlpanel.schema import Sample
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
-def group_of(snapshot: Snapshot, sample: Sample) -> np.ndarray:
+def same_group(snapshot: Snapshot, sample: Sample) -> np.ndarray:
     """Rows of the sample's group without itself: by its label, else by its prompt within the step."""
     rows = snapshot.rows_of(sample.step)
     if sample.group is not None and "group" in snapshot.labels:
@@ -22,7 +22,7 @@ def group_of(snapshot: Snapshot, sample: Sample) -> np.ndarray:
     return rows[rows != _row(snapshot, sample)]
 
 
-def elsewhere(snapshot: Snapshot, sample: Sample) -> dict[int, np.ndarray]:
+def same_prompt(snapshot: Snapshot, sample: Sample) -> dict[int, np.ndarray]:
     """Rows of the sample's prompt at other steps, by step, in order."""
     if sample.prompt is None:
         return {}

@@ -14,11 +14,11 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.compare.related_samples import elsewhere, group_of
-from rlpanel.panels.compare.text_diff import Piece, Unit, cells, diff, words
-from rlpanel.panels.session.background_task import Background
+from rlpanel.panels.compare.related_samples import same_group, same_prompt
+from rlpanel.panels.compare.text_diff import DiffPiece, DiffUnit, cells, diff, words
+from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.tokens.display_text import Kind, decode, reveal
+from rlpanel.panels.tokens.display_text import TokenKind, decode, reveal
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.prompt_text import clean
@@ -37,7 +37,7 @@ _NAMES = {"reference": "Reference response", "truth": "Ground truth"}
 
 
 @dataclass(frozen=True)
-class Side:
+class DiffSide:
     """What stands on the right."""
 
     title: str
@@ -48,7 +48,7 @@ class Side:
     tokens: Sequence[str] | None = None
 
 
-class Compare(Viewer):
+class ResponseDiff(Viewer):
     """The response on the left; on the right what the viewer chose of what there is."""
 
     active = param.Boolean(default=False, doc="Whether the view is in sight; nothing is read before.")
@@ -59,7 +59,7 @@ class Compare(Viewer):
         self._wish = ""
         self._quiet = False
         self._drawn: tuple[object, ...] | None = None
-        self._work: Background[str] = Background(self._put)
+        self._work: BackgroundTask[str] = BackgroundTask(self._put)
         self._against = select("against", 230)
         self._which = select("which", 250)
         self._open = pmui.Button(
@@ -105,7 +105,7 @@ class Compare(Viewer):
     def _kinds(self, sample: Sample) -> dict[str, str]:
         snapshot = self.context.snapshot
         kinds = {name.lower(): key for key, name in _NAMES.items() if getattr(sample, _OWN[key]) is not None}
-        others, steps = group_of(snapshot, sample), elsewhere(snapshot, sample)
+        others, steps = same_group(snapshot, sample), same_prompt(snapshot, sample)
         if len(others):
             kinds[f"another of the group ({len(others):,})"] = "group"
         if steps:
@@ -118,10 +118,10 @@ class Compare(Viewer):
         options: dict[str, str] = {}
         chosen = None
         if sample is not None and kind == "group":
-            options = self._labels(group_of(snapshot, sample)[:MOST_CHOICES], "line")
+            options = self._labels(same_group(snapshot, sample)[:MOST_CHOICES], "line")
             chosen = next(iter(options.values()))
         elif sample is not None and kind == "step":
-            by_step = elsewhere(snapshot, sample)
+            by_step = same_prompt(snapshot, sample)
             near = sorted(sorted(by_step, key=lambda step: abs(step - sample.step))[:MOST_CHOICES])
             options = self._labels(np.array([by_step[step][0] for step in near]), "step")
             before = max((at for at, step in enumerate(near) if step < sample.step), default=0)
@@ -173,18 +173,18 @@ class Compare(Viewer):
             return None
         return fetch(context.index, context.snapshot, context.snapshot.row(self._which.value))
 
-    def _side(self, sample: Sample) -> Side:
+    def _side(self, sample: Sample) -> DiffSide:
         kind = self._against.value
         if kind in _OWN:
             reward = sample.ref_reward if kind == "reference" else math.nan
             color = "reference" if kind == "reference" else "good"
-            return Side(_NAMES[kind], "", color, getattr(sample, _OWN[kind]), reward)
+            return DiffSide(_NAMES[kind], "", color, getattr(sample, _OWN[kind]), reward)
         other = self._other()
         if other is None:
-            return Side("", "", "muted", None)
+            return DiffSide("", "", "muted", None)
         title = "Same group" if kind == "group" else f"Step {other.step}"
         place, tokens = other.place, other.response_tokens
-        return Side(title, place, "reference", other.response, other.reward, tokens)
+        return DiffSide(title, place, "reference", other.response, other.reward, tokens)
 
     def _draw(self) -> None:
         sample, pad = self.context.sample, self.context.display.pad_token
@@ -211,9 +211,9 @@ class Compare(Viewer):
         self._pane.object = html
 
 
-def pages(sample: Sample, side: Side, pad_token: str, title: str = "Response") -> Iterator[str]:
-    """The comparison as HTML: one result, for `Background`."""
-    left = Side(title, "", "policy", sample.response, sample.reward, sample.response_tokens)
+def pages(sample: Sample, side: DiffSide, pad_token: str, title: str = "Response") -> Iterator[str]:
+    """The comparison as HTML: one result, for `BackgroundTask`."""
+    left = DiffSide(title, "", "policy", sample.response, sample.reward, sample.response_tokens)
     by_tokens = bool(left.tokens and side.tokens)
     found = diff(_units(left, pad_token, by_tokens), _units(side, pad_token, by_tokens))
     said = f"{found.shared:.0%} of the {'tokens' if by_tokens else 'words'} in common"
@@ -225,25 +225,25 @@ def pages(sample: Sample, side: Side, pad_token: str, title: str = "Response") -
     )
 
 
-def _units(side: Side, pad_token: str, by_tokens: bool) -> list[Unit]:
+def _units(side: DiffSide, pad_token: str, by_tokens: bool) -> list[DiffUnit]:
     if not by_tokens or side.tokens is None:
         return words(reveal(clean(side.text or "", pad_token)))
     shown = decode(side.tokens, pad_token)
-    kept = (shown.kinds != Kind.PAD).nonzero()[0].tolist()
+    kept = (shown.kinds != TokenKind.PAD).nonzero()[0].tolist()
     return cells([side.tokens[i] for i in kept], [shown.texts[i] for i in kept])
 
 
-def _head(side: Side) -> str:
+def _head(side: DiffSide) -> str:
     reward = "" if math.isnan(side.reward) else f"<em>reward <b>{number(side.reward)}</b></em>"
     place = f"<em>{safe_text(side.place)}</em>" if side.place else ""
     return f'<h5><span class="{side.color}">{safe_text(side.title)}</span>{reward}{place}</h5>'
 
 
-def _row_html(left: Sequence[Piece], right: Sequence[Piece]) -> str:
+def _row_html(left: Sequence[DiffPiece], right: Sequence[DiffPiece]) -> str:
     return f"<div>{_pieces_html(left, 'ins')}</div><div>{_pieces_html(right, 'del')}</div>"
 
 
-def _pieces_html(pieces: Sequence[Piece], tag: str) -> str:
+def _pieces_html(pieces: Sequence[DiffPiece], tag: str) -> str:
     """Escaped text; what differs is marked, its line breaks too."""
     marked = ((safe_text(text), same) for text, same in pieces)
     return "".join(

@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import pandas as pd
 
-from rlpanel.metrics.win_rate import outcome
-from rlpanel.panels.compare.prompt_matching import MOST_READ, Compared, Prompts
-from rlpanel.panels.compare.runs_summary import outcome_text
-from rlpanel.panels.export.card_export import Taken, file_name
+from rlpanel.metrics.win_rate import win_rate_of
+from rlpanel.panels.compare.prompt_matching import MOST_READ, Comparison, Prompts
+from rlpanel.panels.compare.runs_summary import win_rate_text
+from rlpanel.panels.export.card_export import CardExport, file_name
 
 
-def compared_taken(found: Compared, prompts: Prompts, labels: tuple[str, str]) -> Taken:
+def comparison_export(found: Comparison, prompts: Prompts, labels: tuple[str, str]) -> CardExport:
     """What the differences' plot shows.
 
     Parameters
     ----------
-    found : Compared
+    found : Comparison
     prompts : Prompts
         Reads the prompts, on the thread that makes the table.
     labels : tuple of str
         The names of the run and of the other.
     """
     here, there = labels
-    return Taken(
+    words = win_rate_text(win_rate_of(found.pairs.difference))
+    return CardExport(
         name=f"{file_name(here)}-against-{file_name(there)}",
         title=f"Reward of {here} less that of {there}, prompt by prompt",
-        words=f"{len(found.pairs):,} prompts, {found.how}; {outcome_text(outcome(found.pairs.difference))}",
+        words=f"{len(found.pairs):,} prompts, {found.how}; {words}",
         rows=lambda: pairs_frame(found, prompts),
         legend=(("won", "good"), ("tied", "muted"), ("lost", "bad")),
     )
 
 
-def pairs_frame(found: Compared, prompts: Prompts) -> pd.DataFrame:
+def pairs_frame(found: Comparison, prompts: Prompts) -> pd.DataFrame:
     """A row a prompt, those that lost most first; ``against_`` is the other run's, each uid a sample's.
 
     The prompts themselves are left out where there are too many to be read (see `MOST_READ`).

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
-from rlpanel.metrics.win_rate import Outcome, Share
+from rlpanel.metrics.win_rate import Share, WinRate
 from rlpanel.panels.ui.theme import number, safe_text
-from rlpanel.store.snapshot.prompt_pairs import Pairs
+from rlpanel.store.snapshot.prompt_pairs import PromptPairs
 
 _WILSON = "Share of prompts, with its 95 % Wilson score interval. A prompt counts once, by its mean reward."
 _NORMAL = "Mean over prompts of the difference, ± 1.96 standard errors (normal approximation)."
 
 
-def matched_html(pairs: Pairs, here: str, there: str, how: str) -> str:
+def matched_html(pairs: PromptPairs, here: str, there: str, how: str) -> str:
     """How many prompts both runs have, and how many stand alone."""
     noun = "prompt" if len(pairs) == 1 else "prompts"
     return (
@@ -23,7 +23,7 @@ def matched_html(pairs: Pairs, here: str, there: str, how: str) -> str:
     )
 
 
-def outcome_html(found: Outcome) -> str:
+def win_rate_html(found: WinRate) -> str:
     """Wins, ties and losses as a bar with their intervals, and the mean difference."""
     parts = (("won", "good", found.wins), ("tied", "tie", found.ties), ("lost", "bad", found.losses))
     bar = "".join(f'<i class="{color}" style="flex-grow:{share.count}"></i>' for _, color, share in parts)
@@ -38,7 +38,7 @@ def outcome_html(found: Outcome) -> str:
     return f'<div class="bar">{bar}</div><div class="outcome">{words}{mean}</span></div>'
 
 
-def outcome_text(found: Outcome) -> str:
+def win_rate_text(found: WinRate) -> str:
     """The same in plain words."""
     won, tied, lost = (f"{share.value:.0%}" for share in (found.wins, found.ties, found.losses))
     return f"{won} won, {tied} tied, {lost} lost; mean difference {number(found.mean, sign=True)}"

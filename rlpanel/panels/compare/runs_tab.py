@@ -12,17 +12,17 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.metrics.reward import SAME
-from rlpanel.metrics.win_rate import outcome
-from rlpanel.panels.compare.prompt_matching import Compared, Prompts, Seat, compare
-from rlpanel.panels.compare.prompt_pair import PairView
-from rlpanel.panels.compare.prompt_table import PairTable
+from rlpanel.metrics.win_rate import win_rate_of
+from rlpanel.panels.compare.prompt_matching import ComparedRun, Comparison, Prompts, compare_runs
+from rlpanel.panels.compare.prompt_pair import PromptPair
+from rlpanel.panels.compare.prompt_table import PromptTable
 from rlpanel.panels.compare.response_diff import select
-from rlpanel.panels.compare.runs_export import compared_taken
-from rlpanel.panels.compare.runs_summary import matched_html, outcome_html
-from rlpanel.panels.export.card_export import Taken
-from rlpanel.panels.export.export_menu import Take, plot_with_menu
-from rlpanel.panels.plots.bar_chart import Bars
-from rlpanel.panels.session.background_task import Background
+from rlpanel.panels.compare.runs_export import comparison_export
+from rlpanel.panels.compare.runs_summary import matched_html, win_rate_html
+from rlpanel.panels.export.card_export import CardExport
+from rlpanel.panels.export.export_menu import ExportMenu, plot_with_menu
+from rlpanel.panels.plots.bar_chart import BarChart
+from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_list import unique_label
 from rlpanel.panels.step.reward_distribution import Bins, bins_of
@@ -40,7 +40,7 @@ _STEP = "step"
 _LAYERS = {"good": 0.95, "bad": 0.95, "muted": 1.0}
 
 
-class CompareRuns(Viewer):
+class RunsTab(Viewer):
     """The sample's tab: choices, words, a histogram, the prompts, and the pair that was clicked."""
 
     active = param.Boolean(default=False, doc="Whether the view is in sight; nothing is read before.")
@@ -48,13 +48,13 @@ class CompareRuns(Viewer):
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
         self.context = context
-        self._found: Compared | None = None
+        self._found: Comparison | None = None
         self._seen: tuple[object, ...] = ()
         self._began, self._took = 0.0, 0.0
         self._prompts: tuple[tuple[object, ...], Prompts] | None = None
         self._chosen = -1
         self._quiet = False
-        self._work: Background[Compared] = Background(self._put)
+        self._work: BackgroundTask[Comparison] = BackgroundTask(self._put)
         self._against = select("against-run", 190)
         self._at = {name: _SamplesAt(context, name) for name in ("here_at", "there_at")}
         self._words = pn.pane.HTML(
@@ -64,11 +64,11 @@ class CompareRuns(Viewer):
             margin=(6, 14, 0, 14),
             css_classes=["rl-compare-runs"],
         )
-        self._bars = Bars(_LAYERS, name="difference-")
-        self._table = PairTable(self._choose)
-        self._pair = PairView(context)
+        self._bars = BarChart(_LAYERS, name="difference-")
+        self._table = PromptTable(self._choose)
+        self._pair = PromptPair(context)
         plot = plot_with_menu(
-            "difference of mean rewards, prompt by prompt", self._bars.pane, Take(context, self._taken)
+            "difference of mean rewards, prompt by prompt", self._bars.pane, ExportMenu(context, self._taken)
         )
         self._results = pn.Column(
             plot, self._table.view, self._pair.view, sizing_mode="stretch_width", margin=0,
@@ -131,22 +131,22 @@ class CompareRuns(Viewer):
         here = names.get(context.selection.run, context.selection.run)
         return here, names.get(context.selection.against, context.selection.against)
 
-    def _taken(self) -> Taken | None:
+    def _taken(self) -> CardExport | None:
         found = self._found
         if found is None or not self._results.visible or self._prompts is None:
             return None
-        return compared_taken(found, self._prompts[1], self._labels())
+        return comparison_export(found, self._prompts[1], self._labels())
 
     # -- drawing ---------------------------------------------------------------------------------
 
-    def _seats(self) -> tuple[Seat, Seat] | None:
+    def _seats(self) -> tuple[ComparedRun, ComparedRun] | None:
         context, selection = self.context, self.context.selection
         if context.index is None or context.against is None or selection.against == selection.run:
             return None
         other = context.against
         return (
-            Seat(context.index, context.snapshot, selection.here_at),
-            Seat(other.index, other.snapshot, selection.there_at),
+            ComparedRun(context.index, context.snapshot, selection.here_at),
+            ComparedRun(other.index, other.snapshot, selection.there_at),
         )
 
     def _again(self, *_: Any) -> None:
@@ -174,7 +174,7 @@ class CompareRuns(Viewer):
             self._say("reading …")
             return
         self._began = time.monotonic()
-        results = compare(*seats, self._reader(seats))
+        results = compare_runs(*seats, self._reader(seats))
         if sum(seat.snapshot.samples for seat in seats) <= COMPARE_NOW:
             self._put(next(results))
         else:
@@ -182,14 +182,14 @@ class CompareRuns(Viewer):
                 self._say("comparing …")
             self._work.start(results)
 
-    def _key(self, here: Seat, there: Seat) -> tuple[object, ...]:
+    def _key(self, here: ComparedRun, there: ComparedRun) -> tuple[object, ...]:
         display = self.context.display
         sides = tuple(
             (seat.index.path, seat.snapshot.split, seat.snapshot.version, seat.at) for seat in (here, there)
         )
         return (*sides, display.pad_token, display.system_end)
 
-    def _reader(self, seats: tuple[Seat, Seat]) -> Prompts:
+    def _reader(self, seats: tuple[ComparedRun, ComparedRun]) -> Prompts:
         """What was read of these runs' prompts before."""
         display = self.context.display
         key = (*(seat.index.path for seat in seats), display.pad_token, display.system_end)
@@ -199,7 +199,7 @@ class CompareRuns(Viewer):
             self._pair.show(None, 0, ("", ""))
         return self._prompts[1]
 
-    def _put(self, found: Compared) -> None:
+    def _put(self, found: Comparison) -> None:
         self._took = time.monotonic() - self._began
         before, self._found = self._found, found
         labels, pairs = self._labels(), found.pairs
@@ -207,12 +207,12 @@ class CompareRuns(Viewer):
         if not len(pairs):
             self._say_html(words + _why_not(found, labels))
             return
-        self._say_html(words + outcome_html(outcome(pairs.difference)), results=True)
+        self._say_html(words + win_rate_html(win_rate_of(pairs.difference)), results=True)
         self._bars.draw(_layers(pairs.difference))
         self._table.draw(found, self.context.display.pad_token, self.context.display.system_end)
         self._keep(before, found)
 
-    def _keep(self, before: Compared | None, found: Compared) -> None:
+    def _keep(self, before: Comparison | None, found: Comparison) -> None:
         """The prompt that was clicked stays, wherever it stands now."""
         if before is None or not 0 <= self._chosen < len(before.pairs):
             return
@@ -294,7 +294,7 @@ def _from_zero(bins: Bins) -> Bins:
     return Bins(np.arange(first, last + 1) * width)
 
 
-def _why_not(found: Compared, labels: tuple[str, str]) -> str:
+def _why_not(found: Comparison, labels: tuple[str, str]) -> str:
     """Why two runs have no prompt in common, as HTML."""
     seats = zip((found.here, found.there), labels, strict=True)
     bare = [label for seat, label in seats if not seat.snapshot.has("reward")]

@@ -26,14 +26,14 @@ _BLANK = r"[^\S\n]"
 _WORDS = re.compile(rf"\n|[{_CJK}]{_BLANK}*|[^\W{_CJK}]+{_BLANK}*|{_BLANK}+|.{_BLANK}*")
 
 
-class Piece(NamedTuple):
+class DiffPiece(NamedTuple):
     """A stretch of one side, and whether the other side has it too."""
 
     text: str
     same: bool
 
 
-class Unit(NamedTuple):
+class DiffUnit(NamedTuple):
     """What is compared (``key``) and what is shown."""
 
     key: Hashable
@@ -41,7 +41,7 @@ class Unit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Diff:
+class TextDiff:
     """Two texts, aligned.
 
     Attributes
@@ -54,7 +54,7 @@ class Diff:
         False where a stretch was too long to be aligned inside.
     """
 
-    rows: list[tuple[list[Piece], list[Piece]]]
+    rows: list[tuple[list[DiffPiece], list[DiffPiece]]]
     shared: float
     whole: bool
 
@@ -65,33 +65,33 @@ class _Op(NamedTuple):
     right: slice
 
 
-def words(text: str) -> list[Unit]:
+def words(text: str) -> list[DiffUnit]:
     """Words, single characters of scripts without spaces, and signs, each with the blanks behind it.
 
     One space or none counts as the same, so that a word at a line's end equals the word elsewhere.
     """
     parts = _WORDS.findall(text)
-    return [Unit(part[:-1] if part[-1] == " " and len(part) > 1 else part, part) for part in parts]
+    return [DiffUnit(part[:-1] if part[-1] == " " and len(part) > 1 else part, part) for part in parts]
 
 
-def cells(tokens: Sequence[str], texts: Sequence[str]) -> list[Unit]:
+def cells(tokens: Sequence[str], texts: Sequence[str]) -> list[DiffUnit]:
     """Tokens with the texts they show.
 
     Two count as equal when both agree: a byte that completes a character reads as that character, which
     the bytes before it decide.
     """
-    return [Unit(pair, pair[1]) for pair in zip(tokens, texts, strict=True)]
+    return [DiffUnit(pair, pair[1]) for pair in zip(tokens, texts, strict=True)]
 
 
-def diff(left: Sequence[Unit], right: Sequence[Unit]) -> Diff:
+def diff(left: Sequence[DiffUnit], right: Sequence[DiffUnit]) -> TextDiff:
     """Align two sequences of units."""
     ops, whole = _align([unit.key for unit in left], [unit.key for unit in right])
     common = sum(_seen(left[op.left]) for op in ops if op.same)
     units = _seen(left) + _seen(right)
-    return Diff(_rows(ops, left, right), 2 * common / units if units else 1.0, whole)
+    return TextDiff(_rows(ops, left, right), 2 * common / units if units else 1.0, whole)
 
 
-def _seen(units: Sequence[Unit]) -> int:
+def _seen(units: Sequence[DiffUnit]) -> int:
     """How many units show something: a byte that a later token completes to a character does not."""
     return sum(unit.text != "" for unit in units)
 
@@ -180,9 +180,9 @@ def _unique_passages(units: Sequence[Hashable], start: int, stop: int) -> dict[t
 
 
 def _rows(
-    ops: Sequence[_Op], left: Sequence[Unit], right: Sequence[Unit]
-) -> list[tuple[list[Piece], list[Piece]]]:
-    rows: list[tuple[list[Piece], list[Piece]]] = [([], [])]
+    ops: Sequence[_Op], left: Sequence[DiffUnit], right: Sequence[DiffUnit]
+) -> list[tuple[list[DiffPiece], list[DiffPiece]]]:
+    rows: list[tuple[list[DiffPiece], list[DiffPiece]]] = [([], [])]
     for op in ops:
         if not op.same:
             _add(rows[-1][0], "".join(unit.text for unit in left[op.left]), False)
@@ -196,11 +196,11 @@ def _rows(
     return rows if any(rows[-1]) or len(rows) == 1 else rows[:-1]
 
 
-def _add(side: list[Piece], text: str, same: bool) -> None:
+def _add(side: list[DiffPiece], text: str, same: bool) -> None:
     """Append to the last piece where it is of the same kind."""
     if not text:
         return
     if side and side[-1].same == same:
-        side[-1] = Piece(side[-1].text + text, same)
+        side[-1] = DiffPiece(side[-1].text + text, same)
     else:
-        side.append(Piece(text, same))
+        side.append(DiffPiece(text, same))

@@ -11,21 +11,20 @@ from bokeh.models import BoxZoomTool, ColumnDataSource, CustomJS, HoverTool, Res
 from bokeh.models.annotations import Legend, LegendItem, Span
 from bokeh.models.ranges import DataRange1d
 
-from rlpanel.metrics.engine import column_info as registry
-from rlpanel.panels.curves import curve_points as lines
-from rlpanel.panels.curves import trainer_scalars as trainer_log
-from rlpanel.panels.curves.curve_export import curve_taken
+from rlpanel.metrics.engine import column_info
+from rlpanel.panels.curves import curve_points, trainer_scalars
+from rlpanel.panels.curves.curve_export import curve_export
 from rlpanel.panels.curves.curve_selection import Curve
-from rlpanel.panels.curves.overlay_curves import RAW_ALPHA, Overlay
-from rlpanel.panels.curves.value_distribution import SPREADS, Spread
-from rlpanel.panels.export.card_export import Taken
-from rlpanel.panels.export.export_menu import Take, headed
-from rlpanel.panels.export.plot_tables import Line
+from rlpanel.panels.curves.overlay_curves import RAW_ALPHA, OverlayCurves
+from rlpanel.panels.curves.value_distribution import SPREADS, ValueDistribution
+from rlpanel.panels.export.card_export import CardExport
+from rlpanel.panels.export.export_menu import ExportMenu, headed
+from rlpanel.panels.export.plot_tables import PlotLine
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.alignment import alignment_of, chosen_axis
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.html_pane import Html
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import delta, number, safe_text
 
 HEIGHT = 120
@@ -50,20 +49,20 @@ class CurveCard:
         self._on = True
         self._dot = ColumnDataSource({"x": [], "y": []})
         self._glyphs: list[tuple[str, Any]] = []
-        self._head = Html(
+        self._head = HtmlPane(
             "",
             stylesheets=[theme.CSS],
             sizing_mode="stretch_width",
             css_classes=["rl-curve-head"],
         )
         self._plot = self._figure()
-        self.overlay = Overlay(context, self._plot, curve.columns[0])
+        self.overlay = OverlayCurves(context, self._plot, curve.columns[0])
         self._pane = pn.pane.Bokeh(
             self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 4, 0, 4)
         )
-        self._spread = Spread(context, curve.columns[0], self._sources[curve.columns[0]], HEIGHT)
+        self._spread = ValueDistribution(context, curve.columns[0], self._sources[curve.columns[0]], HEIGHT)
         self.card = pn.Column(
-            headed(self._head, Take(context, self.taken)),
+            headed(self._head, ExportMenu(context, self.taken)),
             self._pane,
             styles={**theme.CARD, "flex": "1 1 250px", "min-width": "250px"},
             css_classes=["rl-card", "rl-curve"],
@@ -78,13 +77,13 @@ class CurveCard:
         """Bring the chart to the newest snapshot."""
         self._snapshot, selection = self.context.snapshot, self.context.selection
         self._axis = chosen_axis(self._snapshot, selection.align)
-        tips = lines.tips(
+        tips = curve_points.tips(
             self.curve.columns[0], alignment_of(self._snapshot, selection.align), selection.smooth
         )
         if self._hover.tooltips != tips:
             self._hover.tooltips = tips
         for column, source in self._sources.items():
-            points = lines.shared_points(
+            points = curve_points.shared_points(
                 self._snapshot, column, selection.align, self.context.display, selection.smooth
             )
             series.send(source, points, self._sent[column])
@@ -138,23 +137,25 @@ class CurveCard:
         for legend in self._plot.legend:
             legend.label_text_color = colors["muted"]
 
-    def taken(self) -> Taken | None:
+    def taken(self) -> CardExport | None:
         """The card as a file."""
         if not len(self._points()["x"]):
             return None
-        words = self._words(trainer_log.describe(self.curve.columns[0]))
+        words = self._words(trainer_scalars.describe(self.curve.columns[0]))
         name = self._snapshot.name
-        lines = [Line(name, column, points) for column, points in self._sent.items() if points and self._on]
-        return curve_taken(self.context, self.curve.title, words, lines, self.overlay, self._spread)
+        curve_points = [
+            PlotLine(name, column, points) for column, points in self._sent.items() if points and self._on
+        ]
+        return curve_export(self.context, self.curve.title, words, curve_points, self.overlay, self._spread)
 
     def _points(self) -> series.Points:
         return self._sent[self.curve.columns[0]] or _no_points()
 
     def _write_head(self, step: int) -> None:
-        column = trainer_log.describe(self.curve.columns[0])
-        value, before = trainer_log.values(self._snapshot, column.name, step)
+        column = trainer_scalars.describe(self.curve.columns[0])
+        value, before = trainer_scalars.values(self._snapshot, column.name, step)
         change = delta(value, before)
-        apart = trainer_log.difference(self._snapshot, self.curve.columns[1:])
+        apart = trainer_scalars.difference(self._snapshot, self.curve.columns[1:])
         self._head.object = (
             f'<div class="head" title="{safe_text(column.tip)}">'
             f"<b>{safe_text(self.curve.title)}</b>"
@@ -162,9 +163,9 @@ class CurveCard:
             f'<span class="number {column.color}">{number(value)}</span>{change}</div>'
         )
 
-    def _words(self, column: registry.Column) -> str:
+    def _words(self, column: column_info.ColumnInfo) -> str:
         display = self.context.display
-        scalar = trainer_log.scalar_of(column.name)
+        scalar = trainer_scalars.scalar_of(column.name)
         pooled = column.level == "step"
         parts = ["pooled" if pooled else column.detail.removeprefix("mean ") or "mean"]
         if column.unit and column.unit != "reward":
@@ -213,7 +214,7 @@ class CurveCard:
             raw.visible = False
             self._add(column, ("band", band), ("line", line), ("mark", mark), ("raw", raw))
             shown: list[Any] = [line, band, mark]
-            label = "log" if trainer_log.scalar_of(column) else trainer_log.describe(column).label
+            label = "log" if trainer_scalars.scalar_of(column) else trainer_scalars.describe(column).label
             label = _LEGEND.get(column, label)
             items.append(LegendItem(label=label, renderers=shown))
         self._span = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
@@ -274,7 +275,11 @@ def _reset(plot: Any) -> Any:
 
 def _color(column: str, first: bool) -> str:
     """A column's colour; a scalar that lies over the column it equals must be told from it."""
-    return trainer_log.describe(column).color if first or trainer_log.scalar_of(column) is None else "text"
+    return (
+        trainer_scalars.describe(column).color
+        if first or trainer_scalars.scalar_of(column) is None
+        else "text"
+    )
 
 
 def _span(values: np.ndarray) -> float:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from rlpanel.panels.curves import trainer_scalars as trainer_log
-from rlpanel.panels.curves.overlay_curves import Overlay
-from rlpanel.panels.curves.value_distribution import Spread
-from rlpanel.panels.export.card_export import Taken, file_name
-from rlpanel.panels.export.plot_tables import Line, lines_frame
+from rlpanel.panels.curves import trainer_scalars
+from rlpanel.panels.curves.overlay_curves import OverlayCurves
+from rlpanel.panels.curves.value_distribution import ValueDistribution
+from rlpanel.panels.export.card_export import CardExport, file_name
+from rlpanel.panels.export.plot_tables import PlotLine, lines_frame
 from rlpanel.panels.plots.alignment import WORDS, alignment_of
 from rlpanel.panels.session.context import Context
 
 
-def curve_taken(
-    context: Context, title: str, words: str, lines: list[Line], overlay: Overlay, spread: Spread
-) -> Taken:
+def curve_export(
+    context: Context,
+    title: str,
+    words: str,
+    lines: list[PlotLine],
+    overlay: OverlayCurves,
+    spread: ValueDistribution,
+) -> CardExport:
     """What the card of a curve shows.
 
     Parameters
@@ -21,21 +26,21 @@ def curve_taken(
     context : Context
     title, words : str
         As the card's head says them.
-    lines : list of Line
+    lines : list of PlotLine
         The selected run's own; none where it is switched off.
-    overlay : Overlay
+    overlay : OverlayCurves
         The other runs'.
-    spread : Spread
+    spread : ValueDistribution
         What stands in the lines' place, where values are wanted rather than their mean.
     """
     snapshot, selection, curve = context.snapshot, context.selection, overlay.curve
     alignment = alignment_of(snapshot, selection.align)
-    others = [Line(other.label, curve, points) for other, points in overlay.shown]
+    others = [PlotLine(other.label, curve, points) for other, points in overlay.shown]
     display, smoothing = type(context.display)(**context.display.param.values()), selection.smooth
     legend = [(snapshot.name, "policy")] if lines and others else []
     legend += [(other.label, other.color(selection.dark)) for other, _ in overlay.shown]
-    short = trainer_log.scalar_of(curve) or curve
-    return Taken(
+    short = trainer_scalars.scalar_of(curve) or curve
+    return CardExport(
         name=f"{file_name(snapshot.name)}-{file_name(short)}-to-step-{snapshot.steps.values[-1]}",
         title=title,
         words=f"{words}, by {WORDS[alignment]}{'' if legend else f', {snapshot.name}'}",

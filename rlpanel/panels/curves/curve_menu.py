@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine import column_info
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
 def options(snapshot: Snapshot) -> dict[str, str]:
     """The menu of curves: label → column or step metric. A search finds the trainer's names as well."""
     columns = [name for name in snapshot.numbers if snapshot.has_number(name)]
-    pooled = [name for name in registry.step_names() if name in snapshot.step_metrics]
+    pooled = [name for name in column_info.step_names() if name in snapshot.step_metrics]
     return labelled([(_label(name), name) for name in [*columns, *pooled]])
 
 
@@ -26,5 +26,5 @@ def labelled(entries: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _label(name: str) -> str:
-    column = registry.describe(name)
+    column = column_info.describe(name)
     return " · ".join([column.axis, *column.aliases])

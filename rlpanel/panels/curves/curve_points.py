@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from rlpanel.panels.curves import trainer_scalars as trainer_log
+from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.plots import series
-from rlpanel.panels.plots.alignment import TIME, WORDS, Axis, chosen_axis
+from rlpanel.panels.plots.alignment import TIME, WORDS, RunAxis, chosen_axis
 from rlpanel.panels.plots.smoothing import smooth
-from rlpanel.panels.plots.snapshot_cache import once
+from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.settings import Display
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
-def points(snapshot: Snapshot, curve: str, axis: Axis, display: Display, weight: float) -> series.Points:
+def points(snapshot: Snapshot, curve: str, axis: RunAxis, display: Display, weight: float) -> series.Points:
     """Points of a run's curve.
 
     Parameters
@@ -21,7 +21,7 @@ def points(snapshot: Snapshot, curve: str, axis: Axis, display: Display, weight:
     snapshot : Snapshot
     curve : str
         As `rlpanel.panels.curves.trainer_scalars` names it.
-    axis : Axis
+    axis : RunAxis
         Of the same run.
     display : Display
     weight : float
@@ -32,7 +32,7 @@ def points(snapshot: Snapshot, curve: str, axis: Axis, display: Display, weight:
     dict of str to ndarray, shape (P,)
         As `rlpanel.panels.plots.series.curve`; ``y``, ``lo`` and ``hi`` are smoothed, ``raw`` is not.
     """
-    found = trainer_log.points(snapshot, curve, display)
+    found = trainer_scalars.points(snapshot, curve, display)
     size = series.bucket_size(len(snapshot.steps.values))
     smoothed = {name: smooth(found[name], weight, size) for name in ("y", "lo", "hi")}
     return {**found, **smoothed, "raw": found["y"], "x": axis.place(found["x"])}
@@ -44,13 +44,13 @@ def shared_points(
     """`points` on the axis that is asked for, worked out once for all sessions that want the same."""
     key = (curve, alignment, weight, display.band, display.variance_scale, display.zero_shift)
     make = partial(points, snapshot, curve, chosen_axis(snapshot, alignment), display, weight)
-    return once(snapshot, "points", key, make)
+    return cached_on(snapshot, "points", key, make)
 
 
 def tips(curve: str, alignment: str, weight: float) -> list[tuple[str, str]]:
     """What the pointer is told: fixed words, as column names come from logs and tooltips are markup."""
     found = [(WORDS[alignment], "@x{0.00}" if alignment == TIME else "@x{0,0}")]
-    if trainer_log.scalar_of(curve) is not None:
+    if trainer_scalars.scalar_of(curve) is not None:
         found.append(("logged", "@raw{0.0000000}"))
     else:
         found += [("mean", "@raw{0.0000}"), ("band", "@lo{0.000} … @hi{0.000}"), ("samples", "@n{0,0}")]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlpanel.metrics.engine import column_info as registry
-from rlpanel.panels.curves import trainer_scalars as trainer_log
+from rlpanel.metrics.engine import column_info
+from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.session.context import Context
 
 _REWARDS = ("reward", "ref_reward", "valid_reward", "ref_valid_reward")
@@ -31,8 +31,8 @@ def kl_column(context: Context) -> str:
 def curves_of(context: Context) -> list[Curve]:
     """The cards to show: the chosen columns, else what the run has of the usual four."""
     snapshot = context.snapshot
-    wanted = map(registry.canonical, context.selection.curves)
-    chosen = [name for name in wanted if trainer_log.has(snapshot, name)]
+    wanted = map(column_info.canonical, context.selection.curves)
+    chosen = [name for name in wanted if trainer_scalars.has(snapshot, name)]
     if chosen:
         return [_curve(name, context) for name in chosen]
     length = "response_tokens" if snapshot.has("response_tokens") else "response_chars"
@@ -51,7 +51,7 @@ def curves_of(context: Context) -> list[Curve]:
 def _curve(name: str, context: Context) -> Curve:
     snapshot = context.snapshot
     columns = tuple(c for c in _REWARDS if snapshot.has(c)) if name == "reward" else (name,)
-    label = trainer_log.describe(name).label
-    if trainer_log.scalar_of(name) is None:
+    label = trainer_scalars.describe(name).label
+    if trainer_scalars.scalar_of(name) is None:
         label = label[:1].upper() + label[1:]
-    return Curve(name, label, (*columns, *trainer_log.twins(snapshot, columns)))
+    return Curve(name, label, (*columns, *trainer_scalars.matching_scalars(snapshot, columns)))

@@ -8,12 +8,11 @@ import numpy as np
 from bokeh.models import ColumnDataSource
 from bokeh.models.glyphs import MultiLine
 
-from rlpanel.panels.curves import curve_points as lines
-from rlpanel.panels.curves import trainer_scalars as trainer_log
+from rlpanel.panels.curves import curve_points, trainer_scalars
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.alignment import alignment_of, axis_of
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.overlay_run import Other
+from rlpanel.panels.session.overlay_run import OverlayRun
 from rlpanel.panels.ui import theme
 from rlpanel.settings import Display
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -25,7 +24,7 @@ _COLUMNS = {"xs": "x", "ys": "y", "raws": "raw"}
 _NOTHING = {name: np.empty(0) for name in _COLUMNS.values()}
 
 
-class Overlay:
+class OverlayCurves:
     """The lines of all other runs in one plot.
 
     All are one glyph: a renderer a run would cost milliseconds each, in the browser and here, and eight runs
@@ -69,7 +68,7 @@ class Overlay:
         self._turn_raw(on=selection.smooth > 0 and bool(shown))
 
     @property
-    def shown(self) -> list[tuple[Other, series.Points]]:
+    def shown(self) -> list[tuple[OverlayRun, series.Points]]:
         """The runs whose lines are drawn, and their points."""
         return [
             (other, self._sent[other.key][1]) for other in self._context.others if other.key in self._sent
@@ -87,7 +86,7 @@ class Overlay:
                 {name: [(place, points[of]) for place, points in news] for name, of in _COLUMNS.items()}
             )
 
-    def _points(self, other: Other) -> series.Points:
+    def _points(self, other: OverlayRun) -> series.Points:
         """The line of a run; the same object as long as nothing changed."""
         selection = self._context.selection
         alignment = alignment_of(self._context.snapshot, selection.align)
@@ -98,11 +97,11 @@ class Overlay:
         # A split of the run itself stands where the run's steps stand, and has no trainer's log of its own.
         own = other.is_split
         axis, found = axis_of(self._context.snapshot if own else other.snapshot, alignment), _NOTHING
-        if own and trainer_log.scalar_of(self.curve) is not None:
+        if own and trainer_scalars.scalar_of(self.curve) is not None:
             axis = None
-        if axis is not None and trainer_log.has(other.snapshot, self.curve):
+        if axis is not None and trainer_scalars.has(other.snapshot, self.curve):
             self._display.zero_shift = self._context.display.zero_shift
-            found = lines.points(other.snapshot, self.curve, axis, self._display, selection.smooth)
+            found = curve_points.points(other.snapshot, self.curve, axis, self._display, selection.smooth)
         self._made[other.key] = other.snapshot, asked, found
         return found
 

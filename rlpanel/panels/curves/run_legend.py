@@ -10,7 +10,7 @@ from panel.viewable import Viewable, Viewer
 
 from rlpanel.panels.plots.alignment import STEP, WORDS, alignment_of, axis_of
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.overlay_run import Other, split_label
+from rlpanel.panels.session.overlay_run import OverlayRun, split_label
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 
@@ -62,7 +62,7 @@ class RunLegend(Viewer):
             "said": "",
         }
 
-    def _other(self, other: Other) -> dict[str, Any]:
+    def _other(self, other: OverlayRun) -> dict[str, Any]:
         context = self.context
         return {
             "key": other.key,
@@ -85,7 +85,7 @@ class RunLegend(Viewer):
             self.context.muted = self.context.muted ^ {key}
 
 
-def _said(other: Other, alignment: str) -> str:
+def _said(other: OverlayRun, alignment: str) -> str:
     """Why a run has no lines, where it has none."""
     snapshot = other.snapshot
     if not snapshot.version or not snapshot.progress.caught_up:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.trainer_names import column_of, skips_missing
 from rlpanel.panels.plots import series
 from rlpanel.panels.ui.theme import number, safe_text
@@ -39,15 +39,15 @@ def options(snapshot: Snapshot) -> dict[str, str]:
     return {f"trainer's log: {name}": f"{PREFIX}{name}" for name in sorted(snapshot.scalars.names)}
 
 
-def describe(curve: str) -> registry.Column:
+def describe(curve: str) -> column_info.ColumnInfo:
     """What a curve is; a scalar has the colour of the column that it equals."""
     scalar = scalar_of(curve)
     if scalar is None:
-        return registry.describe(curve)
+        return column_info.describe(curve)
     own = column_of(scalar)
-    color = registry.describe(own).color if own else "muted"
-    label = registry.describe(scalar).label if not scalar.strip() else scalar
-    return registry.Column(
+    color = column_info.describe(own).color if own else "muted"
+    label = column_info.describe(scalar).label if not scalar.strip() else scalar
+    return column_info.ColumnInfo(
         curve, label, detail="trainer's log", help="Logged by the trainer, one number a step.", color=color
     )
 
@@ -77,7 +77,7 @@ def values(snapshot: Snapshot, curve: str, step: int) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Difference:
+class ScalarDifference:
     """The largest distance between a column's step means and the scalar that should equal them.
 
     Attributes
@@ -114,7 +114,7 @@ class Difference:
         return f'<span class="unit log" title="{safe_text(tip)}">{words}</span>'
 
 
-def twins(snapshot: Snapshot, columns: tuple[str, ...]) -> tuple[str, ...]:
+def matching_scalars(snapshot: Snapshot, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The curves of the scalars that equal one of these columns; one a column."""
     found: dict[str, str] = {}
     for name in snapshot.scalars.names:
@@ -124,7 +124,7 @@ def twins(snapshot: Snapshot, columns: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found.values())
 
 
-def difference(snapshot: Snapshot, curves: tuple[str, ...]) -> Difference | None:
+def difference(snapshot: Snapshot, curves: tuple[str, ...]) -> ScalarDifference | None:
     """How far the first scalar among the curves is from the column it equals; None without such a pair."""
     for curve in curves:
         scalar = scalar_of(curve)
@@ -141,7 +141,7 @@ def _own(snapshot: Snapshot, scalar: str) -> str | None:
     return column_of(scalar, str(snapshot.constants.get("algo", "")).lower())
 
 
-def _difference(snapshot: Snapshot, scalar: str, own: str) -> Difference | None:
+def _difference(snapshot: Snapshot, scalar: str, own: str) -> ScalarDifference | None:
     logged, steps = snapshot.scalars.series(scalar), snapshot.steps.values
     both, at, ours = np.intersect1d(logged.steps, steps, assume_unique=True, return_indices=True)
     apart = np.abs(logged.values[at] - snapshot.step_values(own)[ours])
@@ -153,6 +153,6 @@ def _difference(snapshot: Snapshot, scalar: str, own: str) -> Difference | None:
         return None
     worst = int(np.argmax(np.where(seen, apart, -1.0)))
     size = float(np.abs(logged.values[at][seen]).max())
-    return Difference(
+    return ScalarDifference(
         scalar, float(apart[worst]), int(both[worst]), int(seen.sum()), int((~whole).sum()), size
     )

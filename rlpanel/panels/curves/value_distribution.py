@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 from bokeh.models import ColumnDataSource
 
-from rlpanel.panels.curves import trainer_scalars as trainer_log
+from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.export.plot_tables import density_frame, ridges_frame
 from rlpanel.panels.plots.alignment import STEP
 from rlpanel.panels.plots.density_plot import DensityPlot
 from rlpanel.panels.plots.ridge_plot import RidgePlot, ridges
-from rlpanel.panels.plots.value_range import Range
+from rlpanel.panels.plots.value_range import ValueRange
 from rlpanel.panels.session.context import Context
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -21,7 +21,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 SPREADS = ("density", "ridge")
 
 
-class Spread:
+class ValueDistribution:
     """Makes the plot that the display settings ask for; none for a number that is one a step.
 
     Nor while other runs lie over the curve, or it stands on another axis than the steps: that is drawn in
@@ -84,7 +84,7 @@ class Spread:
             self._plot.restyle(dark)
 
     def _make(self, kind: str, log: bool) -> DensityPlot | RidgePlot:
-        color = trainer_log.describe(self._column).color
+        color = trainer_scalars.describe(self._column).color
         plot: DensityPlot | RidgePlot
         if kind == "ridge":
             plot = RidgePlot(self._column, color, self._height, log=log, on_pick=self._pick)
@@ -93,5 +93,5 @@ class Spread:
         plot.restyle(self.context.selection.dark)
         return plot
 
-    def _pick(self, x: float, within: Range) -> None:
+    def _pick(self, x: float, within: ValueRange) -> None:
         self.context.choose_range(self.context.nearest_step(x), within.text)

@@ -11,7 +11,7 @@ import pandas as pd
 _LONGEST = 100
 
 
-class Taken(NamedTuple):
+class CardExport(NamedTuple):
     """A card as a file.
 
     Attributes

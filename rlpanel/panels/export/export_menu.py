@@ -12,8 +12,8 @@ from typing import Any
 import panel as pn
 from panel.custom import JSComponent
 
-from rlpanel.panels.export.card_export import Taken, well_formed
-from rlpanel.panels.session.background_task import Background
+from rlpanel.panels.export.card_export import CardExport, well_formed
+from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -24,7 +24,7 @@ from rlpanel.store.query.csv_export import csv_text
 KINDS = {"png": "png", "svg": "svg", "csv": "csv", "csv-raw": "csv"}
 
 
-class Take(JSComponent):
+class ExportMenu(JSComponent):
     """The menu.
 
     Parameters
@@ -43,10 +43,10 @@ class Take(JSComponent):
     )
     _stylesheets = [read_assets("panels/ui/menu.css"), read_assets("panels/export/export_menu.css")]
 
-    def __init__(self, context: Context, tell: Callable[[], Taken | None], **params: Any) -> None:
+    def __init__(self, context: Context, tell: Callable[[], CardExport | None], **params: Any) -> None:
         super().__init__(width=22, margin=(6, 6, 0, 2), css_classes=["rl-take"], **params)
         self._context, self._tell = context, tell
-        self._making: Background[dict[str, Any]] = Background(self._send_msg)
+        self._making: BackgroundTask[dict[str, Any]] = BackgroundTask(self._send_msg)
 
     def _handle_msg(self, msg: Any) -> None:
         kind, taken = str(msg), self._tell()
@@ -63,18 +63,18 @@ class Take(JSComponent):
             self._send_msg({"file": name, "kind": kind, **picture, "legend": legend, "look": look})
 
 
-def headed(head: pn.pane.HTML, take: Take) -> pn.Row:
+def headed(head: pn.pane.HTML, take: ExportMenu) -> pn.Row:
     """A card's head with the menu at its end."""
     head.margin = (7, 0, 0, 12)
     return pn.Row(head, take, sizing_mode="stretch_width", margin=0)
 
 
-def plot_with_menu(title: str, plot: Any, take: Take, **options: Any) -> pn.Column:
+def plot_with_menu(title: str, plot: Any, take: ExportMenu, **options: Any) -> pn.Column:
     """A plot that is a part of a card, under its title with the menu."""
     said = f'<span class="caption">{safe_text(title)}</span>'
     head = pn.pane.HTML(said, stylesheets=[theme.CSS], sizing_mode="stretch_width")
     return pn.Column(headed(head, take), plot, margin=0, css_classes=["rl-plot"], **options)
 
 
-def _numbers(name: str, taken: Taken, *, raw: bool) -> Iterator[dict[str, Any]]:
+def _numbers(name: str, taken: CardExport, *, raw: bool) -> Iterator[dict[str, Any]]:
     yield {"file": name, "kind": "csv", "text": well_formed(csv_text(taken.rows(), raw=raw))}

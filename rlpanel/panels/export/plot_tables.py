@@ -15,7 +15,7 @@ from rlpanel.settings import Display
 from rlpanel.store.snapshot.value_density import Density
 
 
-class Line(NamedTuple):
+class PlotLine(NamedTuple):
     """One line of a plot: whose it is, what it is, and its points as `curve_points` gives them."""
 
     run: str
@@ -23,10 +23,10 @@ class Line(NamedTuple):
     points: Points
 
 
-_NOTHING = Line("", "", {name: np.empty(0) for name in ("x", "y", "lo", "hi", "n", "raw")})
+_NOTHING = PlotLine("", "", {name: np.empty(0) for name in ("x", "y", "lo", "hi", "n", "raw")})
 
 
-def lines_frame(lines: list[Line], alignment: str, display: Display, smoothing: float) -> pd.DataFrame:
+def lines_frame(lines: list[PlotLine], alignment: str, display: Display, smoothing: float) -> pd.DataFrame:
     """Lines one after another: run, curve, the axis, mean, lo, hi, band, n.
 
     Where lines are smoothed, ``mean`` is the raw one behind, and lo and hi are those of ``smoothed``.
@@ -37,7 +37,7 @@ def lines_frame(lines: list[Line], alignment: str, display: Display, smoothing: 
     )
 
 
-def _line_frame(line: Line, alignment: str, display: Display, smoothing: float) -> pd.DataFrame:
+def _line_frame(line: PlotLine, alignment: str, display: Display, smoothing: float) -> pd.DataFrame:
     points, count = line.points, len(line.points["x"])
     place = pd.Series(points["x"])
     smoothed = {"smoothed": points["y"]} if smoothing else {}

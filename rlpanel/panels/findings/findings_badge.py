@@ -13,20 +13,20 @@ from panel.custom import JSComponent
 from panel.viewable import Viewer
 
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.findings_cache import found_in
+from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.panels.curves.curve_selection import curves_of
-from rlpanel.panels.session.background_task import Background
+from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.settings import Health
+from rlpanel.settings import FindingSettings
 from rlpanel.store.index.run_index import RunIndex
 
 #: Seconds between two looks at a run that goes on.
 EVERY = 3.0
 
 
-class FindingList(JSComponent):
+class FindingsPopup(JSComponent):
     """The badge and its list, drawn in ``findings.js``; a click comes back as the finding's key."""
 
     found = param.List(default=[], doc="The findings as plain objects.")
@@ -42,7 +42,7 @@ class FindingList(JSComponent):
             self.on_open(msg)
 
 
-class Findings(Viewer):
+class FindingsBadge(Viewer):
     """Follows the selected run's findings; a click opens step, curve and samples."""
 
     def __init__(self, context: Context) -> None:
@@ -51,9 +51,9 @@ class Findings(Viewer):
         self._found: dict[str, Finding] = {}
         self._seen: tuple[object, ...] = ()
         self._looked = 0.0
-        self._thresholds = Health.from_environment()
-        self._work: Background[list[Finding]] = Background(self._show)
-        self._list = FindingList(
+        self._thresholds = FindingSettings.from_environment()
+        self._work: BackgroundTask[list[Finding]] = BackgroundTask(self._show)
+        self._list = FindingsPopup(
             on_open=self._open,
             margin=(0, 10, 0, 0),
             align="center",
@@ -101,8 +101,8 @@ class Findings(Viewer):
                 context.choose_range(selection.step if among else finding.steps[-1], finding.where)
 
 
-def _found(index: RunIndex, thresholds: Health, now: float, split: str) -> Iterator[list[Finding]]:
-    yield found_in(index, thresholds, now, split)
+def _found(index: RunIndex, thresholds: FindingSettings, now: float, split: str) -> Iterator[list[Finding]]:
+    yield cached_findings(index, thresholds, now, split)
 
 
 def _plain(finding: Finding) -> dict[str, Any]:

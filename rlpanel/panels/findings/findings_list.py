@@ -15,11 +15,11 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.settings import Health
+from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
-class FindingReport(Viewer):
+class FindingsList(Viewer):
     """The findings with their evidence, looked for again when the run grows."""
 
     def __init__(self, context: Context) -> None:
@@ -48,7 +48,7 @@ class FindingReport(Viewer):
 
 def findings_html(snapshot: Snapshot, now: float) -> str:
     """What the rules found, with the evidence."""
-    found = check(snapshot, Health.from_environment(), now).found
+    found = check(snapshot, FindingSettings.from_environment(), now).found
     if not found:
         return '<p class="note">The rules found nothing in the steps that are complete.</p>'
     return f'<ul class="findings">{"".join(map(_finding, found))}</ul>'

@@ -13,7 +13,7 @@ from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.panels.samples.text_cache import read_texts
-from rlpanel.panels.session.background_task import Background
+from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -70,7 +70,7 @@ class GroupSamples(Viewer):
     def __init__(self, context: Context, say: Callable[[str], None], **params: Any) -> None:
         super().__init__(**params)
         self.context, self._say = context, say
-        self._work: Background[list[dict[str, Any]]] = Background(self._put)
+        self._work: BackgroundTask[list[dict[str, Any]]] = BackgroundTask(self._put)
         self._drawn: tuple[object, ...] = ()
         self._fit = pn.pane.HTML(
             "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 18), css_classes=["rl-fit"]

@@ -18,13 +18,13 @@ from bokeh.models.glyphs import Quad
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
-from rlpanel.panels.export.card_export import Taken, file_name, well_formed
-from rlpanel.panels.export.export_menu import Take, headed
+from rlpanel.panels.export.card_export import CardExport, file_name, well_formed
+from rlpanel.panels.export.export_menu import ExportMenu, headed
 from rlpanel.panels.plots.bar_chart import HEIGHT
-from rlpanel.panels.plots.column_payload import plain
+from rlpanel.panels.plots.column_payload import column_payload
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.html_pane import Html
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.store.query.step_groups import ALL_HIGH, ALL_LOW, SIGNAL, StepGroups, groups_of
 
@@ -63,9 +63,9 @@ class GroupStrip(Viewer):
         self._here = Span(dimension="height", line_width=1, visible=False)
         self._plot.add_layout(self._here)
         self._plot.on_event(Tap, self._tapped)
-        self._head = Html("", stylesheets=[theme.CSS], sizing_mode="stretch_width")
+        self._head = HtmlPane("", stylesheets=[theme.CSS], sizing_mode="stretch_width")
         self._card = pn.Column(
-            headed(self._head, Take(context, self._taken)),
+            headed(self._head, ExportMenu(context, self._taken)),
             pn.pane.Bokeh(self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 6)),
             styles={**theme.CARD, "flex": "1 1 165px", "min-width": "165px"},
             margin=0,
@@ -116,7 +116,7 @@ class GroupStrip(Viewer):
         room = 0.08 * ((high - low) or 1.0)
         self._head.object = _head_html(groups)
         with theme.drawing():
-            self._source.data = plain(_columns(groups, self._order, low - room, high + room))
+            self._source.data = column_payload(_columns(groups, self._order, low - room, high + room))
             self._plot.x_range.update(start=0, end=len(groups))
             self._plot.y_range.update(start=low - room, end=high + room)
         self._mark()
@@ -139,12 +139,12 @@ class GroupStrip(Viewer):
             self._mapper.palette = [colors[name] for name in COLORS.values()]
             self._here.line_color = colors["text"]
 
-    def _taken(self) -> Taken | None:
+    def _taken(self) -> CardExport | None:
         groups, order, name = self._groups, self._order, self.context.snapshot.name
         if groups is None:
             return None
         step = self.context.selection.step
-        return Taken(
+        return CardExport(
             name=f"{file_name(name)}-groups-step-{step}",
             title="Groups",
             words=f"{name}, step {step}, {len(groups):,} by mean reward, worst to best, mark at the mean",

@@ -14,13 +14,13 @@ from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import METRICS, describe
 from rlpanel.panels.groups.group_strip import choose
-from rlpanel.panels.samples.sample_table import PAGE, PICK, Table, header_tips
+from rlpanel.panels.samples.sample_table import PAGE, PICK, SampleTable, header_tips
 from rlpanel.panels.samples.text_cache import read_texts
-from rlpanel.panels.session.background_task import Background
+from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.prompt_text import first_line
-from rlpanel.panels.ui.table_click import picked
+from rlpanel.panels.ui.table_click import click_field
 from rlpanel.panels.ui.theme import number
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.step_groups import StepGroups, groups_of
@@ -58,8 +58,8 @@ class GroupTable(Viewer):
         self._groups: StepGroups | None = None
         self._seen: tuple[object, ...] = ()
         self._prompts: dict[str, str] = {}
-        self._work: Background[pd.DataFrame] = Background(self._put)
-        self._clicked = picked(self._pick)
+        self._work: BackgroundTask[pd.DataFrame] = BackgroundTask(self._put)
+        self._clicked = click_field(self._pick)
         self._table = self._make(pd.DataFrame({"uid": pd.Series(dtype=str)}))
         self._place = pn.Column(self._table, sizing_mode="stretch_width", margin=0)
         self._column = pn.Column(self._place, self._clicked, sizing_mode="stretch_width", margin=0)
@@ -102,9 +102,9 @@ class GroupTable(Viewer):
             choose(self.context, groups, at)
             self.picks += 1
 
-    def _make(self, frame: pd.DataFrame) -> Table:
+    def _make(self, frame: pd.DataFrame) -> SampleTable:
         numbers = [name for name in frame.columns if pd.api.types.is_numeric_dtype(frame[name])]
-        table = Table(
+        table = SampleTable(
             frame,
             titles=_TITLES,
             header_tooltips=header_tips(name for name in frame.columns if name in METRICS),

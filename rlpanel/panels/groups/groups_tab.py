@@ -18,7 +18,7 @@ from rlpanel.panels.ui.theme import safe_text
 _ONE, _ALL = "one", "all"
 
 
-class Groups(Viewer):
+class GroupsTab(Viewer):
     """The sample's tab: a choice of the two, and what there is to say."""
 
     active = param.Boolean(default=False, doc="Whether the view is in sight; nothing is read before.")

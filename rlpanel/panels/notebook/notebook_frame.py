@@ -46,7 +46,7 @@ _UNHEARD = "--rl-now: none;"
 _FADED = ":host > :not(.rl-kernel) { filter: var(--rl-frame-faded, none); }"
 
 
-class Here(JSComponent):
+class DrawnSignal(JSComponent):
     """Says that the page has drawn it, and with it the view that it is part of, until it is heard.
 
     From then on it says over the view that the kernel was restarted, is busy or out of reach.
@@ -60,7 +60,7 @@ class Here(JSComponent):
     def __init__(self) -> None:
         corner = {"position": "absolute", "inset": "0 0 auto auto"}
         super().__init__(width=0, height=0, margin=0, styles=corner, css_classes=["rl-kernel"])
-        self.channels: list[Channel] = []
+        self.channels: list[DelayedComm] = []
 
     def _handle_msg(self, _: Any) -> None:
         for channel in self.channels:
@@ -68,7 +68,7 @@ class Here(JSComponent):
         self._send_msg("heard")
 
 
-class Frame(pn.Column):
+class NotebookFrame(pn.Column):
     """A view on the theme's background, with the colours and fonts that the board's page gives it elsewhere.
 
     Parameters
@@ -80,7 +80,7 @@ class Frame(pn.Column):
     """
 
     def __init__(self, view: Any, context: Context | None, dark: bool, **options: Any) -> None:
-        self.view, self.context, self._here = view, context, Here()
+        self.view, self.context, self._here = view, context, DrawnSignal()
         colors = theme.palette(dark) | {"font": theme.FONT, "mono": theme.MONO}
         variables = "".join(f"--rl-{name}:{value};" for name, value in colors.items())
         super().__init__(
@@ -103,7 +103,7 @@ class Frame(pn.Column):
         return model
 
     def _render_mimebundle(self, model: Model, doc: Document, comm: Any, location: Any = None) -> Any:
-        channel = Channel(comm)
+        channel = DelayedComm(comm)
         self._here.channels.append(channel)
         self._here.plot = model.ref["id"]
         for sheet in model.select({"type": ImportedStyleSheet}):
@@ -115,7 +115,7 @@ class Frame(pn.Column):
         return {**data, "text/html": _contained(data["text/html"])}, about
 
 
-class Channel:
+class DelayedComm:
     """A view's channel to its browser: opens when the view stands there, and makes later style sheets whole.
 
     Panel names sheets that the browser has let go of since, and those of a distant host; here each comes

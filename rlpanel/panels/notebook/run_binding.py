@@ -7,7 +7,7 @@ import weakref
 from typing import Any
 
 from rlpanel.panels.session.context import Context, Selection
-from rlpanel.panels.session.event_loop import Place, here
+from rlpanel.panels.session.event_loop import SessionLoop, current_loop
 from rlpanel.panels.session.session import Session
 from rlpanel.store.run import Run
 
@@ -29,13 +29,13 @@ def context_of(run: Run, **selected: Any) -> Context:
         given["follow"] = False
     context = Context(selection=Selection(run=run.name, **given))
     context.param.update(index=run.index, snapshot=run.snapshot)
-    place = here()
+    place = current_loop()
     if place is not None:
         _follow(run, context, place)
     return context
 
 
-def _follow(run: Run, context: Context, place: Place) -> None:
+def _follow(run: Run, context: Context, place: SessionLoop) -> None:
     """Tell the context of changes; it is held weakly, so that a view that is gone is not drawn for ever."""
     held = weakref.ref(context, lambda _: forget())
 
@@ -46,8 +46,8 @@ def _follow(run: Run, context: Context, place: Place) -> None:
 
     def drawn(_: object) -> None:
         draw()
-        place.later(_SETTLED, draw)  # by then the newest step may count as complete
+        place.call_later(_SETTLED, draw)  # by then the newest step may count as complete
 
     session = Session(place, drawn)
-    forget = run.listen(lambda changed: session.tell(changed) if changed is run.index else None)
+    forget = run.listen(lambda changed: session.notify(changed) if changed is run.index else None)
     place.on_gone(forget)

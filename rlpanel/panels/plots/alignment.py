@@ -20,7 +20,7 @@ _HOUR = 3600.0
 
 
 @dataclass(frozen=True)
-class Axis:
+class RunAxis:
     """Where a run's steps stand.
 
     Attributes
@@ -46,21 +46,21 @@ class Axis:
         return int(self.steps[np.abs(self.places - place).argmin()]) if len(self.steps) else None
 
 
-def axis_of(snapshot: Snapshot, alignment: str) -> Axis | None:
+def axis_of(snapshot: Snapshot, alignment: str) -> RunAxis | None:
     """The axis of a run; None where nothing is logged that tells it."""
     steps = snapshot.steps.values
     if alignment == SAMPLES:
-        return Axis(steps, np.cumsum(snapshot.steps.samples).astype(float))
+        return RunAxis(steps, np.cumsum(snapshot.steps.samples).astype(float))
     if alignment == TIME:
         clock = next((name for name in CLOCKS if snapshot.has_number(name)), None)
-        return None if clock is None else Axis(steps, _hours(snapshot, clock))
-    return Axis(steps, steps)
+        return None if clock is None else RunAxis(steps, _hours(snapshot, clock))
+    return RunAxis(steps, steps)
 
 
-def chosen_axis(snapshot: Snapshot, alignment: str) -> Axis:
+def chosen_axis(snapshot: Snapshot, alignment: str) -> RunAxis:
     """The axis of the selected run: the one asked for, or the steps where the run does not tell that."""
     steps = snapshot.steps.values
-    return axis_of(snapshot, alignment) or Axis(steps, steps)
+    return axis_of(snapshot, alignment) or RunAxis(steps, steps)
 
 
 def alignment_of(snapshot: Snapshot, alignment: str) -> str:

@@ -14,7 +14,7 @@ from rlpanel.panels.ui import theme
 HEIGHT = 112
 
 
-class Bars:
+class BarChart:
     """Layers of bars by colour name; the first is drawn first.
 
     Parameters

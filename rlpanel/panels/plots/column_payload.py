@@ -11,7 +11,7 @@ import numpy as np
 FEW = 128
 
 
-def plain(columns: Mapping[str, Any]) -> dict[str, Any]:
+def column_payload(columns: Mapping[str, Any]) -> dict[str, Any]:
     """Short arrays as lists: each array is two websocket messages of its own, and two calls of the system.
 
     Long ones are copied: a source writes its patches into the arrays that it has.

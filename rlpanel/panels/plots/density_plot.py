@@ -17,7 +17,7 @@ from bokeh.models import ColumnDataSource, HoverTool, LinearColorMapper, LogTick
 from bokeh.models.annotations import Span
 from bokeh.models.glyphs import Image, Line
 
-from rlpanel.panels.plots.value_range import Range
+from rlpanel.panels.plots.value_range import ValueRange
 from rlpanel.panels.ui import theme
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.value_density import Density, density
@@ -53,7 +53,7 @@ class DensityPlot:
         height: int,
         *,
         log: bool,
-        on_pick: Callable[[float, Range], None],
+        on_pick: Callable[[float, ValueRange], None],
     ) -> None:
         self.log = log
         self.found: Density | None = None
@@ -147,7 +147,7 @@ class DensityPlot:
     def _tapped(self, event: Any) -> None:
         if self.found is not None and event.x is not None:
             low, high = self.found.cell(self.found.place(event.x + self.found.width / 2), event.y)
-            self._on_pick(event.x, Range(self._column, low, high))
+            self._on_pick(event.x, ValueRange(self._column, low, high))
 
 
 def shades(counts: np.ndarray) -> np.ndarray:

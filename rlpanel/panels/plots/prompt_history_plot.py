@@ -13,12 +13,12 @@ from bokeh.models.annotations import Span
 from bokeh.models.glyphs import Line, Scatter
 
 from rlpanel.panels.ui import theme
-from rlpanel.store.snapshot.prompts import History
+from rlpanel.store.snapshot.prompts import SamplesOfPrompt
 
 HEIGHT = 116
 
 
-class TimePlot:
+class PromptHistoryPlot:
     """One small plot.
 
     Parameters
@@ -33,7 +33,7 @@ class TimePlot:
 
     def __init__(self, color: str, name: str, choose: Callable[[int], None]) -> None:
         self._color, self._choose = color, choose
-        self._history: History | None = None
+        self._history: SamplesOfPrompt | None = None
         self._values = np.empty(0)
         self._points = ColumnDataSource({"step": [], "value": []}, name=f"{name}-points")
         self._means = ColumnDataSource({"step": [], "value": []}, name=f"{name}-means")
@@ -47,7 +47,7 @@ class TimePlot:
         self.plot.on_event(Tap, self._tapped)
         self.pane = pn.pane.Bokeh(self.plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 6))
 
-    def draw(self, history: History, values: np.ndarray, step: int) -> None:
+    def draw(self, history: SamplesOfPrompt, values: np.ndarray, step: int) -> None:
         """Show a history's values, shape (N,), with a line at the step that is shown."""
         self._history, self._values = history, values
         finite = np.isfinite(values)

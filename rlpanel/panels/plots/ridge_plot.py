@@ -13,7 +13,7 @@ import numpy as np
 import panel as pn
 from bokeh.events import Tap
 
-from rlpanel.panels.plots.value_range import Range
+from rlpanel.panels.plots.value_range import ValueRange
 from rlpanel.panels.ui import theme
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.value_density import Density, density
@@ -75,7 +75,7 @@ class RidgePlot:
         height: int,
         *,
         log: bool,
-        on_pick: Callable[[float, Range], None],
+        on_pick: Callable[[float, ValueRange], None],
     ) -> None:
         self.log = log
         self.found: Density | None = None
@@ -170,7 +170,7 @@ class RidgePlot:
         place = int(np.clip(round(-event.y + 0.4), 0, len(self._drawn.last) - 1))
         step = float(self._drawn.last[place])
         low, high = self.found.cell(self.found.place(step), event.x)
-        self._on_pick(step, Range(self._column, low, high))
+        self._on_pick(step, ValueRange(self._column, low, high))
 
 
 def _stretches(shape: Ridges) -> list[tuple[int, tuple[int, int]]]:

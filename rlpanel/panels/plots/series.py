@@ -12,7 +12,7 @@ import numpy as np
 from bokeh.models import ColumnDataSource
 
 from rlpanel.metrics.engine.column_info import step_names
-from rlpanel.panels.plots.column_payload import plain
+from rlpanel.panels.plots.column_payload import column_payload
 from rlpanel.settings import Display
 from rlpanel.store.columns.step_stats import COUNT, M2, MAX, MEAN, MIN
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -101,14 +101,14 @@ def send(source: ColumnDataSource, points: Points, sent: Points | None) -> None:
     """
     known = len(sent["x"]) if sent else 0
     if not sent or known > len(points["x"]) or not _equal(sent["x"], points["x"][:known]).all():
-        source.data = plain(points)
+        source.data = column_payload(points)
         return
     differs = np.zeros(known, bool)
     for name, values in points.items():
         differs |= ~_equal(sent[name], values[:known])
     changed = np.flatnonzero(differs)
     if len(changed) > max(8, known // 8):
-        source.data = plain(points)
+        source.data = column_payload(points)
         return
     if len(changed):
         patches: dict[str, list[tuple[Any, Any]]] = {
@@ -116,7 +116,7 @@ def send(source: ColumnDataSource, points: Points, sent: Points | None) -> None:
         }
         source.patch(patches)
     if len(points["x"]) > known:
-        source.stream(plain({name: values[known:] for name, values in points.items()}))
+        source.stream(column_payload({name: values[known:] for name, values in points.items()}))
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 MOST = 16
 
 
-def once(thing: object, kind: str, key: Hashable, make: Callable[[], T], most: int = MOST) -> T:
+def cached_on(thing: object, kind: str, key: Hashable, make: Callable[[], T], most: int = MOST) -> T:
     """What ``make`` gives, worked out when it is first asked for; nobody may change it.
 
     Parameters

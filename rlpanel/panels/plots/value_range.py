@@ -8,7 +8,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Range:
+class ValueRange:
     """Values from ``low`` to ``high``, both included; an infinite end is open."""
 
     column: str

@@ -13,23 +13,23 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.compare.response_diff import NOW_CHARS, Side, pages
-from rlpanel.panels.export.card_export import Taken, file_name
-from rlpanel.panels.export.export_menu import Take, plot_with_menu
-from rlpanel.panels.plots.prompt_history_plot import TimePlot
+from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, pages
+from rlpanel.panels.export.card_export import CardExport, file_name
+from rlpanel.panels.export.export_menu import ExportMenu, plot_with_menu
+from rlpanel.panels.plots.prompt_history_plot import PromptHistoryPlot
 from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.samples.text_table import text_table
-from rlpanel.panels.session.background_task import Background
+from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.prompt_text import first_line
-from rlpanel.panels.ui.table_click import picked
+from rlpanel.panels.ui.table_click import click_field
 from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch
-from rlpanel.store.snapshot.prompts import History, history
+from rlpanel.store.snapshot.prompts import SamplesOfPrompt, samples_of_prompt
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Samples of the prompt that are shown with their texts, the nearest steps first.
@@ -60,11 +60,11 @@ class PromptHistory(Viewer):
     def __init__(self, context: Context, say: Callable[[str], None], **params: Any) -> None:
         super().__init__(**params)
         self.context, self._say = context, say
-        self._history: History | None = None
+        self._history: SamplesOfPrompt | None = None
         self._snapshot = context.snapshot  # that the history's rows are of
         self._key: tuple[object, ...] | None = None
-        self._reading: Background[_Texts] = Background(self._put_texts)
-        self._diffing: Background[str] = Background(self._put_diff)
+        self._reading: BackgroundTask[_Texts] = BackgroundTask(self._put_texts)
+        self._diffing: BackgroundTask[str] = BackgroundTask(self._put_diff)
         self._diff = pn.pane.HTML(
             "",
             stylesheets=[theme.CSS, read_assets("panels/compare/response_diff.css")],
@@ -72,13 +72,13 @@ class PromptHistory(Viewer):
             margin=(4, 14, 10, 14),
             css_classes=["rl-over-time-diff"],
         )
-        self._picked = picked(self._pick)
-        self._reward = TimePlot("policy", "prompt-reward", self._choose)
-        self._length = TimePlot("length", "prompt-length", self._choose)
+        self._picked = click_field(self._pick)
+        self._reward = PromptHistoryPlot("policy", "prompt-reward", self._choose)
+        self._length = PromptHistoryPlot("length", "prompt-length", self._choose)
         self._strip = text_table(("step", "reward", "length", "response"), "rl-strip", self._picked, 190)
         narrow = {"styles": {"flex": "1 1 220px", "min-width": "200px"}}
         plots = [
-            plot_with_menu(name, plot.pane, Take(context, partial(self._taken, name)), **narrow)
+            plot_with_menu(name, plot.pane, ExportMenu(context, partial(self._taken, name)), **narrow)
             for name, plot in (("reward", self._reward), ("length", self._length))
         ]
         self._column = pn.Column(
@@ -116,7 +116,7 @@ class PromptHistory(Viewer):
             return
         snapshot = context.snapshot
         try:
-            found = history(snapshot, snapshot.row(sample.uid))
+            found = samples_of_prompt(snapshot, snapshot.row(sample.uid))
         except RLPanelError as error:
             self._say(str(error))
             return
@@ -136,13 +136,13 @@ class PromptHistory(Viewer):
         if not self.active or sample is None or seen is None or event.new.name != self._snapshot.name:
             return
         try:
-            again = history(event.new, event.new.row(sample.uid))
+            again = samples_of_prompt(event.new, event.new.row(sample.uid))
         except RLPanelError:  # its file was written anew; the sample's place says so
             return
         if len(again.rows) != len(seen.rows):
             self._draw()
 
-    def _read(self, index: RunIndex, snapshot: Snapshot, found: History, sample: Sample) -> None:
+    def _read(self, index: RunIndex, snapshot: Snapshot, found: SamplesOfPrompt, sample: Sample) -> None:
         """The strip of answers, the nearest steps where there are too many."""
         near = np.sort(np.argsort(np.abs(found.step - sample.step), kind="stable")[:MOST_SAMPLES])
         rows = found.rows[near]
@@ -184,7 +184,7 @@ class PromptHistory(Viewer):
         uid = self.context.sample.uid if self.context.sample else ""
         self._strip.selection = np.flatnonzero(self._strip.value["uid"] == uid).tolist()[:1]
 
-    def _compare(self, index: RunIndex, snapshot: Snapshot, found: History, sample: Sample) -> None:
+    def _compare(self, index: RunIndex, snapshot: Snapshot, found: SamplesOfPrompt, sample: Sample) -> None:
         """The answer against one of the step before that saw the prompt."""
         self._diffing.stop()
         before = found.rows[found.step < sample.step]
@@ -203,12 +203,12 @@ class PromptHistory(Viewer):
     def _put_diff(self, html: str) -> None:
         self._diff.object = html
 
-    def _taken(self, name: str) -> Taken | None:
+    def _taken(self, name: str) -> CardExport | None:
         """One of the plots, by the name of its number; the file holds both numbers."""
         found, snapshot, sample = self._history, self._snapshot, self.context.sample
         if found is None or sample is None:
             return None
-        return Taken(
+        return CardExport(
             name=f"{file_name(snapshot.name)}-{name}-of-a-prompt-to-step-{found.step.max()}",
             title=f"{name.capitalize()} of one prompt over the steps",
             words=f"{snapshot.name}: {first_line(sample.prompt, self.context.display.pad_token)}",
@@ -247,5 +247,5 @@ def _difference(
         yield f'<p class="note">{safe_text(error)}</p>'
         return
     place = f"line {other.line:,}"
-    side = Side(f"Step {other.step}, the one before", place, "reference", other.response, other.reward)
+    side = DiffSide(f"Step {other.step}, the one before", place, "reference", other.response, other.reward)
     yield from pages(sample, side, pad_token)

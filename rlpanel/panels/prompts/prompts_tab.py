@@ -10,7 +10,7 @@ from panel.viewable import Viewer
 
 from rlpanel.panels.compare.response_diff import select
 from rlpanel.panels.prompts.prompt_history import PromptHistory
-from rlpanel.panels.prompts.unsolved_prompts import StuckPrompts
+from rlpanel.panels.prompts.unsolved_prompts import UnsolvedPrompts
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.theme import safe_text
@@ -18,7 +18,7 @@ from rlpanel.panels.ui.theme import safe_text
 _ONE, _STUCK = "one", "stuck"
 
 
-class OverTime(Viewer):
+class PromptsTab(Viewer):
     """The sample's tab: a choice of the two, and what there is to say."""
 
     active = param.Boolean(default=False, doc="Whether the view is in sight; nothing is read before.")
@@ -34,7 +34,7 @@ class OverTime(Viewer):
             css_classes=["rl-over-time-note"],
         )  # fmt: skip
         self._one = PromptHistory(context, self._say)
-        self._stuck = StuckPrompts(context, self._say)
+        self._stuck = UnsolvedPrompts(context, self._say)
         self._column = pn.Column(
             pn.Row(self._what, self._note, sizing_mode="stretch_width", margin=(8, 10, 0, 10)),
             self._one,

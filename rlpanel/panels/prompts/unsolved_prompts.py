@@ -13,13 +13,13 @@ from panel.viewable import Viewer
 
 from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.samples.text_table import text_table
-from rlpanel.panels.session.background_task import Background
+from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.prompt_text import first_line
-from rlpanel.panels.ui.table_click import picked
+from rlpanel.panels.ui.table_click import click_field
 from rlpanel.panels.ui.theme import number
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.snapshot.prompts import Stuck, never_better
+from rlpanel.store.snapshot.prompts import UnsolvedPrompt, unsolved_prompts
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Prompts that are listed.
@@ -27,10 +27,10 @@ MOST_STUCK = 300
 #: Samples of a run that are counted on the event loop; more on a thread.
 COUNT_NOW = 100_000
 
-_Counted = tuple[list[Stuck], list[str], list[str]]
+_Counted = tuple[list[UnsolvedPrompt], list[str], list[str]]
 
 
-class StuckPrompts(Viewer):
+class UnsolvedPrompts(Viewer):
     """A table of prompts.
 
     Parameters
@@ -46,8 +46,8 @@ class StuckPrompts(Viewer):
     def __init__(self, context: Context, say: Callable[[str], None], **params: Any) -> None:
         super().__init__(**params)
         self.context, self._say = context, say
-        self._work: Background[_Counted] = Background(self._put)
-        self._picked = picked(self._pick)
+        self._work: BackgroundTask[_Counted] = BackgroundTask(self._put)
+        self._picked = click_field(self._pick)
         names = ("prompt", "steps", "samples", "best", "last", "bar")
         self._table = text_table(names, "rl-stuck", self._picked, 420)
         self._table.titles = {"bar": "to reach"}
@@ -72,7 +72,7 @@ class StuckPrompts(Viewer):
             self._work.start(results)
 
     def _count(self, index: RunIndex, snapshot: Snapshot, least: int) -> Iterator[_Counted]:
-        found = never_better(snapshot, least)
+        found = unsolved_prompts(snapshot, least)
         rows = np.array([prompt.row for prompt in found[:MOST_STUCK]], int)
         display = self.context.display
         prompts = [

@@ -10,7 +10,7 @@ from rlpanel.panels.report.report import board_html
 from rlpanel.panels.report.report_contents import frozen
 from rlpanel.panels.samples.query_runner import Download
 from rlpanel.panels.session.context import Context
-from rlpanel.store.query.samples_export import Piece
+from rlpanel.store.query.samples_export import ExportPart
 
 
 def board_download(context: Context, **wanted: Any) -> Download:
@@ -29,5 +29,5 @@ def board_download(context: Context, **wanted: Any) -> Download:
     return Download(name, "text/html", f"{name}, a snapshot", _pieces(shown))
 
 
-def _pieces(shown: Context) -> Iterator[Piece]:
-    yield Piece(board_html(shown), 1.0)
+def _pieces(shown: Context) -> Iterator[ExportPart]:
+    yield ExportPart(board_html(shown), 1.0)

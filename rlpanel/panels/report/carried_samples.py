@@ -18,14 +18,14 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_payload import pack
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch import fetch
-from rlpanel.store.query.query import Outcome
+from rlpanel.store.query.query import QueryResult
 
 #: Characters of all samples' texts and token values, as they stand in the page.
 MOST_CHARS = 12_000_000
 
 
 @dataclass(frozen=True)
-class Carried:
+class CarriedSamples:
     """Samples with their place in the page.
 
     Attributes
@@ -51,7 +51,7 @@ class Carried:
     unread: int
 
 
-def carry(context: Context, rows: np.ndarray, outcome: Outcome, most: int = MOST_CHARS) -> Carried:
+def carry(context: Context, rows: np.ndarray, outcome: QueryResult, most: int = MOST_CHARS) -> CarriedSamples:
     """Read the samples at ``rows`` and write them for the page, the first of them at any rate.
 
     Parameters
@@ -76,7 +76,7 @@ def carry(context: Context, rows: np.ndarray, outcome: Outcome, most: int = MOST
         articles.append(article)
         tokens.append(packed)
     table = table_html(context, samples, outcome)
-    return Carried([*samples.values()], table, articles, tokens, too_long, unread)
+    return CarriedSamples([*samples.values()], table, articles, tokens, too_long, unread)
 
 
 def _read(context: Context, row: int) -> Sample | None:

@@ -8,20 +8,20 @@ import numpy as np
 import pandas as pd
 
 from rlpanel import schema
-from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine import column_info
 from rlpanel.panels.samples.sample_frame import frame_of
 from rlpanel.panels.samples.sample_table import is_whole, title_html
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.prompt_text import one_line
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
-from rlpanel.store.query.query import Outcome
+from rlpanel.store.query.query import QueryResult
 
 #: Characters of a text; the whole of it stands with the sample.
 CELL_CHARS = 160
 
 
-def table_html(context: Context, samples: Mapping[int, Sample], outcome: Outcome) -> str:
+def table_html(context: Context, samples: Mapping[int, Sample], outcome: QueryResult) -> str:
     """A row a sample, in the order given; each links to its sample.
 
     Parameters
@@ -29,7 +29,7 @@ def table_html(context: Context, samples: Mapping[int, Sample], outcome: Outcome
     context : Context
     samples : mapping of int to Sample
         By row of the snapshot.
-    outcome : Outcome
+    outcome : QueryResult
         What was asked; its columns come early.
     """
     rows = np.array([*samples], int)
@@ -54,7 +54,7 @@ def _texts(sample: Sample) -> dict[str, str]:
 
 
 def _head(name: str) -> str:
-    return f'<th title="{safe_text(registry.describe(name).tip)}">{title_html(name)}</th>'
+    return f'<th title="{safe_text(column_info.describe(name).tip)}">{title_html(name)}</th>'
 
 
 def _written(values: pd.Series) -> list[str]:

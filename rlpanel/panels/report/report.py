@@ -20,7 +20,7 @@ from rlpanel.panels.tokens.token_view import TokenComponent
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.store.query.query import Outcome
+from rlpanel.store.query.query import QueryResult
 
 #: Samples that a report carries where nothing else is said.
 SAMPLES = 32
@@ -80,7 +80,7 @@ def sample_html(context: Context, uid: str) -> bytes:
     """
     now, snapshot = time.time(), context.snapshot
     rows = np.array([snapshot.row(uid)])
-    outcome = Outcome(rows, snapshot.samples)
+    outcome = QueryResult(rows, snapshot.samples)
     carried = carry(context, rows, outcome)
     facts = facts_html(context, outcome, carried, now, alone=True)
     body = f'{_header(snapshot.name)}{facts}<div class="shown">{"".join(carried.articles)}</div>'

@@ -10,7 +10,7 @@ import numpy as np
 from rlpanel.errors import SettingError
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.settings import Display
-from rlpanel.store.query.query import Outcome, Query, Question
+from rlpanel.store.query.query import Query, QueryResult, QuerySpec
 from rlpanel.store.snapshot.complete_steps import newest_complete
 
 
@@ -45,11 +45,11 @@ def check_step(context: Context) -> None:
         )
 
 
-def ask(context: Context) -> Outcome:
+def ask(context: Context) -> QueryResult:
     """What the context's question finds."""
     assert context.index is not None
     selection = context.selection
-    question = Question(
+    question = QuerySpec(
         selection.step if selection.scope == "step" else None,
         older=context.display.older_attempts,
         filter=selection.filter,
@@ -61,7 +61,7 @@ def ask(context: Context) -> Outcome:
     return list(Query(context.index, context.snapshot, question, context.notes).outcomes())[-1]
 
 
-def chosen(context: Context, outcome: Outcome, most: int) -> np.ndarray:
+def chosen(context: Context, outcome: QueryResult, most: int) -> np.ndarray:
     """The rows to carry: the first where an order was asked for, else a draw by uid.
 
     The selected sample is always among them.

@@ -15,8 +15,8 @@ from panel.viewable import Viewer
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.step.reward_distribution import Distribution, Gap
-from rlpanel.panels.step.step_summary import Numbers
+from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
+from rlpanel.panels.step.step_summary import StepSummary
 from rlpanel.panels.ui import theme
 
 #: Model id → property → its value in the dark and in the light, where the two differ.
@@ -47,7 +47,7 @@ def plots_of(context: Context) -> Plots:
     if context.display.band == "ridge":
         context.display.band = "density"
     over_steps = [Curves(context)]
-    of_step = [Distribution(context), Gap(context), GroupStrip(context)]
+    of_step = [RewardDistribution(context), RewardGap(context), GroupStrip(context)]
     curves, step = [*_drawings(over_steps)], [*_drawings(of_step)]
     models = [model for drawing in (*curves, *step) for model in drawing.plot.references()]
     dark = _properties(models)
@@ -72,7 +72,7 @@ def item(drawing: Drawing) -> dict[str, Any]:
 
 def numbers_html(context: Context) -> str:
     """The step's means with their change."""
-    return "".join(pane.object for pane in _in_sight(Numbers(context), pn.pane.HTML))
+    return "".join(pane.object for pane in _in_sight(StepSummary(context), pn.pane.HTML))
 
 
 def _drawings(views: Iterable[Viewer]) -> Iterator[Drawing]:

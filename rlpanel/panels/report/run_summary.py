@@ -7,15 +7,17 @@ from datetime import UTC, datetime
 
 from rlpanel import __version__
 from rlpanel.panels.plots.alignment import STEP
-from rlpanel.panels.report.carried_samples import Carried
+from rlpanel.panels.report.carried_samples import CarriedSamples
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.query.order import parse_order
-from rlpanel.store.query.query import Outcome
+from rlpanel.store.query.query import QueryResult
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
-def facts_html(context: Context, outcome: Outcome, carried: Carried, now: float, *, alone: bool) -> str:
+def facts_html(
+    context: Context, outcome: QueryResult, carried: CarriedSamples, now: float, *, alone: bool
+) -> str:
     """The list at the report's head."""
     pairs = [*_of_run(context.snapshot), *_of_question(context, outcome, carried, alone=alone)]
     pairs.append(("Taken", f"{_time(now)} by rlpanel {__version__}; a snapshot, it does not change"))
@@ -42,7 +44,7 @@ def _of_run(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _of_question(
-    context: Context, outcome: Outcome, carried: Carried, *, alone: bool
+    context: Context, outcome: QueryResult, carried: CarriedSamples, *, alone: bool
 ) -> Iterator[tuple[str, str]]:
     selection, here = context.selection, len(carried.samples)
     if alone:
@@ -63,7 +65,7 @@ def _of_question(
     yield "Samples", f"{where}: {passed}; {chosen}"
 
 
-def _left_out(context: Context, carried: Carried, *, alone: bool) -> Iterator[str]:
+def _left_out(context: Context, carried: CarriedSamples, *, alone: bool) -> Iterator[str]:
     others = context.snapshot.samples - len(carried.samples)
     if others > 0:
         yield f"texts and tokens of {others:,} other samples"

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator
 
-from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine import column_info
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.prompt_text import clean, prompt_html
 from rlpanel.panels.ui.theme import number, safe_text
@@ -72,7 +72,7 @@ def _numbers(sample: Sample) -> str:
     """All its numbers, metrics too."""
     known = {name: value for name, value in sample.columns.items() if not math.isnan(value)}
     pairs = "".join(
-        f'<div title="{safe_text(registry.describe(name).tip)}"><dt>{safe_text(name)}</dt>'
+        f'<div title="{safe_text(column_info.describe(name).tip)}"><dt>{safe_text(name)}</dt>'
         f'<dd data-column="{safe_text(name)}">{value:.6g}</dd></div>'
         for name, value in known.items()
     )

@@ -11,7 +11,7 @@ from panel.custom import JSComponent
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.report.report import sample_html
 from rlpanel.panels.report.report_contents import frozen
-from rlpanel.panels.session.background_task import Background
+from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.query.sample_line import sample_line
@@ -32,7 +32,7 @@ class SampleActions(JSComponent):
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(sizing_mode="stretch_width", css_classes=["rl-actions"], **params)
         self._context = context
-        self._making: Background[dict[str, Any] | RLPanelError] = Background(self._made)
+        self._making: BackgroundTask[dict[str, Any] | RLPanelError] = BackgroundTask(self._made)
         context.param.watch(self._show, ["sample", "noted"])
         self._show()
 

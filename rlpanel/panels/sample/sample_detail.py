@@ -9,10 +9,10 @@ import panel as pn
 import panel_material_ui as pmui
 from panel.viewable import Viewer
 
-from rlpanel.panels.compare.response_diff import Compare
-from rlpanel.panels.compare.runs_tab import CompareRuns
-from rlpanel.panels.groups.groups_tab import Groups
-from rlpanel.panels.prompts.prompts_tab import OverTime
+from rlpanel.panels.compare.response_diff import ResponseDiff
+from rlpanel.panels.compare.runs_tab import RunsTab
+from rlpanel.panels.groups.groups_tab import GroupsTab
+from rlpanel.panels.prompts.prompts_tab import PromptsTab
 from rlpanel.panels.sample.sample_actions import SampleActions
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.metric_rows import build_rows
@@ -20,8 +20,8 @@ from rlpanel.panels.tokens.token_ranking import TokenRanking
 from rlpanel.panels.tokens.token_view import TokenView
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import Html
-from rlpanel.panels.ui.lazy_view import Later
+from rlpanel.panels.ui.html_pane import HtmlPane
+from rlpanel.panels.ui.lazy_view import LazyView
 from rlpanel.panels.ui.prompt_text import clean, one_line, prompt_html
 from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.schema import Sample
@@ -35,7 +35,7 @@ class SampleDetail(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._head = Html(
+        self._head = HtmlPane(
             "",
             stylesheets=[theme.CSS, read_assets("panels/sample/sample_head.css")],
             sizing_mode="stretch_width",
@@ -45,13 +45,13 @@ class SampleDetail(Viewer):
         self._prompt = _text_pane("rl-prompt")
         self._pair = _text_pane("rl-pair")
         self.tokens = TokenView(dark=context.selection.dark, metric=context.selection.metric)
-        self.groups = Later(lambda: Groups(context))
-        self._later: dict[int, Later[Any]] = {
-            _COMPARE: Later(lambda: Compare(context)),
+        self.groups = LazyView(lambda: GroupsTab(context))
+        self._later: dict[int, LazyView[Any]] = {
+            _COMPARE: LazyView(lambda: ResponseDiff(context)),
             _GROUP: self.groups,
-            _TIME: Later(lambda: OverTime(context)),
-            _RANKING: Later(self._make_ranking),
-            _RUNS: Later(lambda: CompareRuns(context)),
+            _TIME: LazyView(lambda: PromptsTab(context)),
+            _RANKING: LazyView(self._make_ranking),
+            _RUNS: LazyView(lambda: RunsTab(context)),
         }
         self._tabs = pmui.Tabs(
             (
@@ -107,7 +107,7 @@ class SampleDetail(Viewer):
         """Only the tab in sight does its work."""
         with pn.io.hold():
             for tab, later in self._later.items():
-                later.turn(self._tabs.active == tab)
+                later.set_active(self._tabs.active == tab)
 
     def _make_ranking(self) -> TokenRanking:
         ranking = TokenRanking(self.context)
@@ -245,8 +245,8 @@ def _inset(view: Viewer) -> pn.Column:
     return pn.Column(view, sizing_mode="stretch_width", margin=(0, 14))
 
 
-def _text_pane(name: str) -> Html:
-    return Html(
+def _text_pane(name: str) -> HtmlPane:
+    return HtmlPane(
         "",
         stylesheets=[theme.CSS, read_assets("panels/sample/sample_text.css")],
         sizing_mode="stretch_width",

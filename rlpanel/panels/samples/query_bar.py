@@ -8,7 +8,7 @@ from typing import Any
 import param
 from panel.custom import JSComponent
 
-from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine import column_info
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.query.filter_columns import Scope
 
@@ -76,7 +76,7 @@ def names_of(scope: Scope) -> list[list[str]]:
 
 
 def _said(name: str) -> str:
-    column = registry.describe(name)
+    column = column_info.describe(name)
     return f"{column.label}, {column.detail}" if column.detail else column.label
 
 

@@ -13,12 +13,12 @@ from rlpanel.errors import FilterError, RLPanelError
 from rlpanel.panels.export.card_export import file_name
 from rlpanel.panels.samples.query_bar import PRESETS, QueryBar, names_of, presets_of
 from rlpanel.panels.samples.text_cache import READ_NOW
-from rlpanel.panels.session.background_task import Background
+from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.theme import number
 from rlpanel.store.query.filter_columns import Scope
-from rlpanel.store.query.query import Outcome, Query, Question
-from rlpanel.store.query.samples_export import KINDS, Piece, available, pieces
+from rlpanel.store.query.query import Query, QueryResult, QuerySpec
+from rlpanel.store.query.samples_export import FORMATS, ExportPart, available_formats, export_parts
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Rows that are asked on the event loop; more on a thread.
@@ -40,21 +40,21 @@ class Download:
         Its media type, such as ``text/html``.
     title : str
         What the query bar calls it while it is made.
-    pieces : iterator of Piece
+    pieces : iterator of ExportPart
         Its bytes; they may be made on any thread.
     """
 
     name: str
     media: str
     title: str
-    pieces: Iterator[Piece]
+    pieces: Iterator[ExportPart]
 
 
 #: Makes a download of the whole board from the context and parameters of its selection that differ.
 BoardExport = Callable[..., Download]
 
 
-class Asking:
+class QueryRunner:
     """Asks what the selection says, and tells the bar how it goes.
 
     Parameters
@@ -77,13 +77,13 @@ class Asking:
     def __init__(
         self,
         context: Context,
-        found: Callable[[Outcome], None],
+        found: Callable[[QueryResult], None],
         taken: Callable[[], tuple[Snapshot, np.ndarray]],
         board: BoardExport | None = None,
     ) -> None:
         self._context, self._found, self._to_take, self._board = context, found, taken, board
-        self._work: Background[Outcome | FilterError] = Background(self._arrived, _pool)
-        self._taking: Background[Piece | RLPanelError | None] = Background(self._taken, _pool)
+        self._work: BackgroundTask[QueryResult | FilterError] = BackgroundTask(self._arrived, _pool)
+        self._taking: BackgroundTask[ExportPart | RLPanelError | None] = BackgroundTask(self._taken, _pool)
         self._size, self._hits = 0, 0
         self._file: dict[str, str] = {}
         self._said = ""
@@ -91,7 +91,7 @@ class Asking:
         self.busy = False
         self.bar = QueryBar(self._act, margin=(0, 8, 6, 8))
         whole = [["the board as one HTML file", "board", None]] if board is not None else []
-        kinds = [[kind, kind, None] for kind in available()]
+        kinds = [[kind, kind, None] for kind in available_formats()]
         self.bar.takes = [*kinds, *whole, ["copy link", "link", None]]
         self.bar.param.watch(self._written, ["filter", "scope"])
 
@@ -104,7 +104,7 @@ class Asking:
         )
         notes = context.notes
         if context.index is None or notes is None or (selection.scope == "step" and selection.step is None):
-            self._found(Outcome(np.empty(0, int), 0))
+            self._found(QueryResult(np.empty(0, int), 0))
             return
         notes.refresh()
         self._understood = True
@@ -134,21 +134,21 @@ class Asking:
         selection = self._context.selection
         return bool(selection.filter.strip() or selection.search.strip()) and self._understood
 
-    def _question(self) -> Question:
+    def _question(self) -> QuerySpec:
         """The question that the selection is, over the rows that it is about."""
         selection = self._context.selection
         return replace(
             self._all_rows(), filter=selection.filter, search=selection.search, sort=selection.sort
         )
 
-    def _all_rows(self) -> Question:
+    def _all_rows(self) -> QuerySpec:
         selection = self._context.selection
         step = selection.step if selection.scope == "step" else None
-        return Question(step, older=self._context.display.older_attempts)
+        return QuerySpec(step, older=self._context.display.older_attempts)
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def _arrived(self, result: Outcome | FilterError) -> None:
+    def _arrived(self, result: QueryResult | FilterError) -> None:
         if isinstance(result, FilterError):
             self._stop()
             self.bar.param.update(error=str(result), error_at=0, progress=-1.0, note="")
@@ -158,7 +158,7 @@ class Asking:
         self.bar.param.update(note=self._note(result), progress=done if self.busy else -1.0)
         self._found(result)
 
-    def _note(self, result: Outcome) -> str:
+    def _note(self, result: QueryResult) -> str:
         where = (
             "all steps" if self._context.selection.scope == "run" else f"step {self._context.selection.step}"
         )
@@ -194,7 +194,7 @@ class Asking:
             _, sort, text = PRESETS.get(which, ((), "", ""))
             wish = {"sort": sort.format(kl=kl), "filter": text, "search": ""}
             self._context.selection.param.update(**wish)
-        elif what == "take" and which in KINDS:
+        elif what == "take" and which in FORMATS:
             self._take(which)
         elif what == "take" and which == "board":
             self._take_board()
@@ -210,8 +210,8 @@ class Asking:
         if context.index is None or context.notes is None or self.busy:
             return
         snapshot, rows = self._to_take()
-        ending, media, _ = KINDS[kind]
-        made = pieces(context.index, snapshot, rows, context.notes, kind)
+        ending, media, _ = FORMATS[kind]
+        made = export_parts(context.index, snapshot, rows, context.notes, kind)
         name = f"{file_name(snapshot.name)}.{ending}"
         self._begin(Download(name, media, f"{kind}: {len(rows):,} samples", made))
 
@@ -231,7 +231,7 @@ class Asking:
         self.bar.param.update(progress=0.0, note=f"making {download.title} …")
         self._taking.start(_ended(download.pieces))
 
-    def _taken(self, piece: Piece | RLPanelError | None) -> None:
+    def _taken(self, piece: ExportPart | RLPanelError | None) -> None:
         """A piece to the browser; None says that all are there."""
         if isinstance(piece, RLPanelError):
             self.bar.param.update(progress=-1.0, note="", error=str(piece))
@@ -250,7 +250,7 @@ class Asking:
             self.bar.progress = piece.done
 
 
-def _told(outcomes: Iterator[Outcome]) -> Iterator[Outcome | FilterError]:
+def _told(outcomes: Iterator[QueryResult]) -> Iterator[QueryResult | FilterError]:
     """Outcomes, and at the end what went wrong if something did."""
     try:
         yield from outcomes
@@ -258,7 +258,7 @@ def _told(outcomes: Iterator[Outcome]) -> Iterator[Outcome | FilterError]:
         yield error
 
 
-def _ended(made: Iterator[Piece]) -> Iterator[Piece | RLPanelError | None]:
+def _ended(made: Iterator[ExportPart]) -> Iterator[ExportPart | RLPanelError | None]:
     """Pieces, and at the end that there are no more, or what went wrong."""
     try:
         yield from made

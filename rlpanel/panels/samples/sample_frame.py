@@ -14,7 +14,7 @@ from rlpanel.panels.samples.visible_rows import attempt_column
 from rlpanel.panels.ui.prompt_text import clean
 from rlpanel.settings import Display
 from rlpanel.store.query.notes import Notes
-from rlpanel.store.query.query import Outcome
+from rlpanel.store.query.query import QueryResult
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Characters of a text that a row carries; the search looks at all of it.
@@ -27,7 +27,7 @@ def frame_of(
     snapshot: Snapshot,
     rows: np.ndarray,
     texts: Mapping[int, Mapping[str, str]],
-    outcome: Outcome,
+    outcome: QueryResult,
     notes: Notes | None,
     display: Display,
     *,

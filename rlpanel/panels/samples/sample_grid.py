@@ -16,22 +16,22 @@ import panel_material_ui as pmui
 from panel.viewable import Viewer
 
 from rlpanel import schema
-from rlpanel.panels.plots.snapshot_cache import once
-from rlpanel.panels.samples.query_runner import Asking, BoardExport
-from rlpanel.panels.samples.sample_table import PICK, Table, table_of
+from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
+from rlpanel.panels.samples.sample_table import PICK, SampleTable, table_of
 from rlpanel.panels.samples.text_loader import RowTexts, table_frame, texts_of
 from rlpanel.panels.samples.visible_rows import drawn_html, shown_rows
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.event_loop import showing
-from rlpanel.panels.session.redraw_queue import in_turn
+from rlpanel.panels.session.event_loop import drawing_loop
+from rlpanel.panels.session.redraw_queue import draw_in_turn
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.html_pane import Html
-from rlpanel.panels.ui.table_click import picked
+from rlpanel.panels.ui.html_pane import HtmlPane
+from rlpanel.panels.ui.table_click import click_field
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.notes import NOTED
 from rlpanel.store.query.order import Order, parse_order
-from rlpanel.store.query.query import Outcome
+from rlpanel.store.query.query import QueryResult
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Seconds that a step is shown before the texts of further pages are read, while the newest is followed:
@@ -39,7 +39,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 STANDS = 3.0
 
 
-class Samples(Viewer):
+class SampleGrid(Viewer):
     """The grid with its head: count, search, query, and what came since.
 
     Parameters
@@ -53,14 +53,14 @@ class Samples(Viewer):
         super().__init__()
         self.context = context
         self._rows = np.empty(0, int)
-        self._outcome = Outcome(np.empty(0, int), 0)
+        self._outcome = QueryResult(np.empty(0, int), 0)
         self._texts = RowTexts()
         self._snapshot = context.snapshot
-        self._asking = Asking(context, self._found, self._taken, board)
+        self._asking = QueryRunner(context, self._found, self._taken, board)
         self._shown: tuple[str, int | None] = ("", None)
         self._sorting = False
         self._rest: Callable[[], None] | None = None
-        self._head = Html("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
+        self._head = HtmlPane("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
         self._search = pmui.TextInput(
             placeholder="search prompts and responses  /",
             size="small",
@@ -78,8 +78,8 @@ class Samples(Viewer):
             css_classes=["rl-new"],
             on_click=lambda _: self.load(),
         )
-        self._picked = picked(self._pick)
-        self._table = Table(pd.DataFrame({"uid": pd.Series(dtype=str)}))
+        self._picked = click_field(self._pick)
+        self._table = SampleTable(pd.DataFrame({"uid": pd.Series(dtype=str)}))
         self._place = pn.Column(sizing_mode="stretch_both", margin=0)
         self._card = pn.Column(
             pn.Row(
@@ -137,7 +137,7 @@ class Samples(Viewer):
             self._search.value = context.selection.search
         self._asking.ask()
 
-    def _found(self, outcome: Outcome) -> None:
+    def _found(self, outcome: QueryResult) -> None:
         """Show what was found, at most as many rows as the settings say."""
         context, snapshot, step = self.context, self._snapshot, self.context.selection.step
         self._outcome = outcome
@@ -235,7 +235,7 @@ class Samples(Viewer):
 
     def _uids(self) -> list[str]:
         frame = self._table.value
-        return once(frame, "uids", None, frame["uid"].tolist)
+        return cached_on(frame, "uids", None, frame["uid"].tolist)
 
     # -- showing ---------------------------------------------------------------------------------
 
@@ -307,7 +307,7 @@ class Samples(Viewer):
 
     def _read_rest(self, index: RunIndex, snapshot: Snapshot) -> None:
         """Read the texts of further pages on a thread, and show them if their rows are still shown."""
-        place, rows, texts = showing(), self._rows, self._texts
+        place, rows, texts = drawing_loop(), self._rows, self._texts
 
         def arrived() -> None:
             if self._texts is texts:
@@ -318,14 +318,14 @@ class Samples(Viewer):
             if self._texts is texts and self._rest is read and place is not None:
                 self._rest = None
                 done = texts.read_rest(index, snapshot, rows)
-                done.add_done_callback(lambda _: in_turn(place, arrived))
+                done.add_done_callback(lambda _: draw_in_turn(place, arrived))
 
         self._rest = read
         if place is None:
             texts.read_rest(index, snapshot, rows).result()
             arrived()
         elif self.context.selection.follow and not self._looks_further:
-            place.later(STANDS, read)
+            place.call_later(STANDS, read)
         else:
             read()
 

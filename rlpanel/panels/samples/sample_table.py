@@ -11,11 +11,11 @@ import panel as pn
 from bokeh.models.widgets.tables import NumberFormatter, TableColumn
 
 from rlpanel import schema
-from rlpanel.metrics.engine import column_info as registry
-from rlpanel.panels.plots.snapshot_cache import once
+from rlpanel.metrics.engine import column_info
+from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.field_names import field_of, name_of
-from rlpanel.panels.ui.table_click import PickTable
+from rlpanel.panels.ui.table_click import ClickTable
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -47,7 +47,7 @@ def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
         "value_mean",
         "token_reward_sum",
     ]
-    derived = {f"{m.name}_{r}" for m in registry.of_level("token") for r in m.reductions}
+    derived = {f"{m.name}_{r}" for m in column_info.of_level("token") for r in m.reductions}
     custom = [
         n for n in (*snapshot.labels, *snapshot.numbers) if n not in usual and n not in derived | _HIDDEN
     ]
@@ -59,7 +59,7 @@ def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
 _OF_COLUMNS = frozenset({"sorters", "filters"})
 
 
-class Table(PickTable):
+class SampleTable(ClickTable):
     """A table that nobody edits, and whose equal rows keep their order when it is sorted.
 
     Panel takes some of its own updates for edits made in the browser, and would write a page of rows that
@@ -94,7 +94,7 @@ class Table(PickTable):
     def _get_data(self) -> tuple[pd.DataFrame, dict[str, Any]]:
         frame, at = self.value, self._page_rows
         if self._in_order and isinstance(frame.index, pd.RangeIndex):
-            return frame, dict(once(frame, "page", at, lambda: _page(frame, at), most=4))
+            return frame, dict(cached_on(frame, "page", at, lambda: _page(frame, at), most=4))
         paged = self.pagination == "remote"
         found = self._filter_dataframe(frame, header_filters=paged)
         found = self._sort_df(found) if paged else found
@@ -152,10 +152,10 @@ def _page(frame: pd.DataFrame, at: range) -> dict[str, list[Any]]:
     return {"index": rows.index.tolist()} | {field_of(name): rows[name].tolist() for name in rows.columns}
 
 
-def table_of(frame: pd.DataFrame) -> Table:
+def table_of(frame: pd.DataFrame) -> SampleTable:
     """A table for these rows and for others with the same columns."""
     columns = list(frame.columns)
-    return Table(
+    return SampleTable(
         frame,
         titles={name: title_html(name) for name in columns},
         header_tooltips=header_tips(columns),
@@ -186,7 +186,7 @@ def table_of(frame: pd.DataFrame) -> Table:
 
 def header_tips(columns: Iterable[str]) -> dict[str, str]:
     """What each column is, for its header; Tabulator reads tips as HTML, so names from a log are escaped."""
-    return {name: safe_text(registry.describe(name).tip) for name in columns if name != "uid"}
+    return {name: safe_text(column_info.describe(name).tip) for name in columns if name != "uid"}
 
 
 def _folded(values: pd.Series) -> pd.Series:
@@ -222,7 +222,7 @@ _WHOLE = frozenset(
 
 def title_html(name: str) -> str:
     """A column's title; Tabulator reads titles as HTML, so names from a log are escaped."""
-    column = registry.describe(name)
+    column = column_info.describe(name)
     mark = {"mean": " ø", "sum": " Σ"}.get(name.rpartition("_")[2], "") if column.detail else ""
     return safe_text(f"{column.label}{mark}")
 

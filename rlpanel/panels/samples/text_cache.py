@@ -23,7 +23,7 @@ _PLACE = ("offset", "length", "part", "hash", "prompt_hash", "response_hash")
 Texts = dict[str, str]
 
 
-class Kept:
+class TextCache:
     """The texts that were asked for last; any thread may ask.
 
     Parameters
@@ -56,7 +56,7 @@ class Kept:
                 self._size -= _size(self._texts.popitem(last=False)[1])
 
 
-_kept = Kept(KEPT)
+_kept = TextCache(KEPT)
 
 
 def read_texts(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> list[Texts]:

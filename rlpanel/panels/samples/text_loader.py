@@ -11,14 +11,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import pandas as pd
 
-from rlpanel.panels.plots.snapshot_cache import once
+from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples.sample_frame import frame_of
 from rlpanel.panels.samples.sample_table import PAGE
 from rlpanel.panels.samples.text_cache import READ_NOW, Texts, read_texts, unread_bytes
 from rlpanel.settings import Display
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.notes import Notes
-from rlpanel.store.query.query import Outcome
+from rlpanel.store.query.query import QueryResult
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Tables of a snapshot that are kept, and texts: sessions that follow look at one step.
@@ -73,14 +73,14 @@ def texts_of(index: RunIndex | None, snapshot: Snapshot, rows: np.ndarray) -> Ro
         made._read_page(index, snapshot, rows)
         return made
 
-    return once(snapshot, "texts", (index.path, rows.tobytes()), read, most=_KEPT)
+    return cached_on(snapshot, "texts", (index.path, rows.tobytes()), read, most=_KEPT)
 
 
 def table_frame(
     snapshot: Snapshot,
     rows: np.ndarray,
     texts: RowTexts,
-    outcome: Outcome,
+    outcome: QueryResult,
     notes: Notes | None,
     display: Display,
     *,
@@ -96,4 +96,4 @@ def table_frame(
         return make()
     shown = (display.kl_estimator, display.pad_token, display.system_end, whole_run)
     key = (rows.tobytes(), len(known), tuple(outcome.columns), *shown)
-    return once(snapshot, "table", key, make, most=_KEPT)
+    return cached_on(snapshot, "table", key, make, most=_KEPT)

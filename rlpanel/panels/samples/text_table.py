@@ -5,15 +5,15 @@ from __future__ import annotations
 import pandas as pd
 import panel as pn
 
-from rlpanel.panels.samples.sample_table import PICK, Table
+from rlpanel.panels.samples.sample_table import PICK, SampleTable
 from rlpanel.panels.ui.assets import read_assets
 
 _WIDE = {"response": 420, "prompt": 380}
 
 
-def text_table(names: tuple[str, ...], name: str, picked: pn.widgets.TextInput, height: int) -> Table:
+def text_table(names: tuple[str, ...], name: str, picked: pn.widgets.TextInput, height: int) -> SampleTable:
     """A table with these columns and ``uid``, all texts; a click puts the row's uid into ``picked``."""
-    table = Table(
+    table = SampleTable(
         pd.DataFrame({column: pd.Series(dtype=str) for column in (*names, "uid")}),
         show_index=False,
         disabled=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlpanel.panels.plots.snapshot_cache import once
+from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.settings import Display
 from rlpanel.store.columns.run_table import OLDER
@@ -14,7 +14,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 def shown_rows(snapshot: Snapshot, step: int, display: Display) -> np.ndarray:
     """The rows to show: all where they are few, else a reproducible draw."""
     older, most = display.older_attempts, display.max_samples
-    return once(
+    return cached_on(
         snapshot,
         "shown",
         (step, older, most),

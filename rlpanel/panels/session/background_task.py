@@ -9,15 +9,15 @@ from typing import Generic, TypeVar
 
 import panel as pn
 
-from rlpanel.panels.session.event_loop import Place, showing
-from rlpanel.panels.session.redraw_queue import in_turn
+from rlpanel.panels.session.event_loop import SessionLoop, drawing_loop
+from rlpanel.panels.session.redraw_queue import draw_in_turn
 
 T = TypeVar("T")
 
 _pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-views")
 
 
-class Background(Generic[T]):
+class BackgroundTask(Generic[T]):
     """One piece of work at a time; a newer one takes the place of the older, which then ends early.
 
     Parameters
@@ -39,7 +39,7 @@ class Background(Generic[T]):
         Without a session (in a script) they are drawn and shown at once.
         """
         self._turn += 1
-        turn, place = self._turn, showing()
+        turn, place = self._turn, drawing_loop()
         if place is None:
             for result in results:
                 if turn == self._turn:
@@ -47,14 +47,14 @@ class Background(Generic[T]):
         else:
             # An error is said where the loop's other errors are said.
             self._pool.submit(self._work, turn, results, place).add_done_callback(
-                lambda done: place.soon(done.result) if done.exception() else None
+                lambda done: place.call_soon(done.result) if done.exception() else None
             )
 
-    def _work(self, turn: int, results: Iterator[T], place: Place) -> None:
+    def _work(self, turn: int, results: Iterator[T], place: SessionLoop) -> None:
         for result in results:
             if turn != self._turn or place.is_gone:
                 return
-            in_turn(place, partial(self._arrived, turn, result))
+            draw_in_turn(place, partial(self._arrived, turn, result))
 
     def _arrived(self, turn: int, result: T) -> None:
         if turn == self._turn:

@@ -15,11 +15,11 @@ import param
 from rlpanel.errors import RLPanelError, SampleNotFound
 from rlpanel.panels.plots.alignment import ALIGNMENTS, STEP
 from rlpanel.panels.plots.smoothing import MOST as MOST_SMOOTH
-from rlpanel.panels.plots.snapshot_cache import once
-from rlpanel.panels.session.overlay_run import Other
+from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.session.overlay_run import OverlayRun
 from rlpanel.schema import Sample
 from rlpanel.settings import DARK_DEFAULT, Display
-from rlpanel.sources.discovery.diagnose import Survey
+from rlpanel.sources.discovery.diagnose import Diagnosis
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.unread import Unread
 from rlpanel.store.index.run_index import RunIndex
@@ -71,7 +71,7 @@ class Context(param.Parameterized):
     """All that a session's views share."""
 
     runs = param.List(default=[], item_type=RunInfo, doc="Runs below the root, newest first.")
-    survey = param.ClassSelector(class_=Survey, allow_None=True, doc="What is there instead of runs.")
+    survey = param.ClassSelector(class_=Diagnosis, allow_None=True, doc="What is there instead of runs.")
     left_out = param.List(
         default=[], item_type=Unread, doc="Links that are not followed, and folders that cannot be listed."
     )
@@ -84,14 +84,14 @@ class Context(param.Parameterized):
     root = param.String(default="", doc="The folder whose runs are shown, as it was given.")
     failure = param.String(default="", doc="What keeps the reader from reading just now; empty if nothing.")
     noted = param.Integer(default=0, doc="Counts the tags and notes that were left.")
-    others = param.List(default=[], item_type=Other, doc="The runs that lie over the selected one.")
+    others = param.List(default=[], item_type=OverlayRun, doc="The runs that lie over the selected one.")
     muted = param.ClassSelector(
         class_=frozenset,
         default=frozenset(),
         doc="Runs whose curves are switched off; '' is the selected one.",
     )
     against = param.ClassSelector(
-        class_=Other, allow_None=True, doc="The run that prompts are compared with."
+        class_=OverlayRun, allow_None=True, doc="The run that prompts are compared with."
     )
     now = param.Number(default=0.0, doc="The clock, once a second, for ages.")
     #: uid of the grid's first row, shown while the viewer has chosen none
@@ -211,8 +211,8 @@ class Context(param.Parameterized):
 
 def shared_sample(index: RunIndex, snapshot: Snapshot, uid: str) -> Sample:
     """A sample as `fetch` gives it, read once for all sessions that look at it."""
-    row = once(snapshot, "row", uid, lambda: snapshot.row(uid))
-    return once(snapshot, "sample", (index.path, row), lambda: fetch(index, snapshot, row), most=2)
+    row = cached_on(snapshot, "row", uid, lambda: snapshot.row(uid))
+    return cached_on(snapshot, "sample", (index.path, row), lambda: fetch(index, snapshot, row), most=2)
 
 
 def watch_step(context: Context, draw: Callable[..., None]) -> None:

@@ -17,7 +17,7 @@ import panel as pn
 from bokeh.document import Document
 
 
-class Place:
+class SessionLoop:
     """A loop, and the document that is drawn on it.
 
     Parameters
@@ -43,7 +43,7 @@ class Place:
         return self._loop.is_closed() or (self._session is not None and self._session.destroyed)
 
     @property
-    def is_taking(self) -> bool:
+    def is_sending(self) -> bool:
         """Whether a browser has not yet taken what was sent last.
 
         A page that sleeps takes nothing; what is sent to it all the same would wait in this process's memory.
@@ -52,14 +52,14 @@ class Place:
         connections = session._subscribed_connections if session is not None else ()
         return any(_writing(connection._socket) for connection in connections)
 
-    def soon(self, callback: Callable[[], Any]) -> None:
+    def call_soon(self, callback: Callable[[], Any]) -> None:
         """Call back on the loop, under the document's lock, unless it is gone; any thread may ask."""
         # In no document's context, which would be kept in memory as long as the callback.
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._enter, callback, context=contextvars.Context())
 
-    def later(self, seconds: float, callback: Callable[[], object]) -> None:
-        """Call back after a while, as `soon` does; called on the loop."""
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> None:
+        """Call back after a while, as `call_soon` does; called on the loop."""
         self._loop.call_later(seconds, self._enter, callback, context=contextvars.Context())
 
     def on_gone(self, callback: Callable[[], None]) -> None:
@@ -76,18 +76,18 @@ class Place:
             self._document.add_next_tick_callback(callback)
 
 
-def here() -> Place | None:
+def current_loop() -> SessionLoop | None:
     """The page being served, or the loop that runs a notebook's cell; in a script nothing can come back."""
     document = pn.state.curdoc
     if document is not None and document.session_context is None:
         document = None
     loop = _running() or (_serving(document) if document is not None else None)
-    return Place(loop, document) if loop is not None else None
+    return SessionLoop(loop, document) if loop is not None else None
 
 
-def showing() -> Place | None:
-    """`here`, unless a script or a notebook's cell is just making what it will show: that should be whole."""
-    return here() if pn.state.curdoc is not None else None
+def drawing_loop() -> SessionLoop | None:
+    """The served page's loop; None in a script or notebook cell, whose first output should be complete."""
+    return current_loop() if pn.state.curdoc is not None else None
 
 
 def _running() -> asyncio.AbstractEventLoop | None:

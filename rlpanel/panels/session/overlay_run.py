@@ -25,7 +25,7 @@ def split_label(label: str, snapshot: Snapshot) -> str:
 
 
 @dataclass(frozen=True)
-class Other:
+class OverlayRun:
     """Another run, or another split of the selected one.
 
     Attributes

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from weakref import WeakKeyDictionary
 
-from rlpanel.panels.session.event_loop import Place
+from rlpanel.panels.session.event_loop import SessionLoop
 
 #: Share of the event loop's time that drawing may take while pages wait for their turn.
 SHARE = 0.85
@@ -25,19 +25,19 @@ MOST_SECONDS = 0.1
 PATIENCE = 0.5
 
 
-class Turns:
+class RedrawQueue:
     """Who draws next, on one event loop: first come, first served."""
 
     def __init__(self) -> None:
         self._free = 0.0
         self._draws = False
-        self._waiting: deque[tuple[Place, Callable[[], object]]] = deque()
+        self._waiting: deque[tuple[SessionLoop, Callable[[], object]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def take(self, place: Place, draw: Callable[[], object]) -> None:
+    def put(self, place: SessionLoop, draw: Callable[[], object]) -> None:
         """Draw now, or as soon as it is the turn of ``place``; called on the loop, in a callback of it."""
         wait = self._free - time.monotonic()
         if wait <= 0 and not self._waiting and not self._draws:
@@ -63,7 +63,7 @@ class Turns:
         while self._waiting:
             place, draw = self._waiting.popleft()
             if not place.is_gone:
-                place.soon(partial(self._run, draw))
+                place.call_soon(partial(self._run, draw))
                 self._after(PATIENCE)
                 return
 
@@ -77,18 +77,18 @@ class Turns:
             self._timer = loop.call_later(seconds, self._next, context=contextvars.Context())
 
 
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, RedrawQueue] = WeakKeyDictionary()
 
 
-def turns() -> Turns:
+def redraw_queue() -> RedrawQueue:
     """The turns of the event loop that runs; where none does, nobody waits."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        return Turns()
-    return _turns.setdefault(loop, Turns())
+        return RedrawQueue()
+    return _turns.setdefault(loop, RedrawQueue())
 
 
-def in_turn(place: Place, draw: Callable[[], object]) -> None:
+def draw_in_turn(place: SessionLoop, draw: Callable[[], object]) -> None:
     """Draw when it is the turn of ``place``; any thread may call."""
-    place.soon(lambda: turns().take(place, draw))
+    place.call_soon(lambda: redraw_queue().put(place, draw))

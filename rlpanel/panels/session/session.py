@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
-from rlpanel.panels.session.event_loop import Place
-from rlpanel.panels.session.redraw_queue import turns
+from rlpanel.panels.session.event_loop import SessionLoop
+from rlpanel.panels.session.redraw_queue import redraw_queue
 from rlpanel.store.index.run_index import RunIndex
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class Session:
 
     Parameters
     ----------
-    place : Place
+    place : SessionLoop
         Where it is drawn.
     draw : callable
         Called on the event loop with the set of what changed: runs' indexes, None for the list of runs;
@@ -45,7 +45,7 @@ class Session:
 
     def __init__(
         self,
-        place: Place,
+        place: SessionLoop,
         draw: Callable[[set[RunIndex | None]], Iterable[Callable[[], object]] | None],
         wants: Callable[[RunIndex], bool] = lambda _: True,
         every: float = math.inf,
@@ -59,12 +59,12 @@ class Session:
         self._drawn = 0.0
         self.closed = False
 
-    def tell(self, changed: RunIndex | None) -> None:
+    def notify(self, changed: RunIndex | None) -> None:
         """Note a change; any thread may call."""
         if changed is None or self._wants(changed):
             self._schedule({changed})
 
-    def tick(self) -> None:
+    def redraw(self) -> None:
         """Time has passed; what is drawn soon in any case shows it, too."""
         self._schedule(set())
 
@@ -74,24 +74,24 @@ class Session:
             if self._scheduled or self.closed:
                 return
             self._scheduled = True
-        self.place.soon(self._soon)
+        self.place.call_soon(self._soon)
 
     def _soon(self) -> None:
         """Take a turn, once there was some rest and the browser has taken the last drawing."""
-        wait = FLOOR if self.place.is_taking else self._drawn + FLOOR - time.monotonic()
+        wait = FLOOR if self.place.is_sending else self._drawn + FLOOR - time.monotonic()
         if self.closed:
             return
         if wait > 0:
-            self.place.later(wait, self._soon)
+            self.place.call_later(wait, self._soon)
         else:
-            turns().take(self.place, self._flush)
+            redraw_queue().put(self.place, self._flush)
 
     def _flush(self) -> None:
         with self._lock:
             changed, self._changed = self._changed, set()
             self._scheduled = False
         for part in self._try(partial(self._draw, changed)) or ():
-            turns().take(self.place, partial(self._try, part))
+            redraw_queue().put(self.place, partial(self._try, part))
         self._drawn = time.monotonic()
         self._rest()
 
@@ -120,4 +120,4 @@ class Session:
         if self._drawn + self._every > time.monotonic():
             self._rest()
         else:
-            self.tick()
+            self.redraw()

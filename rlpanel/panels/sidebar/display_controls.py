@@ -9,12 +9,11 @@ import panel_material_ui as pmui
 import param
 from panel.viewable import Viewer
 
-from rlpanel.metrics.engine import column_info as registry
-from rlpanel.panels.curves import curve_menu
-from rlpanel.panels.curves import trainer_scalars as trainer_log
+from rlpanel.metrics.engine import column_info
+from rlpanel.panels.curves import curve_menu, trainer_scalars
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.multi_choice import several
+from rlpanel.panels.ui.multi_choice import multi_choice
 
 _GROUPS = {
     "Curves": ("band", "log_values", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
@@ -23,13 +22,13 @@ _GROUPS = {
 }
 
 
-class Controls(Viewer):
+class DisplayControls(Viewer):
     """Settings in groups, and the choice of curves."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._curves = several(
+        self._curves = multi_choice(
             "Numbers",
             "Which numbers are drawn; none chosen shows the usual four.",
             "rl-curve-choice",
@@ -53,11 +52,11 @@ class Controls(Viewer):
 
     def _offer(self, *_: Any) -> None:
         snapshot = self.context.snapshot
-        offered = [*curve_menu.options(snapshot).items(), *trainer_log.options(snapshot).items()]
+        offered = [*curve_menu.options(snapshot).items(), *trainer_scalars.options(snapshot).items()]
         options = curve_menu.labelled(offered)
         if options != self._curves.options:
             self._curves.options = options
-        wanted = map(registry.canonical, self.context.selection.curves)
+        wanted = map(column_info.canonical, self.context.selection.curves)
         value = [name for name in wanted if name in options.values()]
         if value != self._curves.value:
             self._curves.value = value

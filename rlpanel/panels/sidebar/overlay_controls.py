@@ -12,17 +12,17 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import MOST_OTHERS
 from rlpanel.panels.sidebar.run_list import unique_label
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.multi_choice import several
+from rlpanel.panels.ui.multi_choice import multi_choice
 
 
-class RunChoice(Viewer):
+class OverlayControls(Viewer):
     """A part of the side panel, below the runs."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
         selection = context.selection
-        self._runs = several(
+        self._runs = multi_choice(
             "Runs over it",
             f"Up to {MOST_OTHERS} runs whose curves are drawn over the selected run's.",
             "rl-over",

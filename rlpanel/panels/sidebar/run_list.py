@@ -13,7 +13,7 @@ from rlpanel.panels.samples.visible_rows import set_aside_html
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import Html
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -76,13 +76,13 @@ def unique_label(info: RunInfo, runs: list[RunInfo]) -> str:
     return info.label if sum(other.label == info.label for other in runs) == 1 else f"./{info.name}"
 
 
-class Badge(Viewer):
+class RunBadge(Viewer):
     """How the selected run is: live or quiet, ranks, samples, newest step, age, bad lines."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._pane = Html(
+        self._pane = HtmlPane(
             "",
             stylesheets=[theme.CSS, read_assets("panels/ui/badge.css")],
             margin=0,

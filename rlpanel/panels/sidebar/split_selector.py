@@ -10,10 +10,10 @@ from panel.viewable import Viewer
 
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.multi_choice import several
+from rlpanel.panels.ui.multi_choice import multi_choice
 
 
-class SplitChoice(Viewer):
+class SplitSelector(Viewer):
     """A part of the side panel, below the runs."""
 
     def __init__(self, context: Context) -> None:
@@ -30,7 +30,7 @@ class SplitChoice(Viewer):
             sizing_mode="stretch_width",
             sx=theme.FIELD_SX,
         )
-        self._over = several(
+        self._over = multi_choice(
             "Splits over it",
             "Splits of this run whose curves are drawn over the shown one's.",
             "rl-beside",

@@ -11,7 +11,7 @@ from rlpanel.metrics.engine.constants import DECLARED
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import Html
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -24,13 +24,13 @@ _RESTS_ON = {
 }
 
 
-class Known(Viewer):
+class TrainingConstants(Viewer):
     """A quiet list in the side panel: value, and on hover where it comes from."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._pane = Html(
+        self._pane = HtmlPane(
             "",
             stylesheets=[theme.CSS, read_assets("panels/sidebar/training_constants.css")],
             margin=(14, 12, 2, 12),

@@ -11,7 +11,7 @@ from panel.viewable import Viewer
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import Html
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.store.backlog.throughput import describe
 from rlpanel.store.snapshot.snapshot import Progress
 
@@ -19,13 +19,13 @@ from rlpanel.store.snapshot.snapshot import Progress
 NEARLY = 0.99
 
 
-class Backlog(Viewer):
+class BacklogBar(Viewer):
     """A bar over the curves while older lines of the run are not read yet."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._pane = Html(
+        self._pane = HtmlPane(
             "",
             stylesheets=[theme.CSS, read_assets("panels/status/backlog_bar.css")],
             sizing_mode="stretch_width",
@@ -63,7 +63,7 @@ class Backlog(Viewer):
     def _turn(self, *_: Any) -> None:
         """Stop the backlog, or let it go on: for everybody who looks at the run."""
         if self.context.index is not None:
-            self.context.index.halt(not self.context.snapshot.progress.halted)
+            self.context.index.pause(not self.context.snapshot.progress.halted)
 
 
 def bar_html(progress: Progress, note: str = "") -> str:

@@ -12,13 +12,13 @@ from panel.viewable import Viewer
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_list import trouble_html
 from rlpanel.panels.status.backlog_bar import bar_html
-from rlpanel.panels.status.getting_started import beginning
+from rlpanel.panels.status.getting_started import getting_started_html
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
-class Stage(Viewer):
+class EmptyState(Viewer):
     """No runs yet, reading, or no samples yet: each says what it waits for.
 
     Parameters
@@ -65,7 +65,9 @@ class Stage(Viewer):
     def _draw(self, *_: Any) -> None:
         runs, snapshot = self.context.runs, self.context.snapshot
         self._demo.visible = not runs
-        self._pane.object = _waiting(snapshot) if runs else beginning(self.context.root, self.context.survey)
+        self._pane.object = (
+            _waiting(snapshot) if runs else getting_started_html(self.context.root, self.context.survey)
+        )
 
 
 def _waiting(snapshot: Snapshot) -> str:

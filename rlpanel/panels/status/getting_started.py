@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.adapters import accepted
-from rlpanel.sources.discovery.diagnose import Survey
+from rlpanel.sources.discovery.diagnose import Diagnosis
 
 
-def beginning(root: str, found: Survey | None) -> str:
+def getting_started_html(root: str, found: Diagnosis | None) -> str:
     """What stands in the board's place while there are no runs.
 
     Parameters
     ----------
     root : str
         The folder, as it was given; empty if none was.
-    found : Survey or None
+    found : Diagnosis or None
         What is there; None while nobody looked.
     """
     if not root or found is None:
@@ -27,7 +27,7 @@ def beginning(root: str, found: Survey | None) -> str:
     return f"{head}{_seen(found)}{_hints(found)}{_mapping(root, found)}{_LINE}{_kinds()}"
 
 
-def _seen(found: Survey) -> str:
+def _seen(found: Diagnosis) -> str:
     rows = "".join(
         f"<li><code>{safe_text(sight.name)}</code> {safe_text(sight.what)}</li>" for sight in found.seen
     )
@@ -36,12 +36,12 @@ def _seen(found: Survey) -> str:
     return f'<h3>Seen</h3><ul class="rl-seen">{rows}{more}</ul>' if rows else ""
 
 
-def _hints(found: Survey) -> str:
+def _hints(found: Diagnosis) -> str:
     rows = "".join(f"<li>{safe_text(hint)}</li>" for hint in found.hints)
     return f'<ul class="rl-hints">{rows}</ul>' if rows else ""
 
 
-def _mapping(root: str, found: Survey) -> str:
+def _mapping(root: str, found: Diagnosis) -> str:
     if not found.mapping:
         return ""
     pairs = "\n".join(

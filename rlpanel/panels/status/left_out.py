@@ -11,7 +11,7 @@ from panel.viewable import Viewer
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import Html
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.files.unread import Unread
 
@@ -24,7 +24,7 @@ class LeftOut(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._pane = Html(
+        self._pane = HtmlPane(
             "",
             stylesheets=[theme.CSS, read_assets("panels/status/left_out.css")],
             margin=(0, 12),

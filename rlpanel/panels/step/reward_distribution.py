@@ -10,13 +10,13 @@ import pandas as pd
 import panel as pn
 from panel.viewable import Viewer
 
-from rlpanel.metrics.engine import column_info as registry
-from rlpanel.panels.export.card_export import Taken, file_name
-from rlpanel.panels.export.export_menu import Take, headed
-from rlpanel.panels.plots.bar_chart import Bars
+from rlpanel.metrics.engine import column_info
+from rlpanel.panels.export.card_export import CardExport, file_name
+from rlpanel.panels.export.export_menu import ExportMenu, headed
+from rlpanel.panels.plots.bar_chart import BarChart
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.html_pane import Html
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -76,16 +76,18 @@ def _narrowest(distinct: np.ndarray) -> float:
     return float(np.diff(distinct).min()) if len(distinct) > 1 else 1.0
 
 
-class Distribution(Viewer):
+class RewardDistribution(Viewer):
     """The step's rewards as bars, the reference's behind them."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
         self._head = _head()
-        self._bars = Bars({"reference": 0.45, "policy": 0.95})
-        self._taken: Taken | None = None
-        self._card = _card(self._head, self._bars, "rl-distribution", Take(context, lambda: self._taken))
+        self._bars = BarChart({"reference": 0.45, "policy": 0.95})
+        self._taken: CardExport | None = None
+        self._card = _card(
+            self._head, self._bars, "rl-distribution", ExportMenu(context, lambda: self._taken)
+        )
         watch_step(context, self._draw)
         context.selection.param.watch(self._restyle, "dark")
         self._restyle()
@@ -115,7 +117,7 @@ class Distribution(Viewer):
         )
         names = {"policy": column, "reference": "ref_reward"}
         counted = {names[name]: bins.count(values) for name, values in shown.items()}
-        self._taken = Taken(
+        self._taken = CardExport(
             name=f"{file_name(snapshot.name)}-{column}-distribution-step-{step}",
             title=_title(column),
             words=f"{snapshot.name}, step {step}, n = {len(rows):,}",
@@ -141,16 +143,16 @@ class Distribution(Viewer):
         self._bars.restyle(self.context.selection.dark)
 
 
-class Gap(Viewer):
+class RewardGap(Viewer):
     """Reward minus the reference's, one bar a sample, sorted: how many won, and by how much."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
         self._head = _head()
-        self._bars = Bars({"good": 0.95, "bad": 0.95}, x_labels=False)
-        self._taken: Taken | None = None
-        self._card = _card(self._head, self._bars, "rl-gap", Take(context, lambda: self._taken))
+        self._bars = BarChart({"good": 0.95, "bad": 0.95}, x_labels=False)
+        self._taken: CardExport | None = None
+        self._card = _card(self._head, self._bars, "rl-gap", ExportMenu(context, lambda: self._taken))
         watch_step(context, self._draw)
         context.selection.param.watch(self._restyle, "dark")
         self._restyle()
@@ -180,7 +182,7 @@ class Gap(Viewer):
                 "bad": (left, left + 1, np.minimum(gap, 0)),
             }
         )
-        self._taken = Taken(
+        self._taken = CardExport(
             name=f"{file_name(snapshot.name)}-reward_gap-step-{step}",
             title="Gap to reference",
             words=f"reward minus the reference's, sorted, {share}, {snapshot.name}, step {step}",
@@ -197,14 +199,14 @@ def _scored(snapshot: Snapshot) -> str | None:
 
 
 def _title(column: str) -> str:
-    return registry.describe(column).label.capitalize()
+    return column_info.describe(column).label.capitalize()
 
 
-def _head() -> Html:
-    return Html("", stylesheets=[theme.CSS], sizing_mode="stretch_width")
+def _head() -> HtmlPane:
+    return HtmlPane("", stylesheets=[theme.CSS], sizing_mode="stretch_width")
 
 
-def _card(head: Html, bars: Bars, name: str, take: Take) -> pn.Column:
+def _card(head: HtmlPane, bars: BarChart, name: str, take: ExportMenu) -> pn.Column:
     return pn.Column(
         headed(head, take),
         bars.pane,

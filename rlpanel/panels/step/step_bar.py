@@ -12,7 +12,7 @@ from panel.viewable import Viewer
 
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.html_pane import Html
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 
 #: Seconds within which a browser answers.
@@ -26,7 +26,7 @@ class StepBar(Viewer):
         super().__init__()
         self.context = context
         self._quiet = False
-        self._label = Html(
+        self._label = HtmlPane(
             "",
             stylesheets=[theme.CSS],
             width=230,

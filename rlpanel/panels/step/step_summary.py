@@ -7,12 +7,12 @@ from typing import Any
 import panel as pn
 from panel.viewable import Viewer
 
-from rlpanel.metrics.engine import column_info as registry
-from rlpanel.panels.plots.snapshot_cache import once
+from rlpanel.metrics.engine import column_info
+from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import Html
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import delta, number, safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -20,13 +20,13 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 _POOLED = ("var_explained", "clipfrac", "engine_mismatch", "zero_variance_groups", "repeated_responses")
 
 
-class Numbers(Viewer):
+class StepSummary(Viewer):
     """The step's means with their change since the step before."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._pane = Html(
+        self._pane = HtmlPane(
             "",
             stylesheets=[theme.CSS, read_assets("panels/step/step_summary.css")],
             margin=0,
@@ -54,7 +54,9 @@ class Numbers(Viewer):
         names = [name for name in self._names() if snapshot.has(name)]
         self._card.visible = at >= 0 and bool(names)
         if self._card.visible:
-            self._pane.object = once(snapshot, "numbers", (at, *names), lambda: _html(snapshot, names, at))
+            self._pane.object = cached_on(
+                snapshot, "numbers", (at, *names), lambda: _html(snapshot, names, at)
+            )
 
     def _names(self) -> list[str]:
         kl = self.context.display.kl_estimator
@@ -76,7 +78,7 @@ def _html(snapshot: Snapshot, names: list[str], at: int) -> str:
 
 
 def _pair(snapshot: Snapshot, name: str, at: int) -> str:
-    column = registry.describe(name)
+    column = column_info.describe(name)
     means = snapshot.step_values(name)
     change = delta(float(means[at]), float(means[at - 1])) if at else ""
     label = f"{column.label} {'Σ' if name.endswith('_sum') else ''}"

@@ -44,7 +44,7 @@ _HIDDEN = re.compile(
 )
 
 
-class Kind(IntEnum):
+class TokenKind(IntEnum):
     """What a token's cell holds; the browser draws each kind in its own way."""
 
     PLAIN = 0
@@ -64,7 +64,7 @@ class TokenText:
     texts : list of str, length T
         What stands in each cell; joined, they are the running text.
     kinds : ndarray of uint8, shape (T,)
-        A `Kind` each.
+        A `TokenKind` each.
     encoding : str
         How the log spells tokens.
     replaced : int
@@ -85,7 +85,7 @@ def decode(tokens: Sequence[str], pad_token: str = "") -> TokenText:
     tokens : sequence of str, length T
         As logged, in any of the three spellings; which one is decided by the whole list.
     pad_token : str
-        Tokens equal to it become ``Kind.PAD``; empty for none.
+        Tokens equal to it become ``TokenKind.PAD``; empty for none.
 
     Returns
     -------
@@ -97,11 +97,13 @@ def decode(tokens: Sequence[str], pad_token: str = "") -> TokenText:
     texts = list(tokens)
     if encoding != "plain":
         texts = _join_bytes(tokens, _from_byte_level if encoding == "byte-level" else _from_sentencepiece)
-    kinds = np.array([Kind.SPECIAL if is_special(t) else Kind.PLAIN for t in tokens], dtype=np.uint8)
+    kinds = np.array(
+        [TokenKind.SPECIAL if is_special(t) else TokenKind.PLAIN for t in tokens], dtype=np.uint8
+    )
     _find_fragments(tokens, texts, encoding == "plain", kinds)
     _mark_hidden(texts, kinds)
     if pad_token:
-        kinds[[i for i, token in enumerate(tokens) if token == pad_token]] = Kind.PAD
+        kinds[[i for i, token in enumerate(tokens) if token == pad_token]] = TokenKind.PAD
     return TokenText(texts, kinds, encoding, sum(text.count(REPLACEMENT) for text in texts))
 
 
@@ -189,7 +191,7 @@ def _find_fragments(tokens: Sequence[str], shown: Sequence[str], plain: bool, ki
         if shown[i]:
             completes = plain and shown[i][0] > "\x7f"
         else:
-            kinds[i] = Kind.FRAGMENT if tokens[i] or completes else Kind.EMPTY
+            kinds[i] = TokenKind.FRAGMENT if tokens[i] or completes else TokenKind.EMPTY
 
 
 def _mark_hidden(texts: list[str], kinds: np.ndarray) -> None:
@@ -198,7 +200,7 @@ def _mark_hidden(texts: list[str], kinds: np.ndarray) -> None:
         suspect = not text.isprintable() or text[:1] in _SELECTORS
         if suspect and _HIDDEN.search(text):
             texts[i] = reveal(text)
-            kinds[i] = Kind.CONTROL
+            kinds[i] = TokenKind.CONTROL
 
 
 def _escape(match: re.Match[str]) -> str:

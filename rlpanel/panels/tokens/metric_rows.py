@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from rlpanel import schema
-from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.compute import token_values
 
 #: Estimators of KL, of which one row is shown; ``log_ratio`` is k1 and has a row in any case.
@@ -47,7 +47,7 @@ _FLOAT32_DIGITS = 7
 
 
 @dataclass(frozen=True)
-class Row:
+class MetricRow:
     """One metric over the tokens of a sample.
 
     Attributes
@@ -92,7 +92,7 @@ class Row:
 
 def build_rows(
     arrays: Mapping[str, np.ndarray], tokens: int | None, kl_estimator: str = "kl_k3"
-) -> tuple[list[Row], list[str]]:
+) -> tuple[list[MetricRow], list[str]]:
     """The rows that these arrays allow, and notes on those that they do not.
 
     Parameters
@@ -106,7 +106,7 @@ def build_rows(
 
     Returns
     -------
-    rows : list of Row
+    rows : list of MetricRow
     notes : list of str
         Metrics left out because their inputs differ in length.
     """
@@ -154,7 +154,7 @@ def _order(kl_estimator: str) -> list[str]:
     """Names of the rows, from what is looked at first to metrics this file has not heard of."""
     names = list(dict.fromkeys((*_FIRST, kl_estimator, *_THEN)))
     hidden = {*names, *KL_ESTIMATORS}
-    return names + [m.name for m in registry.shown() if m.level == "token" and m.name not in hidden]
+    return names + [m.name for m in column_info.shown() if m.level == "token" and m.name not in hidden]
 
 
 def _left_out(
@@ -163,7 +163,7 @@ def _left_out(
     """One note for each set of inputs that differ in length."""
     missing: dict[tuple[str, ...], list[str]] = {}
     for name in order:
-        m = registry.get(name)
+        m = column_info.get(name)
         if name not in found and m.available(arrays):
             missing.setdefault(m.needs, []).append(m.label)
     return [
@@ -173,8 +173,8 @@ def _left_out(
     ]
 
 
-def _row(name: str, values: np.ndarray, tokens: int | None) -> Row:
-    m = registry.get(name)
+def _row(name: str, values: np.ndarray, tokens: int | None) -> MetricRow:
+    m = column_info.get(name)
     digits = DIGITS if name in DERIVED else _digits(values)
     values = np.asarray(values, np.float64) if name in DERIVED else printable(values, digits)
     finite = values[np.isfinite(values)].astype(np.float64)
@@ -182,7 +182,7 @@ def _row(name: str, values: np.ndarray, tokens: int | None) -> Row:
     diverging = scale_of(m) == "diverging"
     lo, hi = _diverging(finite, around) if diverging else _sequential(finite)
     short, note = _oddities(values, finite, tokens)
-    return Row(
+    return MetricRow(
         name=name,
         values=values,
         around=around,
@@ -207,7 +207,7 @@ def _inner(finite: np.ndarray, percent: float, method: Literal["lower", "higher"
     return float(np.percentile(finite, percent, method=method)) if len(finite) else empty
 
 
-def scale_of(metric: registry.Metric) -> Literal["diverging", "sequential"]:
+def scale_of(metric: column_info.Metric) -> Literal["diverging", "sequential"]:
     """How the metric is coloured token by token; what has a plain value of its own runs both ways from it."""
     return "diverging" if metric.name in AROUND else metric.scale
 

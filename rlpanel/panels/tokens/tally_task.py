@@ -24,7 +24,7 @@ VALUE_ERROR = "value_error"
 
 
 @dataclass(frozen=True)
-class Reading:
+class TallyProgress:
     """What was tallied; the tally's sample numbers are places in ``samples``.
 
     Attributes
@@ -63,7 +63,7 @@ class TokenReader:
     kl: str
     pad_token: str
 
-    def read(self, snapshot: Snapshot, rows: np.ndarray, before: Reading) -> Iterator[Reading]:
+    def read(self, snapshot: Snapshot, rows: np.ndarray, before: TallyProgress) -> Iterator[TallyProgress]:
         """Tally ``rows`` beside what ``before`` holds; a reading at once, some on the way, the whole last."""
         samples = before.samples[: before.read] + tuple(named(snapshot, rows))
         now = replace(before, samples=samples, tally=before.tally.copy())
@@ -76,7 +76,7 @@ class TokenReader:
                 yield replace(now, tally=now.tally.copy())
         yield now
 
-    def _add(self, reading: Reading, snapshot: Snapshot, row: int) -> Reading:
+    def _add(self, reading: TallyProgress, snapshot: Snapshot, row: int) -> TallyProgress:
         """``reading`` with one more sample; its tally is changed."""
         after = replace(reading, read=reading.read + 1)
         try:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine import column_info
 from rlpanel.panels.tokens.display_text import TokenText, decode, reveal, spell
-from rlpanel.panels.tokens.metric_rows import DERIVED, Row, build_rows, scale_of
+from rlpanel.panels.tokens.metric_rows import DERIVED, MetricRow, build_rows, scale_of
 from rlpanel.schema import Sample
 
 SEPARATOR = b"\xff"
@@ -75,9 +75,9 @@ def declarations() -> dict[str, dict[str, Any]]:
     """What each token metric declares, by name: label, unit, scale, color, tip, needs."""
     names = ("label", "unit", "color", "tip")
     return {
-        m.name: {name: getattr(registry.describe(m.name), name) for name in names}
+        m.name: {name: getattr(column_info.describe(m.name), name) for name in names}
         | {"scale": scale_of(m), "needs": list(m.needs)}
-        for m in registry.shown()
+        for m in column_info.shown()
         if m.level == "token"
     }
 
@@ -145,7 +145,7 @@ def _text_notes(shown: TokenText) -> list[str]:
     return [f"{shown.replaced} × \N{REPLACEMENT CHARACTER}: bytes that are no character"]
 
 
-def _pack_rows(rows: Sequence[Row], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _pack_rows(rows: Sequence[MetricRow], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The rows' values end to end, and column by column what is known of them.
 
     What a metric declares went to the browser once, see `declarations`.
@@ -178,7 +178,7 @@ def _pack_rows(rows: Sequence[Row], arrays: Mapping[str, np.ndarray]) -> dict[st
         columns[name] = [float(f"{getattr(row, name):.6g}") for row in rows]
     floats = np.concatenate(blocks).astype("<f4").tobytes() if blocks else b""
     needed = dict.fromkeys(
-        need for row in rows if row.name in DERIVED for need in registry.get(row.name).needs
+        need for row in rows if row.name in DERIVED for need in column_info.get(row.name).needs
     )
     return {"rows": columns, "values": floats, "inputs": {need: lossless(arrays[need]) for need in needed}}
 

@@ -15,15 +15,15 @@ import panel_material_ui as pmui
 import param
 from panel.viewable import Viewer
 
-from rlpanel.metrics.engine import column_info as registry
-from rlpanel.metrics.token_tally import PLACES, Ranked
-from rlpanel.panels.session.background_task import Background
+from rlpanel.metrics.engine import column_info
+from rlpanel.metrics.token_tally import PLACES, RankedToken
+from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.tokens.display_text import Encoding, read_piece
-from rlpanel.panels.tokens.tally_task import VALUE_ERROR, Reading, TokenReader, named
+from rlpanel.panels.tokens.tally_task import VALUE_ERROR, TallyProgress, TokenReader, named
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.table_click import PickTable, picked
+from rlpanel.panels.ui.table_click import ClickTable, click_field
 from rlpanel.panels.ui.theme import number, safe_text
 
 #: Bytes of log that are read for one step; of a larger step the first samples count.
@@ -46,13 +46,13 @@ class TokenRanking(Viewer):
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
         self.context = context
-        self._reading = Reading()
+        self._reading = TallyProgress()
         self._partial = self._reading
         self._reader: TokenReader | None = None
         self._step: int | None = None
         self._sought: set[tuple[str, int]] = set()
         self._halted = False
-        self._work: Background[Reading] = Background(self._arrived)
+        self._work: BackgroundTask[TallyProgress] = BackgroundTask(self._arrived)
         self._measure = pmui.Select(
             label="", options={}, size="small", width=250, margin=(0, 4), css_classes=["rl-measure"],
             sx=theme.FIELD_SX,
@@ -69,7 +69,7 @@ class TokenRanking(Viewer):
             "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 14, 4, 14),
             css_classes=["rl-ranking-note"],
         )  # fmt: skip
-        self._picked = picked(self._pick)
+        self._picked = click_field(self._pick)
         self._table = _table()
         self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
         self._column = pn.Column(
@@ -100,9 +100,9 @@ class TokenRanking(Viewer):
         same = reader == self._reader and step == self._step
         if same and (self._halted or set(samples) == self._sought):
             return
-        before = self._reading if same and self._reading.known.issubset(samples) else Reading()
+        before = self._reading if same and self._reading.known.issubset(samples) else TallyProgress()
         if not same:  # what is shown says nothing of another step
-            self._reading = Reading()
+            self._reading = TallyProgress()
             self._draw()
         self._reader, self._step, self._sought, self._halted = reader, step, set(samples), False
         new = rows[[sample not in before.known for sample in samples]]
@@ -124,7 +124,7 @@ class TokenRanking(Viewer):
         rows = rows[np.cumsum(context.snapshot.place("length")[rows]) <= MOST_BYTES]
         return rows, named(context.snapshot, rows)
 
-    def _arrived(self, reading: Reading) -> None:
+    def _arrived(self, reading: TallyProgress) -> None:
         """Some of the work is done, or all of it; what stands in the table stays until all is."""
         self._partial = reading
         self._stop.visible = not reading.whole
@@ -140,7 +140,7 @@ class TokenRanking(Viewer):
         self._stop.visible = False
         self._take(self._partial)
 
-    def _take(self, reading: Reading) -> None:
+    def _take(self, reading: TallyProgress) -> None:
         self._reading = reading
         options = {_label(name): name for name in reading.tally.measures}
         if options:
@@ -182,7 +182,7 @@ class TokenRanking(Viewer):
             self.picks += 1
 
 
-def _frame(reading: Reading, measure: str | None, least: int) -> pd.DataFrame:
+def _frame(reading: TallyProgress, measure: str | None, least: int) -> pd.DataFrame:
     """The table's rows, as texts."""
     tally = reading.tally
     known = measure is not None and measure in tally.measures
@@ -199,7 +199,9 @@ def _frame(reading: Reading, measure: str | None, least: int) -> pd.DataFrame:
     )
 
 
-def _places(found: Sequence[Ranked], number: int, reading: Reading) -> Iterator[tuple[str, list[str]]]:
+def _places(
+    found: Sequence[RankedToken], number: int, reading: TallyProgress
+) -> Iterator[tuple[str, list[str]]]:
     """Token and uid of each ranked token's place of this number; empty where it has no so many."""
     places = [ranked.places[number] if number < len(ranked.places) else None for ranked in found]
     yield _AT[number], [f"#{place[1]}" if place else "" for place in places]
@@ -210,7 +212,7 @@ def _label(name: str) -> str:
     """The measure with its unit, and the estimator in its name."""
     if name == VALUE_ERROR:
         return "highest mean |value − return|"
-    metric = registry.get(name)
+    metric = column_info.get(name)
     return f"highest mean {metric.label} ({metric.unit})"
 
 
@@ -231,10 +233,10 @@ if (data[at] && row < data[at].length) {
 """
 
 
-def _table() -> PickTable:
+def _table() -> ClickTable:
     hidden = [f"uid_{at}" for at in _AT]
     names = ("token", "count", "mean", "largest", *_AT, *hidden)
-    return PickTable(
+    return ClickTable(
         pd.DataFrame({name: pd.Series(dtype=str) for name in names}),
         show_index=False,
         disabled=True,

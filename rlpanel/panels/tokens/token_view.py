@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import panel as pn
 import param
 
-from rlpanel.panels.plots.snapshot_cache import once
+from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
 from rlpanel.panels.tokens.token_payload import declarations, pack
 from rlpanel.panels.ui import theme
@@ -95,7 +95,7 @@ class TokenView(pn.viewable.Viewer):
         if self.sample is None:
             return pack(None, **how)
         key = tuple(how.values())
-        return once(self.sample, "packed", key, lambda: pack(self.sample, **how), most=1)
+        return cached_on(self.sample, "packed", key, lambda: pack(self.sample, **how), most=1)
 
     def _show(self, *events: param.parameterized.Event) -> None:
         changed = {event.name for event in events}

@@ -6,7 +6,7 @@ a nested object, and ``index`` is the name that Panel gives to a row's place. So
 and all but letters, digits and ``_`` is written as its code point in hexadecimal.
 
 The encoding depends on the name alone, so a column keeps its key while columns come and go. Python code,
-links and files use the log's names; `rlpanel.panels.samples.sample_table.Table` encodes and decodes.
+links and files use the log's names; `rlpanel.panels.samples.sample_table.SampleTable` encodes and decodes.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 import panel as pn
 
 
-class Html(pn.pane.HTML):
+class HtmlPane(pn.pane.HTML):
     """Panel's pane, which resolves its design's style sheets anew, from disk, whenever its text changes."""
 
     def _update(self, ref: str, model: Any) -> None:

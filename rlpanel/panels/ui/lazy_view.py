@@ -9,7 +9,7 @@ import panel as pn
 from panel.viewable import Viewable, Viewer
 
 
-class Switched(Protocol):
+class ActiveView(Protocol):
     """A view that does nothing while it is out of sight."""
 
     active: bool
@@ -17,10 +17,10 @@ class Switched(Protocol):
     def __panel__(self) -> Viewable: ...
 
 
-V = TypeVar("V", bound=Switched)
+V = TypeVar("V", bound=ActiveView)
 
 
-class Later(Viewer, Generic[V]):
+class LazyView(Viewer, Generic[V]):
     """The place of a view that is not there yet.
 
     Parameters
@@ -46,7 +46,7 @@ class Later(Viewer, Generic[V]):
             self._place.append(self._view.__panel__())
         return self._view
 
-    def turn(self, active: bool) -> None:
+    def set_active(self, active: bool) -> None:
         """Into sight, or out of it."""
         if active or self._view is not None:
             self.view.active = active

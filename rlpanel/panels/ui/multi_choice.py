@@ -16,7 +16,7 @@ _LABEL = """
 """
 
 
-def several(label: str, description: str, name: str, **options: Any) -> pmui.MultiChoice:
+def multi_choice(label: str, description: str, name: str, **options: Any) -> pmui.MultiChoice:
     """A choice of several, empty yet; ``name`` is its class in the page."""
     return pmui.MultiChoice(
         label=label,

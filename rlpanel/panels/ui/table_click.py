@@ -9,7 +9,7 @@ from weakref import WeakMethod
 import panel as pn
 
 
-def picked(pick: Callable[[Any], None]) -> pn.widgets.TextInput:
+def click_field(pick: Callable[[Any], None]) -> pn.widgets.TextInput:
     """An unseen field that a table's script writes into; ``pick``, a view's method, gets each change of it.
 
     Panel keeps the scripts of a table, and so this field, for as long as there is the table, and whatever is
@@ -26,8 +26,8 @@ def picked(pick: Callable[[Any], None]) -> pn.widgets.TextInput:
     return field
 
 
-class PickTable(pn.widgets.Tabulator):
-    """A read-only table whose clicks go to `picked` by a script, and nowhere else."""
+class ClickTable(pn.widgets.Tabulator):
+    """A read-only table whose clicks go to `click_field` by a script, and nowhere else."""
 
     def _process_event(self, event: Any) -> None:
         # For a click Panel would look up the row's number, which may be one of an older page; it raises where

@@ -10,7 +10,7 @@ from typing import Any
 log = logging.getLogger("rlpanel.recording")
 
 
-class Hooks:
+class Patches:
     """The methods that were wrapped, so that they can be put back.
 
     A wrapper that somebody else wrapped again stays where it is and passes everything through.

@@ -11,7 +11,7 @@ Decode = Callable[[Sequence[int]], str]
 _UNFINISHED = "\ufffd"
 
 
-def pieces(decode: Decode, ids: Sequence[int]) -> list[str]:
+def token_texts(decode: Decode, ids: Sequence[int]) -> list[str]:
     """One text a token; ``""`` where a token ends inside a character, which its last token then carries.
 
     A token's text depends on its neighbours, so each is decoded behind the piece before it: two short

@@ -8,7 +8,7 @@ from typing import Any
 Heard = Callable[..., None]
 
 
-class Callback:
+class RecordingCallback:
     """A callback as transformers calls one; its base class is not imported, so it answers to every event.
 
     Parameters

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from rlpanel.recording.trainers import rows
-from rlpanel.recording.trainers.patching import Guard, Hooks
-from rlpanel.recording.trainers.token_text import Decode, decoder, pieces, tokenizer_of
+from rlpanel.recording.trainers.patching import Guard, Patches
+from rlpanel.recording.trainers.token_text import Decode, decoder, token_texts, tokenizer_of
 from rlpanel.recording.writer.writer import RolloutWriter
 
 #: Carries row numbers through the trainer's shuffle and split.
@@ -50,10 +50,10 @@ class _Waiting:
     passes: int = 0
 
 
-class GroupTap:
+class GroupHook:
     """Takes rows from a trainer that generates groups; see the module."""
 
-    def __init__(self, trainer: Any, writer: RolloutWriter, hooks: Hooks, guard: Guard) -> None:
+    def __init__(self, trainer: Any, writer: RolloutWriter, hooks: Patches, guard: Guard) -> None:
         self.trainer, self.writer, self._hooks, self._guard = trainer, writer, hooks, guard
         self._decode: Decode | None = None
         self._eval: RolloutWriter | None = None
@@ -160,7 +160,7 @@ class GroupTap:
         weighted = rows.weighted(now.scores, getattr(self.trainer, "reward_weights", None))
         for at, ids in enumerate(now.ids):
             length = len(ids)
-            row = shared | self._texts(now, at, prompt_ids[at]) | rows.tokens(ids, self._decode, pieces)
+            row = shared | self._texts(now, at, prompt_ids[at]) | rows.tokens(ids, self._decode, token_texts)
             row |= {name: values[at, :length] for name, values in arrays.items()}
             row |= {"group": self._group(now, at, count), "advantage": advantages[at], "reward": weighted[at]}
             row |= {"rewards": rows.named(self.trainer, now.scores[at])}

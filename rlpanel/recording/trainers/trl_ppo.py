@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from rlpanel.recording.trainers import rows
-from rlpanel.recording.trainers.token_text import decoder, pieces, tokenizer_of
+from rlpanel.recording.trainers.token_text import decoder, token_texts, tokenizer_of
 from rlpanel.recording.writer.writer import RolloutWriter
 
 log = logging.getLogger("rlpanel.recording")
@@ -33,7 +33,7 @@ _LOCALS = (
 _TOKENWISE = ("logprobs", "ref_logprobs", "values", "token_rewards", "advantages", "returns")
 
 
-class FrameTap:
+class FrameHook:
     """Takes rows from the frame of a running ``train()``."""
 
     def __init__(self, trainer: Any, writer: RolloutWriter) -> None:
@@ -69,7 +69,7 @@ class FrameTap:
             ids = batch["responses"][at, :length].tolist()
             row: dict[str, Any] = {"step": state.global_step, "episode": getattr(state, "episode", None)}
             row |= self._texts(batch["queries"][at].tolist(), ids)
-            row |= rows.tokens(ids, self._decode, pieces)
+            row |= rows.tokens(ids, self._decode, token_texts)
             row |= {name: batch[name][at, :length] for name in _TOKENWISE}
             row |= {"reward": scores[at], "response_length": length, "truncated": not ends[at]}
             if 0 < length < width:

@@ -10,15 +10,15 @@ import inspect
 from typing import Any
 
 from rlpanel.recording.trainers import rows
-from rlpanel.recording.trainers.patching import Guard, Hooks
-from rlpanel.recording.trainers.token_text import decoder, pieces, tokenizer_of
+from rlpanel.recording.trainers.patching import Guard, Patches
+from rlpanel.recording.trainers.token_text import decoder, token_texts, tokenizer_of
 from rlpanel.recording.writer.writer import RolloutWriter
 
 
-class RewardTap:
+class RewardHook:
     """Takes rows from the arguments and results of a trainer's reward functions."""
 
-    def __init__(self, trainer: Any, writer: RolloutWriter, hooks: Hooks, guard: Guard) -> None:
+    def __init__(self, trainer: Any, writer: RolloutWriter, hooks: Patches, guard: Guard) -> None:
         self.trainer, self.writer, self._hooks, self._guard = trainer, writer, hooks, guard
         self._decode: Any = None
         self._scores: dict[str, list[Any]] = {}
@@ -85,7 +85,7 @@ class RewardTap:
                 "reward": self._total(given),
             }
             ids = kwargs.get("completion_ids")
-            row |= rows.tokens(ids[at], self._decode, pieces) if ids is not None else {}
+            row |= rows.tokens(ids[at], self._decode, token_texts) if ids is not None else {}
             columns = {key: values[at] for key, values in kwargs.items() if _is_column(values, len(prompts))}
             rows.add_columns(row, columns)
             self.writer.put(row)

@@ -25,7 +25,7 @@ class Sink(Protocol):
         """Flush and let go of the file."""
 
 
-class Plain:
+class PlainSink:
     """Appends lines to a file, each call in one write, so that no other writer's line is cut in two.
 
     Made with the first line: a rank that records nothing leaves no file. The folder's path is a real one; a
@@ -73,14 +73,14 @@ class Plain:
                 self._rest = b"\n"
 
 
-class Zstandard:
+class ZstandardSink:
     """Lines in zstd frames of about a megabyte, each cut at a line end: any frame can be read alone."""
 
     def __init__(self, path: Path) -> None:
         from zstandard import ZstdCompressor  # optional: only who asks for it needs it
 
         self._compressor: Any = ZstdCompressor(level=3)
-        self._file = Plain(path)
+        self._file = PlainSink(path)
         self._held: list[bytes] = []
         self._bytes = 0
 

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Backlog(Generic[T]):
+class WriteQueue(Generic[T]):
     """A queue between training and the writer's thread.
 
     Parameters

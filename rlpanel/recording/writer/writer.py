@@ -20,8 +20,8 @@ from typing import Any
 from rlpanel.errors import UnsafePath
 from rlpanel.recording.writer.encode import line, size, snapshot
 from rlpanel.recording.writer.recording_options import Options
-from rlpanel.recording.writer.sink import Plain, Sink, Zstandard
-from rlpanel.recording.writer.write_queue import Backlog
+from rlpanel.recording.writer.sink import PlainSink, Sink, ZstandardSink
+from rlpanel.recording.writer.write_queue import WriteQueue
 from rlpanel.safe_files import SafeFolder
 
 log = logging.getLogger("rlpanel.recording")
@@ -89,7 +89,7 @@ class RolloutWriter:
         self.written = self.dropped = self.failed = 0
         self._part = part
         self._said: set[str] = set()
-        self._backlog: Backlog[Entry] = Backlog(self.options.queue_rows, self.options.queue_numbers)
+        self._backlog: WriteQueue[Entry] = WriteQueue(self.options.queue_rows, self.options.queue_numbers)
         self._sinks: dict[str, Sink] = {}
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
@@ -238,22 +238,22 @@ class RolloutWriter:
     def _sink(self, kind: str) -> Sink:
         if kind not in self._sinks:
             if kind == "scalars":
-                self._sinks[kind] = Plain(self._folder / SCALARS)
+                self._sinks[kind] = PlainSink(self._folder / SCALARS)
             elif self.options.compress:
                 # Named by its session: a killed process may leave half a frame, which nothing may follow.
-                self._sinks[kind] = Zstandard(self._folder / f"{self._rollouts(f'_{self.session}')}.zst")
+                self._sinks[kind] = ZstandardSink(self._folder / f"{self._rollouts(f'_{self.session}')}.zst")
             else:
-                self._sinks[kind] = Plain(self._folder / self._rollouts(self._part))
+                self._sinks[kind] = PlainSink(self._folder / self._rollouts(self._part))
         return self._sinks[kind]
 
     def _spare_sink(self, kind: str, error: UnsafePath) -> Sink:
         """Another file for rollouts whose own is not safe to write; of scalars there can be only one."""
         sink = self._sinks[kind]
-        if kind != "rollouts" or not isinstance(sink, Plain) or error.filename != os.fspath(sink.path):
+        if kind != "rollouts" or not isinstance(sink, PlainSink) or error.filename != os.fspath(sink.path):
             raise error
         name = self._rollouts(f"_{self.session}")
         self._say(f"{error}; rows go to {name} instead")
-        self._sinks[kind] = Plain(self._folder / name)
+        self._sinks[kind] = PlainSink(self._folder / name)
         return self._sinks[kind]
 
     def _rollouts(self, part: str) -> str:

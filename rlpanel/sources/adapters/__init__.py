@@ -8,7 +8,7 @@ from __future__ import annotations
 from rlpanel.sources.adapters.areal import Areal
 from rlpanel.sources.adapters.columnar import Columnar
 from rlpanel.sources.adapters.native import Native
-from rlpanel.sources.adapters.nemo_rl import Nemo
+from rlpanel.sources.adapters.nemo_rl import NemoRL
 from rlpanel.sources.adapters.open_instruct import OpenInstruct
 from rlpanel.sources.adapters.prime_rl import PrimeRL
 from rlpanel.sources.adapters.prime_rl_tokens import PrimeTokens
@@ -22,7 +22,7 @@ ADAPTERS: tuple[Adapter, ...] = (
     Trl(),
     Native(),
     Verl(),
-    Nemo(),
+    NemoRL(),
     OpenInstruct(),
     Areal(),
     PrimeRL(),

@@ -22,7 +22,7 @@ class Areal:
 
     name = "AReaL"
     looks = "{version}/{task_id}.jsonl with 'task_id', 'completion' and 'tail_version' (AReaL)"
-    home = re.compile(r"\d+/[^/]+\.jsonl$")
+    path_in_run = re.compile(r"\d+/[^/]+\.jsonl$")
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Whether the line has AReaL's keys."""

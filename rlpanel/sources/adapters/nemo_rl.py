@@ -28,7 +28,7 @@ _ARRAYS = {
 _APART = frozenset({*_ARRAYS, "idx", "content", "rewards", "token_loss_mask", "input_lengths"})
 
 
-class Nemo:
+class NemoRL:
     """NeMo-RL's batches."""
 
     name = "NeMo-RL"

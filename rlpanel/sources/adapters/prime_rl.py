@@ -29,7 +29,9 @@ class PrimeRL:
 
     name = "prime-rl"
     looks = "rollouts/step_{N}/{train,eval}/{all,effective}/traces.jsonl with 'traces' and 'task' (prime-rl)"
-    home = re.compile(r"(?:rollouts/)?(?:step_\d+/)?(?:train/|eval/)?(?:all/|effective/)?traces\.jsonl$")
+    path_in_run = re.compile(
+        r"(?:rollouts/)?(?:step_\d+/)?(?:train/|eval/)?(?:all/|effective/)?traces\.jsonl$"
+    )
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Whether the line is an episode."""

@@ -37,7 +37,7 @@ class PrimeTokens:
 
     name = "prime-rl tokens"
     looks = "token_exports/step_{N}/rank_{R}.jsonl with 'token_ids' and 'trainer_logprobs' (prime-rl)"
-    home = re.compile(r"(?:token_exports/)?(?:step_\d+/)?rank_\d+\.jsonl$")
+    path_in_run = re.compile(r"(?:token_exports/)?(?:step_\d+/)?rank_\d+\.jsonl$")
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Whether the line has the export's keys."""
@@ -89,7 +89,7 @@ class Joined:
     exports: str
     stamp: int
     looks = PrimeRL.looks
-    home = PrimeRL.home
+    path_in_run = PrimeRL.path_in_run
 
     @property
     def name(self) -> str:

@@ -30,7 +30,7 @@ _GUESSES = {
 
 
 @dataclass(frozen=True)
-class Sight:
+class SeenFile:
     """A file, and what it looks like."""
 
     name: str
@@ -38,13 +38,13 @@ class Sight:
 
 
 @dataclass(frozen=True)
-class Survey:
+class Diagnosis:
     """What a folder without runs holds.
 
     Attributes
     ----------
     title, sentence : str
-    seen : tuple of Sight
+    seen : tuple of SeenFile
         Those most like a log first.
     others : int
         Files that are not told of.
@@ -56,13 +56,13 @@ class Survey:
 
     title: str
     sentence: str
-    seen: tuple[Sight, ...] = ()
+    seen: tuple[SeenFile, ...] = ()
     others: int = 0
     hints: tuple[str, ...] = ()
     mapping: str = ""
 
 
-def survey(directory: Directory) -> Survey:
+def diagnose(directory: Directory) -> Diagnosis:
     """Look at a folder in which `Directory.runs` or `any` found none."""
     root = directory.root
     if not is_remote(root) and not root.is_dir():
@@ -70,9 +70,9 @@ def survey(directory: Directory) -> Survey:
     if why := _out_of_reach(str(root)):
         return why
     found = list(islice(_walk(str(root)), _LOOKED_AT))
-    left_out = tuple(Sight(one.file, one.reason) for one in directory.left_out[:_TOLD])
+    left_out = tuple(SeenFile(one.file, one.reason) for one in directory.left_out[:_TOLD])
     if not found and not left_out:
-        return Survey(
+        return Diagnosis(
             "No data yet",
             "The folder is there and holds no files: nothing has been written yet.",
             hints=_WRITER_HINTS,
@@ -82,12 +82,12 @@ def survey(directory: Directory) -> Survey:
     told = likely or found[:_TOLD]
     problem = directory.said.of(root).problem
     if not found:
-        return Survey("Nothing that is read", "The folder holds no files but these.", left_out)
-    return Survey(
+        return Diagnosis("Nothing that is read", "The folder holds no files but these.", left_out)
+    return Diagnosis(
         "No rollout log here",
         f"{len(found):,} file{'s' * (len(found) > 1)} below the folder, and none is a rollout log of a "
         "known kind.",
-        (*left_out, *(Sight(shown_name(os.path.relpath(path, root)), _what(path)) for path in told)),
+        (*left_out, *(SeenFile(shown_name(os.path.relpath(path, root)), _what(path)) for path in told)),
         len(found) - len(told),
         (problem,) if problem else (),
         next((guess for path in likely if (guess := _guess(path))), ""),
@@ -101,20 +101,20 @@ _WRITER_HINTS = (
 )
 
 
-def _out_of_reach(root: str) -> Survey | None:
+def _out_of_reach(root: str) -> Diagnosis | None:
     """Why nothing of a folder can be seen; None if it can."""
     try:
         scan(root)
     except (FileNotFoundError, NotADirectoryError) as error:
-        return Survey("Nothing there yet", f"{root}: {error.strerror}.", hints=_WRITER_HINTS[:2])
+        return Diagnosis("Nothing there yet", f"{root}: {error.strerror}.", hints=_WRITER_HINTS[:2])
     except OSError as error:
         if is_remote(root):
-            return Survey("Out of reach just now", f"{error}.")
-        return Survey("The folder may not be listed", f"{reason_of(error)}.")
+            return Diagnosis("Out of reach just now", f"{error}.")
+        return Diagnosis("The folder may not be listed", f"{reason_of(error)}.")
     return None
 
 
-def _missing(root: AnyPath) -> Survey:
+def _missing(root: AnyPath) -> Diagnosis:
     """No such folder: yet, or a wrong name."""
     near = next((parent for parent in root.parents if parent.is_dir()), root)
     wanted = root.relative_to(near).parts[0] if near != root else root.name
@@ -126,7 +126,7 @@ def _missing(root: AnyPath) -> Survey:
     close = [str(near / name) for name in difflib.get_close_matches(wanted, names, n=3)]
     asked = f"Did you mean {' or '.join(close)}? " if close else ""
     sentence = f"{asked}The folder is awaited: runs appear when it comes."
-    return Survey("No such folder yet", sentence, hints=_WRITER_HINTS)
+    return Diagnosis("No such folder yet", sentence, hints=_WRITER_HINTS)
 
 
 def _walk(folder: str) -> Iterator[str]:

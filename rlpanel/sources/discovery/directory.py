@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from rlpanel.errors import LineError, RemoteError, RunNotFound, SourceDamaged, SourceUnready
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
-from rlpanel.sources.discovery import step_folders as layout
-from rlpanel.sources.discovery.folder_config import Beside, Said, from_settings
+from rlpanel.sources.discovery import step_folders
+from rlpanel.sources.discovery.folder_config import FolderConfig, FolderConfigs, from_settings
 from rlpanel.sources.discovery.links import is_below, target_of
 from rlpanel.sources.files.decompress import SUFFIXES, open_plain
 from rlpanel.sources.files.files import AnyPath, Entry, is_remote, path_of, scan, stat
@@ -157,11 +157,11 @@ class Directory:
     def __init__(self, root: str | os.PathLike[str], reading: Reading | None = None) -> None:
         self.root = path_of(root).resolve()
         reading = reading or Reading.from_environment()
-        self.said = Said(self.root, from_settings(reading))
+        self.said = FolderConfigs(self.root, from_settings(reading))
         self._follow = reading.follow_links
         self._tree = _Tree("", str(self.root))
         self.left_out: tuple[Unread, ...] = ()
-        self._verdicts: dict[tuple[str, int, int, Beside], _Verdict] = {}
+        self._verdicts: dict[tuple[str, int, int, FolderConfig], _Verdict] = {}
 
     def runs(self) -> list[RunInfo]:
         """Every run below the root, newest first; what cannot be read is left out.
@@ -210,7 +210,7 @@ class Directory:
                 raise error
             unread.append(Unread(_name_below(home, path) + "/", reason_of(error)))
 
-        for folder, entries in layout.below(home, scan(home), refuse):
+        for folder, entries in step_folders.below(home, scan(home), refuse):
             odd: list[Unread] = []
             rollouts = list(self._rollouts(_Place(folder, entries, tree), odd, home))
             mine = [one for one in rollouts if one.home == home]
@@ -218,9 +218,9 @@ class Directory:
             if folder == home or mine or not rollouts:  # else the folder is another run's
                 unread += odd
         said = self.said.of(home)
-        arranged = layout.arrange(path_of(home), {one.name: one.adapter for one in found})
+        arranged = step_folders.arrange(path_of(home), {one.name: one.adapter for one in found})
         return [
-            replace(one, adapter=said.dress(arranged[one.name]))
+            replace(one, adapter=said.apply_to(arranged[one.name]))
             for one in sorted(found, key=lambda one: one.name)
             if one.name in arranged
         ], unread
@@ -324,12 +324,12 @@ class Directory:
             if verdict is None:
                 continue
             if verdict.adapter is not None:
-                whose = layout.home(entry.path, verdict.adapter, bound)
+                whose = step_folders.run_folder(entry.path, verdict.adapter, bound)
                 yield _Rollout(path, name, whose, verdict.adapter, verdict.status)
             elif verdict.problem and unread is not None:
                 unread.append(Unread(name, verdict.problem))
 
-    def _verdict(self, path: str, name: str, said: Beside) -> _Verdict | None:
+    def _verdict(self, path: str, name: str, said: FolderConfig) -> _Verdict | None:
         """What a file is, with its stat as of now; None if it is gone."""
         try:
             status = stat(path)
@@ -403,7 +403,7 @@ def _name_below(folder: str, path: str) -> str:
 
 
 def _judge(
-    path: str, name: str, said: Beside, status: os.stat_result, known: _Verdict | None
+    path: str, name: str, said: FolderConfig, status: os.stat_result, known: _Verdict | None
 ) -> tuple[_Verdict, bool]:
     """What a file is by its first lines, and whether that holds until it changes."""
     try:

@@ -25,10 +25,10 @@ from typing import Any
 from rlpanel.errors import SettingError
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters.mapped import Mapped, mapping, parse_mapping
-from rlpanel.sources.discovery.run_json import RunFile
+from rlpanel.sources.discovery.run_json import RunJson
 from rlpanel.sources.files import files
 from rlpanel.sources.files.files import AnyPath, path_of
-from rlpanel.sources.records.detokenize import WithText, tokenizer
+from rlpanel.sources.records.detokenize import DetokenizingAdapter, tokenizer
 from rlpanel.sources.records.record_types import Adapter
 
 NAME = "rlpanel.toml"
@@ -40,7 +40,7 @@ Weights = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
-class Beside:
+class FolderConfig:
     """What was said.
 
     Attributes
@@ -60,14 +60,14 @@ class Beside:
     problem: str = ""
     weights: Weights = ()
 
-    def dress(self, adapter: Adapter) -> Adapter:
+    def apply_to(self, adapter: Adapter) -> Adapter:
         """The dialect with weights and a tokenizer, where they were given."""
         if self.weights and hasattr(adapter, "weighted"):
             adapter = adapter.weighted(self.weights)
-        return WithText(adapter, self.tokenizer) if self.tokenizer else adapter
+        return DetokenizingAdapter(adapter, self.tokenizer) if self.tokenizer else adapter
 
 
-def from_settings(reading: Reading) -> Beside:
+def from_settings(reading: Reading) -> FolderConfig:
     """What the settings say of all runs.
 
     Raises
@@ -78,25 +78,25 @@ def from_settings(reading: Reading) -> Beside:
     path = str(Path(reading.tokenizer).resolve()) if reading.tokenizer else ""
     if path:
         tokenizer(path)
-    return Beside(parse_mapping(reading.map), path)
+    return FolderConfig(parse_mapping(reading.map), path)
 
 
-class Said:
+class FolderConfigs:
     """Looks up what was said for a folder; files are read again when they changed.
 
     Parameters
     ----------
     root : path
         Folders above it are not looked into.
-    settings : Beside
+    settings : FolderConfig
     """
 
-    def __init__(self, root: AnyPath, settings: Beside) -> None:
+    def __init__(self, root: AnyPath, settings: FolderConfig) -> None:
         self._root, self._settings = root, settings
-        self._known: dict[str, tuple[tuple[int, int], Beside]] = {}
-        self._run_files: dict[AnyPath, RunFile] = {}
+        self._known: dict[str, tuple[tuple[int, int], FolderConfig]] = {}
+        self._run_files: dict[AnyPath, RunJson] = {}
 
-    def of(self, folder: str | os.PathLike[str]) -> Beside:
+    def of(self, folder: str | os.PathLike[str]) -> FolderConfig:
         """What was said for the files of a folder."""
         near = self._near(path_of(folder))
         found = next((said for place in near if (said := self._in(str(place / NAME)))), self._settings)
@@ -112,14 +112,14 @@ class Said:
     def _weights(self, near: list[AnyPath]) -> Weights:
         """What the trainer wrote down."""
         for place in near:
-            file = self._run_files.setdefault(place, RunFile(place))
+            file = self._run_files.setdefault(place, RunJson(place))
             file.changed()
             found = file.content.get("reward_weights")
             if isinstance(found, dict):
                 return tuple((name, float(w)) for name, w in found.items() if isinstance(w, (int, float)))
         return ()
 
-    def _in(self, path: str) -> Beside | None:
+    def _in(self, path: str) -> FolderConfig | None:
         try:
             status = files.stat(path)
         except OSError:
@@ -131,7 +131,7 @@ class Said:
         return known[1]
 
 
-def _read(path: AnyPath, settings: Beside) -> Beside:
+def _read(path: AnyPath, settings: FolderConfig) -> FolderConfig:
     """The settings with what a file says in their place."""
     try:
         told = tomllib.loads(path.read_text("utf-8"))
@@ -140,7 +140,7 @@ def _read(path: AnyPath, settings: Beside) -> Beside:
         return replace(settings, problem=f"{NAME} is not followed: {error}")
 
 
-def _with(told: Mapping[str, Any], folder: AnyPath, settings: Beside) -> Beside:
+def _with(told: Mapping[str, Any], folder: AnyPath, settings: FolderConfig) -> FolderConfig:
     odd = sorted(told.keys() - _KEYS)
     if odd:
         raise SettingError(f"{odd[0]!r} means nothing; it may hold {', '.join(sorted(_KEYS))}")

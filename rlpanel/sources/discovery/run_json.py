@@ -12,7 +12,7 @@ NAME = "run.json"
 _LARGEST = 1 << 20
 
 
-class RunFile:
+class RunJson:
     """Reads a run's ``run.json`` again when it changed.
 
     Parameters

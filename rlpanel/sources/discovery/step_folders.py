@@ -1,7 +1,7 @@
 """Runs whose files lie in folders of their own: a folder a step, a folder a version of the policy.
 
-An adapter whose files lie so has ``home``, a pattern for the end of their path; what it matches lies below
-the run's folder.
+An adapter with such files has ``path_in_run``, a pattern for the end of their path. What it matches is
+the path below the run's folder.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _DEEPEST = 4
 Place = tuple[str, list[Entry]]
 
 
-def home(path: str, adapter: Adapter, root: str) -> str:
+def run_folder(path: str, adapter: Adapter, root: str) -> str:
     """The folder of the run that a file belongs to, not above the root."""
     folder = path_of(path).parent
-    pattern = getattr(adapter, "home", None)
+    pattern = getattr(adapter, "path_in_run", None)
     matched = pattern.search(path) if pattern is not None else None
     for _ in range(matched.group().count("/") if matched else 0):
         if str(folder) == root:

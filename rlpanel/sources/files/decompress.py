@@ -64,7 +64,7 @@ class _Member:
         return plain
 
 
-class Inflater:
+class Decompressor:
     """Decompresses what it is fed.
 
     Parameters
@@ -151,7 +151,7 @@ class Inflater:
         return (starts[at][1], starts[at][0]) if at >= 0 else (0, 0)
 
 
-class Inflated(io.RawIOBase):
+class DecompressedStream(io.RawIOBase):
     """A compressed file to read from, plain; a truncated one ends where it was cut.
 
     Parameters
@@ -164,7 +164,7 @@ class Inflated(io.RawIOBase):
     def __init__(self, path: str, fed: int = 0, given: int = 0) -> None:
         self._file = stream(path, _AHEAD)
         self._file.seek(fed)
-        self._inflater = Inflater(path, fed, given)
+        self._inflater = Decompressor(path, fed, given)
 
     def readable(self) -> bool:
         """Yes."""
@@ -194,5 +194,5 @@ class Inflated(io.RawIOBase):
 def open_plain(path: str) -> BinaryIO:
     """A rollout file to read from its beginning, decompressed where its name says that it is compressed."""
     if path.endswith(SUFFIXES):
-        return io.BufferedReader(Inflated(path))
+        return io.BufferedReader(DecompressedStream(path))
     return stream(path)

@@ -41,7 +41,7 @@ class _Listing:
     missing: OSError | None = None
 
 
-class Rest:
+class RetryPause:
     """After a request that failed none is made for a while, twice as long after each failure.
 
     Attributes
@@ -73,7 +73,7 @@ class Rest:
         self._failures, self._until, self.why = 0, 0.0, ""
 
 
-class Store:
+class RemoteStore:
     """One bucket or host.
 
     What a listing told stands until the next one, ``interval`` seconds later at the earliest: however often
@@ -92,7 +92,7 @@ class Store:
         self.interval = interval
         self._fs = _file_system(url)
         self._folders: dict[str, _Listing] = {}
-        self._rest = Rest(interval)
+        self._rest = RetryPause(interval)
 
     @property
     def trouble(self) -> str:
@@ -192,11 +192,11 @@ class Store:
         return found
 
 
-_stores: dict[str, Store] = {}
+_stores: dict[str, RemoteStore] = {}
 _lock = threading.Lock()
 
 
-def store_of(url: str) -> Store:
+def store_of(url: str) -> RemoteStore:
     """The bucket or host that a URL names.
 
     Raises
@@ -208,7 +208,7 @@ def store_of(url: str) -> Store:
     place = _place(url)
     with _lock:
         if place not in _stores:
-            _stores[place] = Store(url, Reading.from_environment().remote_interval)
+            _stores[place] = RemoteStore(url, Reading.from_environment().remote_interval)
         return _stores[place]
 
 

@@ -7,7 +7,7 @@ import os
 from collections import OrderedDict
 from typing import Self
 
-from rlpanel.sources.files.remote import Store, store_of
+from rlpanel.sources.files.remote import RemoteStore, store_of
 
 #: Bytes asked for at once where a file is read on; a shorter range than ``_SMALL`` is asked for as it is.
 AHEAD = 4 << 20
@@ -46,7 +46,7 @@ class RemoteFile:
         pass
 
     @property
-    def _store(self) -> Store:
+    def _store(self) -> RemoteStore:
         return store_of(self._url)
 
     def stat(self) -> os.stat_result:
@@ -131,7 +131,7 @@ def read_at(url: str, length: int, offset: int) -> bytes:
     return b"".join(parts)[offset - first * BLOCK : end - first * BLOCK]
 
 
-def _block(store: Store, url: str, number: int, status: os.stat_result) -> bytes:
+def _block(store: RemoteStore, url: str, number: int, status: os.stat_result) -> bytes:
     key = url, _stamp(status), number
     found = _blocks.get(key)
     if found is None:

@@ -10,7 +10,7 @@ import io
 from dataclasses import replace
 
 from rlpanel.errors import SourceDamaged
-from rlpanel.sources.files.decompress import PIECE_BYTES, Inflated, Inflater
+from rlpanel.sources.files.decompress import PIECE_BYTES, DecompressedStream, Decompressor
 from rlpanel.sources.files.files import Readable
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.readers.tail import BEFORE, HEAD, Block, Mark, Tail
@@ -72,13 +72,13 @@ class CompressedTail(Tail):
 
     def resume(self, mark: Mark) -> bool:
         """As of any tail."""
-        self.inflater = Inflater(self.path, mark.fed, mark.offset)
+        self.inflater = Decompressor(self.path, mark.fed, mark.offset)
         self.inflater.starts = list(mark.starts)
         self._weighed = mark.offset, mark.fed
         return super().resume(mark)
 
     def _clear(self) -> None:
-        self.inflater = Inflater(self.path)
+        self.inflater = Decompressor(self.path)
         self._fault: SourceDamaged | None = None
         self._ready = b""  # plain bytes that were not looked at yet
         self._held: list[bytes] = []  # the half line, in pieces; nothing where it is too long to be held
@@ -175,6 +175,6 @@ class CompressedFile(JsonlFile):
         )
 
     def _bytes(self, offset: int, length: int) -> bytes:
-        with Inflated(self.path, *self.tail.inflater.nearest(offset)) as plain:
+        with DecompressedStream(self.path, *self.tail.inflater.nearest(offset)) as plain:
             plain.skip_to(offset)
             return io.BufferedReader(plain).read(length)

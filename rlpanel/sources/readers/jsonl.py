@@ -10,7 +10,7 @@ from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.files import files
 from rlpanel.sources.files.unread import reason_of
 from rlpanel.sources.readers.tail import Block, Mark, Tail, line_hash
-from rlpanel.sources.records.column_batch import Sheets
+from rlpanel.sources.records.column_batch import ColumnReader
 from rlpanel.sources.records.fields import texts_of
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.sources.records.record_types import MOST_SAMPLES, Adapter, BadLine, Chunk, Locator, Record
@@ -63,7 +63,7 @@ class JsonlFile:
         self.tail = self._tail(line_bytes, end)
         self.generation = 0
         self._kept: tuple[int, list[Record]] | None = None
-        self._sheets = Sheets(name)
+        self._sheets = ColumnReader(name)
 
     def _tail(self, line_bytes: int, end: int | None) -> Tail:
         return Tail(self.path, line_bytes, end)

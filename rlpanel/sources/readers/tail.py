@@ -60,7 +60,7 @@ class Mark:
 
     ``offset`` bytes and ``lines`` lines were handed out; ``stamp`` is of the file's stat, ``head`` and
     ``before`` are its bytes there. Of a compressed file, ``offset`` counts plain bytes, ``fed`` those on
-    disk, and ``starts`` are places to begin at (see `rlpanel.sources.files.decompress.Inflater`).
+    disk, and ``starts`` are places to begin at (see `rlpanel.sources.files.decompress.Decompressor`).
     """
 
     offset: int

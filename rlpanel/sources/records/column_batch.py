@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.schema import LABEL_MAX
-from rlpanel.sources.records.column_plan import Plan, Row
+from rlpanel.sources.records.column_plan import ColumnPlan, Row
 from rlpanel.sources.records.json_parser import document
 from rlpanel.sources.records.record_types import Chunk, Record, is_eval, rank_of
 
@@ -21,7 +21,7 @@ _REST = 1024
 
 
 @dataclass(frozen=True)
-class Samples:
+class SampleBatch:
     """Samples as columns.
 
     Attributes
@@ -48,20 +48,20 @@ class Samples:
 
 
 @dataclass
-class Sheet:
+class ColumnBatch:
     """The lines of one file that follow a plan, one after another.
 
     Attributes
     ----------
-    plan : Plan
+    plan : ColumnPlan
     path : str
         The file's path below the run.
     rows : list of tuple
     sizes, arrays : list of list
-        What `Plan.lists` gave, a list a line; nothing where the lines have none.
+        What `ColumnPlan.lists` gave, a list a line; nothing where the lines have none.
     """
 
-    plan: Plan
+    plan: ColumnPlan
     path: str
     rows: list[Row] = field(default_factory=list)
     sizes: list[list[int]] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Sheet:
 
     def records(self) -> list[Record]:
         """The samples one by one."""
-        found = samples([self])
+        found = join_batches([self])
         names = list(found.numbers)
         numbers = zip(*(column.tolist() for column in found.numbers.values()), strict=True)
         records = [
@@ -90,7 +90,7 @@ class Sheet:
         return records
 
 
-def samples(sheets: Sequence[Sheet]) -> Samples:
+def join_batches(sheets: Sequence[ColumnBatch]) -> SampleBatch:
     """The samples of sheets with equal plans."""
     plan = sheets[0].plan
     columns = _columns(sheet.rows for sheet in sheets)
@@ -104,7 +104,7 @@ def samples(sheets: Sequence[Sheet]) -> Samples:
     if plan.sizes:
         for count in counts.values():
             notes += count != tokens
-    return Samples(
+    return SampleBatch(
         np.array(columns[0], np.int64),
         np.concatenate([_ranks(sheet) for sheet in sheets]),
         notes,
@@ -120,14 +120,17 @@ def _columns(tables: Iterable[Iterable[Sequence[Any]]]) -> list[tuple[Any, ...]]
     return list(zip(*chain.from_iterable(tables), strict=True))
 
 
-def _ranks(sheet: Sheet) -> np.ndarray:
+def _ranks(sheet: ColumnBatch) -> np.ndarray:
     if sheet.plan.has_rank:
         return np.array([row[1] for row in sheet.rows], np.int64)
     return np.full(len(sheet), rank_of(sheet.path), np.int64)
 
 
 def _numbers(
-    plan: Plan, columns: list[tuple[Any, ...]], texts: Mapping[str, Sequence[str]], tokens: np.ndarray | None
+    plan: ColumnPlan,
+    columns: list[tuple[Any, ...]],
+    texts: Mapping[str, Sequence[str]],
+    tokens: np.ndarray | None,
 ) -> dict[str, np.ndarray]:
     """The number columns, in the order in which records have them."""
     kinds = [kind for _, kind, _ in plan.columns] + ["number"] * len(plan.parts)
@@ -144,7 +147,7 @@ def _numbers(
     return {name: found[name] for name in plan.order}
 
 
-def _labels(sheets: Sequence[Sheet], columns: list[tuple[Any, ...]]) -> dict[str, Sequence[str | None]]:
+def _labels(sheets: Sequence[ColumnBatch], columns: list[tuple[Any, ...]]) -> dict[str, Sequence[str | None]]:
     """The label columns that hold something."""
     found: dict[str, Sequence[str | None]] = {}
     for (_, kind, name), column in zip(sheets[0].plan.columns, columns, strict=False):
@@ -167,7 +170,7 @@ def _short(text: str) -> str | None:
     return text if len(text) <= LABEL_MAX else None
 
 
-class Sheets:
+class ColumnReader:
     """Reads lines of one file into sheets, as long as they follow a plan.
 
     Parameters
@@ -178,7 +181,7 @@ class Sheets:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._plan: Plan | None = None
+        self._plan: ColumnPlan | None = None
         self._odd = self._rest = 0  # lines lately that did not fit; lines to be read as records first
         self._pause = 1
 
@@ -215,16 +218,16 @@ class Sheets:
         if self._rest:
             self._rest -= 1
             return False
-        self._plan = Plan.of(fields, record)
+        self._plan = ColumnPlan.of(fields, record)
         if self._plan is None:
             self._rest = self._pause
             self._pause = min(2 * self._pause, _REST)
         return self._plan is not None
 
-    def _sheet(self, plan: Plan, chunk: Chunk) -> Sheet:
+    def _sheet(self, plan: ColumnPlan, chunk: Chunk) -> ColumnBatch:
         last = chunk.parts[-1] if chunk.parts else None
-        if isinstance(last, Sheet) and last.plan is plan:
+        if isinstance(last, ColumnBatch) and last.plan is plan:
             return last
-        sheet = Sheet(plan, self._path)
+        sheet = ColumnBatch(plan, self._path)
         chunk.parts.append(sheet)
         return sheet

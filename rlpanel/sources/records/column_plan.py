@@ -46,7 +46,7 @@ Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Plan:
+class ColumnPlan:
     """How lines with certain keys are read.
 
     Attributes
@@ -75,7 +75,7 @@ class Plan:
     _known: set[Row] = field(default_factory=set, compare=False)
 
     @classmethod
-    def of(cls, document: Mapping[str, Any], record: Record) -> Plan | None:
+    def of(cls, document: Mapping[str, Any], record: Record) -> ColumnPlan | None:
         """The plan of lines like this one, whose record is given; None where there is none."""
         found = [(key, *_kind(key, value)) for key, value in document.items()]
         parts = document.get("rewards", {})

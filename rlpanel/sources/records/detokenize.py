@@ -15,7 +15,7 @@ _PROMPT_IDS = ("prompt_token_ids", "prompt_tokens")
 
 
 @dataclass(frozen=True)
-class WithText:
+class DetokenizingAdapter:
     """A dialect whose samples get the texts that they lack from their token ids.
 
     Attributes

@@ -19,10 +19,17 @@ import numpy as np
 from rlpanel.metrics.engine.constants import USUAL, Constants
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import BadLine
-from rlpanel.store.backlog import range_reader as backfill
-from rlpanel.store.backlog.range_reader import BAD_KEPT, Piece, Range, index_chunk, last_line_start, ranges
-from rlpanel.store.backlog.workers import Pool, WorkerDied
-from rlpanel.store.cache.run_cache import Unsettled
+from rlpanel.store.backlog import range_reader
+from rlpanel.store.backlog.range_reader import (
+    BAD_KEPT,
+    ByteRange,
+    RangeResult,
+    index_chunk,
+    last_line_start,
+    ranges,
+)
+from rlpanel.store.backlog.workers import WorkerDied, WorkerPool
+from rlpanel.store.cache.run_cache import OpenFileState
 
 #: Files last written within so many seconds of one another grew together.
 TOGETHER = 600.0
@@ -40,7 +47,7 @@ def age(name: str, modified: float) -> tuple[float, int]:
 
 
 @dataclass
-class Loose:
+class OpenFile:
     """A file whose ranges come in any order.
 
     Attributes
@@ -73,43 +80,43 @@ class Loose:
         kept = self.bad.setdefault(part, [])
         kept += bad[: BAD_KEPT - len(kept)]
 
-    def state(self) -> Unsettled:
+    def state(self) -> OpenFileState:
         """As it is saved."""
         bad = [
             (part, line.line, line.offset, line.reason) for part, found in self.bad.items() for line in found
         ]
         parts = sorted(self.newlines.items())
-        return Unsettled(self.start, self.limit, self.lines_before, backfill.RANGE_BYTES, parts, bad)
+        return OpenFileState(self.start, self.limit, self.lines_before, range_reader.RANGE_BYTES, parts, bad)
 
 
-def restored(file: int, reader: JsonlFile, state: Unsettled, modified: float) -> Loose | None:
+def restored(file: int, reader: JsonlFile, state: OpenFileState, modified: float) -> OpenFile | None:
     """A file as it was saved; None if its parts are cut in another way now."""
-    if state.range_bytes != backfill.RANGE_BYTES or type(reader) is not JsonlFile:
+    if state.range_bytes != range_reader.RANGE_BYTES or type(reader) is not JsonlFile:
         return None
-    loose = Loose(file, reader, state.start, state.limit, state.lines_before, modified)
+    loose = OpenFile(file, reader, state.start, state.limit, state.lines_before, modified)
     loose.newlines = dict(state.parts)
     for part, line, offset, reason in state.bad:
         loose.note(part, [BadLine(line, offset, reason)])
     return loose
 
 
-def loosen(file: int, reader: JsonlFile, status: os.stat_result) -> Loose | None:
+def open_at_end(file: int, reader: JsonlFile, status: os.stat_result) -> OpenFile | None:
     """Let a reader go on at the file's end; None if too little is unread, or the file is in motion."""
     start = reader.tail.offset
     lines = reader.lines if start else 0
-    if status.st_size - start < backfill.RANGE_BYTES or type(reader) is not JsonlFile:
+    if status.st_size - start < range_reader.RANGE_BYTES or type(reader) is not JsonlFile:
         return None  # other files cannot be begun in their middle
     try:
         limit = last_line_start(reader.path, status.st_size, reader.tail.line_bytes)
-        if limit - start < backfill.RANGE_BYTES or not reader.begin(limit):
+        if limit - start < range_reader.RANGE_BYTES or not reader.begin(limit):
             return None
     except OSError:
         return None  # reading it tells why
-    return Loose(file, reader, start, limit, lines, status.st_mtime)
+    return OpenFile(file, reader, start, limit, lines, status.st_mtime)
 
 
 @dataclass(frozen=True)
-class Settled:
+class FinishedFile:
     """A file put together.
 
     Attributes
@@ -132,7 +139,7 @@ class Backlog:
 
     Parameters
     ----------
-    workers : Pool, optional
+    workers : WorkerPool, optional
 
     Attributes
     ----------
@@ -142,13 +149,13 @@ class Backlog:
         Whether somebody stopped it; what processes have in work still comes in.
     """
 
-    def __init__(self, workers: Pool | None) -> None:
+    def __init__(self, workers: WorkerPool | None) -> None:
         self._workers = workers if workers is not None and workers.jobs else None
         self.halted = False
         self.constants: Constants = USUAL
-        self._loose: dict[int, Loose] = {}
-        self._queue: deque[Range] = deque()
-        self._running: dict[Future[Piece], Range] = {}
+        self._loose: dict[int, OpenFile] = {}
+        self._queue: deque[ByteRange] = deque()
+        self._running: dict[Future[RangeResult], ByteRange] = {}
 
     def __contains__(self, file: int) -> bool:
         return file in self._loose
@@ -174,9 +181,9 @@ class Backlog:
         """Whether no process is needed: nothing waits, or it was stopped."""
         return not self._running and (self.halted or not self._loose)
 
-    def add(self, files: list[Loose]) -> None:
+    def add(self, files: list[OpenFile]) -> None:
         """Take in files; of those that grew together the ends come first, then what is before them."""
-        found: list[tuple[tuple[float, int], int, Range]] = []
+        found: list[tuple[tuple[float, int], int, ByteRange]] = []
         for loose in files:
             every = ranges(loose.file, loose.reader, loose.start, loose.limit, self.constants)
             parts = [part for part in every if part.start not in loose.newlines]
@@ -205,12 +212,12 @@ class Backlog:
         loose = self._loose[file]
         loose.note(loose.limit, bad)
 
-    def state(self, file: int) -> Unsettled | None:
+    def state(self, file: int) -> OpenFileState | None:
         """How far a file is, as it is saved; None if it is not loose."""
         loose = self._loose.get(file)
         return None if loose is None else loose.state()
 
-    def turn(self) -> Iterator[tuple[Range, Piece | OSError]]:
+    def turn(self) -> Iterator[tuple[ByteRange, RangeResult | OSError]]:
         """The pieces that are in, and one made here where no process does it."""
         if self._workers is None:
             if self._queue and not self.halted:
@@ -223,7 +230,7 @@ class Backlog:
             if where is not None:  # the file may have been dropped by whoever took the last piece
                 yield self._result(where, future)
 
-    def take(self, where: Range, piece: Piece) -> bool:
+    def take(self, where: ByteRange, piece: RangeResult) -> bool:
         """Note a piece; True if its file is whole now."""
         loose = self._loose[where.file]
         loose.waiting -= 1
@@ -232,7 +239,7 @@ class Backlog:
         loose.note(where.start, piece.bad)
         return loose.waiting == 0
 
-    def settle(self, file: int) -> Settled:
+    def settle(self, file: int) -> FinishedFile:
         """Put a whole file together and forget it."""
         loose = self._loose.pop(file)
         self.halted &= bool(self._loose)
@@ -244,7 +251,7 @@ class Backlog:
             for part, lines_before in zip(parts, before.tolist(), strict=True)
             for line in loose.bad.get(part, [])
         ]
-        return Settled(np.array(parts, np.int64), before, bad, int(before[-1]))
+        return FinishedFile(np.array(parts, np.int64), before, bad, int(before[-1]))
 
     @property
     def _may_hand_out(self) -> bool:
@@ -252,12 +259,14 @@ class Backlog:
         room = self._workers is not None and len(self._running) < _AHEAD * self._workers.jobs
         return room and bool(self._queue) and not self.halted
 
-    def _hand_out(self, workers: Pool) -> None:
+    def _hand_out(self, workers: WorkerPool) -> None:
         while self._may_hand_out:
             where = self._queue.popleft()
             self._running[workers.submit(where)] = where
 
-    def _result(self, where: Range, future: Future[Piece]) -> tuple[Range, Piece | OSError]:
+    def _result(
+        self, where: ByteRange, future: Future[RangeResult]
+    ) -> tuple[ByteRange, RangeResult | OSError]:
         try:
             return where, future.result()
         except OSError as error:
@@ -265,7 +274,7 @@ class Backlog:
         except (WorkerDied, RuntimeError):  # the reader does what no process could
             return self._here(where)
 
-    def _here(self, where: Range) -> tuple[Range, Piece | OSError]:
+    def _here(self, where: ByteRange) -> tuple[ByteRange, RangeResult | OSError]:
         try:
             return where, index_chunk(where)
         except OSError as error:

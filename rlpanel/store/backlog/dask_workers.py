@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any
 
 from rlpanel.errors import RLPanelError
-from rlpanel.store.backlog.range_reader import Piece, Range, index_chunk
+from rlpanel.store.backlog.range_reader import ByteRange, RangeResult, index_chunk
 from rlpanel.store.backlog.workers import WorkerDied
 from rlpanel.store.cache.fingerprint import of_reading
 
@@ -29,7 +29,7 @@ class ClusterError(RLPanelError, RuntimeError):
     """A cluster that cannot help; the message says what to do."""
 
 
-def index_there(where: Range, code: str) -> Piece:
+def index_there(where: ByteRange, code: str) -> RangeResult:
     """A range's piece, made by a worker; it must make rows as whoever asks does.
 
     Raises
@@ -42,7 +42,7 @@ def index_there(where: Range, code: str) -> Piece:
     return index_chunk(where)
 
 
-class Cluster:
+class DaskWorkers:
     """The workers of a dask scheduler; see `rlpanel.store.backlog.workers.Workers`.
 
     Parameters
@@ -72,9 +72,9 @@ class Cluster:
             self.rest()
             raise
 
-    def submit(self, where: Range) -> Future[Piece]:
+    def submit(self, where: ByteRange) -> Future[RangeResult]:
         """Index a range on some worker; the result raises `WorkerDied` where none could."""
-        asked: Future[Piece] = Future()
+        asked: Future[RangeResult] = Future()
         there = self._client.submit(index_there, where, of_reading(), pure=False)
         there.add_done_callback(lambda done: self._done(done, asked, where))
         return asked
@@ -93,7 +93,7 @@ class Cluster:
         if codes != {of_reading()}:
             raise ClusterError(_OTHER)
 
-    def _done(self, there: Any, asked: Future[Piece], where: Range) -> None:
+    def _done(self, there: Any, asked: Future[RangeResult], where: ByteRange) -> None:
         """Hand on what a worker answered."""
         if not asked.set_running_or_notify_cancel():
             return

@@ -13,7 +13,7 @@ from rlpanel.metrics.engine.constants import USUAL, Constants
 from rlpanel.sources.files import files
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Adapter, BadLine
-from rlpanel.store.columns.row_builder import Rows, Stage
+from rlpanel.store.columns.row_builder import RowBuilder, Rows
 
 #: Bytes of a range: short enough to be read between two live lines, long enough to be worth the sending.
 RANGE_BYTES = 8 << 20
@@ -24,7 +24,7 @@ BAD_KEPT = 1000
 
 
 @dataclass(frozen=True)
-class Range:
+class ByteRange:
     """Bytes of a file to index.
 
     Attributes
@@ -57,7 +57,7 @@ class Range:
 
 
 @dataclass
-class Piece:
+class RangeResult:
     """What a range holds.
 
     Attributes
@@ -83,7 +83,7 @@ class Piece:
     void: bool = False
 
 
-def index_chunk(where: Range) -> Piece:
+def index_chunk(where: ByteRange) -> RangeResult:
     """The samples and bad lines whose lines start in a range.
 
     Raises
@@ -92,17 +92,17 @@ def index_chunk(where: Range) -> Piece:
         If the file cannot be read.
     """
     start, end = _owned(where)
-    piece = Piece(bytes=end - start)
+    piece = RangeResult(bytes=end - start)
     if start == end:
         return piece
     file = JsonlFile(where.path, where.name, where.adapter, where.line_bytes, end)
     file.tail.begin(start)
-    stage, more = Stage(), True
+    stage, more = RowBuilder(), True
     stage.constants = where.constants
     while more:
         for chunk in file.poll(end - start):
             if chunk.generation:
-                return Piece(void=True)
+                return RangeResult(void=True)
             more = chunk.more
             stage.take(where.file, chunk)
             piece.bad += chunk.bad[: BAD_KEPT - len(piece.bad)]
@@ -115,7 +115,7 @@ def index_chunk(where: Range) -> Piece:
     return piece
 
 
-def _owned(where: Range) -> tuple[int, int]:
+def _owned(where: ByteRange) -> tuple[int, int]:
     """From the first line that starts in a range to the first that starts behind it."""
     with files.file(where.path, _STEP) as file:
         start = _line_start(file, where.start, where.limit)
@@ -153,10 +153,10 @@ def last_line_start(path: str, size: int, farthest: int) -> int:
 
 def ranges(
     file: int, reader: JsonlFile, start: int, limit: int, constants: Constants = USUAL
-) -> Iterator[Range]:
+) -> Iterator[ByteRange]:
     """The ranges from ``start`` to ``limit``, both just after a newline, the last bytes first."""
     for at in reversed(range(start, limit, RANGE_BYTES)):
-        yield Range(
+        yield ByteRange(
             file,
             reader.path,
             reader.name,

@@ -8,7 +8,7 @@ from collections import deque
 WINDOW = 5.0
 
 
-class Pace:
+class Throughput:
     """Bytes a second over the last seconds."""
 
     def __init__(self) -> None:

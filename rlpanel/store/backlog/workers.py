@@ -21,7 +21,7 @@ from typing import Protocol
 
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.column_info import METRICS
-from rlpanel.store.backlog.range_reader import Piece, Range, index_chunk
+from rlpanel.store.backlog.range_reader import ByteRange, RangeResult, index_chunk
 
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -35,7 +35,7 @@ class WorkerDied(RLPanelError):
     """The processes that had a range ended before it was done."""
 
 
-class Pool(Protocol):
+class WorkerPool(Protocol):
     """Who indexes ranges elsewhere.
 
     Attributes
@@ -50,7 +50,7 @@ class Pool(Protocol):
     def wake(self) -> Callable[[], None]:
         """Has the reader look again; returns at once."""
 
-    def submit(self, where: Range) -> Future[Piece]:
+    def submit(self, where: ByteRange) -> Future[RangeResult]:
         """Index a range; the result raises `WorkerDied` or OSError instead of a piece."""
 
     def rest(self) -> None:
@@ -69,7 +69,7 @@ class Worker:
             start_new_session=True,  # Ctrl-C in the terminal is for the parent
         )
 
-    def ask(self, where: Range) -> Piece:
+    def ask(self, where: ByteRange) -> RangeResult:
         """What a range holds; EOFError, OSError or UnpicklingError if the process dies."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -120,7 +120,7 @@ class Workers:
         with self._lock:
             return [worker.process.pid for worker in self._all]
 
-    def submit(self, where: Range) -> Future[Piece]:
+    def submit(self, where: ByteRange) -> Future[RangeResult]:
         """Index a range in some process; the result raises `WorkerDied` or OSError instead of a piece."""
         with self._lock:
             self._closed = False
@@ -141,7 +141,7 @@ class Workers:
         if threads is not None:
             threads.shutdown(wait=True, cancel_futures=True)
 
-    def _run(self, where: Range) -> Piece:
+    def _run(self, where: ByteRange) -> RangeResult:
         for _ in range(_TRIES):
             worker = self._take()
             try:
@@ -197,7 +197,7 @@ def serve() -> None:
         except EOFError:
             return
         try:
-            answer: Piece | Exception = index_chunk(where)
+            answer: RangeResult | Exception = index_chunk(where)
         except Exception as error:
             answer = error if isinstance(error, OSError) else RuntimeError(f"{type(error).__name__}: {error}")
         try:

@@ -15,7 +15,7 @@ from rlpanel.sources.files.mounts import REMOTE, file_system
 
 
 @dataclass(frozen=True)
-class Grown:
+class AppendFile:
     """How much of a file counts; a new one for each append, so a failed append leaves the old.
 
     Attributes
@@ -33,7 +33,7 @@ class Grown:
         """Of all bytes that count."""
         return self._hash.hexdigest()
 
-    def append(self, folder: SafeFolder, name: str, items: int, data: np.ndarray) -> Grown:
+    def append(self, folder: SafeFolder, name: str, items: int, data: np.ndarray) -> AppendFile:
         """Write bytes (dtype uint8) behind those that count; what a dead process left there goes."""
         if not len(data):
             return self
@@ -46,14 +46,14 @@ class Grown:
             os.close(descriptor)
         return self.followed_by(items, data)
 
-    def followed_by(self, items: int, data: np.ndarray) -> Grown:
+    def followed_by(self, items: int, data: np.ndarray) -> AppendFile:
         """The same with more in it."""
         after = self._hash.copy()
         after.update(data.data)
-        return Grown(self.items + items, self.bytes + len(data), after)
+        return AppendFile(self.items + items, self.bytes + len(data), after)
 
 
-def content(folder: SafeFolder, name: str, size: int) -> np.ndarray:
+def read_content(folder: SafeFolder, name: str, size: int) -> np.ndarray:
     """The first ``size`` bytes of a file, read-only; mapped where nobody else can take them away.
 
     A mapped page whose bytes are gone ends the process. So a file on a network's disk is read instead, and

@@ -37,22 +37,22 @@ _OLD_NAMES = re.compile(rf"lock|manifest|manifest\.new|alerts|{COLUMNS.pattern}|
 
 
 @dataclass(frozen=True)
-class Place:
+class CacheFolder:
     """A folder that may hold a run's index; ``open`` opens it to read."""
 
     path: Path
     open: Callable[[], SafeFolder]
 
 
-def places(run: AnyPath) -> Iterator[Place]:
+def places(run: AnyPath) -> Iterator[CacheFolder]:
     """The folders that may hold a run's index: in the run's own if it is here, in the user's cache.
 
     The one in the run's folder is read whoever wrote it, as the run itself is.
     """
     if isinstance(run, Path):
-        yield Place(run / OWN_FOLDER, partial(SafeFolder.open, run / OWN_FOLDER))
+        yield CacheFolder(run / OWN_FOLDER, partial(SafeFolder.open, run / OWN_FOLDER))
     for folder in cache_folders():
-        yield Place(folder / _name(run), partial(_in_cache, folder, run))
+        yield CacheFolder(folder / _name(run), partial(_in_cache, folder, run))
 
 
 def writable_places(run: AnyPath) -> Iterator[SafeFolder]:

@@ -16,9 +16,9 @@ from pathlib import Path
 import xxhash
 
 import rlpanel
-from rlpanel.metrics.engine import column_info as registry
-from rlpanel.sources.discovery import open_file as opening
-from rlpanel.store.columns import row_builder as stage
+from rlpanel.metrics.engine import column_info
+from rlpanel.sources.discovery import open_file
+from rlpanel.store.columns import row_builder
 
 _PACKAGE = Path(rlpanel.__file__).parent
 _IMPORT = re.compile(
@@ -35,10 +35,10 @@ def of_reading() -> str:
 
 def of_columns() -> dict[str, str]:
     """Fingerprint of the metric behind each column over tokens, by the column's name."""
-    return {name: _of_metric(m) for m in registry.of_level("token") for name in m.columns.values()}
+    return {name: _of_metric(m) for m in column_info.of_level("token") for name in m.columns.values()}
 
 
-def _of_metric(m: registry.Metric) -> str:
+def _of_metric(m: column_info.Metric) -> str:
     code = m.function.__code__
     found = xxhash.xxh3_64(f"{m.needs} {code.co_consts} {code.co_names}".encode())
     found.update(code.co_code)
@@ -51,7 +51,7 @@ def _of_metric(m: registry.Metric) -> str:
 
 @cache
 def _reading_code() -> frozenset[Path]:
-    return code_behind(Path(opening.__file__)) | code_behind(Path(stage.__file__))
+    return code_behind(Path(open_file.__file__)) | code_behind(Path(row_builder.__file__))
 
 
 def _hash_of(files: Iterable[Path]) -> str:

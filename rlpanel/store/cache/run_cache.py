@@ -26,12 +26,12 @@ import numpy as np
 import xxhash
 
 from rlpanel.errors import UnsafePath
-from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine import column_info
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files.files import AnyPath
 from rlpanel.sources.readers.tail import Mark
-from rlpanel.store.cache.append_file import Grown, content
-from rlpanel.store.cache.cache_folder import COLUMNS, Lock, Place, lock, places
+from rlpanel.store.cache.append_file import AppendFile, read_content
+from rlpanel.store.cache.cache_folder import COLUMNS, CacheFolder, Lock, lock, places
 from rlpanel.store.cache.fingerprint import of_columns, of_reading
 from rlpanel.store.columns.columns import Column, Columns, Labels
 
@@ -51,7 +51,7 @@ _MANIFEST = "manifest"
 
 
 @dataclass(frozen=True)
-class Unsettled:
+class OpenFileState:
     """How far a file is that is read in ranges of ``range_bytes``, from ``start`` up to ``limit``.
 
     ``parts`` are the ranges that are in: where each begins, and its lines; the rows of a range count their
@@ -66,7 +66,7 @@ class Unsettled:
     bad: list[tuple[int, int, int, str]]
 
     @classmethod
-    def of(cls, plain: dict[str, Any] | None) -> Unsettled | None:
+    def of(cls, plain: dict[str, Any] | None) -> OpenFileState | None:
         """What JSON gave."""
         if plain is None:
             return None
@@ -89,11 +89,11 @@ class FileState:
     bad_count: int
     blank_count: int
     bad: list[tuple[int, int, str]]
-    unsettled: Unsettled | None = None
+    unsettled: OpenFileState | None = None
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedRun:
     """What is saved of a run; rows of file numbers that are not in ``files`` are dead.
 
     ``constants`` are those of the training that the rows were made with; ``missing`` are columns over
@@ -115,10 +115,10 @@ class _OnDisk:
     folder: Path
     data: str
     manifest: bytes = b""
-    files: dict[str, Grown] = field(default_factory=dict)
+    files: dict[str, AppendFile] = field(default_factory=dict)
 
 
-class Cache:
+class RunCache:
     """Loads and saves one run's index; never raises, for nothing depends on it.
 
     Parameters
@@ -143,7 +143,7 @@ class Cache:
         """Whether it is time to save again."""
         return time.monotonic() >= self._due
 
-    def load(self) -> Saved | None:
+    def load(self) -> SavedRun | None:
         """What was saved, or None where nothing usable was."""
         for place in sorted(places(self._run), key=_age):
             for _ in range(_READ_TRIES):
@@ -157,7 +157,7 @@ class Cache:
                     break
         return None
 
-    def save(self, saved: Saved) -> bool:
+    def save(self, saved: SavedRun) -> bool:
         """Write what is new; False if that failed or another process writes."""
         self._due = time.monotonic() + SAVE_EVERY
         while self._lock_folder():
@@ -202,7 +202,7 @@ class Cache:
                 self._disk = None  # another process has written since
         return True
 
-    def _write(self, saved: Saved) -> None:
+    def _write(self, saved: SavedRun) -> None:
         assert self._lock is not None
         disk, place = self._disk, self._lock.folder
         columns = saved.columns, saved.columns.edition
@@ -211,7 +211,7 @@ class Cache:
         files = dict(disk.files)
         with _columns_folder(place, disk.data, new=not disk.files) as folder:
             for key, items, data in _new_parts(saved.columns, disk.files):
-                known = files.setdefault(key, Grown())
+                known = files.setdefault(key, AppendFile())
                 files[key] = known.append(folder, str(list(files).index(key)), items, data)
         manifest = _manifest(saved, self._code, disk.data, files)
         place.replace(_MANIFEST, manifest)
@@ -220,7 +220,7 @@ class Cache:
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def _read(self, folder: SafeFolder, manifest: bytes) -> Saved:
+    def _read(self, folder: SafeFolder, manifest: bytes) -> SavedRun:
         digest, _, body = manifest.partition(b"\n")
         if _digest(body) != digest:
             raise ValueError("its manifest is damaged")
@@ -231,8 +231,8 @@ class Cache:
         columns.rows = int(found["rows"])
         with folder.subfolder(name) as data_folder:
             for at, (key, items, size, digest) in enumerate(found["columns"]):
-                data = content(data_folder, str(at), int(size))
-                files[key] = Grown().followed_by(int(items), data)
+                data = read_content(data_folder, str(at), int(size))
+                files[key] = AppendFile().followed_by(int(items), data)
                 if files[key].hash != digest:
                     raise ValueError(f"{key} is damaged")
                 _restore(columns, key, data)
@@ -242,16 +242,16 @@ class Cache:
             self._columns = columns, columns.edition
         states = [_state(**state) for state in found["files"]]
         newest, left_out = float(found["newest_line"]), str(found["left_out"])
-        return Saved(columns, states, newest, left_out, found["constants"], missing)
+        return SavedRun(columns, states, newest, left_out, found["constants"], missing)
 
 
 def _state(*, mark: list[Any], unsettled: dict[str, Any] | None, **rest: Any) -> FileState:
-    return FileState(mark=Mark.of(mark), unsettled=Unsettled.of(unsettled), **rest)
+    return FileState(mark=Mark.of(mark), unsettled=OpenFileState.of(unsettled), **rest)
 
 
-def _new_parts(columns: Columns, known: dict[str, Grown]) -> Iterator[tuple[str, int, np.ndarray]]:
+def _new_parts(columns: Columns, known: dict[str, AppendFile]) -> Iterator[tuple[str, int, np.ndarray]]:
     """What each file lacks: its key, how many items, their bytes."""
-    nothing = Grown()
+    nothing = AppendFile()
     for key, column in _saved_columns(columns).items():
         values = column.view(columns.rows)[known.get(key, nothing).items :]
         yield key, len(values), values.view(np.uint8)
@@ -263,7 +263,7 @@ def _new_parts(columns: Columns, known: dict[str, Grown]) -> Iterator[tuple[str,
 
 def _saved_columns(columns: Columns) -> dict[str, Column]:
     """Every column by a key that tells its kind. What follows from other columns is not saved."""
-    derived = {m.name for m in registry.of_level("sample")}
+    derived = {m.name for m in column_info.of_level("sample")}
     return {
         **{f"place/{name}": column for name, column in columns.place.items()},
         **{f"number/{name}": column for name, column in columns.numbers.items() if name not in derived},
@@ -278,7 +278,9 @@ def _restore(columns: Columns, key: str, data: np.ndarray) -> None:
         columns.labels[name].restore(_texts(data))
         return
     if kind == "number":
-        if name in registry.computed_columns() and name in {m.name for m in registry.of_level("sample")}:
+        if name in column_info.computed_columns() and name in {
+            m.name for m in column_info.of_level("sample")
+        }:
             raise ValueError(f"{name!r} is a metric's name now")
         columns.numbers[name] = Column(np.float64, np.nan)
     elif kind == "label":
@@ -307,7 +309,7 @@ def _texts(raw: np.ndarray) -> list[str]:
     return [str(text) for text in json.loads(b"[" + raw.tobytes()[:-1].replace(b"\n", b",") + b"]")]
 
 
-def _manifest(saved: Saved, code: str, data: str, files: dict[str, Grown]) -> bytes:
+def _manifest(saved: SavedRun, code: str, data: str, files: dict[str, AppendFile]) -> bytes:
     found: dict[str, Any] = {
         "format": FORMAT,
         "code": code,
@@ -359,7 +361,7 @@ def _tidy(place: SafeFolder, data: str) -> None:
                 place.remove(name)
 
 
-def _age(place: Place) -> float:
+def _age(place: CacheFolder) -> float:
     """Newer ones are smaller."""
     try:
         return -(place.path / _MANIFEST).lstat().st_mtime

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rlpanel.store.columns.page_memory import room
+from rlpanel.store.columns.page_memory import allocate
 
 _FIRST = 1024
 
@@ -58,7 +58,7 @@ class Column:
     def _fill_to(self, rows: int, end: int) -> None:
         """Fill up to ``rows`` and make room up to ``end``."""
         if end > len(self._data):
-            grown = room(max(_FIRST, end, len(self._data) * 3 // 2), self.dtype)
+            grown = allocate(max(_FIRST, end, len(self._data) * 3 // 2), self.dtype)
             grown[: self._written] = self._data[: self._written]
             self._data = grown
         if rows > self._written:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlpanel.store.columns.page_memory import room
+from rlpanel.store.columns.page_memory import allocate
 
 #: Keys that are remembered as a set before they are sorted in with the others.
 _RECENT = 65_536
@@ -17,7 +17,7 @@ def mix(keys: np.ndarray) -> np.ndarray:
     return keys ^ (keys >> np.uint64(31))
 
 
-class Seen:
+class HashSet:
     """Tells which keys came before."""
 
     def __init__(self) -> None:
@@ -68,6 +68,6 @@ class Seen:
 
 def _merged(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Two sorted runs as one."""
-    merged = np.concatenate([one, other], out=room(len(one) + len(other), np.uint64))
+    merged = np.concatenate([one, other], out=allocate(len(one) + len(other), np.uint64))
     merged.sort(kind="stable")
     return merged

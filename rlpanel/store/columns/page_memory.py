@@ -14,7 +14,7 @@ _PAGED = 64 << 10
 _KEPT_BYTES = 4 << 20
 
 
-def room(rows: int, dtype: np.dtype | type) -> np.ndarray:
+def allocate(rows: int, dtype: np.dtype | type) -> np.ndarray:
     """Room for ``rows`` values, not written yet: what stays unwritten costs no memory.
 
     Large blocks come straight from the system: the allocator would keep those of half the size that growing

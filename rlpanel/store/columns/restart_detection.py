@@ -37,7 +37,7 @@ class Restart:
     offset: int
 
 
-class Attempts:
+class RestartDetector:
     """Follows the lines of one rank in one file."""
 
     def __init__(self) -> None:

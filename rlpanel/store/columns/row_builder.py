@@ -16,10 +16,10 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from rlpanel.metrics.engine.column_info import computed_columns
-from rlpanel.metrics.engine.compute import derive_columns, reduce_laid, reduce_tokens
+from rlpanel.metrics.engine.compute import derive_columns, reduce_ragged, reduce_tokens
 from rlpanel.metrics.engine.constants import USUAL, Constants
-from rlpanel.metrics.engine.ragged import Laid
-from rlpanel.sources.records.column_batch import Samples, Sheet, samples
+from rlpanel.metrics.engine.ragged import Ragged
+from rlpanel.sources.records.column_batch import ColumnBatch, SampleBatch, join_batches
 from rlpanel.sources.records.record_types import Chunk, Locator, Record, Several
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.page_memory import keep_pages
@@ -45,7 +45,7 @@ class Rows:
         return len(self.place["step"])
 
 
-class Stage:
+class RowBuilder:
     """Takes chunks, gives rows.
 
     Attributes
@@ -122,8 +122,8 @@ class Stage:
         """What was taken becomes columns and is let go."""
         start = 0
         for group in _groups(self._taken):
-            if isinstance(group[0], Sheet):
-                numbers, labels, place = self._of_samples(samples(group))
+            if isinstance(group[0], ColumnBatch):
+                numbers, labels, place = self._of_samples(join_batches(group))
             else:
                 numbers, labels, place = self._of_records(group)
             end = start + len(place["step"])
@@ -132,7 +132,7 @@ class Stage:
             start = end
         self._clear()
 
-    def _of_samples(self, found: Samples) -> _Made:
+    def _of_samples(self, found: SampleBatch) -> _Made:
         """Columns of samples that are columns already."""
         admitted = self._admit([found.numbers], self._number_names)
         numbers = {name: found.numbers[key] for name, key in admitted.items()}
@@ -140,10 +140,10 @@ class Stage:
         numbers |= _ended(truncated, found.labels.get("finish_reason"))
         numbers |= _invalid(found.texts.get("response", ()))
         laid = {
-            name: Laid(found.counts[name], np.frombuffer(b"".join(arrays)))
+            name: Ragged(found.counts[name], np.frombuffer(b"".join(arrays)))
             for name, arrays in found.arrays.items()
         }
-        numbers |= reduce_laid(laid, numbers, self.constants)
+        numbers |= reduce_ragged(laid, numbers, self.constants)
         admitted = self._admit([found.labels], self._label_names)
         labels = {name: found.labels[key] for name, key in admitted.items()}
         place = {"step": found.step, "rank": found.rank.astype(np.int32)}
@@ -191,13 +191,13 @@ _TEXTS = ("prompt", "response")
 _Made = tuple[dict[str, np.ndarray], Mapping[str, Sequence[str | None]], dict[str, np.ndarray]]
 
 
-def _groups(taken: Sequence[Several]) -> list[list[Sheet]] | list[list[Record]]:
+def _groups(taken: Sequence[Several]) -> list[list[ColumnBatch]] | list[list[Record]]:
     """What can become columns together: sheets of one plan; records, and all where plans change too often."""
     groups: list[list[Any]] = []
     for part in taken:
         last = groups[-1][-1] if groups else None
-        if isinstance(part, Sheet):
-            if isinstance(last, Sheet) and last.plan == part.plan:
+        if isinstance(part, ColumnBatch):
+            if isinstance(last, ColumnBatch) and last.plan == part.plan:
                 groups[-1].append(part)
             else:
                 groups.append([part])

@@ -15,9 +15,9 @@ import numpy as np
 from rlpanel.metrics.engine.compute import derive_columns
 from rlpanel.sources.records.record_types import Chunk
 from rlpanel.store.columns.columns import Column, Columns
-from rlpanel.store.columns.hash_set import Seen, mix
-from rlpanel.store.columns.restart_detection import Attempts, Restart
-from rlpanel.store.columns.row_builder import Rows, Stage
+from rlpanel.store.columns.hash_set import HashSet, mix
+from rlpanel.store.columns.restart_detection import Restart, RestartDetector
+from rlpanel.store.columns.row_builder import RowBuilder, Rows
 from rlpanel.store.columns.splits import (
     COLUMN,
     MOST_SPLITS,
@@ -47,7 +47,7 @@ STAGED_ROWS = 32_768
 DEAD_KEPT = 65_536
 
 
-class Table:
+class RunTable:
     """Rows, their statistics and their state.
 
     Attributes
@@ -62,7 +62,7 @@ class Table:
     ranks : Counter
         Living rows by rank.
     restarts : dict of (file, rank, split) to list of Restart
-    stage : Stage
+    stage : RowBuilder
         What was read and is no row yet.
     loose : dict of int to int
         Files whose lines come in any order for now, and from which offset on: the lines of a part are
@@ -76,10 +76,10 @@ class Table:
         self.state = np.zeros(1024, np.uint8)
         self.ranks: Counter[int] = Counter()
         self.restarts: dict[Sequence, list[Restart]] = {}
-        self.stage = Stage()
+        self.stage = RowBuilder()
         self.loose: dict[int, int] = {}
-        self._attempts: dict[Sequence, Attempts] = {}
-        self._seen = Seen()
+        self._attempts: dict[Sequence, RestartDetector] = {}
+        self._seen = HashSet()
 
     def take(self, file: int, chunk: Chunk, version: int) -> None:
         """The records of a chunk read from file number ``file``; they become rows now or later."""
@@ -195,7 +195,7 @@ class Table:
             parts = {name: column.view(rows)[part] for name, column in self.columns.numbers.items()}
             self.steps.add(self._parts(part), self._place("step")[part], parts, version)
 
-    def bury(self, files: Iterable[int], version: int) -> None:
+    def mark_dead(self, files: Iterable[int], version: int) -> None:
         """The rows of these files are dead."""
         self.add_staged(version)
         numbers = set(files)
@@ -255,7 +255,7 @@ class Table:
         splits = self.columns.labels.get(COLUMN)
         crowded = splits is not None and len(splits.names) > MOST_SPLITS
         self.columns, self.state = self.columns.only(living), state
-        self._seen = Seen()
+        self._seen = HashSet()
         self._seen.take(_line_keys(self._place("hash"), self._place("step"), self._place("part")))
         if crowded:  # there is room for other splits now
             self.steps = SplitSteps()
@@ -279,7 +279,7 @@ class Table:
             key = int(file[rows[0]]), int(rank[rows[0]]), self._split_name(code)
             if key[0] in self.loose:
                 continue
-            attempts = self._attempts.setdefault(key, Attempts())
+            attempts = self._attempts.setdefault(key, RestartDetector())
             steps = step[rows]
             if (np.diff(steps) >= 0).all() and attempts.rise(int(steps[0]), int(steps[-1])):
                 continue
@@ -295,7 +295,7 @@ class Table:
         for rank, split in sorted(set(zip(ranks.tolist(), splits.tolist(), strict=True))):
             mine = rows[(ranks == rank) & (splits == split)]
             key = file, rank, self._split_name(split)
-            attempts = self._attempts[key] = Attempts()
+            attempts = self._attempts[key] = RestartDetector()
             restarts = attempts.feed(_runs(self._place("step")[mine], self._place("offset")[mine]), {})
             self.restarts[key] = restarts
             found += [(key, restart) for restart in restarts]

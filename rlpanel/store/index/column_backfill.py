@@ -16,7 +16,7 @@ from rlpanel.metrics.engine.compute import reduce_tokens
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.sources.records.record_types import Locator, Record
-from rlpanel.store.columns.run_table import DEAD, Table
+from rlpanel.store.columns.run_table import DEAD, RunTable
 
 #: Seconds of one turn, and rows whose arrays are reduced together.
 TURN_SECONDS, TOGETHER = 0.05, 256
@@ -24,12 +24,12 @@ TURN_SECONDS, TOGETHER = 0.05, 256
 Readers = Callable[[int], JsonlFile]
 
 
-class LateColumns:
+class ColumnBackfill:
     """Makes columns for the rows that a table has now.
 
     Parameters
     ----------
-    table : Table
+    table : RunTable
     names : iterable of str
         Columns to make.
 
@@ -39,7 +39,7 @@ class LateColumns:
         Whether a file could not be read; nothing goes on until that is cleared.
     """
 
-    def __init__(self, table: Table, names: Iterable[str]) -> None:
+    def __init__(self, table: RunTable, names: Iterable[str]) -> None:
         self._table, self._names = table, tuple(names)
         self.stuck = False
         self._begin()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from rlpanel.settings import Reading
 from rlpanel.sources.files.files import AnyPath, is_remote
-from rlpanel.sources.watchdog_observer import Watch
+from rlpanel.sources.watchdog_observer import WatchdogObserver
 
 log = logging.getLogger(__name__)
 
@@ -18,13 +18,13 @@ RETRY = 60.0
 _LONGEST_WAIT = 3600.0
 
 
-class Watches:
+class FolderWatches:
     """One watch for each folder that no other watch covers."""
 
     def __init__(self, reading: Reading, wake: Callable[[], None]) -> None:
         self._reading = reading
         self._wake = wake
-        self._by_path: dict[AnyPath, Watch] = {}
+        self._by_path: dict[AnyPath, WatchdogObserver] = {}
         self._due: dict[AnyPath, float] = {}  # when events of a polled folder are tried again
         self._waits: dict[AnyPath, float] = {}  # seconds until that, for the next time
         self._moved = False  # whether a change may have come between two watches
@@ -79,7 +79,7 @@ class Watches:
 
     def _begin(self, path: AnyPath) -> None:
         """Watch a folder, or try its events again."""
-        watch = self._by_path[path] = Watch(str(path), self._wake, polling=self._reading.polling)
+        watch = self._by_path[path] = WatchdogObserver(str(path), self._wake, polling=self._reading.polling)
         if path not in self._due:
             return
         if watch.exhausted:

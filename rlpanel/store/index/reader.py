@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 
 from rlpanel.settings import Reading
-from rlpanel.sources.discovery.diagnose import Survey, survey
+from rlpanel.sources.discovery.diagnose import Diagnosis, diagnose
 from rlpanel.sources.discovery.directory import Directory, RunInfo
 from rlpanel.sources.files.files import AnyPath, path_of, trouble, unreadable
 from rlpanel.sources.files.unread import Unread
 from rlpanel.store.backlog.workers import Workers
-from rlpanel.store.index.folder_watches import Watches
-from rlpanel.store.index.rescan_timer import Clock, Looks
+from rlpanel.store.index.folder_watches import FolderWatches
+from rlpanel.store.index.rescan_timer import Clock, RescanTimer
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -59,12 +59,12 @@ class Reader:
         self._dropped: list[RunIndex] = []  # their index on disk is not closed yet
         self._listeners: list[Listener] = []
         self._thread: threading.Thread | None = None
-        self._watches = Watches(self.reading, self._wake.set)
+        self._watches = FolderWatches(self.reading, self._wake.set)
         self.workers = Workers(self.reading.jobs, self._wake.set)
         self._runs_due, self._roots_due = Clock(), Clock()
         self._news = False  # whether the last round brought any
         self._moved = False  # whether files came or went since the last look at the folders
-        self._looks = Looks()
+        self._looks = RescanTimer()
 
     # -- for any thread --------------------------------------------------------------------------
 
@@ -278,7 +278,7 @@ class Root:
 
     Attributes
     ----------
-    survey : Survey or None
+    survey : Diagnosis or None
         What is there instead, where no runs are.
     failure : str
         Why the root could not be listed at the last look; empty if it could.
@@ -290,7 +290,7 @@ class Root:
         self.path = path
         self.directory = Directory(path, reading)
         self.runs: list[RunInfo] | None = None
-        self.survey: Survey | None = None
+        self.survey: Diagnosis | None = None
         self.failure = ""
         self.left_out: tuple[Unread, ...] = ()
 
@@ -304,7 +304,7 @@ class Root:
             return False
         if self.runs and trouble(self.path):
             return False  # what another machine does not tell just now is as it was
-        seen = None if found else survey(self.directory)
+        seen = None if found else diagnose(self.directory)
         now = found, seen, self.directory.left_out
         changed = now != (self.runs, self.survey, self.left_out)
         self.runs, self.survey, self.left_out = now

@@ -23,7 +23,7 @@ class Clock:
         return True
 
 
-class Looks:
+class RescanTimer:
     """How long looks at the folders take, and how long to rest between two of them.
 
     A single slow look says nothing of the next one: a library was imported, a disk was asleep, another

@@ -11,12 +11,12 @@ from rlpanel.sources.readers.tail import Mark
 from rlpanel.sources.records.record_types import BadLine
 from rlpanel.store.backlog.backlog import age
 from rlpanel.store.backlog.range_reader import BAD_KEPT
-from rlpanel.store.cache.run_cache import FileState, Unsettled
+from rlpanel.store.cache.run_cache import FileState, OpenFileState
 from rlpanel.store.snapshot.snapshot import BadLineAt
 
 
 @dataclass
-class Member:
+class RunFile:
     """One file of a run.
 
     Attributes
@@ -71,7 +71,7 @@ class Member:
         self.bad = [line for line in self.bad if line.line]
         self.keep_bad(bad, counted)
 
-    def state(self, since: int, mark: Mark, unsettled: Unsettled | None) -> FileState:
+    def state(self, since: int, mark: Mark, unsettled: OpenFileState | None) -> FileState:
         """As it is saved."""
         bad = [(line.line, line.offset, line.reason) for line in self.bad]
         adapter = self.reader.adapter.name
@@ -84,7 +84,7 @@ class Member:
         self.bad_count, self.blank_count = state.bad_count, state.blank_count
 
 
-def wanted(files: Iterable[Member], only: set[str] | None) -> tuple[list[Member], list[Member]]:
+def files_to_read(files: Iterable[RunFile], only: set[str] | None) -> tuple[list[RunFile], list[RunFile]]:
     """Files that changed, of those in ``only`` (all for None), and files with lines waiting, newest first."""
     changed, waiting = [], []
     for file in files:

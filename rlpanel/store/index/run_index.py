@@ -16,24 +16,24 @@ from rlpanel.metrics.engine.constants import gather
 from rlpanel.settings import Reading, Training
 from rlpanel.sources.discovery.directory import Directory, Found
 from rlpanel.sources.discovery.open_file import open_file
-from rlpanel.sources.discovery.run_json import RunFile
+from rlpanel.sources.discovery.run_json import RunJson
 from rlpanel.sources.files.files import is_remote, path_of
 from rlpanel.sources.files.unread import Unread, reason_of
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Chunk
-from rlpanel.store.backlog.backlog import Backlog, Loose, loosen, restored
-from rlpanel.store.backlog.range_reader import Piece, Range
-from rlpanel.store.backlog.throughput import Pace
-from rlpanel.store.backlog.workers import Pool
-from rlpanel.store.cache.run_cache import WORTH_BYTES, Cache
+from rlpanel.store.backlog.backlog import Backlog, OpenFile, open_at_end, restored
+from rlpanel.store.backlog.range_reader import ByteRange, RangeResult
+from rlpanel.store.backlog.throughput import Throughput
+from rlpanel.store.backlog.workers import WorkerPool
+from rlpanel.store.cache.run_cache import WORTH_BYTES, RunCache
 from rlpanel.store.columns.page_memory import give_back
 from rlpanel.store.columns.row_builder import MOST_COLUMNS
-from rlpanel.store.columns.run_table import Table
+from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.columns.splits import default_of, shown_name
 from rlpanel.store.columns.step_stats import Steps
-from rlpanel.store.index.column_backfill import LateColumns
-from rlpanel.store.index.run_file import Member, wanted
+from rlpanel.store.index.column_backfill import ColumnBackfill
+from rlpanel.store.index.run_file import RunFile, files_to_read
 from rlpanel.store.index.saved_rows import kept_rows, state_of
 from rlpanel.store.snapshot.snapshot import BadLineAt, Memory, Progress, Snapshot
 
@@ -54,7 +54,7 @@ class RunIndex:
         Budgets and bounds.
     root : path, optional
         Linked files count while they stay below it; the run's folder by default.
-    workers : Pool, optional
+    workers : WorkerPool, optional
         Who helps with a backlog; the calling thread reads it alone by default.
 
     Attributes
@@ -75,7 +75,7 @@ class RunIndex:
         name: str,
         reading: Reading | None = None,
         root: str | os.PathLike[str] | None = None,
-        workers: Pool | None = None,
+        workers: WorkerPool | None = None,
     ) -> None:
         self.path = path_of(path)
         self._real = "" if is_remote(self.path) else os.path.realpath(self.path)
@@ -89,21 +89,21 @@ class RunIndex:
         self._said = ""  # why what somebody said of these files is not followed
         self._directory = Directory(root or self.path, self.reading)
         self._scalars = ScalarLog(self.path, path_of(root or self.path))
-        self._files: dict[str, Member] = {}
-        self._numbered: list[Member] = []
+        self._files: dict[str, RunFile] = {}
+        self._numbered: list[RunFile] = []
         self._backlog, self._workers = Backlog(workers), workers
-        self._pace = Pace()
-        self._table = Table()
+        self._pace = Throughput()
+        self._table = RunTable()
         self._memories: dict[str, Memory] = {}
-        self._run_file = RunFile(self.path)
+        self._run_file = RunJson(self.path)
         self._training = Training.from_environment().given()
-        self._learn()
+        self._update_constants()
         self._bad_lines: tuple[BadLineAt, ...] | None = ()
         self._newest_line = 0.0
         self._changed = False
-        self._cache = Cache(self.path, self.reading.line_bytes) if self.reading.cache else None
+        self._cache = RunCache(self.path, self.reading.line_bytes) if self.reading.cache else None
         self._resumed = False
-        self._late: LateColumns | None = None
+        self._late: ColumnBackfill | None = None
         self._saved = 0  # version
         self._tidied = 0  # bytes that were read when the memory was last given back
         self._renumbered = False  # whether rows that are saved have other line numbers now
@@ -129,11 +129,11 @@ class RunIndex:
         seen = {found.name: found for found in listed}
         self._said = self._directory.said.of(self.path).problem
         if self._run_file.changed():
-            self._learn()
+            self._update_constants()
         if not self._resumed:
             self._resume(seen)
         for name, found in seen.items():
-            self._meet(name, found)
+            self._add_file(name, found)
         gone = [
             file
             for name, file in self._files.items()
@@ -142,8 +142,8 @@ class RunIndex:
         for file in gone:
             file.gone, file.more, file.problem, file.retry = True, False, None, False
             file.reader.tail.reset()
-        self._void(gone)
-        self._loosen(seen)
+        self._invalidate(gone)
+        self._start_backlog(seen)
         if self._late is not None:
             self._late.stuck = False
         self._scalars.rescan()
@@ -160,7 +160,7 @@ class RunIndex:
         """
         deadline = time.monotonic() + seconds
         if not self.folder_problem:
-            changed, waiting = wanted(self._numbered, only)
+            changed, waiting = files_to_read(self._numbered, only)
             for file in changed:
                 self._turn(file)
             for file in waiting:
@@ -168,7 +168,7 @@ class RunIndex:
                 if time.monotonic() > deadline:
                     break
             for where, piece in self._backlog.turn():
-                self._take_piece(where, piece)
+                self._add_range(where, piece)
             self._add_late()
             self._changed |= self._scalars.read(only, self.reading.turn_bytes)
         if self._changed or self._news():
@@ -192,7 +192,7 @@ class RunIndex:
         """Whether no process is needed for a backlog."""
         return self._backlog.at_rest
 
-    def halt(self, halted: bool) -> None:
+    def pause(self, halted: bool) -> None:
         """Read no more of a backlog for now, or go on with it; lines that come are read either way.
 
         From any thread; the next snapshot shows it.
@@ -247,11 +247,11 @@ class RunIndex:
         """The version that the next commit will have."""
         return self.version + 1
 
-    def _meet(self, name: str, found: Found) -> None:
+    def _add_file(self, name: str, found: Found) -> None:
         file = self._files.get(name)
         if file is None:
             reader = open_file(found, self.reading)
-            file = self._files[name] = Member(len(self._files), reader)
+            file = self._files[name] = RunFile(len(self._files), reader)
             self._numbered.append(file)
             self._table.files.append(name)
             self._changed = True
@@ -263,7 +263,7 @@ class RunIndex:
             file.reader.adapter, file.more = found.adapter, True
             file.reader.tail.reset()
 
-    def _loosen(self, seen: dict[str, Found]) -> None:
+    def _start_backlog(self, seen: dict[str, Found]) -> None:
         """Where much is unread, let ranges of the long files come newest first, and follow their ends."""
         unread = [
             (file, found.status)
@@ -274,15 +274,15 @@ class RunIndex:
         waiting = sum(status.st_size - file.reader.tail.done for file, status in unread)
         if waiting < self.reading.backlog_bytes:
             return
-        loosened = [loosen(file.number, file.reader, status) for file, status in unread]
+        loosened = [open_at_end(file.number, file.reader, status) for file, status in unread]
         for file, _ in unread:
             file.more = True  # what this look at it saw, a later one no longer calls a change
-        self._void([file for file, _ in unread if file.renewed()])  # replaced since it was read
+        self._invalidate([file for file, _ in unread if file.renewed()])  # replaced since it was read
         files = [loose for loose in loosened if loose is not None]
         self._table.loosen({loose.file: loose.start for loose in files}, self._next)
         self._backlog.add(files)
 
-    def _take_piece(self, where: Range, piece: Piece | OSError) -> None:
+    def _add_range(self, where: ByteRange, piece: RangeResult | OSError) -> None:
         """Take in a range of a loose file."""
         file = self._numbered[where.file]
         if isinstance(piece, OSError) or piece.void:
@@ -300,9 +300,9 @@ class RunIndex:
             file.keep_bad([replace(bad, line=0) for bad in piece.bad], piece.bad_count)
             self._bad_lines = None
         if self._backlog.take(where, piece):
-            self._settle(file)
+            self._finish_file(file)
 
-    def _settle(self, file: Member) -> None:
+    def _finish_file(self, file: RunFile) -> None:
         """All ranges of a file are in."""
         settled = self._backlog.settle(file.number)
         file.reader.lines += settled.lines_before_end
@@ -311,7 +311,7 @@ class RunIndex:
         file.renumber(settled.bad)
         self._bad_lines = None
 
-    def _learn(self) -> None:
+    def _update_constants(self) -> None:
         """What is known of the training; where rows were made with other constants, they are made again."""
         constants = gather(self._run_file.content, self._training)
         before, self._table.stage.constants = self._table.stage.constants, constants
@@ -322,7 +322,7 @@ class RunIndex:
             for file in files:
                 file.reader.tail.reset()
                 file.more = True
-            self._void(files)
+            self._invalidate(files)
 
     def _resume(self, seen: dict[str, Found]) -> None:
         """Begin with the rows that are on disk, of files that are still what they were."""
@@ -332,12 +332,12 @@ class RunIndex:
         if saved is None or saved.constants != constants:
             return
         kept: dict[int, tuple[int, int]] = {}
-        unsettled: list[Loose] = []
+        unsettled: list[OpenFile] = []
         for state in saved.files:
             found = seen.get(state.name)
             if found is None or found.adapter.name != state.adapter:
                 continue
-            self._meet(state.name, found)
+            self._add_file(state.name, found)
             file = self._files[state.name]
             loose = None
             if state.unsettled is not None:
@@ -355,7 +355,7 @@ class RunIndex:
         self._table.stage.left_out = saved.left_out
         self._newest_line, self._bad_lines = saved.newest_line, None
         if saved.missing:
-            self._late = LateColumns(self._table, saved.missing)
+            self._late = ColumnBackfill(self._table, saved.missing)
 
     def _add_late(self) -> None:
         """Columns of metrics that are new, for the rows that were saved without."""
@@ -365,7 +365,7 @@ class RunIndex:
         if self._late.turn(lambda number: files[number].reader, self._next):
             self._late, self._changed = None, True
 
-    def _turn(self, file: Member) -> None:
+    def _turn(self, file: RunFile) -> None:
         """Read a budget's worth of one file."""
         try:
             for chunk in file.reader.poll(self.reading.turn_bytes):
@@ -381,7 +381,7 @@ class RunIndex:
             file.reader.tail.reset()  # what was read and not taken must come again
             raise
 
-    def _void(self, files: list[Member]) -> None:
+    def _invalidate(self, files: list[RunFile]) -> None:
         """These files were replaced or deleted: what was read of them no longer counts."""
         if not files:
             return
@@ -390,11 +390,11 @@ class RunIndex:
             self._backlog.drop(file.number)
         self._bad_lines = None
         self._changed = True
-        self._table.bury([file.number for file in files], self._next)
+        self._table.mark_dead([file.number for file in files], self._next)
 
-    def _take(self, file: Member, chunk: Chunk) -> None:
+    def _take(self, file: RunFile, chunk: Chunk) -> None:
         if file.renewed():
-            self._void([file])
+            self._invalidate([file])
         file.more = chunk.more
         self.bytes_read += chunk.bytes
         file.blank_count += chunk.blank_lines

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rlpanel.store.backlog.backlog import Backlog
-from rlpanel.store.cache.run_cache import Saved
+from rlpanel.store.cache.run_cache import SavedRun
 from rlpanel.store.columns.columns import Columns
-from rlpanel.store.columns.run_table import DEAD, Table
-from rlpanel.store.index.run_file import Member
+from rlpanel.store.columns.run_table import DEAD, RunTable
+from rlpanel.store.index.run_file import RunFile
 
 
-def state_of(table: Table, files: Sequence[Member], backlog: Backlog, newest_line: float) -> Saved:
+def state_of(table: RunTable, files: Sequence[RunFile], backlog: Backlog, newest_line: float) -> SavedRun:
     """What is to be saved. A file that was replaced and not read again yet is left out."""
     since = first_living(table.columns, table.state, len(files))
     kept = []
@@ -22,7 +22,7 @@ def state_of(table: Table, files: Sequence[Member], backlog: Backlog, newest_lin
         if mark is not None:
             kept.append(file.state(since[file.number], mark, backlog.state(file.number)))
     constants = list(table.stage.constants.at_ingest)
-    return Saved(table.columns, kept, newest_line, table.stage.left_out, constants)
+    return SavedRun(table.columns, kept, newest_line, table.stage.left_out, constants)
 
 
 def first_living(columns: Columns, state: np.ndarray, files: int) -> list[int]:

@@ -20,7 +20,7 @@ _ESCAPE = b"|u00"  # a backslash and a bar are one byte, folded
 _DIGITS = 2
 
 
-class Needles:
+class ByteSearch:
     r"""What is sought in a file's blocks.
 
     Parameters

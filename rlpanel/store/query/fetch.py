@@ -9,7 +9,7 @@ import numpy as np
 from rlpanel import schema
 from rlpanel.errors import SourceChanged
 from rlpanel.metrics.engine.column_info import ALIASES
-from rlpanel.metrics.engine.derived_arrays import follow
+from rlpanel.metrics.engine.derived_arrays import derived_of_sample
 from rlpanel.schema import Sample
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.index.run_index import RunIndex
@@ -48,7 +48,7 @@ def fetch(index: RunIndex, snapshot: Snapshot, row: int) -> Sample:
         line=locator.line,
         offset=locator.offset,
         response_tokens=record.tokens,
-        derived=follow(record.arrays, record.numbers, snapshot.constants),
+        derived=derived_of_sample(record.arrays, record.numbers, snapshot.constants),
         columns=numbers,
         extra=record.extra,
         notes=tuple(record.notes),

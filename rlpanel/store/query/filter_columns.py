@@ -29,7 +29,7 @@ PROMPT_KEY = "prompt_key"
 
 
 class Scope:
-    """Rows of a snapshot as the table a filter asks (`rlpanel.store.query.filter.Table`).
+    """Rows of a snapshot as the table a filter asks (`rlpanel.store.query.filter.FilterTable`).
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ class Membership:
 
 
 @dataclass(frozen=True)
-class TextTest:
+class TextMatch:
     """A text operator of `TEXT_TESTS`."""
 
     word: str
@@ -112,7 +112,7 @@ class Logic:
     at: int
 
 
-Node: TypeAlias = Number | Text | Name | Arithmetic | Comparison | Membership | TextTest | Missing | Logic
+Node: TypeAlias = Number | Text | Name | Arithmetic | Comparison | Membership | TextMatch | Missing | Logic
 
 
 class Token(NamedTuple):
@@ -248,7 +248,7 @@ class _Parser:
         if self._take("in"):
             test: Node = Membership(left, self._items(), at)
         elif word := self._take(*TEXT_TESTS):
-            test = TextTest(word.text, left, self._text(word.text), at)
+            test = TextMatch(word.text, left, self._text(word.text), at)
         elif negated:
             raise FilterError(
                 "after not here stands in, contains, startswith, endswith or matches", negated.at

@@ -11,17 +11,17 @@ import numpy as np
 from rlpanel.errors import FilterError, RLPanelError
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch_texts
-from rlpanel.store.query.filter import LABEL, NUMBER, Asked, Filter, Truth
+from rlpanel.store.query.filter import LABEL, NUMBER, Filter, FilterResult, Truth
 from rlpanel.store.query.filter_columns import COPIES, GROUP_REWARD, Scope
 from rlpanel.store.query.notes import Notes
 from rlpanel.store.query.order import Order, parse_order
-from rlpanel.store.query.text_predicate import ANY, TextTest
-from rlpanel.store.query.text_scan import Batch, scan
+from rlpanel.store.query.text_predicate import ANY, TextPredicate
+from rlpanel.store.query.text_scan import ScannedRows, scan
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
-class Question:
+class QuerySpec:
     """What is asked.
 
     Attributes
@@ -46,7 +46,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class QueryResult:
     """What was found so far.
 
     Attributes
@@ -88,7 +88,7 @@ class Query:
     ----------
     index : RunIndex
     snapshot : Snapshot
-    question : Question
+    question : QuerySpec
     notes : Notes, optional
         What readers left, as columns.
 
@@ -113,7 +113,7 @@ class Query:
         self,
         index: RunIndex,
         snapshot: Snapshot,
-        question: Question,
+        question: QuerySpec,
         notes: Notes | None = None,
     ) -> None:
         self._index, self._snapshot, self._question = index, snapshot, question
@@ -137,7 +137,7 @@ class Query:
         needed = bool(self._tests) or COPIES in self.columns
         self.reads = int(snapshot.place("length")[self.rows].sum(dtype=np.int64)) if needed else 0
 
-    def outcomes(self) -> Iterator[Outcome]:
+    def outcomes(self) -> Iterator[QueryResult]:
         """What is found, from the first bit to all of it; the last outcome is finished.
 
         Raises
@@ -147,20 +147,20 @@ class Query:
         """
         started = time.monotonic()
         percentiles: dict[str, float] = {}
-        truth = self._truth(Asked(self.scope, percentiles=percentiles))
+        truth = self._truth(FilterResult(self.scope, percentiles=percentiles))
         found = np.flatnonzero(truth.sure)
         open_places = np.flatnonzero(truth.maybe & ~truth.sure)
-        last: Batch | None = None
+        last: ScannedRows | None = None
         if len(open_places):
             open_rows = self.rows[open_places]
             for last in scan(self._index, self._snapshot, open_rows, self._tests):
                 places = open_places[np.searchsorted(open_rows, last.rows)]
-                part = Asked(self.scope.only(places), last.texts, percentiles)
+                part = FilterResult(self.scope.only(places), last.texts, percentiles)
                 found = np.concatenate([found, places[self._truth(part).sure]])
                 yield self._outcome(found, started, percentiles, last, finished=False)
         yield self._outcome(found, started, percentiles, last, finished=True)
 
-    def _truth(self, asked: Asked) -> Truth:
+    def _truth(self, asked: FilterResult) -> Truth:
         rows = len(asked.table)
         everything = np.ones(rows, bool)
         truth = self._filter.ask(asked) if self._filter else Truth(everything, everything)
@@ -175,13 +175,13 @@ class Query:
         found: np.ndarray,
         started: float,
         percentiles: Mapping[str, float],
-        batch: Batch | None,
+        batch: ScannedRows | None,
         *,
         finished: bool,
-    ) -> Outcome:
+    ) -> QueryResult:
         places = self._sorted(found)
         named = [name for name in (GROUP_REWARD, COPIES) if name in self.columns]
-        return Outcome(
+        return QueryResult(
             rows=self.rows[places],
             extra={name: self.scope.number(name)[places] for name in named},
             of=len(self.rows),
@@ -205,7 +205,7 @@ class Query:
         return places[np.argsort(values, kind="stable")]
 
 
-def search_test(text: str) -> TextTest | None:
+def search_test(text: str) -> TextPredicate | None:
     """The test that a search box's text stands for.
 
     Raises
@@ -217,8 +217,8 @@ def search_test(text: str) -> TextTest | None:
     if not text:
         return None
     if len(text) > 2 and text.startswith("/") and text.endswith("/"):
-        return TextTest(ANY, "matches", text[1:-1])
-    return TextTest(ANY, "contains", text)
+        return TextPredicate(ANY, "matches", text[1:-1])
+    return TextPredicate(ANY, "contains", text)
 
 
 def _checked_order(sort: str, kinds: Mapping[str, str]) -> Order | None:

@@ -26,7 +26,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 PIECE_ROWS = 500
 
 
-class Kind(NamedTuple):
+class ExportFormat(NamedTuple):
     """A kind of file: its ending, what browsers call it, and how frames become its bytes."""
 
     ending: str
@@ -34,20 +34,22 @@ class Kind(NamedTuple):
     write: Callable[[Iterator[pd.DataFrame]], Iterator[bytes]]
 
 
-class Piece(NamedTuple):
+class ExportPart(NamedTuple):
     """Some bytes of the file, and how much of the samples is in by then, between 0 and 1."""
 
     data: bytes
     done: float
 
 
-def pieces(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, notes: Notes, kind: str) -> Iterator[Piece]:
+def export_parts(
+    index: RunIndex, snapshot: Snapshot, rows: np.ndarray, notes: Notes, kind: str
+) -> Iterator[ExportPart]:
     """The file of these samples, in their order: place, labels, numbers, tags, texts and measures of them.
 
     Parameters
     ----------
     kind : str
-        A key of `KINDS`.
+        A key of `FORMATS`.
     """
     read = 0
 
@@ -58,13 +60,13 @@ def pieces(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, notes: Notes, 
             read += len(part)
             yield _frame(index, snapshot, part, notes)
 
-    for data in KINDS[kind].write(frames()):
-        yield Piece(data, read / len(rows) if len(rows) else 1.0)
+    for data in FORMATS[kind].write(frames()):
+        yield ExportPart(data, read / len(rows) if len(rows) else 1.0)
 
 
-def available() -> list[str]:
+def available_formats() -> list[str]:
     """The kinds that this installation can write."""
-    return [name for name in KINDS if name != "parquet" or importlib.util.find_spec("pyarrow")]
+    return [name for name in FORMATS if name != "parquet" or importlib.util.find_spec("pyarrow")]
 
 
 def _frame(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, notes: Notes) -> pd.DataFrame:
@@ -127,9 +129,9 @@ def _arrow_type(values: pd.Series, pyarrow: Any) -> Any:
 
 
 #: The first CSV is safe to open in a spreadsheet; all others hold texts as they were logged.
-KINDS: dict[str, Kind] = {
-    "CSV": Kind("csv", "text/csv", _csv),
-    "CSV, raw": Kind("csv", "text/csv", partial(_csv, raw=True)),
-    "JSONL": Kind("jsonl", "application/jsonl", _jsonl),
-    "parquet": Kind("parquet", "application/vnd.apache.parquet", _parquet),
+FORMATS: dict[str, ExportFormat] = {
+    "CSV": ExportFormat("csv", "text/csv", _csv),
+    "CSV, raw": ExportFormat("csv", "text/csv", partial(_csv, raw=True)),
+    "JSONL": ExportFormat("jsonl", "application/jsonl", _jsonl),
+    "parquet": ExportFormat("parquet", "application/vnd.apache.parquet", _parquet),
 }

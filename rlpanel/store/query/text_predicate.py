@@ -19,7 +19,7 @@ ANY = ""
 
 
 @dataclass(frozen=True)
-class TextTest:
+class TextPredicate:
     """A test of a text.
 
     Attributes

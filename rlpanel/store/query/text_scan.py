@@ -18,11 +18,11 @@ import numpy as np
 from rlpanel.errors import RLPanelError
 from rlpanel.sources.files import files
 from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.sources.records.detokenize import WithText
+from rlpanel.sources.records.detokenize import DetokenizingAdapter
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.byte_search import Needles, fold_block, fold_bytes
+from rlpanel.store.query.byte_search import ByteSearch, fold_block, fold_bytes
 from rlpanel.store.query.fetch import fetch_texts
-from rlpanel.store.query.text_predicate import TextTest
+from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Bytes looked through at a time: they stay in the processor's cache, and nobody waits for them for long.
@@ -37,7 +37,7 @@ _ODD_ASCII = frozenset("\"\\/<>&'\x7f[]{}:,")
 
 
 @dataclass(frozen=True)
-class Batch:
+class ScannedRows:
     """Samples that were judged.
 
     Attributes
@@ -52,13 +52,15 @@ class Batch:
     """
 
     rows: np.ndarray
-    texts: dict[TextTest, np.ndarray]
+    texts: dict[TextPredicate, np.ndarray]
     bytes_done: int
     bytes_total: int
     unread: int
 
 
-def scan(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[TextTest]) -> Iterator[Batch]:
+def scan(
+    index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[TextPredicate]
+) -> Iterator[ScannedRows]:
     """Judge samples, file by file in the order of their bytes; a batch every `PAUSE` seconds.
 
     Raises
@@ -84,7 +86,7 @@ def scan(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[
         if end > told and (end == len(rows) or time.monotonic() - last > PAUSE):
             now = slice(told, end)
             outcomes = {test: mask[now] for test, mask in passed.items()}
-            yield Batch(rows[now], outcomes, int(sizes[:end].sum()), int(sizes.sum()), unread)
+            yield ScannedRows(rows[now], outcomes, int(sizes[:end].sum()), int(sizes.sum()), unread)
             told, last = end, time.monotonic()
 
 
@@ -108,7 +110,7 @@ def _places(blocks: Iterator[_Block]) -> Iterator[tuple[int, bool]]:
 
 
 def _suspects(
-    index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[TextTest]
+    index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[TextPredicate]
 ) -> Iterator[_Block]:
     """Blocks of sorted rows, each with the places whose lines may pass."""
     files = snapshot.place("file")[rows]
@@ -128,13 +130,13 @@ def _suspects(
 
 def _holds_texts(reader: JsonlFile) -> bool:
     """Whether the file's own bytes hold the texts: no packed file, and no token ids that become text."""
-    return reader.lines_on_disk and not isinstance(reader.adapter, WithText)
+    return reader.lines_on_disk and not isinstance(reader.adapter, DetokenizingAdapter)
 
 
 class _Look:
     """Looks through the lines of one file; without needles every line is a suspect."""
 
-    def __init__(self, path: str, offsets: np.ndarray, ends: np.ndarray, needles: Needles | None) -> None:
+    def __init__(self, path: str, offsets: np.ndarray, ends: np.ndarray, needles: ByteSearch | None) -> None:
         self._path, self._needles = path, needles
         self._offsets, self._ends = offsets, ends
         self._buffer = bytearray(BLOCK)
@@ -186,7 +188,7 @@ class _Look:
         return (start + np.flatnonzero(np.isin(offsets, offsets[line[inside]]))).tolist()
 
 
-def stretch_of(test: TextTest) -> str:
+def stretch_of(test: TextPredicate) -> str:
     """The longest part of the value that every JSON writer writes in one of two ways.
 
     As it is, or with all beyond ASCII escaped. Empty where a line that passes need not hold such a part.
@@ -202,9 +204,9 @@ def needles_of(stretch: str) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys(map(fold_bytes, (stretch.encode(), json.dumps(stretch)[1:-1].encode()))))
 
 
-def _needles(stretches: Sequence[str]) -> Needles:
+def _needles(stretches: Sequence[str]) -> ByteSearch:
     needles = [needle for stretch in stretches for needle in needles_of(stretch)]
-    return Needles(needles, {letter for stretch in stretches for letter in stretch if letter.isascii()})
+    return ByteSearch(needles, {letter for stretch in stretches for letter in stretch if letter.isascii()})
 
 
 def _plain(character: str) -> bool:

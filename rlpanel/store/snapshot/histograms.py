@@ -22,7 +22,7 @@ _MOST = 2.0**1000
 
 
 @dataclass(frozen=True)
-class Grid:
+class SharedBins:
     """``count`` bins of ``width``; the first begins at ``start * width``."""
 
     start: int
@@ -40,7 +40,7 @@ class Grid:
         return places.clip(0, self.count - 1).astype(np.int64)
 
 
-def grid(low: float, high: float, bins: int) -> Grid:
+def shared_bins(low: float, high: float, bins: int) -> SharedBins:
     """The narrowest bins with which at most ``bins``, two or more, reach from ``low`` to ``high``.
 
     One bin of width 1 where both are the same; never narrower than floats stand apart there.
@@ -53,7 +53,7 @@ def grid(low: float, high: float, bins: int) -> Grid:
     while math.floor(high / width) - math.floor(low / width) >= bins:
         width *= 2
     start = math.floor(low / width)
-    return Grid(start, math.floor(high / width) - start + 1, width)
+    return SharedBins(start, math.floor(high / width) - start + 1, width)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class _Known:
 
     version: int
     steps: np.ndarray
-    grid: Grid
+    grid: SharedBins
     counts: np.ndarray
 
 
@@ -109,7 +109,7 @@ class Histograms:
         low, high = np.fmin.reduce(steps.stat(name, MIN)), np.fmax.reduce(steps.stat(name, MAX))
         if np.isnan(low):
             return Histogram(steps.values, np.array([0.0, 1.0]), np.zeros((len(steps.values), 1), np.int64))
-        over = grid(float(low), float(high), bins)
+        over = shared_bins(float(low), float(high), bins)
         with self._lock:
             known = self._known.get((name, bins))
         counts = np.zeros((len(steps.values), over.count), np.int64)
@@ -130,7 +130,7 @@ class Histograms:
         return Histogram(steps.values, over.edges, counts)
 
 
-def count(step: np.ndarray, values: np.ndarray, wanted: np.ndarray, over: Grid) -> np.ndarray:
+def count(step: np.ndarray, values: np.ndarray, wanted: np.ndarray, over: SharedBins) -> np.ndarray:
     """How many finite values of each wanted step lie in each bin.
 
     Parameters
@@ -139,7 +139,7 @@ def count(step: np.ndarray, values: np.ndarray, wanted: np.ndarray, over: Grid) 
         Of wanted steps only.
     wanted : ndarray of int, shape (S,)
         Ascending.
-    over : Grid
+    over : SharedBins
         Holds all finite values.
 
     Returns
@@ -156,7 +156,7 @@ def count(step: np.ndarray, values: np.ndarray, wanted: np.ndarray, over: Grid) 
     return found.reshape(len(wanted), over.count)
 
 
-def _moved(counts: np.ndarray, old: Grid, new: Grid) -> np.ndarray:
+def _moved(counts: np.ndarray, old: SharedBins, new: SharedBins) -> np.ndarray:
     """Counts over other bins, which are as wide or hold several of the old ones each; shape (S, new.count).
 
     Bins that fall off hold nothing: who counted there has changed.

@@ -25,7 +25,7 @@ Keys = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Side:
+class RunSide:
     """One run's prompts, in the order of their keys.
 
     Attributes
@@ -49,24 +49,24 @@ class Side:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def at(self, places: np.ndarray) -> Side:
+    def at(self, places: np.ndarray) -> RunSide:
         """Some of the prompts."""
-        return Side(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
+        return RunSide(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PromptPairs:
     """Prompts that both runs have; row i of both sides is one prompt.
 
     Attributes
     ----------
-    here, there : Side
+    here, there : RunSide
     alone_here, alone_there : int
         Prompts without a partner.
     """
 
-    here: Side
-    there: Side
+    here: RunSide
+    there: RunSide
     alone_here: int
     alone_there: int
 
@@ -100,7 +100,7 @@ def best_step(snapshot: Snapshot) -> int | None:
     return int(snapshot.steps.values[np.nanargmax(means)]) if np.isfinite(means).any() else None
 
 
-def side(snapshot: Snapshot, at: str, keys: Keys = as_logged) -> Side:
+def side(snapshot: Snapshot, at: str, keys: Keys = as_logged) -> RunSide:
     """A run's prompts.
 
     Parameters
@@ -126,13 +126,13 @@ def side(snapshot: Snapshot, at: str, keys: Keys = as_logged) -> Side:
     mean = np.add.reduceat(reward, starts) / samples if len(starts) else reward
     off = np.abs(reward - np.repeat(mean, samples))
     nearest = np.lexsort((np.arange(len(rows)), off, np.repeat(np.arange(len(starts)), samples)))
-    return Side(key[starts], mean, samples, step[starts], rows[nearest[starts]])
+    return RunSide(key[starts], mean, samples, step[starts], rows[nearest[starts]])
 
 
-def pair(here: Side, there: Side) -> Pairs:
+def pair(here: RunSide, there: RunSide) -> PromptPairs:
     """Match two runs' prompts by their keys."""
     _, mine, theirs = np.intersect1d(here.keys, there.keys, assume_unique=True, return_indices=True)
-    return Pairs(here.at(mine), there.at(theirs), len(here) - len(mine), len(there) - len(theirs))
+    return PromptPairs(here.at(mine), there.at(theirs), len(here) - len(mine), len(there) - len(theirs))
 
 
 def bare(prompt: str) -> str:

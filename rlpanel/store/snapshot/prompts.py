@@ -10,7 +10,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
-class History:
+class SamplesOfPrompt:
     """One prompt's samples, in the order of steps.
 
     Attributes
@@ -32,7 +32,7 @@ class History:
 
 
 @dataclass(frozen=True)
-class Stuck:
+class UnsolvedPrompt:
     """A prompt that never gets better.
 
     Attributes
@@ -55,7 +55,7 @@ class Stuck:
     last: float
 
 
-def history(snapshot: Snapshot, row: int) -> History:
+def samples_of_prompt(snapshot: Snapshot, row: int) -> SamplesOfPrompt:
     """All living samples with the prompt of a row."""
     same = snapshot.alive & (snapshot.place("prompt_hash") == snapshot.place("prompt_hash")[row])
     rows = np.flatnonzero(same)
@@ -63,10 +63,10 @@ def history(snapshot: Snapshot, row: int) -> History:
     order = np.argsort(step, kind="stable")
     rows, step = rows[order], step[order]
     length = "response_tokens" if snapshot.has("response_tokens") else "response_chars"
-    return History(rows, step, _numbers(snapshot, "reward", rows), _numbers(snapshot, length, rows))
+    return SamplesOfPrompt(rows, step, _numbers(snapshot, "reward", rows), _numbers(snapshot, length, rows))
 
 
-def never_better(snapshot: Snapshot, least: int) -> list[Stuck]:
+def unsolved_prompts(snapshot: Snapshot, least: int) -> list[UnsolvedPrompt]:
     """Prompts seen at ``least`` steps or more whose mean reward never reached what it is measured by.
 
     That is the mean reward of the reference at the same step; where no reference is logged, the prompt's
@@ -97,7 +97,7 @@ def never_better(snapshot: Snapshot, least: int) -> list[Stuck]:
     ends = np.r_[cells, len(rows)][firsts + lengths]
     samples = ends - cells[firsts]
     found = [
-        Stuck(int(rows[ends[at] - 1]), int(lengths[at]), int(samples[at]), *map(float, values))
+        UnsolvedPrompt(int(rows[ends[at] - 1]), int(lengths[at]), int(samples[at]), *map(float, values))
         for at, values in zip(
             np.flatnonzero(stuck).tolist(),
             zip(bar_of[stuck], best[stuck], reward[lasts][stuck], strict=True),

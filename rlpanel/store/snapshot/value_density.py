@@ -28,7 +28,7 @@ _LOOKED_AT = 20_000
 
 
 @dataclass(frozen=True)
-class Axis:
+class ValueAxis:
     """The value axis in ``bins`` equal parts, equal in logarithm where ``log``.
 
     ``known`` are the values themselves where few are distinct; each lies in a part of its own.
@@ -73,7 +73,7 @@ class Density:
         Of the snapshot that was counted.
     first, width : int
         Column c covers the steps from ``first + c * width`` on, ``width`` of them.
-    axis : Axis
+    axis : ValueAxis
     counts : ndarray of int64, shape (C, bins)
     left_out : int
         Values that a logarithm does not have.
@@ -83,7 +83,7 @@ class Density:
     version: int
     first: int
     width: int
-    axis: Axis
+    axis: ValueAxis
     counts: np.ndarray
     left_out: int = 0
 
@@ -181,7 +181,7 @@ def _step_axis(steps: np.ndarray) -> tuple[int, int]:
     return int(steps[0]), gap
 
 
-def axis_of(values: np.ndarray, a_step: float = np.inf, *, log: bool = False) -> Axis:
+def axis_of(values: np.ndarray, a_step: float = np.inf, *, log: bool = False) -> ValueAxis:
     """A value axis for finite values, at least one; all above 0 where ``log``.
 
     Parameters
@@ -194,7 +194,9 @@ def axis_of(values: np.ndarray, a_step: float = np.inf, *, log: bool = False) ->
         gap = float(np.diff(few).min()) if len(few) > 1 else max(abs(float(few[0])), 1.0)
         bins = round(float(np.ptp(few)) / gap * 2) + 1
         if bins <= VALUES:
-            return Axis(float(few[0]) - gap / 4, float(few[-1]) + gap / 4, bins, known=tuple(few.tolist()))
+            return ValueAxis(
+                float(few[0]) - gap / 4, float(few[-1]) + gap / 4, bins, known=tuple(few.tolist())
+            )
     low, high = _quantiles(values)
     if not high > low:
         low, high = float(values.min()), float(values.max())
@@ -206,13 +208,13 @@ def axis_of(values: np.ndarray, a_step: float = np.inf, *, log: bool = False) ->
         low = max(
             low, float(np.median(values)) / _DEPTH
         )  # a step of rounding errors is not worth ten decades
-        return Axis(low / 1.05, high * 1.05, bins, log=True)
+        return ValueAxis(low / 1.05, high * 1.05, bins, log=True)
     if (values[:: max(1, len(values) // _LOOKED_AT)] % 1 == 0).all():
         width = np.ceil((high - low + 1) / bins)  # whole numbers, or parts would hold unequally many of them
         bins = int(np.ceil((high - low + 1) / width))
-        return Axis(float(np.ceil(low)) - 0.5, float(np.ceil(low)) - 0.5 + bins * width, bins)
+        return ValueAxis(float(np.ceil(low)) - 0.5, float(np.ceil(low)) - 0.5 + bins * width, bins)
     room = 0.03 * (high - low)
-    return Axis(low - room, high + room, bins)
+    return ValueAxis(low - room, high + room, bins)
 
 
 def _few(values: np.ndarray) -> np.ndarray | None:

@@ -56,10 +56,10 @@ class Trial:
 
     def __init__(self, folder: Path, rescan: float = 600.0) -> None:
         from rlpanel.settings import Reading
-        from rlpanel.store.index import folder_watches as watches
+        from rlpanel.store.index import folder_watches
         from rlpanel.store.index.reader import Reader
 
-        watches.RETRY = 0.2
+        folder_watches.RETRY = 0.2
         self.file = folder / RANK0
         self.lines: list[str] = []
         handler = logging.Handler()
@@ -119,7 +119,7 @@ def instances(folder: Path) -> Trial:
     return trial
 
 
-def watches(folder: Path) -> Trial:
+def folder_watches(folder: Path) -> Trial:
     """The inotify watches are used up by folders that come while the run is followed."""
     from tests.factories import append, line
 
@@ -177,7 +177,7 @@ def main(what: str, folder: Path) -> None:
             limit("instances", 4)
         else:
             os.setresuid(_OTHER_USER, _OTHER_USER, _OTHER_USER)
-    trial = {"instances": instances, "watches": watches, "files": files}[what](folder)
+    trial = {"instances": instances, "watches": folder_watches, "files": files}[what](folder)
     trial.reader.stop()
     print(json.dumps(trial.lines))
 

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from rlpanel import RolloutWriter, open_run
-from rlpanel.app.alerts.alert_delivery import Sent
+from rlpanel.app.alerts.alert_delivery import SentAlerts
 from rlpanel.app.demo import ROLLOUTS, recorded, write_recording
 from rlpanel.app.run_export import export, export_rows
 from rlpanel.errors import RLPanelError
 from rlpanel.sources.slime import convert
-from rlpanel.store.index import run_index as index
+from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.notes import Notes
 from tests.factories import append, line, write_run
@@ -82,7 +82,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCap
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     (tmp_path / "slime" / "rollout_data").mkdir(parents=True)
     (tmp_path / "slime" / "rollout_data" / "0.pt").write_text(json.dumps({"samples": [{"prompt": "p"}]}))
-    monkeypatch.setattr(index, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     return made
@@ -197,17 +197,17 @@ def go_on_with_notes(scene: Scene, notes: Notes) -> None:
 
 
 def note_alert(scene: Scene, _: None) -> None:
-    Sent(scene.run).note("somebody 1")
-    assert "somebody 1" in Sent(scene.run).read()
+    SentAlerts(scene.run).note("somebody 1")
+    assert "somebody 1" in SentAlerts(scene.run).read()
 
 
-def begin_alerts(scene: Scene) -> Sent:
-    sent = Sent(scene.run)
+def begin_alerts(scene: Scene) -> SentAlerts:
+    sent = SentAlerts(scene.run)
     sent.note("somebody 0")
     return sent
 
 
-def go_on_with_alerts(scene: Scene, sent: Sent) -> None:
+def go_on_with_alerts(scene: Scene, sent: SentAlerts) -> None:
     sent.note("somebody 1")
     assert "somebody 1" in sent.read()
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from rlpanel.settings import Reading
-from rlpanel.store.index import run_index as index
+from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
 
-index.WORTH_BYTES = 0
+run_index.WORTH_BYTES = 0
 LOG = "rollout_data_rank_0.jsonl"
 
 

@@ -18,9 +18,8 @@ from typer.testing import CliRunner
 from rlpanel.cli import app
 from rlpanel.errors import RLPanelError
 from rlpanel.settings import Reading
-from rlpanel.store.backlog import dask_workers as cluster
-from rlpanel.store.backlog import range_reader as backfill
-from rlpanel.store.backlog.dask_workers import Cluster
+from rlpanel.store.backlog import dask_workers, range_reader
+from rlpanel.store.backlog.dask_workers import DaskWorkers
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, write_run
 from tests.property.test_invariants import assert_same, follow
@@ -47,15 +46,15 @@ def news() -> threading.Event:
 
 
 @pytest.fixture
-def workers(dask: Any, news: threading.Event) -> Iterator[Cluster]:
-    made = Cluster(dask.scheduler_address, news.set)
+def workers(dask: Any, news: threading.Event) -> Iterator[DaskWorkers]:
+    made = DaskWorkers(dask.scheduler_address, news.set)
     yield made
     made.rest()
 
 
 @pytest.fixture
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backfill, "RANGE_BYTES", 2000)
+    monkeypatch.setattr(range_reader, "RANGE_BYTES", 2000)
 
 
 def run_of(folder: Path) -> Path:
@@ -75,7 +74,7 @@ def read_on(index: RunIndex, news: threading.Event) -> bool:
 
 @pytest.mark.usefixtures("small_ranges")
 def test_a_run_read_by_a_cluster_of_which_a_worker_is_killed_is_the_run(
-    tmp_path: Path, dask: Any, workers: Cluster, news: threading.Event
+    tmp_path: Path, dask: Any, workers: DaskWorkers, news: threading.Event
 ) -> None:
     index = RunIndex(run_of(tmp_path), "run", Reading(backlog_bytes=1), workers=workers)
     index.rescan()
@@ -94,10 +93,10 @@ def test_a_run_read_by_a_cluster_of_which_a_worker_is_killed_is_the_run(
 
 @pytest.mark.usefixtures("small_ranges")
 def test_ranges_that_no_worker_can_read_are_read_here(
-    tmp_path: Path, workers: Cluster, news: threading.Event, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, workers: DaskWorkers, news: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when the folder is on this machine alone, or the workers have another version by now."""
-    monkeypatch.setattr(cluster, "of_reading", lambda: "of tomorrow")
+    monkeypatch.setattr(dask_workers, "of_reading", lambda: "of tomorrow")
     index = RunIndex(run_of(tmp_path), "run", Reading(backlog_bytes=1), workers=workers)
     index.rescan()
     while read_on(index, news):
@@ -110,7 +109,7 @@ def test_ranges_that_no_worker_can_read_are_read_here(
 def test_index_takes_a_schedulers_address(tmp_path: Path, dask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLPANEL_BACKLOG_BYTES", "1")
     taken = []
-    monkeypatch.setattr(Cluster, "rest", lambda self: taken.append(self.refused) or self._client.close())
+    monkeypatch.setattr(DaskWorkers, "rest", lambda self: taken.append(self.refused) or self._client.close())
     done = CliRunner().invoke(
         app, ["index", str(run_of(tmp_path)), "--json", "--scheduler", dask.scheduler_address]
     )
@@ -120,9 +119,9 @@ def test_index_takes_a_schedulers_address(tmp_path: Path, dask: Any, monkeypatch
 def test_where_no_scheduler_answers_it_says_how_to_start_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "PATIENCE", "0.1s")
+    monkeypatch.setattr(dask_workers, "PATIENCE", "0.1s")
     with pytest.raises(RLPanelError, match="dask scheduler"):
-        Cluster("tcp://127.0.0.1:9")
+        DaskWorkers("tcp://127.0.0.1:9")
 
 
 def test_without_the_package_the_extra_is_named(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from rlpanel.errors import RemoteError, RunNotFound
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.files import remote
-from rlpanel.sources.files.remote import Rest, store_of
+from rlpanel.sources.files.remote import RetryPause, store_of
 from rlpanel.sources.files.remote_file import RemoteFile
-from rlpanel.store.backlog import range_reader as backfill
-from rlpanel.store.index import run_index as index
+from rlpanel.store.backlog import range_reader
+from rlpanel.store.index import run_index
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch
@@ -224,7 +224,7 @@ def test_a_sample_of_a_replaced_object_is_not_shown(bucket: Bucket, name: str) -
 def test_ranges_of_an_object_put_together_are_what_reading_it_gives(
     bucket: Bucket, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backfill, "RANGE_BYTES", 2000)
+    monkeypatch.setattr(range_reader, "RANGE_BYTES", 2000)
     bucket.put_all(write_run(tmp_path / "run", steps=4), name)
     found = RunIndex(url(name), "run", Reading(backlog_bytes=1))
     remote.forget()
@@ -237,7 +237,7 @@ def test_ranges_of_an_object_put_together_are_what_reading_it_gives(
 def test_the_index_lies_in_the_users_cache_folder(
     bucket: Bucket, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(index, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     bucket.put(f"{name}/{RANK0}", *STEP1)
     first = RunIndex(url(name), "run")
@@ -269,7 +269,7 @@ def test_a_server_that_does_not_answer_for_a_while_costs_nothing_that_is_shown(
 
 
 def test_each_failure_doubles_the_rest_and_an_answer_ends_it() -> None:
-    rest, left = Rest(100.0), []
+    rest, left = RetryPause(100.0), []
     for _ in range(3):
         rest.begin("no answer")
         with pytest.raises(RemoteError) as told:

@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine import column_info
 from rlpanel.safe_files import MARKER
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import discover
-from rlpanel.store.cache import run_cache as cache
-from rlpanel.store.index import run_index as index
+from rlpanel.store.cache import run_cache
+from rlpanel.store.index import run_index
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -35,7 +35,7 @@ REPOSITORY = Path(__file__).parents[3]
 def _small_runs_are_saved_and_homes_left_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    monkeypatch.setattr(index, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("home")))
 
 
@@ -48,10 +48,10 @@ def declare() -> Iterator[Declare]:
 
     def made_up(level: str, function: Callable[..., np.ndarray]) -> None:
         reductions = ("sum",) if level == "token" else ()
-        registry.metric("made up", level=level, reductions=reductions, name="made_up")(function)  # type: ignore[arg-type]
+        column_info.metric("made up", level=level, reductions=reductions, name="made_up")(function)  # type: ignore[arg-type]
 
     yield made_up
-    registry.withdraw("made_up")
+    column_info.withdraw("made_up")
 
 
 def look(found: RunIndex) -> Snapshot:
@@ -201,7 +201,7 @@ def test_none_is_made_where_the_setting_says_so(tmp_path: Path) -> None:
 
 
 def test_a_small_run_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "WORTH_BYTES", cache.WORTH_BYTES)
+    monkeypatch.setattr(run_index, "WORTH_BYTES", run_cache.WORTH_BYTES)
     assert not (saved(tmp_path) / ".rlpanel").exists()
 
 
@@ -330,7 +330,7 @@ def test_after_trouble_it_is_tried_again_later(tmp_path: Path, monkeypatch: pyte
         patch.undo()
         live.save()
         assert not (tmp_path / ".rlpanel" / "manifest").exists()
-    monkeypatch.setattr(cache.time, "monotonic", lambda: 1e9)
+    monkeypatch.setattr(run_cache.time, "monotonic", lambda: 1e9)
     live.save()
     live.save(last=True)
     assert opened(tmp_path).bytes_read == 0

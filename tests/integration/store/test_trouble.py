@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rlpanel.settings import Reading
-from rlpanel.store.index import run_index as index
+from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
@@ -86,7 +86,7 @@ def test_an_io_error_that_stays_is_said_and_other_files_are_read(
 
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    monkeypatch.setattr(index, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("XDG_CACHE_HOME", str(home))
     return home

@@ -17,10 +17,10 @@ import pytest
 
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters import NATIVE
-from rlpanel.store.backlog import range_reader as backfill
-from rlpanel.store.backlog.range_reader import Piece, Range, index_chunk
+from rlpanel.store.backlog import range_reader
+from rlpanel.store.backlog.range_reader import ByteRange, RangeResult, index_chunk
 from rlpanel.store.backlog.workers import WorkerDied, Workers
-from rlpanel.store.index import run_index as index_module
+from rlpanel.store.index import run_index
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch
@@ -41,13 +41,13 @@ def workers() -> Iterator[Workers]:
 
 @pytest.fixture
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backfill, "RANGE_BYTES", 2000)
+    monkeypatch.setattr(range_reader, "RANGE_BYTES", 2000)
 
 
-def whole(path: Path) -> Range:
+def whole(path: Path) -> ByteRange:
     """All of a file."""
     size = path.stat().st_size if path.is_file() else 1
-    return Range(0, str(path), path.name, NATIVE, 0, size, size, 1 << 20)
+    return ByteRange(0, str(path), path.name, NATIVE, 0, size, size, 1 << 20)
 
 
 def alive(pid: int) -> bool:
@@ -95,9 +95,9 @@ class AtOnce:
     def wake(self) -> None:
         """Nobody waits."""
 
-    def submit(self, where: Range) -> Future[Piece]:
+    def submit(self, where: ByteRange) -> Future[RangeResult]:
         """The range, done."""
-        done: Future[Piece] = Future()
+        done: Future[RangeResult] = Future()
         done.set_result(index_chunk(where))
         return done
 
@@ -270,7 +270,7 @@ def test_bad_lines_get_their_numbers_when_the_file_is_whole(tmp_path: Path) -> N
 def test_a_run_read_by_processes_opens_again_from_its_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_module, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
     run = write_run(tmp_path, steps=6, ranks=3)
     append(run / NAME, b"bad\n", line(2))
     news = threading.Event()

@@ -9,9 +9,9 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from rlpanel.app.session_hub import Hub
-from rlpanel.panels.session.event_loop import Place
-from rlpanel.panels.session.redraw_queue import turns
+from rlpanel.app.session_hub import SessionHub
+from rlpanel.panels.session.event_loop import SessionLoop
+from rlpanel.panels.session.redraw_queue import redraw_queue
 from rlpanel.panels.session.session import Session
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
@@ -19,11 +19,11 @@ from rlpanel.store.open_run import open_run
 from tests.factories import write_run
 
 
-def on_a_loop(scenario: Callable[[Place], Awaitable[None]]) -> None:
+def on_a_loop(scenario: Callable[[SessionLoop], Awaitable[None]]) -> None:
     """Run it on an event loop, with a place on it."""
 
     async def run() -> None:
-        await scenario(Place(asyncio.get_running_loop()))
+        await scenario(SessionLoop(asyncio.get_running_loop()))
 
     asyncio.run(asyncio.wait_for(run(), 30))
 
@@ -44,10 +44,10 @@ def test_many_changes_are_one_drawing() -> None:
     drawn: list[set[RunIndex | None]] = []
     index = RunIndex(Path("run"), "run")
 
-    async def scenario(place: Place) -> None:
+    async def scenario(place: SessionLoop) -> None:
         session = Session(place, drawn.append)
         for changed in (index, None, index):
-            session.tell(changed)
+            session.notify(changed)
         await rest()
 
     on_a_loop(scenario)
@@ -57,11 +57,11 @@ def test_many_changes_are_one_drawing() -> None:
 def test_a_change_after_a_drawing_is_drawn_too() -> None:
     drawn: list[set[RunIndex | None]] = []
 
-    async def scenario(place: Place) -> None:
+    async def scenario(place: SessionLoop) -> None:
         session = Session(place, drawn.append)
-        session.tell(None)
+        session.notify(None)
         await rest()
-        session.tell(None)
+        session.notify(None)
         await until(lambda: len(drawn) == 2)
 
     on_a_loop(scenario)
@@ -75,21 +75,21 @@ def test_a_drawing_that_fails_is_not_the_last() -> None:
         calls.append(1)
         raise RuntimeError("broken view")
 
-    async def scenario(place: Place) -> None:
+    async def scenario(place: SessionLoop) -> None:
         session = Session(place, draw)
-        session.tell(None)
+        session.notify(None)
         await rest()
-        session.tell(None)
+        session.notify(None)
         await until(lambda: len(calls) == 2)
 
     on_a_loop(scenario)
 
 
 def test_a_session_that_left_hears_nothing() -> None:
-    hub = Hub(Reader())
+    hub = SessionHub(Reader())
     drawn: list[set[RunIndex | None]] = []
 
-    async def scenario(place: Place) -> None:
+    async def scenario(place: SessionLoop) -> None:
         session = Session(place, drawn.append)
         hub.join(session)
         assert hub.sessions == 1
@@ -106,12 +106,12 @@ def test_a_run_is_news_to_those_who_look_at_it() -> None:
     mine, other = RunIndex(Path("mine"), "mine"), RunIndex(Path("other"), "other")
     drawn: list[set[RunIndex | None]] = []
 
-    async def scenario(place: Place) -> None:
+    async def scenario(place: SessionLoop) -> None:
         session = Session(place, drawn.append, wants=lambda index: index is mine)
-        session.tell(other)
+        session.notify(other)
         await rest()
         assert drawn == []
-        session.tell(mine)
+        session.notify(mine)
         await rest()
 
     on_a_loop(scenario)
@@ -121,9 +121,9 @@ def test_a_run_is_news_to_those_who_look_at_it() -> None:
 def test_time_alone_draws_a_session_that_shows_it() -> None:
     drawn: list[set[RunIndex | None]] = []
 
-    async def scenario(place: Place) -> None:
+    async def scenario(place: SessionLoop) -> None:
         session = Session(place, drawn.append, every=0.01)
-        session.tick()
+        session.redraw()
         await until(lambda: len(drawn) == 3)
         session.closed = True
 
@@ -133,9 +133,9 @@ def test_time_alone_draws_a_session_that_shows_it() -> None:
 
 def test_sessions_that_wait_for_each_other_are_drawn_from_one_snapshot(tmp_path: Path) -> None:
     index = open_run(write_run(tmp_path / "run", steps=1, samples=1), follow=False).index
-    hub, taken = Hub(Reader()), []
+    hub, taken = SessionHub(Reader()), []
 
-    async def scenario(place: Place) -> None:
+    async def scenario(place: SessionLoop) -> None:
         drawn = asyncio.Event()
 
         def draw() -> None:
@@ -143,8 +143,8 @@ def test_sessions_that_wait_for_each_other_are_drawn_from_one_snapshot(tmp_path:
             taken.append(hub.snapshot(index))
 
         for _ in range(3):
-            turns().take(place, draw)
-        turns().take(place, drawn.set)
+            redraw_queue().put(place, draw)
+        redraw_queue().put(place, drawn.set)
         await drawn.wait()
 
     on_a_loop(scenario)
@@ -168,9 +168,9 @@ def test_what_is_left_is_drawn_part_by_part_and_a_broken_part_keeps_nothing_back
         draw("news")
         return [partial(draw, what) for what in ("first", "broken", "second")]
 
-    async def scenario(place: Place) -> None:
+    async def scenario(place: SessionLoop) -> None:
         session = Session(place, news)
-        session.tell(None)
+        session.notify(None)
         while "second" not in drawn:
             drawn.append("others")
             await asyncio.sleep(0)

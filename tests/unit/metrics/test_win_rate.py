@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from rlpanel.metrics.win_rate import outcome, wilson
+from rlpanel.metrics.win_rate import wilson, win_rate_of
 
 
 def test_wilson_by_hand() -> None:
@@ -35,7 +35,7 @@ def test_an_outcome_by_hand() -> None:
 
     Squared deviations 0.49 + 0.49 + 0.09 + 0.64 + 0.09 = 1.8; half 1.95996 · √(0.45 / 5) = 0.58799.
     """
-    found = outcome(np.array([1.0, 1.0, 0.0, -0.5, 1e-9]))
+    found = win_rate_of(np.array([1.0, 1.0, 0.0, -0.5, 1e-9]))
     assert (found.wins.count, found.ties.count, found.losses.count) == (2, 2, 1)
     assert {share.of for share in (found.wins, found.ties, found.losses)} == {5}
     assert found.mean == pytest.approx(0.3)
@@ -43,7 +43,7 @@ def test_an_outcome_by_hand() -> None:
 
 
 def test_one_prompt_has_no_interval_of_its_mean() -> None:
-    found = outcome(np.array([0.5]))
+    found = win_rate_of(np.array([0.5]))
     assert found.mean == 0.5
     assert math.isnan(found.low)
-    assert math.isnan(outcome(np.empty(0)).mean)
+    assert math.isnan(win_rate_of(np.empty(0)).mean)

@@ -17,8 +17,8 @@ from watchdog.events import (
     FileSystemEvent,
 )
 
-from rlpanel.sources import watchdog_observer as module
-from rlpanel.sources.watchdog_observer import Watch
+from rlpanel.sources import watchdog_observer
+from rlpanel.sources.watchdog_observer import WatchdogObserver
 from tests.factories import append, line
 from tests.waiting import wait_until
 
@@ -39,76 +39,78 @@ def bell() -> Bell:
 
 
 @pytest.fixture
-def watched(tmp_path: Path, bell: Bell) -> Iterator[Watch]:
-    watch = Watch(str(tmp_path), bell)
+def watched(tmp_path: Path, bell: Bell) -> Iterator[WatchdogObserver]:
+    watch = WatchdogObserver(str(tmp_path), bell)
     yield watch
     watch.stop()
 
 
-def test_an_appended_line_wakes_and_names_its_file(tmp_path: Path, watched: Watch, bell: Bell) -> None:
+def test_an_appended_line_wakes_and_names_its_file(
+    tmp_path: Path, watched: WatchdogObserver, bell: Bell
+) -> None:
     append(tmp_path / "a.jsonl", line(1))
     assert bell.rung.wait(5)
     assert str(tmp_path / "a.jsonl") in watched.take()[0]
 
 
-def test_what_was_taken_is_not_given_twice(tmp_path: Path, watched: Watch) -> None:
+def test_what_was_taken_is_not_given_twice(tmp_path: Path, watched: WatchdogObserver) -> None:
     watched.on_any_event(FileModifiedEvent(str(tmp_path / "a.jsonl")))
     watched.take()
     assert watched.take() == (set(), False)
 
 
-def test_a_new_file_far_below_is_heard_of(tmp_path: Path, watched: Watch) -> None:
+def test_a_new_file_far_below_is_heard_of(tmp_path: Path, watched: WatchdogObserver) -> None:
     (tmp_path / "deep").mkdir()
     wait_until(lambda: watched.take()[1], message="the new folder")
     append(tmp_path / "deep" / "a.jsonl", line(1))
     wait_until(lambda: str(tmp_path / "deep" / "a.jsonl") in watched.take()[0], message="the new file")
 
 
-def test_other_files_being_written_wake_nobody(tmp_path: Path, watched: Watch, bell: Bell) -> None:
+def test_other_files_being_written_wake_nobody(tmp_path: Path, watched: WatchdogObserver, bell: Bell) -> None:
     watched.on_any_event(FileModifiedEvent(str(tmp_path / "checkpoint.safetensors")))
     assert (bell.rung.is_set(), watched.take()) == (False, (set(), False))
 
 
 @pytest.mark.parametrize("event", [FileCreatedEvent, FileModifiedEvent, DirCreatedEvent, DirModifiedEvent])
 def test_what_is_saved_beside_the_logs_wakes_nobody(
-    tmp_path: Path, watched: Watch, bell: Bell, event: type[FileSystemEvent]
+    tmp_path: Path, watched: WatchdogObserver, bell: Bell, event: type[FileSystemEvent]
 ) -> None:
     watched.on_any_event(event(str(tmp_path / ".rlpanel" / "data-1" / "0")))
     watched.on_any_event(event(str(tmp_path / ".rlpanel")))
     assert (bell.rung.is_set(), watched.take()) == (False, (set(), False))
 
 
-def test_reading_a_file_is_no_change(tmp_path: Path, watched: Watch, bell: Bell) -> None:
+def test_reading_a_file_is_no_change(tmp_path: Path, watched: WatchdogObserver, bell: Bell) -> None:
     watched.on_any_event(FileOpenedEvent(str(tmp_path / "a.jsonl")))
     assert not bell.rung.is_set()
 
 
-def test_a_changed_folder_is_told_apart(tmp_path: Path, watched: Watch) -> None:
+def test_a_changed_folder_is_told_apart(tmp_path: Path, watched: WatchdogObserver) -> None:
     watched.on_any_event(DirModifiedEvent(str(tmp_path)))
     assert watched.take()[1]
 
 
-def test_a_flood_of_events_changes_over_to_the_clock(tmp_path: Path, watched: Watch) -> None:
-    for _ in range(3 * module.MAX_EVENTS_PER_SECOND):
+def test_a_flood_of_events_changes_over_to_the_clock(tmp_path: Path, watched: WatchdogObserver) -> None:
+    for _ in range(3 * watchdog_observer.MAX_EVENTS_PER_SECOND):
         watched.on_any_event(FileModifiedEvent(str(tmp_path / "a.jsonl")))
     watched.take()
     assert (watched.events, watched.reason) == (False, "more than 500 file events a second")
 
 
 def test_polling_can_be_asked_for(tmp_path: Path, bell: Bell) -> None:
-    watch = Watch(str(tmp_path), bell, polling=True)
+    watch = WatchdogObserver(str(tmp_path), bell, polling=True)
     assert (watch.events, watch.reason) == (False, "polling was asked for")
 
 
 def test_a_folder_that_is_not_there_gives_no_events(tmp_path: Path, bell: Bell) -> None:
-    watch = Watch(str(tmp_path / "nowhere"), bell)
+    watch = WatchdogObserver(str(tmp_path / "nowhere"), bell)
     assert (watch.events, watch.reason.startswith("file events are not available")) == (False, True)
 
 
 def test_another_folder_of_the_same_name_makes_it_stale(tmp_path: Path, bell: Bell) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
-    watch = Watch(str(folder), bell)
+    watch = WatchdogObserver(str(folder), bell)
     before = watch.stale
     folder.rename(tmp_path / "moved")
     folder.mkdir()
@@ -133,10 +135,10 @@ def test_network_file_systems_are_polled(tmp_path: Path, root: str, reason: str)
         "/dev/sda / ext4 rw 0 0\nserver:/x /data nfs4 rw 0 0\no@tcp:/l /my\\040data lustre rw 0 0\n"
         "tmpfs /data/here tmpfs rw 0 0\n"
     )
-    assert module._unreachable(root, str(mounts)) == reason
+    assert watchdog_observer._unreachable(root, str(mounts)) == reason
 
 
 def test_a_folder_that_cannot_be_watched_costs_no_thread_and_no_file(tmp_path: Path) -> None:
     before = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
-    assert not Watch(str(tmp_path / "gone"), lambda: None).events
+    assert not WatchdogObserver(str(tmp_path / "gone"), lambda: None).events
     assert (set(threading.enumerate()), len(os.listdir("/proc/self/fd"))) == before

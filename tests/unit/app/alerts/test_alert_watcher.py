@@ -21,9 +21,9 @@ from prometheus_client import generate_latest
 
 from docs import generate
 from rlpanel.app import live_runs
-from rlpanel.app.alerts import alert_delivery as delivery
-from rlpanel.app.alerts.alert_delivery import Alert, Channel, Sent
-from rlpanel.app.alerts.alert_watcher import Watcher
+from rlpanel.app.alerts import alert_delivery
+from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue, SentAlerts
+from rlpanel.app.alerts.alert_watcher import AlertWatcher
 from rlpanel.app.alerts.recipients import Command, NotDelivered, Recipient, Webhook, from_settings
 from rlpanel.app.live_runs import LiveRuns
 from rlpanel.app.server.health_endpoint import REGISTRY, health, tell_of
@@ -41,7 +41,7 @@ SECRET = "Bearer s3cret"
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks and tries follow each other closely."""
     monkeypatch.setattr(live_runs, "EVERY", 0.02)
-    monkeypatch.setattr(delivery, "PAUSE", 0.01)
+    monkeypatch.setattr(alert_delivery, "PAUSE", 0.01)
 
 
 class Hook(ThreadingHTTPServer):
@@ -123,7 +123,7 @@ class watching:
 
     def __init__(self, reader: Reader, run: Path, *recipients: Recipient, **settings: str) -> None:
         self._live = LiveRuns(reader, run.parent)
-        self._watcher = Watcher(self._live, recipients, Alerts(**settings), "http://board:5006")
+        self._watcher = AlertWatcher(self._live, recipients, Alerts(**settings), "http://board:5006")
 
     def __enter__(self) -> Service:
         self._live.start()
@@ -278,8 +278,8 @@ def test_a_command_that_never_ends_is_ended_with_what_it_started(tmp_path: Path)
     code = "import os, pathlib, subprocess, sys; child = subprocess.Popen(['sleep', '60'])\n"
     code += "pathlib.Path(sys.argv[1]).write_text(str(child.pid)); child.wait()"
     command = Command(shlex.join([sys.executable, "-c", code, str(tmp_path / "pid")]))
-    channel = Channel(command)
-    channel.offer(Alert("1", b"{}", Sent(tmp_path)), set())
+    channel = AlertQueue(command)
+    channel.offer(Alert("1", b"{}", SentAlerts(tmp_path)), set())
     pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
     began = time.monotonic()
     channel.stop()
@@ -298,20 +298,21 @@ def _runs(pid: int) -> bool:
 def test_alerts_that_wait_are_bounded_and_come_in_the_end(
     hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "ROOM", 5)
+    monkeypatch.setattr(alert_delivery, "ROOM", 5)
     made = [
-        Alert(str(number), json.dumps({"number": number}).encode(), Sent(tmp_path)) for number in range(12)
+        Alert(str(number), json.dumps({"number": number}).encode(), SentAlerts(tmp_path))
+        for number in range(12)
     ]
     hook.go_on.clear()
-    channel = Channel(Webhook(hook.url))
+    channel = AlertQueue(Webhook(hook.url))
     for alert in made:
         channel.offer(alert, set())
     hook.go_on.set()
     wait_until(lambda: len(hook.got) == 5)
-    wait_until(lambda: len(Sent(tmp_path).read()) == 5)
+    wait_until(lambda: len(SentAlerts(tmp_path).read()) == 5)
     assert [alert["number"] for _, alert in hook.got] == [0, 1, 2, 3, 4]
     for alert in made[:8]:  # as the next look does
-        channel.offer(alert, Sent(tmp_path).read())
+        channel.offer(alert, SentAlerts(tmp_path).read())
     wait_until(lambda: len(hook.got) == 8)
     channel.stop()
     assert [alert["number"] for _, alert in hook.got[5:]] == [5, 6, 7]
@@ -320,9 +321,11 @@ def test_alerts_that_wait_are_bounded_and_come_in_the_end(
 def test_one_that_is_refused_does_not_hold_the_others_back(hook: Hook, tmp_path: Path) -> None:
     hook.answers = [400]
     hook.go_on.clear()
-    channel = Channel(Webhook(hook.url))
+    channel = AlertQueue(Webhook(hook.url))
     for number in range(3):
-        channel.offer(Alert(str(number), json.dumps({"number": number}).encode(), Sent(tmp_path)), set())
+        channel.offer(
+            Alert(str(number), json.dumps({"number": number}).encode(), SentAlerts(tmp_path)), set()
+        )
     hook.go_on.set()
     wait_until(lambda: len(hook.got) == 4)
     channel.stop()
@@ -335,8 +338,8 @@ def test_where_nothing_can_be_noted_an_alert_still_comes_once(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
-    nowhere = Sent(tmp_path / "file")
-    channel = Channel(Webhook(hook.url))
+    nowhere = SentAlerts(tmp_path / "file")
+    channel = AlertQueue(Webhook(hook.url))
     for name in ("one", "one", "two"):
         channel.offer(Alert(name, json.dumps({"name": name}).encode(), nowhere), nowhere.read())
         wait_until(lambda: not channel.waiting)

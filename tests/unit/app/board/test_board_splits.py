@@ -12,9 +12,9 @@ import pytest
 import rlpanel
 from rlpanel.app.board.board import Board
 from rlpanel.errors import SettingError
-from rlpanel.findings.findings_cache import found_in
+from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.panels.sidebar.run_list import badge_html
-from rlpanel.settings import Health
+from rlpanel.settings import FindingSettings
 from rlpanel.store.columns.splits import MOST_SPLITS, REST
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, write_run
@@ -167,7 +167,10 @@ def test_findings_are_of_one_split(tmp_path: Path) -> None:
     while index.read():
         pass
     rules = {
-        split: {finding.rule for finding in found_in(index, Health(), index.snapshot.newest_line + 5, split)}
+        split: {
+            finding.rule
+            for finding in cached_findings(index, FindingSettings(), index.snapshot.newest_line + 5, split)
+        }
         for split in ("train", "eval")
     }
     assert "truncated" in rules["eval"]

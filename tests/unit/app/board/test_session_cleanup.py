@@ -13,7 +13,7 @@ from panel.io import document
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError
 
-from rlpanel.app.board import session_cleanup as farewell
+from rlpanel.app.board import session_cleanup
 
 #: The loggers. Tests set their level, because importing dask.distributed silences Bokeh's.
 BOKEH, PANEL = "bokeh.server.views.ws", "panel.io.document"
@@ -25,7 +25,7 @@ async def _forget(error: Exception) -> None:
     async def fail() -> None:
         raise error
 
-    farewell.expect()
+    session_cleanup.ignore_closed_connections()
     task = asyncio.ensure_future(fail())
     while not task.done():
         await asyncio.sleep(0)
@@ -50,7 +50,7 @@ def test_a_handler_that_stands_is_kept() -> None:
     async def main() -> object:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(print_nothing)
-        farewell.expect()
+        session_cleanup.ignore_closed_connections()
         return loop.get_exception_handler()
 
     def print_nothing(*_: object) -> None: ...
@@ -62,11 +62,11 @@ class Handler:
     """Says what Bokeh's handler says when its page has left."""
 
     def send_message(self) -> None:
-        logging.getLogger(BOKEH).warning(farewell.CLOSED)
+        logging.getLogger(BOKEH).warning(session_cleanup.CLOSED)
 
 
 async def _leave(*handlers: Handler) -> None:
-    farewell.expect()
+    session_cleanup.ignore_closed_connections()
     for _ in range(60):
         for handler in handlers:
             handler.send_message()
@@ -81,7 +81,7 @@ def test_a_page_that_left_is_no_warning(caplog: pytest.LogCaptureFixture) -> Non
 def test_a_page_that_left_is_told_once_when_debugging(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, BOKEH):
         asyncio.run(_leave(Handler(), Handler()))
-    said = [record for record in caplog.records if record.getMessage() == farewell.CLOSED]
+    said = [record for record in caplog.records if record.getMessage() == session_cleanup.CLOSED]
     assert [record.levelname for record in said] == ["DEBUG", "DEBUG"]
 
 
@@ -95,4 +95,4 @@ def test_other_warnings_of_the_same_place_are_told(name: str, caplog: pytest.Log
 
 def test_the_text_is_still_that_of_bokeh_and_panel() -> None:
     for module in (ws, document):
-        assert farewell.CLOSED in inspect.getsource(module)
+        assert session_cleanup.CLOSED in inspect.getsource(module)

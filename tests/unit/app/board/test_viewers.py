@@ -14,8 +14,8 @@ import pytest
 
 from rlpanel.app.session_hub import hub
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.event_loop import Place
-from rlpanel.panels.session.redraw_queue import Turns
+from rlpanel.panels.session.event_loop import SessionLoop
+from rlpanel.panels.session.redraw_queue import RedrawQueue
 from tests.factories import append, line, write_run
 from tests.ui.board import Served
 from tests.viewer import Viewer
@@ -67,7 +67,7 @@ def test_a_page_that_sleeps_gets_the_newest_when_it_wakes_and_holds_no_other_bac
             append(log, line(step, **tokens))
             await asyncio.to_thread(wait_until, partial(awake.has_seen, step), 30)
         behind = min(hub()._sessions - others, key=lambda session: session._drawn)
-        assert behind.place.is_taking
+        assert behind.place.is_sending
         asleep.set_room(1 << 22)
         tasks.append(asyncio.create_task(asleep.follow()))
         await asyncio.to_thread(wait_until, partial(asleep.has_seen, steps), 30)
@@ -84,7 +84,7 @@ def test_one_page_is_drawn_at_once() -> None:
     assert drawn_in_turn(lambda loop: [loop])[0] == "page 0"
 
 
-def drawn_in_turn(places: Callable[[Place], list[Place]]) -> list[str]:
+def drawn_in_turn(places: Callable[[SessionLoop], list[SessionLoop]]) -> list[str]:
     """What an event loop did while pages that `places` gives were drawn, five milliseconds each, by page."""
     did: list[str] = []
 
@@ -95,11 +95,11 @@ def drawn_in_turn(places: Callable[[Place], list[Place]]) -> list[str]:
             pass
 
     async def run() -> None:
-        turns, loop = Turns(), Place(asyncio.get_running_loop())
+        turns, loop = RedrawQueue(), SessionLoop(asyncio.get_running_loop())
         pages = places(loop)
         for page, place in enumerate(pages):
-            turns.take(place, partial(draw, page))
-        turns.take(loop, partial(did.append, "end"))
+            turns.put(place, partial(draw, page))
+        turns.put(loop, partial(did.append, "end"))
         while "end" not in did:
             did.append("others")
             await asyncio.sleep(0)
@@ -120,7 +120,7 @@ class Silent:
 
     is_gone = False
 
-    def soon(self, callback: Callable[[], object]) -> None:
+    def call_soon(self, callback: Callable[[], object]) -> None:
         pass
 
 

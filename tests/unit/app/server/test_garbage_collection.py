@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rlpanel.app.server.garbage_collection import EVERY, spared
-from rlpanel.app.session_hub import Hub
-from rlpanel.panels.session.event_loop import Place
+from rlpanel.app.server.garbage_collection import EVERY, without_old_objects
+from rlpanel.app.session_hub import SessionHub
+from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.session import Session
 from rlpanel.store.index.reader import Reader
 
@@ -33,8 +33,8 @@ class Clock:
 
 
 @pytest.fixture
-def hub() -> Hub:
-    return Hub(Reader())
+def hub() -> SessionHub:
+    return SessionHub(Reader())
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def look(hub: Hub, clock: Clock) -> Iterator[Callable[[], None]]:
-    with spared(hub, clock) as look:
+def look(hub: SessionHub, clock: Clock) -> Iterator[Callable[[], None]]:
+    with without_old_objects(hub, clock) as look:
         yield look
     assert gc.get_freeze_count() == 0
 
@@ -52,7 +52,7 @@ def look(hub: Hub, clock: Clock) -> Iterator[Callable[[], None]]:
 def page() -> Session:
     loop = asyncio.new_event_loop()
     loop.close()
-    return Session(Place(loop), lambda changed: None)
+    return Session(SessionLoop(loop), lambda changed: None)
 
 
 def outlived() -> weakref.ref[Knot]:
@@ -78,7 +78,7 @@ def test_what_is_new_is_looked_at() -> None:
     assert knot() is None
 
 
-def test_a_page_that_was_closed_has_all_looked_at_once(hub: Hub, look: Callable[[], None]) -> None:
+def test_a_page_that_was_closed_has_all_looked_at_once(hub: SessionHub, look: Callable[[], None]) -> None:
     knot, session = outlived(), page()
     hub.join(session)
     look()
@@ -91,7 +91,7 @@ def test_a_page_that_was_closed_has_all_looked_at_once(hub: Hub, look: Callable[
     assert knot() is not None
 
 
-def test_of_many_pages_it_takes_more_than_one(hub: Hub, look: Callable[[], None]) -> None:
+def test_of_many_pages_it_takes_more_than_one(hub: SessionHub, look: Callable[[], None]) -> None:
     pages = [page() for _ in range(9)]
     for session in pages:
         hub.join(session)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.app.server import health_endpoint as module
+from rlpanel.app.server import health_endpoint
 from rlpanel.app.server.health_endpoint import health
 from rlpanel.store.open_run import reader
 from tests.factories import write_run
@@ -20,7 +20,7 @@ def test_a_reader_that_does_not_come_back_is_not_well(
     try:
         wait_until(lambda: index.snapshot.samples == 1)
         assert health().well
-        monkeypatch.setattr(module, "STUCK", -1.0)
+        monkeypatch.setattr(health_endpoint, "STUCK", -1.0)
         assert not health().well
         assert "has not come back from the files" in health().failure
     finally:

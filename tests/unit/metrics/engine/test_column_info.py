@@ -6,26 +6,26 @@ import numpy as np
 import pytest
 
 from rlpanel import schema
-from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.derived_arrays import DERIVED
 
 
 def test_declaring_a_name_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="'kl_k3' is declared twice"):
 
-        @registry.metric("again", level="token")
+        @column_info.metric("again", level="token")
         def kl_k3(logprobs: np.ndarray) -> np.ndarray:
             return logprobs
 
 
 def test_the_arguments_say_what_is_needed() -> None:
-    assert registry.get("kl_k3").needs == ("logprobs", "ref_logprobs")
+    assert column_info.get("kl_k3").needs == ("logprobs", "ref_logprobs")
 
 
 def test_a_token_metric_needs_token_arrays_and_nothing_else() -> None:
     strange = {
         m.name: need
-        for m in registry.of_level("token")
+        for m in column_info.of_level("token")
         for need in m.needs
         if need not in {*schema.ARRAYS, *DERIVED}
     }
@@ -33,7 +33,7 @@ def test_a_token_metric_needs_token_arrays_and_nothing_else() -> None:
 
 
 def test_every_metric_says_what_it_is() -> None:
-    silent = [m.name for m in registry.METRICS.values() if not m.help or not m.label]
+    silent = [m.name for m in column_info.METRICS.values() if not m.help or not m.label]
     assert silent == []
 
 
@@ -48,15 +48,15 @@ def test_every_metric_says_what_it_is() -> None:
     ],
 )
 def test_a_column_names_its_estimator_its_reduction_and_its_unit(column: str, axis: str) -> None:
-    assert registry.describe(column).axis == axis
+    assert column_info.describe(column).axis == axis
 
 
 def test_names_that_are_computed_are_known() -> None:
-    assert {"kl_k3", "kl_k3_sum", "reward_gap", "kl_k1_mean"} <= registry.computed_columns()
+    assert {"kl_k3", "kl_k3_sum", "reward_gap", "kl_k1_mean"} <= column_info.computed_columns()
 
 
 def test_an_ordinary_field_is_not_computed() -> None:
-    assert registry.computed_columns().isdisjoint(
+    assert column_info.computed_columns().isdisjoint(
         {"reward", "response_tokens", "entropy", "value"} - {"value"}
     )
 
@@ -76,20 +76,22 @@ def test_an_ordinary_field_is_not_computed() -> None:
     ],
 )
 def test_trainers_names_lead_to_ours(alias: str, name: str) -> None:
-    assert registry.canonical(alias) == name
+    assert column_info.canonical(alias) == name
 
 
 def test_every_alias_names_something_that_is_described() -> None:
-    lost = {alias: name for alias, name in registry.aliases().items() if not registry.describe(name).help}
+    lost = {
+        alias: name for alias, name in column_info.aliases().items() if not column_info.describe(name).help
+    }
     assert lost == {}
 
 
 def test_what_a_function_takes_is_told_from_what_it_needs() -> None:
-    m = registry.get("non_score_reward")
+    m = column_info.get("non_score_reward")
     assert (m.needs, m.takes) == (("reward",), ("token_reward_sum", "log_ratio_sum", "kl_coef"))
 
 
 def test_a_tip_says_what_it_is_how_to_read_it_and_what_trl_calls_it() -> None:
-    tip = registry.describe("var_explained").tip
+    tip = column_info.describe("var_explained").tip
     assert "Share of the returns' variance" in tip
     assert tip.endswith("Good: near 1. Formula: 1 − Var(G − V) / Var(G). In TRL: ppo/val/var_explained.")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.metrics.engine.compute import reduce_tokens
-from rlpanel.metrics.engine.derived_arrays import follow
+from rlpanel.metrics.engine.derived_arrays import derived_of_sample
 from rlpanel.metrics.engine.gae import advantages, discounted
 
 NONE = np.array([np.nan])
@@ -82,7 +82,7 @@ HALF = {"gamma": 0.5, "lam": 0.5}
 
 
 def test_what_was_not_logged_follows() -> None:
-    found = follow(ARRAYS, {}, HALF)
+    found = derived_of_sample(ARRAYS, {}, HALF)
     assert (found["advantages"].tolist(), found["returns"].tolist()) == ([0.25, 1, 4], [1.25, 3, 8])
 
 
@@ -93,7 +93,7 @@ def test_what_was_logged_wins() -> None:
 
 
 def test_nothing_follows_from_zeros_alone() -> None:
-    assert follow({name: np.zeros(3) for name in ARRAYS}, {}, HALF) == {}
+    assert derived_of_sample({name: np.zeros(3) for name in ARRAYS}, {}, HALF) == {}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rlpanel.metrics.engine.compute import derive_columns, reduce_tokens
 from rlpanel.metrics.engine.constants import gather
-from rlpanel.metrics.engine.segments import Segments, Within
+from rlpanel.metrics.engine.segments import Segments, SubSegments
 from rlpanel.metrics.engine.step_compute import StepRows
 from rlpanel.metrics.reward import wilson
 
@@ -177,5 +177,5 @@ def test_a_constant_has_no_correlation() -> None:
 
 def test_runs_within_runs_keep_the_order_of_the_rows() -> None:
     by = Segments(np.array([0, 3]), 6)
-    inner = Within(by, np.array([2, 1, 2, 1, 2, 1]))
+    inner = SubSegments(by, np.array([2, 1, 2, 1, 2, 1]))
     assert inner.spread(inner.sum(np.arange(6.0))).tolist() == [2, 1, 2, 8, 4, 8]

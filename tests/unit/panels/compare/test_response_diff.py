@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlpanel.panels.compare.response_diff import Compare
+from rlpanel.panels.compare.response_diff import ResponseDiff
 from rlpanel.panels.session.context import Context
 from rlpanel.store.open_run import open_run
 from tests.factories import append, sample
@@ -22,17 +22,17 @@ LINES = [
 ]
 
 
-def opened(folder: Path, lines: list[dict[str, Any]], at: int = 0) -> Compare:
+def opened(folder: Path, lines: list[dict[str, Any]], at: int = 0) -> ResponseDiff:
     folder.mkdir(exist_ok=True)
     append(folder / "rollout_data_rank_0.jsonl", *(json.dumps(line).encode() + b"\n" for line in lines))
     index = open_run(folder, follow=False)._index
     context = Context()
     context.param.update(index=index, snapshot=index.snapshot)
     context.choose_sample(index.snapshot.uids(index.snapshot.living)[at])
-    return Compare(context, active=True)
+    return ResponseDiff(context, active=True)
 
 
-def offered(view: Compare) -> dict[str, str]:
+def offered(view: ResponseDiff) -> dict[str, str]:
     view.param.trigger("active")
     return view._against.options
 

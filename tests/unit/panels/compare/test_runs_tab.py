@@ -8,61 +8,73 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.metrics.win_rate import outcome
-from rlpanel.panels.compare import prompt_matching as compare_pairing
-from rlpanel.panels.compare import runs_export as compare_taken
-from rlpanel.panels.compare.prompt_matching import BY_WORDS, EXACT, TOO_MANY, Prompts, Seat, compare
-from rlpanel.panels.compare.runs_export import compared_taken
-from rlpanel.panels.compare.runs_summary import outcome_html
+from rlpanel.metrics.win_rate import win_rate_of
+from rlpanel.panels.compare import prompt_matching, runs_export
+from rlpanel.panels.compare.prompt_matching import (
+    BY_WORDS,
+    EXACT,
+    TOO_MANY,
+    ComparedRun,
+    Prompts,
+    compare_runs,
+)
+from rlpanel.panels.compare.runs_export import comparison_export
+from rlpanel.panels.compare.runs_summary import win_rate_html
 from rlpanel.panels.compare.runs_tab import _layers
 from tests.factories import append, line
 
 
-def seat(folder: Path, rewards: dict[str, float]) -> Seat:
+def seat(folder: Path, rewards: dict[str, float]) -> ComparedRun:
     folder.mkdir()
     rows = [line(1, index=at, prompt=text, reward=rewards[text]) for at, text in enumerate(rewards)]
     append(folder / "rollout_data_rank_0.jsonl", *rows)
     run = rlpanel.open_run(folder, follow=False)
-    return Seat(run._index, run.snapshot)
+    return ComparedRun(run._index, run.snapshot)
 
 
 @pytest.fixture
-def seats(tmp_path: Path) -> tuple[Seat, Seat]:
+def seats(tmp_path: Path) -> tuple[ComparedRun, ComparedRun]:
     """The prompt a is the same in both, b stands in a template, the others are alone."""
     here = {"a": 1.0, "<|user|>b": 0.0, "x": 0.0}
     return seat(tmp_path / "here", here), seat(tmp_path / "there", {"a": 0.5, "b": 1.0, "y": 0.0})
 
 
-def test_prompts_in_templates_are_matched_where_some_are_alone(seats: tuple[Seat, Seat]) -> None:
-    found = next(compare(*seats, Prompts("", "")))
+def test_prompts_in_templates_are_matched_where_some_are_alone(
+    seats: tuple[ComparedRun, ComparedRun],
+) -> None:
+    found = next(compare_runs(*seats, Prompts("", "")))
     assert (found.how, found.prompts) == (BY_WORDS, ["<|user|>b", "a"])
     assert found.pairs.difference[found.listed].tolist() == [-1.0, 0.5]
     assert (found.pairs.alone_here, found.pairs.alone_there) == (1, 1)
 
 
-def test_a_run_against_itself_is_matched_by_the_text_as_logged(seats: tuple[Seat, Seat]) -> None:
-    found = next(compare(seats[0], seats[0], Prompts("", "")))
+def test_a_run_against_itself_is_matched_by_the_text_as_logged(
+    seats: tuple[ComparedRun, ComparedRun],
+) -> None:
+    found = next(compare_runs(seats[0], seats[0], Prompts("", "")))
     assert (found.how, len(found.pairs)) == (EXACT, 3)
 
 
-def test_many_prompts_are_not_read(seats: tuple[Seat, Seat], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare_pairing, "MOST_READ", 2)
-    found = next(compare(*seats, Prompts("", "")))
+def test_many_prompts_are_not_read(
+    seats: tuple[ComparedRun, ComparedRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompt_matching, "MOST_READ", 2)
+    found = next(compare_runs(*seats, Prompts("", "")))
     assert (found.how, len(found.pairs)) == (TOO_MANY, 1)
 
 
 def test_of_many_pairs_both_ends_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compare_pairing, "MOST_LISTED", 4)
+    monkeypatch.setattr(prompt_matching, "MOST_LISTED", 4)
     rewards = {f"prompt {at}": float(at) for at in range(9)}
     seats = seat(tmp_path / "here", rewards), seat(tmp_path / "there", dict.fromkeys(rewards, 0.0))
-    found = next(compare(*seats, Prompts("", "")))
+    found = next(compare_runs(*seats, Prompts("", "")))
     assert found.pairs.difference[found.listed].tolist() == [0.0, 1.0, 7.0, 8.0]
 
 
-def test_the_file_has_a_row_a_prompt_with_its_text(seats: tuple[Seat, Seat]) -> None:
+def test_the_file_has_a_row_a_prompt_with_its_text(seats: tuple[ComparedRun, ComparedRun]) -> None:
     prompts = Prompts("", "")
-    found = next(compare(*seats, prompts))
-    taken = compared_taken(found, prompts, ("here", "<there>"))
+    found = next(compare_runs(*seats, prompts))
+    taken = comparison_export(found, prompts, ("here", "<there>"))
     frame = taken.rows()
     assert frame.prompt.tolist() == ["<|user|>b", "a"]
     assert frame.reward.tolist() == [0.0, 1.0]
@@ -75,12 +87,12 @@ def test_the_file_has_a_row_a_prompt_with_its_text(seats: tuple[Seat, Seat]) -> 
 
 
 def test_the_file_leaves_prompts_out_that_are_too_many(
-    seats: tuple[Seat, Seat], monkeypatch: pytest.MonkeyPatch
+    seats: tuple[ComparedRun, ComparedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prompts = Prompts("", "")
-    found = next(compare(*seats, prompts))
-    monkeypatch.setattr(compare_taken, "MOST_READ", 1)
-    assert "prompt" not in compared_taken(found, prompts, ("here", "there")).rows()
+    found = next(compare_runs(*seats, prompts))
+    monkeypatch.setattr(runs_export, "MOST_READ", 1)
+    assert "prompt" not in comparison_export(found, prompts, ("here", "there")).rows()
 
 
 def test_no_bar_holds_lost_and_won_prompts() -> None:
@@ -97,6 +109,6 @@ def test_no_bar_holds_lost_and_won_prompts() -> None:
 
 
 def test_the_outcome_is_said_with_its_intervals() -> None:
-    html = outcome_html(outcome(np.array([1.0, 1.0, 0.0, -0.5])))
+    html = win_rate_html(win_rate_of(np.array([1.0, 1.0, 0.0, -0.5])))
     assert '<em class="good">won</em> <b>50%</b> 15%–85%' in html
     assert "Wilson" in html

@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from rlpanel.panels.compare.text_diff import Diff, cells, diff, words
+from rlpanel.panels.compare.text_diff import TextDiff, cells, diff, words
 
 
-def sides(found: Diff) -> tuple[str, str]:
+def sides(found: TextDiff) -> tuple[str, str]:
     """Both texts, what differs in brackets, rows parted by a bar."""
     shown = [
         ["".join(text if same else f"[{text}]" for text, same in side) for side in row] for row in found.rows

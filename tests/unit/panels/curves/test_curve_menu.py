@@ -6,7 +6,7 @@ from pathlib import Path
 
 import rlpanel
 from rlpanel.panels.curves import curve_menu
-from rlpanel.panels.sidebar import training_constants as known
+from rlpanel.panels.sidebar import training_constants
 from tests.factories import write_run
 
 
@@ -31,15 +31,15 @@ def test_no_two_numbers_have_one_label(ppo_run: Path, grpo_run: Path) -> None:
 
 
 def test_constants_are_told_where_a_number_rests_on_them(ppo_run: Path, tmp_path: Path) -> None:
-    told = known.lines(rlpanel.open_run(ppo_run, follow=False).snapshot)
+    told = training_constants.lines(rlpanel.open_run(ppo_run, follow=False).snapshot)
     assert [text.partition(" <b>")[0] for text, _ in told] == ["KL coefficient β", "discount γ", "GAE λ"]
     assert "R² ≥ 1.0000" in told[0][1]
     plain = write_run(tmp_path / "run", tokens=False, drop=["group", "prompt"])
-    assert known.lines(rlpanel.open_run(plain, follow=False).snapshot) == []
+    assert training_constants.lines(rlpanel.open_run(plain, follow=False).snapshot) == []
 
 
 def test_a_constant_from_a_file_is_never_html(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
     (run / "run.json").write_text('{"algo": "<img src=x onerror=alert(1)>"}')
-    told = known.lines(rlpanel.open_run(run, follow=False).snapshot)
+    told = training_constants.lines(rlpanel.open_run(run, follow=False).snapshot)
     assert "<img" not in told[0][0]

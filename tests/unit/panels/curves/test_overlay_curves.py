@@ -12,16 +12,16 @@ from bokeh.document import Document
 from bokeh.models import ColumnDataSource
 
 import rlpanel
-from rlpanel.panels.curves.overlay_curves import Overlay
+from rlpanel.panels.curves.overlay_curves import OverlayCurves
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.overlay_run import Other
+from rlpanel.panels.session.overlay_run import OverlayRun
 from rlpanel.panels.ui import theme
 from rlpanel.store.run import Run
 from tests.factories import append, line, write_run
 
 
-def other(run: Run, slot: int) -> Other:
-    return Other(run.name, run.name, slot, run._index, run.snapshot)
+def other(run: Run, slot: int) -> OverlayRun:
+    return OverlayRun(run.name, run.name, slot, run._index, run.snapshot)
 
 
 @pytest.fixture
@@ -46,14 +46,14 @@ def lines(plot: Any) -> ColumnDataSource:
     return next(iter(plot.renderers)).data_source
 
 
-def grown(run: Run, tmp_path: Path) -> Other:
+def grown(run: Run, tmp_path: Path) -> OverlayRun:
     """A run with a step more."""
     append(tmp_path / run.name / "rollout_data_rank_0.jsonl", line(4, reward=9.0))
     return other(rlpanel.open_run(tmp_path / run.name, follow=False), 1)
 
 
 def test_each_run_has_its_line_and_colour(context: Context, runs: list[Run], plot: Any) -> None:
-    Overlay(context, plot, "reward").draw()
+    OverlayCurves(context, plot, "reward").draw()
     data = lines(plot).data
     assert data["run"] == ["one", "two"]
     assert data["color"] == [one.color(dark=True) for one in context.others]
@@ -64,7 +64,7 @@ def test_each_run_has_its_line_and_colour(context: Context, runs: list[Run], plo
 def test_a_run_that_grows_sends_its_own_line_alone(
     context: Context, runs: list[Run], plot: Any, tmp_path: Path
 ) -> None:
-    overlay, events = Overlay(context, plot, "reward"), []
+    overlay, events = OverlayCurves(context, plot, "reward"), []
     overlay.draw()
     plot.document.on_change(events.append)
     overlay.draw()
@@ -77,7 +77,7 @@ def test_a_run_that_grows_sends_its_own_line_alone(
 
 
 def test_a_hidden_run_has_no_line(context: Context, plot: Any) -> None:
-    overlay = Overlay(context, plot, "reward")
+    overlay = OverlayCurves(context, plot, "reward")
     overlay.draw()
     context.muted = frozenset({"one"})
     overlay.draw()
@@ -87,12 +87,12 @@ def test_a_hidden_run_has_no_line(context: Context, plot: Any) -> None:
 def test_a_run_without_the_column_has_an_empty_line(context: Context, runs: list[Run], plot: Any) -> None:
     own = replace(context.others[0], snapshot=runs[0].snapshot.__class__("empty"))
     context.others = [own, context.others[1]]
-    Overlay(context, plot, "reward").draw()
+    OverlayCurves(context, plot, "reward").draw()
     assert [len(values) for values in lines(plot).data["ys"]] == [0, 3]
 
 
 def test_the_raw_line_is_there_while_it_is_smoothed(context: Context, runs: list[Run], plot: Any) -> None:
-    overlay = Overlay(context, plot, "reward")
+    overlay = OverlayCurves(context, plot, "reward")
     context.selection.smooth = 0.5
     overlay.draw()
     assert [renderer.visible for renderer in plot.renderers] == [True, True]

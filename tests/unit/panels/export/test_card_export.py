@@ -13,12 +13,12 @@ import pytest
 
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.export.card_export import file_name
-from rlpanel.panels.export.export_menu import Take
+from rlpanel.panels.export.export_menu import ExportMenu
 from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.prompts.prompt_history import PromptHistory
 from rlpanel.panels.session.context import Context, Selection
-from rlpanel.panels.session.overlay_run import Other
-from rlpanel.panels.step.reward_distribution import Distribution, Gap
+from rlpanel.panels.session.overlay_run import OverlayRun
+from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from rlpanel.settings import Display
 from rlpanel.store.open_run import open_run
 from rlpanel.store.run import Run
@@ -52,7 +52,7 @@ def context_of(run: Run, display: dict[str, Any] | None = None, **selected: Any)
 
 def asked(view: Any, kind: str) -> dict[str, Any]:
     """What the first card's menu answers to the browser."""
-    take = view.__panel__().select(Take)[0]
+    take = view.__panel__().select(ExportMenu)[0]
     answers: list[dict[str, Any]] = []
     take._send_msg = take._making._show = answers.append
     take._handle_msg(kind)
@@ -87,7 +87,7 @@ def test_a_smoothed_curve_keeps_the_raw_means(run: Run, raw: pd.DataFrame) -> No
 
 def test_other_runs_lie_in_the_file_as_they_lie_over_the_curve(run: Run, raw: pd.DataFrame) -> None:
     context = context_of(run, curves=["reward"])
-    context.others = [Other("other", "the other", 0, run.index, run.snapshot)]
+    context.others = [OverlayRun("other", "the other", 0, run.index, run.snapshot)]
     view = Curves(context)
     found = numbers(view)
     assert found[found.run == "the other"]["mean"].tolist() == pytest.approx(
@@ -119,7 +119,7 @@ def test_what_stands_in_a_curves_place_is_taken_instead(run: Run, raw: pd.DataFr
 
 
 def test_a_distribution_is_a_row_a_bin(run: Run, raw: pd.DataFrame) -> None:
-    found = numbers(Distribution(context_of(run)))
+    found = numbers(RewardDistribution(context_of(run)))
     step = raw[raw.step == 9]
     for column in ("reward", "ref_reward"):
         edges = [*found["from"], found["to"].iloc[-1]]
@@ -128,7 +128,7 @@ def test_a_distribution_is_a_row_a_bin(run: Run, raw: pd.DataFrame) -> None:
 
 def test_a_gap_is_a_row_a_sample(run: Run, raw: pd.DataFrame) -> None:
     step = raw[raw.step == 9]
-    found = numbers(Gap(context_of(run)))
+    found = numbers(RewardGap(context_of(run)))
     assert found.reward_gap.tolist() == pytest.approx(sorted(step.reward - step.ref_reward))
 
 
@@ -143,7 +143,7 @@ def test_a_group_strip_is_a_row_a_group(run: Run, raw: pd.DataFrame) -> None:
 
 def test_a_picture_has_the_words_and_colours_of_its_theme(run: Run) -> None:
     context = context_of(run)
-    view = Distribution(context)
+    view = RewardDistribution(context)
     for dark, surface in ((True, "#151a21"), (False, "#ffffff")):
         context.selection.dark = dark
         told = asked(view, "png")
@@ -155,7 +155,7 @@ def test_a_picture_has_the_words_and_colours_of_its_theme(run: Run) -> None:
 
 def test_an_unknown_wish_is_not_answered(run: Run) -> None:
     with pytest.raises(ValueError, match="not enough values"):
-        asked(Distribution(context_of(run)), "exe")
+        asked(RewardDistribution(context_of(run)), "exe")
 
 
 def test_a_name_that_begins_like_a_formula_is_defused_unless_asked_for_raw(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_name_that_begins_like_a_formula_is_defused_unless_asked_for_raw(tmp_p
 @pytest.mark.parametrize("message", [["csv"], {"kind": "csv"}, None, 1], ids=str)
 def test_a_message_that_is_no_kind_is_not_answered(run: Run, message: Any) -> None:
     with pytest.raises(ValueError, match="not enough values"):
-        asked(Distribution(context_of(run)), message)
+        asked(RewardDistribution(context_of(run)), message)
 
 
 def test_a_name_is_no_path() -> None:

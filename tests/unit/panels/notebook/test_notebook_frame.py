@@ -8,8 +8,8 @@ import pytest
 from bokeh.models import ImportedStyleSheet
 from panel.io.resources import CDN_DIST, DIST_DIR
 
-from rlpanel.panels.notebook import notebook_frame as frame
-from rlpanel.panels.notebook.notebook_frame import Channel
+from rlpanel.panels.notebook import notebook_frame
+from rlpanel.panels.notebook.notebook_frame import DelayedComm
 
 URL = f"{CDN_DIST}css/loading.css?v=1"
 
@@ -35,7 +35,7 @@ def define(id: str) -> dict[str, Any]:
 def test_every_message_brings_the_sheets_that_it_names() -> None:
     comm = Comm()
     sheet = ImportedStyleSheet(url=URL)
-    opened = Channel(comm)
+    opened = DelayedComm(comm)
     opened.keep(sheet)
     opened.open()
     other = {"id": "no-sheet"}
@@ -51,14 +51,14 @@ def test_every_message_brings_the_sheets_that_it_names() -> None:
 
 def test_bytes_pass_as_they_are() -> None:
     comm = Comm()
-    Channel(comm).open()
+    DelayedComm(comm).open()
     comm.send(buffers=[b"{}"])
     assert comm.sent == [{"buffers": [b"{}"]}]
 
 
 def test_what_changes_before_the_view_stands_waits_for_it() -> None:
     comm = Comm()
-    channel = Channel(comm)
+    channel = DelayedComm(comm)
     for text in ("one", "two"):
         comm.send(text)
     assert comm.sent == []
@@ -68,17 +68,17 @@ def test_what_changes_before_the_view_stands_waits_for_it() -> None:
 
 
 def test_a_page_that_says_nothing_gets_it_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame, "PATIENCE", 0.0)
+    monkeypatch.setattr(notebook_frame, "PATIENCE", 0.0)
     comm = Comm()
-    Channel(comm)
+    DelayedComm(comm)
     comm.send("one")
     assert comm.sent == ["one"]
 
 
 def test_a_view_says_that_it_stands_to_every_page_that_shows_it() -> None:
     comms = [Comm(), Comm()]
-    here = frame.Here()
-    here.channels = [Channel(comm) for comm in comms]
+    here = notebook_frame.DrawnSignal()
+    here.channels = [DelayedComm(comm) for comm in comms]
     for comm in comms:
         comm.send("one")
     here._handle_msg("here")

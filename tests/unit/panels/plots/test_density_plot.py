@@ -11,11 +11,11 @@ from bokeh.document.events import ColumnsPatchedEvent
 from bokeh.events import Tap
 from bokeh.models import ColumnDataSource
 
-from rlpanel.panels.curves.value_distribution import Spread
+from rlpanel.panels.curves.value_distribution import ValueDistribution
 from rlpanel.panels.plots.density_plot import SHADES, DensityPlot, ramp, shades
 from rlpanel.panels.plots.ridge_plot import RIDGES, ridges
-from rlpanel.panels.plots.value_range import Range
-from rlpanel.panels.samples.sample_grid import Samples
+from rlpanel.panels.plots.value_range import ValueRange
+from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.settings import Reading
@@ -38,7 +38,7 @@ def index_of(folder: Path) -> RunIndex:
     return look(RunIndex(folder, "run", Reading()))
 
 
-def plot(picked: list[tuple[float, Range]] | None = None) -> DensityPlot:
+def plot(picked: list[tuple[float, ValueRange]] | None = None) -> DensityPlot:
     takes = picked if picked is not None else []
     source = ColumnDataSource(NO_POINTS)
     return DensityPlot(
@@ -78,7 +78,7 @@ def test_a_sample_more_sends_one_column(tmp_path: Path) -> None:
 
 
 def test_a_click_gives_the_step_and_the_range(tmp_path: Path) -> None:
-    picked: list[tuple[float, Range]] = []
+    picked: list[tuple[float, ValueRange]] = []
     shown = plot(picked)
     shown.draw(index_of(write_run(tmp_path / "run", steps=3, samples=8)).snapshot)
     assert shown.found is not None
@@ -88,15 +88,19 @@ def test_a_click_gives_the_step_and_the_range(tmp_path: Path) -> None:
 
 
 def test_a_range_is_a_filter() -> None:
-    for wanted in (Range("rewards/a b", -0.25, 0.5), Range("x", -np.inf, 2.0), Range("x", 1e-9, np.inf)):
+    for wanted in (
+        ValueRange("rewards/a b", -0.25, 0.5),
+        ValueRange("x", -np.inf, 2.0),
+        ValueRange("x", 1e-9, np.inf),
+    ):
         assert Filter(wanted.text, {wanted.column: NUMBER}).columns[0] == wanted.column
-    assert Range("x", 0.25, 0.5).text == "0.25 <= `x` <= 0.5"
+    assert ValueRange("x", 0.25, 0.5).text == "0.25 <= `x` <= 0.5"
 
 
 def test_the_grid_lists_the_samples_in_the_range(tmp_path: Path) -> None:
     index = index_of(write_run(tmp_path / "run", steps=3, samples=32))
     context = Context(snapshot=index.snapshot, index=index)
-    samples = Samples(context)
+    samples = SampleGrid(context)
     frame = index.snapshot.frame(index.snapshot.rows_of(2))
     context.choose_range(2, "0.2 <= `reward` <= 0.6")
     shown = set(samples._table.value["uid"])
@@ -122,7 +126,7 @@ def test_a_spread_stands_for_any_run(tmp_path: Path, band: str, log: bool, steps
     index = index_of(write_run(tmp_path / "run", steps=steps, samples=samples))
     context = Context(snapshot=index.snapshot, index=index)
     for column in ("reward", "log_ratio_sum", "response_tokens"):
-        made = Spread(context, column, ColumnDataSource(NO_POINTS), 120)
+        made = ValueDistribution(context, column, ColumnDataSource(NO_POINTS), 120)
         context.display.param.update(band=band, log_values=log)
         made.draw(index.snapshot)
         made.move_cursor(1)

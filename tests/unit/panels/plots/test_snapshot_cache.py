@@ -13,9 +13,9 @@ from bokeh.models import ColumnDataSource
 from rlpanel.panels.curves.curve_points import shared_points
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.column_payload import FEW
-from rlpanel.panels.plots.snapshot_cache import once
-from rlpanel.panels.samples import text_loader as samples_read
-from rlpanel.panels.samples.sample_grid import Samples
+from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.samples import text_loader
+from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.samples.sample_table import PAGE
 from rlpanel.panels.samples.text_loader import texts_of
 from rlpanel.panels.session.context import Context, Selection
@@ -42,22 +42,22 @@ def test_it_is_worked_out_once_for_each_key() -> None:
         made.append(what)
         return what
 
-    assert [once(thing, "kind", what, lambda what=what: make(what)) for what in "aabba"] == [*"aabba"]
+    assert [cached_on(thing, "kind", what, lambda what=what: make(what)) for what in "aabba"] == [*"aabba"]
     assert made == ["a", "b"]
-    assert once(thing, "other kind", "a", lambda: make("c")) == "c"
-    assert once(Thing(), "kind", "a", lambda: make("d")) == "d"
+    assert cached_on(thing, "other kind", "a", lambda: make("c")) == "c"
+    assert cached_on(Thing(), "kind", "a", lambda: make("d")) == "d"
 
 
 def test_the_oldest_goes_when_there_are_too_many() -> None:
     thing = Thing()
     for number in range(5):
-        once(thing, "kind", number, lambda number=number: number, most=2)
-    assert [once(thing, "kind", number, lambda: -1, most=2) for number in (3, 4, 2)] == [3, 4, -1]
+        cached_on(thing, "kind", number, lambda number=number: number, most=2)
+    assert [cached_on(thing, "kind", number, lambda: -1, most=2) for number in (3, 4, 2)] == [3, 4, -1]
 
 
 def test_it_goes_with_the_thing() -> None:
     thing = Thing()
-    gone = ref(once(thing, "kind", None, Thing))
+    gone = ref(cached_on(thing, "kind", None, Thing))
     assert gone() is not None
     del thing
     gc.collect()
@@ -66,10 +66,10 @@ def test_it_goes_with_the_thing() -> None:
 
 def test_two_grids_of_a_step_have_one_table(tmp_path: Path) -> None:
     run = open_run(write_run(tmp_path / "run", steps=2, samples=3), follow=False)
-    one, other = Samples(looking(run)), Samples(looking(run))
+    one, other = SampleGrid(looking(run)), SampleGrid(looking(run))
     assert len(one._table.value) == 3
     assert one._table.value is other._table.value
-    assert Samples(looking(run, search="nothing like it"))._table.value is not one._table.value
+    assert SampleGrid(looking(run, search="nothing like it"))._table.value is not one._table.value
 
 
 def test_a_patch_of_one_curve_is_not_one_of_all(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_of_long_lines_the_first_page_is_read_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = write_run(tmp_path / "run", steps=1, samples=2 * PAGE) / "rollout_data_rank_0.jsonl"
-    monkeypatch.setattr(samples_read, "READ_NOW", log.stat().st_size * 2 // 3)
+    monkeypatch.setattr(text_loader, "READ_NOW", log.stat().st_size * 2 // 3)
     run = open_run(tmp_path / "run", follow=False)
     rows = run.snapshot.rows_of(1)
     assert len(rows) == 2 * PAGE

@@ -18,7 +18,7 @@ from rlpanel.panels.report.report_contents import chosen, frozen
 from rlpanel.panels.session.context import Context
 from rlpanel.settings import Display
 from rlpanel.store.open_run import open_run
-from rlpanel.store.query.query import Outcome
+from rlpanel.store.query.query import QueryResult
 from rlpanel.store.run import Run
 from tests.factories import write_run
 
@@ -83,12 +83,12 @@ def test_a_filter_that_is_none_is_refused(run: Run) -> None:
 def test_the_selected_sample_goes_along_wherever_it_stands(run: Run) -> None:
     rows = run.snapshot.rows_of(2)
     last = run.snapshot.uid(rows[-1])
-    found = chosen(context_of(run, step=2, sort="-reward", uid=last), Outcome(rows, len(rows)), 3)
+    found = chosen(context_of(run, step=2, sort="-reward", uid=last), QueryResult(rows, len(rows)), 3)
     assert found.tolist() == [*rows[:2], rows[-1]]
 
 
 def test_a_report_of_few_samples_has_the_same_ones_each_time(run: Run) -> None:
-    outcome = Outcome(run.snapshot.rows_of(2), 12)
+    outcome = QueryResult(run.snapshot.rows_of(2), 12)
     drawn = [chosen(context_of(run, step=2), outcome, 4).tolist() for _ in range(2)]
     assert drawn[0] == drawn[1]
     assert len(set(drawn[0])) == 4
@@ -96,7 +96,7 @@ def test_a_report_of_few_samples_has_the_same_ones_each_time(run: Run) -> None:
 
 def test_samples_that_would_make_the_page_too_large_are_counted(run: Run) -> None:
     rows = run.snapshot.rows_of(2)
-    carried = carry(context_of(run, step=2), rows, Outcome(rows, len(rows)), most=10_000)
+    carried = carry(context_of(run, step=2), rows, QueryResult(rows, len(rows)), most=10_000)
     assert 0 < len(carried.samples) < 12
     assert carried.too_long == 12 - len(carried.samples)
     assert carried.table.count("<tr data-sample") == len(carried.samples)
@@ -116,7 +116,7 @@ def test_a_sample_whose_line_is_gone_is_counted(tmp_path: Path) -> None:
     log = folder / "rollout_data_rank_0.jsonl"
     log.write_bytes(log.read_bytes()[:-40])
     rows = np.array([0, run.snapshot.rows - 1])
-    carried = carry(context_of(run, step=1), rows, Outcome(rows, 2))
+    carried = carry(context_of(run, step=1), rows, QueryResult(rows, 2))
     assert (len(carried.samples), carried.unread) == (1, 1)
 
 

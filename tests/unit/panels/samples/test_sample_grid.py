@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import rlpanel
-from rlpanel.panels.samples.sample_grid import Samples
+from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context
 from rlpanel.store.run import Run
 from tests.factories import append, line, write_run
@@ -28,27 +28,27 @@ def context(run: Run) -> Context:
 
 
 @pytest.fixture
-def grid(context: Context) -> Samples:
-    return Samples(context)
+def grid(context: Context) -> SampleGrid:
+    return SampleGrid(context)
 
 
-def shown(grid: Samples) -> list[str]:
+def shown(grid: SampleGrid) -> list[str]:
     return list(grid._table.value["uid"])
 
 
-def test_without_a_question_the_step_is_shown(grid: Samples, run: Run) -> None:
+def test_without_a_question_the_step_is_shown(grid: SampleGrid, run: Run) -> None:
     assert shown(grid) == run.samples(3).uid.tolist()
     assert grid.context.passing is None
 
 
-def test_a_filter_leaves_what_passes_and_tells_other_views(grid: Samples, run: Run) -> None:
+def test_a_filter_leaves_what_passes_and_tells_other_views(grid: SampleGrid, run: Run) -> None:
     grid.context.selection.filter = "reward > 1"
     wanted = run.samples(3).query("reward > 1").uid
     assert shown(grid) == wanted.tolist()
     assert grid.context.passing == set(wanted)
 
 
-def test_a_filter_that_is_none_says_so_and_hides_nothing(grid: Samples, run: Run) -> None:
+def test_a_filter_that_is_none_says_so_and_hides_nothing(grid: SampleGrid, run: Run) -> None:
     grid.context.selection.filter = "rewad > 1"
     assert "did you mean reward" in grid._asking.bar.error
     assert shown(grid) == run.samples(3).uid.tolist()
@@ -57,7 +57,7 @@ def test_a_filter_that_is_none_says_so_and_hides_nothing(grid: Samples, run: Run
     assert grid._asking.bar.error == ""
 
 
-def test_all_steps_are_asked_and_come_sorted(grid: Samples, run: Run) -> None:
+def test_all_steps_are_asked_and_come_sorted(grid: SampleGrid, run: Run) -> None:
     grid.context.selection.param.update(scope="run", sort="-reward")
     assert shown(grid) == run.samples().sort_values("reward", ascending=False, kind="stable").uid.tolist()
     assert list(grid._table.value.columns[:2]) == ["uid", "step"]
@@ -72,13 +72,13 @@ def test_equal_samples_keep_their_order(tmp_path: Path) -> None:
     run = rlpanel.open_run(tmp_path / "even", follow=False)
     made = Context(index=run._index)
     made.snapshot = run.snapshot
-    grid = Samples(made)
+    grid = SampleGrid(made)
     made.selection.sort = "-reward"
     wanted = run.samples().sort_values("reward", ascending=False, kind="stable").uid.tolist()
     assert list(grid._table.current_view.uid) == wanted
 
 
-def test_of_more_than_fit_the_first_are_shown(grid: Samples, run: Run) -> None:
+def test_of_more_than_fit_the_first_are_shown(grid: SampleGrid, run: Run) -> None:
     grid.context.display.max_samples = 8
     grid.context.selection.param.update(scope="run", sort="reward")
     assert shown(grid) == run.samples().sort_values("reward", kind="stable").uid.tolist()[:8]
@@ -86,17 +86,17 @@ def test_of_more_than_fit_the_first_are_shown(grid: Samples, run: Run) -> None:
     assert len(grid._taken()[1]) == 48
 
 
-def test_of_all_steps_those_of_the_step_pass_for_other_views(grid: Samples, run: Run) -> None:
+def test_of_all_steps_those_of_the_step_pass_for_other_views(grid: SampleGrid, run: Run) -> None:
     grid.context.selection.param.update(scope="run", filter="reward > 1")
     assert grid.context.passing == set(run.samples(3).query("reward > 1").uid)
 
 
-def test_head_filters_narrow_what_is_taken_away(grid: Samples, run: Run) -> None:
+def test_head_filters_narrow_what_is_taken_away(grid: SampleGrid, run: Run) -> None:
     grid._table.filters = [{"field": "reward", "type": ">=", "value": 1.0}]
     assert run.snapshot.uids(grid._taken()[1]) == run.samples(3).query("reward >= 1").uid.tolist()
 
 
-def test_what_a_query_names_is_shown(grid: Samples, run: Run) -> None:
+def test_what_a_query_names_is_shown(grid: SampleGrid, run: Run) -> None:
     grid.context.selection.param.update(filter="copies >= 1", sort="group_reward")
     whole = run.samples(3)
     means = whole.groupby("group").reward.transform("mean")
@@ -107,7 +107,7 @@ def test_what_a_query_names_is_shown(grid: Samples, run: Run) -> None:
     assert set(grid._table.value["copies"]) == {1.0}
 
 
-def test_a_tag_stands_in_the_grid_when_it_is_left(grid: Samples, run: Run) -> None:
+def test_a_tag_stands_in_the_grid_when_it_is_left(grid: SampleGrid, run: Run) -> None:
     uid = run.samples(3).uid[2]
     assert grid.context.notes is not None
     grid.context.notes.write(uid, "odd", "")
@@ -122,7 +122,7 @@ def test_a_tag_that_a_log_has_is_another_column(tmp_path: Path) -> None:
     assert rlpanel.open_run(tmp_path, follow=False).samples().logged_tag.tolist() == ["theirs"]
 
 
-def test_new_samples_of_all_steps_wait_behind_the_pill(grid: Samples, run: Run) -> None:
+def test_new_samples_of_all_steps_wait_behind_the_pill(grid: SampleGrid, run: Run) -> None:
     grid.context.selection.param.update(scope="run", filter="reward > -99")
     append(run.path / "rollout_data_rank_0.jsonl", line(4), line(4, index=1))
     run._index.rescan()
@@ -135,7 +135,7 @@ def test_new_samples_of_all_steps_wait_behind_the_pill(grid: Samples, run: Run) 
     assert len(shown(grid)) == 50
 
 
-def test_a_file_that_is_too_large_is_not_made(grid: Samples, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_too_large_is_not_made(grid: SampleGrid, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlpanel.panels.samples.query_runner.MOST_TAKEN", 100)
     grid._asking._act("take", "JSONL")
     assert "ask for fewer samples" in grid._asking.bar.error

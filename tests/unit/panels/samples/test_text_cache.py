@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.panels.samples import text_cache as samples_texts
-from rlpanel.panels.samples.text_cache import Kept, read_texts, unread_bytes
+from rlpanel.panels.samples import text_cache
+from rlpanel.panels.samples.text_cache import TextCache, read_texts, unread_bytes
 from rlpanel.store.run import Run
 from tests.factories import line, write_run
 
@@ -18,9 +18,9 @@ RANK0 = "rollout_data_rank_0.jsonl"
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
-    made = Kept(10_000)
-    monkeypatch.setattr(samples_texts, "_kept", made)
+def kept(monkeypatch: pytest.MonkeyPatch) -> TextCache:
+    made = TextCache(10_000)
+    monkeypatch.setattr(text_cache, "_kept", made)
     return made
 
 
@@ -28,7 +28,7 @@ def opened(folder: Path) -> Run:
     return rlpanel.open_run(folder, follow=False)
 
 
-def test_what_was_read_is_not_read_again(tmp_path: Path, kept: Kept) -> None:
+def test_what_was_read_is_not_read_again(tmp_path: Path, kept: TextCache) -> None:
     run = opened(write_run(tmp_path, steps=1, samples=4))
     rows = np.arange(4)
     assert unread_bytes(run.index, run.snapshot, rows) == (tmp_path / RANK0).stat().st_size - 4
@@ -40,7 +40,7 @@ def test_what_was_read_is_not_read_again(tmp_path: Path, kept: Kept) -> None:
     assert [texts["response"] for texts in first] == logged
 
 
-def test_another_line_in_the_same_place_is_another_text(tmp_path: Path, kept: Kept) -> None:
+def test_another_line_in_the_same_place_is_another_text(tmp_path: Path, kept: TextCache) -> None:
     for answer in ("aaa", "bbb"):
         (tmp_path / RANK0).write_bytes(line(1, response=answer))
         run = opened(tmp_path)
@@ -48,7 +48,7 @@ def test_another_line_in_the_same_place_is_another_text(tmp_path: Path, kept: Ke
         assert texts["response"] == answer
 
 
-def test_a_line_that_is_gone_says_so_and_is_not_kept(tmp_path: Path, kept: Kept) -> None:
+def test_a_line_that_is_gone_says_so_and_is_not_kept(tmp_path: Path, kept: TextCache) -> None:
     run = opened(write_run(tmp_path, steps=1, samples=1))
     (tmp_path / RANK0).write_bytes(b"")
     [texts] = read_texts(run.index, run.snapshot, np.arange(1))
@@ -57,7 +57,7 @@ def test_a_line_that_is_gone_says_so_and_is_not_kept(tmp_path: Path, kept: Kept)
 
 
 def test_no_more_than_the_bound_is_kept_the_newest_asked_for() -> None:
-    kept = Kept(10)
+    kept = TextCache(10)
     for key in "abc":
         kept.put(key, {"prompt": "1234"})
         kept.get("a")

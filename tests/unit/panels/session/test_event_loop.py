@@ -14,7 +14,7 @@ from bokeh.document import Document
 from bokeh.document.events import SessionCallbackAdded
 from panel.io.state import set_curdoc
 
-from rlpanel.panels.session.event_loop import Place, here, showing
+from rlpanel.panels.session.event_loop import SessionLoop, current_loop, drawing_loop
 
 
 @pytest.fixture
@@ -47,12 +47,12 @@ def test_what_threads_ask_for_while_a_document_is_held_is_all_done() -> None:
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        serving, place = Serving(loop), Place(loop, document)
+        serving, place = Serving(loop), SessionLoop(loop, document)
         document.callbacks.on_change_dispatch_to(serving)  # which bokeh does not keep alive
 
         def ask(thread: int) -> None:
             for at in range(each):
-                place.soon(partial(do, (thread, at)))
+                place.call_soon(partial(do, (thread, at)))
 
         asking = [threading.Thread(target=ask, args=(thread,)) for thread in range(threads)]
         for thread in asking:
@@ -72,20 +72,20 @@ def test_what_threads_ask_for_while_a_document_is_held_is_all_done() -> None:
 def test_a_closed_loop_takes_nothing() -> None:
     loop = asyncio.new_event_loop()
     loop.close()
-    place = Place(loop)
+    place = SessionLoop(loop)
     assert place.is_gone
-    place.soon(lambda: None)
+    place.call_soon(lambda: None)
 
 
 def test_in_a_script_nothing_comes_back() -> None:
-    assert here() is None
-    assert showing() is None
+    assert current_loop() is None
+    assert drawing_loop() is None
 
 
 def test_a_cell_waits_for_what_it_shows_and_what_is_shown_already_does_not() -> None:
     async def cell() -> tuple[bool, bool, bool]:
-        made = here() is not None, showing() is not None
+        made = current_loop() is not None, drawing_loop() is not None
         with set_curdoc(Document()):
-            return (*made, showing() is not None)
+            return (*made, drawing_loop() is not None)
 
     assert asyncio.run(cell()) == (True, False, True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.status.backlog_bar import Backlog, bar_html
+from rlpanel.panels.status.backlog_bar import BacklogBar, bar_html
 from rlpanel.store.snapshot.snapshot import Progress, Snapshot
 
 
 def shown(*reads: Progress) -> list[str]:
     """What the line says after each snapshot; nothing while it is hidden."""
     context, said = Context(), []
-    row = Backlog(context).__panel__()
+    row = BacklogBar(context).__panel__()
     for version, progress in enumerate(reads, 1):
         context.snapshot = Snapshot("run", version, progress=progress)
         said.append(row[0].object if row.visible else "")

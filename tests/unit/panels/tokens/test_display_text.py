@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.panels.tokens.display_text import Kind, decode, detect, reveal
+from rlpanel.panels.tokens.display_text import TokenKind, decode, detect, reveal
 
 
 def byte_level(text: str) -> list[str]:
@@ -17,8 +17,8 @@ def byte_level(text: str) -> list[str]:
     return [letters[byte] for byte in text.encode()]
 
 
-def kinds(tokens: list[str], pad_token: str = "") -> list[Kind]:
-    return [Kind(kind) for kind in decode(tokens, pad_token).kinds]
+def kinds(tokens: list[str], pad_token: str = "") -> list[TokenKind]:
+    return [TokenKind(kind) for kind in decode(tokens, pad_token).kinds]
 
 
 @pytest.mark.parametrize(
@@ -73,18 +73,23 @@ def test_replacement_characters_of_the_log_are_counted() -> None:
 
 
 def test_an_empty_cell_is_a_fragment_only_where_a_character_follows() -> None:
-    E, F, P, S = Kind.EMPTY, Kind.FRAGMENT, Kind.PLAIN, Kind.SPECIAL
+    E, F, P, S = TokenKind.EMPTY, TokenKind.FRAGMENT, TokenKind.PLAIN, TokenKind.SPECIAL
     assert kinds(["", "", "碧", "", "a", "", "<|eos|>", ""]) == [F, F, P, E, P, E, S, E]
 
 
 def test_byte_fragments_are_told_from_empty_pieces() -> None:
-    assert kinds(["åĽ", "", "½", "Ġa"]) == [Kind.FRAGMENT, Kind.EMPTY, Kind.PLAIN, Kind.PLAIN]
+    assert kinds(["åĽ", "", "½", "Ġa"]) == [
+        TokenKind.FRAGMENT,
+        TokenKind.EMPTY,
+        TokenKind.PLAIN,
+        TokenKind.PLAIN,
+    ]
 
 
 def test_special_and_pad_tokens_are_told_apart_from_markup() -> None:
     tokens = ["<|eos|>", "</s>", "<div>", "[PAD]", "[1]", "<｜end▁of▁sentence｜>", "<|pad|>"]
-    S, P = Kind.SPECIAL, Kind.PLAIN
-    assert kinds(tokens, "<|pad|>") == [S, S, P, S, P, S, Kind.PAD]
+    S, P = TokenKind.SPECIAL, TokenKind.PLAIN
+    assert kinds(tokens, "<|pad|>") == [S, S, P, S, P, S, TokenKind.PAD]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +104,7 @@ def test_special_and_pad_tokens_are_told_apart_from_markup() -> None:
 )
 def test_what_cannot_be_seen_is_spelled_out(token: str, shown: str) -> None:
     made = decode([" a", token])
-    assert (made.texts[1], Kind(made.kinds[1])) == (shown, Kind.CONTROL)
+    assert (made.texts[1], TokenKind(made.kinds[1])) == (shown, TokenKind.CONTROL)
 
 
 @pytest.mark.parametrize("token", ["👩\u200d💻", "❤\ufe0f", "می\u200cخواهم", "a\tb\n"])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.panels.tokens.metric_rows import Row, build_rows, printable
+from rlpanel.panels.tokens.metric_rows import MetricRow, build_rows, printable
 
 ARRAYS = {
     "logprobs": np.array([-0.1, -2.0, -0.3]),
@@ -15,12 +15,12 @@ ARRAYS = {
 }
 
 
-def one_row(values: list[float], tokens: int | None = None) -> Row:
+def one_row(values: list[float], tokens: int | None = None) -> MetricRow:
     rows, _ = build_rows({"values": np.array(values)}, len(values) if tokens is None else tokens)
     return rows[0]
 
 
-def sequential_row(logprobs: list[float], name: str) -> Row:
+def sequential_row(logprobs: list[float], name: str) -> MetricRow:
     rows, _ = build_rows({"logprobs": np.array(logprobs)}, len(logprobs))
     return next(row for row in rows if row.name == name)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.tokens import tally_task as token_reading
-from rlpanel.panels.tokens.tally_task import Reading
+from rlpanel.panels.tokens import tally_task
+from rlpanel.panels.tokens.tally_task import TallyProgress
 from rlpanel.panels.tokens.token_ranking import TokenRanking
 from rlpanel.store.open_run import open_run
 from tests.factories import append, sample
@@ -122,12 +122,12 @@ def test_only_samples_that_pass_the_grids_filter_count(tmp_path: Path) -> None:
 def test_a_reading_tells_how_far_it_is_and_can_be_stopped_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_reading, "PULSE", 0.0)
+    monkeypatch.setattr(tally_task, "PULSE", 0.0)
     view = opened(tmp_path, *(logged(["a"], [-float(n)], index=n) for n in range(4)))
     snapshot, reader = view.context.snapshot, view._reader
     assert reader is not None
     rows = snapshot.rows_of(1)
-    readings = list(reader.read(snapshot, rows, Reading()))
+    readings = list(reader.read(snapshot, rows, TallyProgress()))
     assert [reading.read for reading in readings] == [0, 1, 2, 3, 4]
     assert [reading.tally.tokens for reading in readings] == [0, 1, 2, 3, 4]
     view._arrived(readings[2])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.panels.samples.sample_table import Table
+from rlpanel.panels.samples.sample_table import SampleTable
 from rlpanel.panels.ui.field_names import field_of, name_of
 
 #: What every object of the browser has, and what means something to Panel and Tabulator.
@@ -33,7 +33,7 @@ def test_a_plain_name_stays_legible(name: str, field: str) -> None:
 
 
 @pytest.fixture
-def table() -> Table:
+def table() -> SampleTable:
     """Ten rows in pages of four; the columns are numbers with odd names."""
     frame = pd.DataFrame({name: [float((at * 7) % 10) for at in range(10)] for name in ODD})
     options: dict[str, Any] = {
@@ -41,10 +41,10 @@ def table() -> Table:
         "header_filters": {name: {"type": "number", "func": ">="} for name in ODD},
         "hidden_columns": ["constructor"],
     }
-    return Table(frame, show_index=False, pagination="remote", page_size=4, disabled=True, **options)
+    return SampleTable(frame, show_index=False, pagination="remote", page_size=4, disabled=True, **options)
 
 
-def test_the_browser_is_told_encoded_names_alone(table: Table) -> None:
+def test_the_browser_is_told_encoded_names_alone(table: SampleTable) -> None:
     model = table.get_root()
     fields = [field_of(name) for name in ODD]
     assert list(model.source.data) == ["index", *fields]
@@ -57,7 +57,7 @@ def test_the_browser_is_told_encoded_names_alone(table: Table) -> None:
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_a_sort_and_a_filter_of_the_browser_name_the_column(table: Table, name: str) -> None:
+def test_a_sort_and_a_filter_of_the_browser_name_the_column(table: SampleTable, name: str) -> None:
     model = table.get_root()
     table._process_events({"sorters": [{"field": field_of(name), "dir": "desc"}]})
     assert table.sorters == [{"field": name, "dir": "desc"}]
@@ -67,14 +67,14 @@ def test_a_sort_and_a_filter_of_the_browser_name_the_column(table: Table, name: 
     assert model.source.data[field_of(name)] == [9.0, 8.0]
 
 
-def test_a_sort_of_the_server_reaches_the_browser_encoded(table: Table) -> None:
+def test_a_sort_of_the_server_reaches_the_browser_encoded(table: SampleTable) -> None:
     model = table.get_root()
     table.sorters = [{"field": "a.b", "dir": "asc"}]
     assert model.sorters == [{"field": "c_a-2e-b", "dir": "asc"}]
     assert model.source.data["c_a-2e-b"] == [0.0, 1.0, 2.0, 3.0]
 
 
-def test_other_rows_are_sent_without_new_columns(table: Table) -> None:
+def test_other_rows_are_sent_without_new_columns(table: SampleTable) -> None:
     model = table.get_root()
     before = model.columns
     table.value = table.value + 1.0

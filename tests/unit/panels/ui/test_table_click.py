@@ -10,7 +10,7 @@ from panel.models.tabulator import CellClickEvent
 from rlpanel.panels.samples.sample_table import table_of
 from rlpanel.panels.samples.text_table import text_table
 from rlpanel.panels.tokens import token_ranking
-from rlpanel.panels.ui.table_click import picked
+from rlpanel.panels.ui.table_click import click_field
 
 
 class _View:
@@ -23,7 +23,7 @@ def table(request: pytest.FixtureRequest) -> pn.widgets.Tabulator:
     if request.param == "grid":
         return table_of(pd.DataFrame({"uid": pd.Series(dtype=str)}))
     if request.param == "texts":
-        return text_table(("step", "response"), "rl-x", picked(_View().pick), 100)
+        return text_table(("step", "response"), "rl-x", click_field(_View().pick), 100)
     return token_ranking._table()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.recording.trainers.token_text import pieces
+from rlpanel.recording.trainers.token_text import token_texts
 
 
 def decode(ids: Sequence[int]) -> str:
@@ -16,21 +16,21 @@ def decode(ids: Sequence[int]) -> str:
 
 
 def test_a_character_stands_with_its_last_token() -> None:
-    assert pieces(decode, list("月x".encode())) == ["", "", "月", "x"]
+    assert token_texts(decode, list("月x".encode())) == ["", "", "月", "x"]
 
 
 def test_an_end_within_a_character_keeps_its_text() -> None:
-    assert pieces(decode, list("x月".encode())[:3]) == ["x", "", "�"]
+    assert token_texts(decode, list("x月".encode())[:3]) == ["x", "", "�"]
 
 
 @given(st.text())
 def test_pieces_of_a_text_are_the_text(text: str) -> None:
-    assert "".join(pieces(decode, list(text.encode()))) == text
+    assert "".join(token_texts(decode, list(text.encode()))) == text
 
 
 @given(st.binary(max_size=40))
 def test_there_is_a_piece_for_each_token_of_anything(data: bytes) -> None:
-    assert len(pieces(decode, list(data))) == len(data)
+    assert len(token_texts(decode, list(data))) == len(data)
 
 
 def test_long_responses_take_time_in_proportion() -> None:
@@ -41,5 +41,5 @@ def test_long_responses_take_time_in_proportion() -> None:
         asked += len(ids)
         return decode(ids)
 
-    pieces(counting, list(b"a" * 4096))
+    token_texts(counting, list(b"a" * 4096))
     assert asked < 5 * 4096

@@ -154,7 +154,7 @@ def test_a_disk_that_takes_half_a_line_gets_the_rest_first(
             raise answer
         return whole(descriptor, data[:answer])
 
-    file = sink.Plain(tmp_path / "log")
+    file = sink.PlainSink(tmp_path / "log")
     monkeypatch.setattr(sink.os, "write", narrow)
     with pytest.raises(OSError, match="No space"):
         file.write(b"first line\n")

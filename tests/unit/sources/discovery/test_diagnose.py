@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rlpanel.sources.discovery.diagnose import Survey, survey
+from rlpanel.sources.discovery.diagnose import Diagnosis, diagnose
 from rlpanel.sources.discovery.directory import Directory
 from tests.factories import append
 
 
-def look(root: Path) -> Survey:
-    return survey(Directory(root))
+def look(root: Path) -> Diagnosis:
+    return diagnose(Directory(root))
 
 
 def test_a_folder_that_is_not_there_is_awaited_and_a_near_name_is_offered(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import rlpanel
 from rlpanel.errors import RunNotFound
 from rlpanel.settings import Reading
-from rlpanel.sources.discovery.diagnose import survey
+from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.discovery.links import target_of
 from rlpanel.store.index.run_index import RunIndex
@@ -62,7 +62,7 @@ def test_a_root_of_links_says_so_in_place_of_runs(root: Path, tmp_path: Path) ->
     (tmp_path / "links" / "exp7").symlink_to(tmp_path / "scratch" / "exp7")
     directory = Directory(tmp_path / "links", Reading())
     assert directory.runs() == []
-    (sight,) = survey(directory).seen
+    (sight,) = diagnose(directory).seen
     assert (sight.name, sight.what) == (f"exp7 -> {tmp_path}/scratch/exp7", SAID)
 
 

@@ -19,10 +19,10 @@ from rlpanel.recording.writer.writer import RolloutWriter
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.discovery.directory import Directory
-from rlpanel.sources.files.decompress import Inflated
+from rlpanel.sources.files.decompress import DecompressedStream
 from rlpanel.sources.readers.compressed import CompressedFile
 from rlpanel.sources.records.record_types import Chunk
-from rlpanel.store.index import run_index as index_module
+from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch
 from tests.bench import bombs
@@ -127,13 +127,13 @@ def test_reading_back_begins_at_the_frame(tmp_path: Path, monkeypatch: pytest.Mo
     file = reader(path)
     found = drain(file)
     begun: list[int] = []
-    skip_to = Inflated.skip_to
+    skip_to = DecompressedStream.skip_to
 
-    def note(self: Inflated, offset: int) -> None:
+    def note(self: DecompressedStream, offset: int) -> None:
         begun.append(offset - self._inflater.given)
         skip_to(self, offset)
 
-    monkeypatch.setattr(Inflated, "skip_to", note)
+    monkeypatch.setattr(DecompressedStream, "skip_to", note)
     file.fetch(found.locators[-1])
     assert 0 < begun[0] < 2 * len(frame)
 
@@ -255,7 +255,7 @@ def test_a_wrong_checksum_is_damage(tmp_path: Path) -> None:
 def test_a_compressed_run_opens_again_from_its_index(
     tmp_path: Path, pack: Callable[..., bytes], suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_module, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
     path = tmp_path / f"x.jsonl{suffix}"
     path.write_bytes(pack(b"".join(LINES[:20]), b"".join(LINES[20:])))
     store(tmp_path).save(last=True)
@@ -266,7 +266,7 @@ def test_a_compressed_run_opens_again_from_its_index(
 
 
 def test_a_new_frame_is_read_after_opening_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_module, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
     path = tmp_path / "x.jsonl.zst"
     path.write_bytes(zst(*LINES[:4]))
     store(tmp_path).save(last=True)
@@ -281,7 +281,7 @@ def test_a_log_in_the_middle_of_a_frame_or_a_line_is_read_from_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
 ) -> None:
     """What is known of it could not be gone on with."""
-    monkeypatch.setattr(index_module, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
     path, whole = tmp_path / "x.jsonl.gz", gz(*LINES)
     path.write_bytes(whole[:-cut] if cut == 5 else gz(b"".join(LINES)[:-1]))
     store(tmp_path).save(last=True)

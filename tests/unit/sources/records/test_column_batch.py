@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.sources.records.column_batch import Sheet, Sheets
+from rlpanel.sources.records.column_batch import ColumnBatch, ColumnReader
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.sources.records.record_types import Chunk, Record, Records
-from rlpanel.store.columns import row_builder as module
-from rlpanel.store.columns.row_builder import Rows, Stage
+from rlpanel.store.columns import row_builder
+from rlpanel.store.columns.row_builder import RowBuilder, Rows
 from tests.property import strategies
 
 LOG = "rollout_data_rank_3.jsonl"
@@ -74,7 +74,7 @@ def test_equal_lines_are_one_sheet_that_tells_what_records_tell(missing: str) ->
     line = {key: value for key, value in LINE.items() if key != missing}
     rows = [line, line | {"step": 4}, line | dict.fromkeys(line.keys() & {"reward", "group"})]
     chunk = read(*rows)
-    assert [type(part) for part in chunk.parts] == [Sheet]
+    assert [type(part) for part in chunk.parts] == [ColumnBatch]
     assert_same(chunk.records, one_by_one(*rows))
 
 
@@ -106,7 +106,7 @@ def test_equal_lines_are_one_sheet_that_tells_what_records_tell(missing: str) ->
 def test_an_odd_line_is_read_as_a_record_among_others(odd: dict[str, Any]) -> None:
     rows = [LINE, LINE | odd, LINE]
     chunk = read(*rows)
-    assert [type(part) for part in chunk.parts] == [Sheet, Records, Sheet]
+    assert [type(part) for part in chunk.parts] == [ColumnBatch, Records, ColumnBatch]
     assert_same(chunk.records, one_by_one(*rows))
 
 
@@ -126,7 +126,7 @@ def test_an_odd_line_is_read_as_a_record_among_others(odd: dict[str, Any]) -> No
 def test_what_differs_in_its_values_alone_stays_in_the_sheet(other: dict[str, Any]) -> None:
     rows = [LINE, LINE | other, LINE]
     chunk = read(*rows)
-    assert [type(part) for part in chunk.parts] == [Sheet]
+    assert [type(part) for part in chunk.parts] == [ColumnBatch]
     assert_same(chunk.records, one_by_one(*rows))
 
 
@@ -154,19 +154,19 @@ def test_of_a_key_that_comes_twice_the_last_value_counts() -> None:
 def test_a_log_without_any_order_is_soon_read_as_records() -> None:
     rows = [LINE if at % 2 else {"step": 1, "prompt": "p", f"key_{at}": 1} for at in range(400)]
     chunk = read(*rows)
-    assert sum(isinstance(part, Sheet) for part in chunk.parts) < 40
+    assert sum(isinstance(part, ColumnBatch) for part in chunk.parts) < 40
     assert_same(chunk.records, one_by_one(*rows))
 
 
 def test_a_log_that_changes_its_keys_becomes_a_sheet_again() -> None:
     other = {key: value for key, value in LINE.items() if key != "values"}
     chunk = read(*[LINE] * 20, *[other] * 40)
-    assert [type(part) for part in chunk.parts] == [Sheet, Records, Sheet]
+    assert [type(part) for part in chunk.parts] == [ColumnBatch, Records, ColumnBatch]
     assert (len(chunk.parts[0]), len(chunk.parts[2])) > (19, 30)
 
 
 def rows_of(chunk: Chunk) -> Rows:
-    stage = Stage()
+    stage = RowBuilder()
     stage.take(0, chunk)
     rows = stage.flush()
     assert rows is not None
@@ -197,10 +197,10 @@ def test_whatever_lines_come_their_rows_are_those_of_records(
     """To the last bit, in the same columns."""
     rows = [sample for sample in samples for _ in range(times)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "WORTH", 1)
+        patch.setattr(row_builder, "WORTH", 1)
         found = rows_of(read(*rows))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Sheets, "take", lambda self, line, chunk: False)
+        patch.setattr(ColumnReader, "take", lambda self, line, chunk: False)
         expected = rows_of(read(*rows))
     np.testing.assert_equal(dict(found.place), dict(expected.place))
     np.testing.assert_equal(dict(found.numbers), dict(expected.numbers))

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rlpanel.settings import Reading
-from rlpanel.store.backlog import range_reader as backfill
-from rlpanel.store.index import run_index as index_module
+from rlpanel.store.backlog import range_reader
+from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, write_run
 from tests.property.test_invariants import assert_same, follow
@@ -19,8 +19,8 @@ LOGS = ("rollout_data_rank_0.jsonl", "rollout_data_rank_1.jsonl")
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two files of many ranges, with bad lines between good ones."""
-    monkeypatch.setattr(backfill, "RANGE_BYTES", 2000)
-    monkeypatch.setattr(index_module, "WORTH_BYTES", 0)
+    monkeypatch.setattr(range_reader, "RANGE_BYTES", 2000)
+    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
     write_run(tmp_path, steps=20, ranks=2)
     append(tmp_path / LOGS[0], b"torn\n", line(20))
     return tmp_path
@@ -47,7 +47,7 @@ def plain(run: Path) -> RunIndex:
 def test_a_stopped_backlog_waits_while_new_lines_come(run: Path) -> None:
     index = opened(run)
     index.read()
-    index.halt(True)
+    index.pause(True)
     while index.read():
         pass
     stopped = index.snapshot.progress
@@ -61,9 +61,9 @@ def test_a_stopped_backlog_waits_while_new_lines_come(run: Path) -> None:
 def test_it_goes_on_where_it_stood(run: Path) -> None:
     index = opened(run)
     index.read()
-    index.halt(True)
+    index.pause(True)
     index.read()
-    index.halt(False)
+    index.pause(False)
     while index.read():
         pass
     assert (index.bytes_read, index.snapshot.progress.halted) == (size(run), False)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from rlpanel.store.backlog.throughput import Pace, describe
+from rlpanel.store.backlog.throughput import Throughput, describe
 
 
 def test_nobody_can_tell_a_rate_from_one_look() -> None:
-    assert Pace().rate(10.0, 500) == 0.0
+    assert Throughput().rate(10.0, 500) == 0.0
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     """100 bytes a second for ten seconds, then 300."""
-    pace = Pace()
+    pace = Throughput()
     for second in range(11):
         pace.rate(float(second), 100 * second)
     rates = [pace.rate(10.0 + second, 1000 + 300 * second) for second in range(1, 7)]
@@ -22,7 +22,7 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
 
 def test_bytes_that_are_taken_back_begin_anew() -> None:
     """A file was replaced."""
-    pace = Pace()
+    pace = Throughput()
     pace.rate(0.0, 1000)
     assert [pace.rate(1.0, 100), pace.rate(2.0, 150)] == [0.0, 50.0]
 

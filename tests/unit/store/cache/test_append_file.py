@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 import rlpanel
-from rlpanel.store.query import samples_export as rows_file
+from rlpanel.store.query import samples_export
 from rlpanel.store.query.notes import Notes
-from rlpanel.store.query.samples_export import pieces
+from rlpanel.store.query.samples_export import export_parts
 from rlpanel.store.run import Run
 from tests.factories import append, line, write_run
 
@@ -40,7 +40,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def taken(run: Run, rows: np.ndarray, kind: str) -> bytes:
-    return b"".join(piece.data for piece in pieces(run._index, run.snapshot, rows, Notes(run.path), kind))
+    return b"".join(
+        piece.data for piece in export_parts(run._index, run.snapshot, rows, Notes(run.path), kind)
+    )
 
 
 @pytest.mark.parametrize("kind", READ)
@@ -48,7 +50,7 @@ def taken(run: Run, rows: np.ndarray, kind: str) -> bytes:
 def test_a_file_holds_the_samples_in_their_order(
     run: Run, kind: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows_file, "PIECE_ROWS", at_once)
+    monkeypatch.setattr(samples_export, "PIECE_ROWS", at_once)
     rows = run.snapshot.living[::-1]
     whole = run.samples(text=True).iloc[::-1].reset_index(drop=True)
     Notes(run.path).write(whole.uid[3], "odd", "a note")
@@ -80,7 +82,8 @@ def test_the_first_csv_is_safe_to_open_and_every_other_file_is_exact(run: Run) -
 
 def test_the_last_piece_is_the_whole_of_it(run: Run) -> None:
     done = [
-        piece.done for piece in pieces(run._index, run.snapshot, run.snapshot.living, Notes(run.path), "CSV")
+        piece.done
+        for piece in export_parts(run._index, run.snapshot, run.snapshot.living, Notes(run.path), "CSV")
     ]
     assert done[-1] == 1.0
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.store.columns import hash_set as module
-from rlpanel.store.columns.hash_set import Seen, mix
+from rlpanel.store.columns import hash_set
+from rlpanel.store.columns.hash_set import HashSet, mix
 
 
 def test_a_key_is_new_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_RECENT", 10)
-    draw, seen, known = np.random.default_rng(0), Seen(), set[int]()
+    monkeypatch.setattr(hash_set, "_RECENT", 10)
+    draw, seen, known = np.random.default_rng(0), HashSet(), set[int]()
     for _ in range(40):
         keys = draw.integers(0, 200, 7).astype(np.uint64)
         before = []
@@ -22,14 +22,14 @@ def test_a_key_is_new_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_greatest_key_is_a_key_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_RECENT", 0)
-    seen, keys = Seen(), np.array([0, 2**64 - 1], np.uint64)
+    monkeypatch.setattr(hash_set, "_RECENT", 0)
+    seen, keys = HashSet(), np.array([0, 2**64 - 1], np.uint64)
     assert (seen.take(keys).tolist(), seen.take(keys).tolist()) == ([False, False], [True, True])
 
 
 def test_many_keys_at_once_are_told_apart_as_few_are() -> None:
     keys = mix(np.arange(100_000, dtype=np.uint64) % np.uint64(70_000))
-    few, many = Seen(), Seen()
+    few, many = HashSet(), HashSet()
     slowly = np.concatenate([few.take(part) for part in np.array_split(keys, 1000)])
     assert many.take(keys[:10]).tolist() == slowly[:10].tolist()
     np.testing.assert_array_equal(many.take(keys[10:]), slowly[10:])

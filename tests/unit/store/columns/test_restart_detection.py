@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.store.columns.restart_detection import Attempts, Restart
+from rlpanel.store.columns.restart_detection import Restart, RestartDetector
 
 
 def runs_of(steps: list[int], start: int = 0) -> list[tuple[int, int, int]]:
@@ -24,7 +24,7 @@ def runs_of(steps: list[int], start: int = 0) -> list[tuple[int, int, int]]:
 
 def follow(*batches: list[int]) -> list[Restart]:
     """Restarts that are found when the lines come in these batches."""
-    attempts, restarts, taken = Attempts(), [], list[int]()
+    attempts, restarts, taken = RestartDetector(), [], list[int]()
     for batch in batches:
         if batch and not (batch == sorted(batch) and attempts.rise(batch[0], batch[-1])):
             restarts += attempts.feed(runs_of(batch, len(taken)), going_on(taken, restarts))

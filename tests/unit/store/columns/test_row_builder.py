@@ -12,15 +12,15 @@ import pytest
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Chunk
-from rlpanel.store.columns import row_builder as module
-from rlpanel.store.columns.row_builder import Stage
-from rlpanel.store.columns.run_table import Table, counts
+from rlpanel.store.columns import row_builder
+from rlpanel.store.columns.row_builder import RowBuilder
+from rlpanel.store.columns.run_table import RunTable, counts
 from tests.factories import append
 
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GATHERED_RECORDS", 2)
+    monkeypatch.setattr(row_builder, "GATHERED_RECORDS", 2)
 
 
 def chunks(folder: Path, *rows: dict[str, Any]) -> list[Chunk]:
@@ -34,7 +34,7 @@ def chunks(folder: Path, *rows: dict[str, Any]) -> list[Chunk]:
 
 
 def test_what_a_part_lacks_is_missing_in_its_rows(tmp_path: Path) -> None:
-    stage = Stage()
+    stage = RowBuilder()
     for chunk in chunks(tmp_path, {"a": 1}, {"a": 2}, {"b": 3}, {"kind": "x"}, {"logprobs": [-4.0]}):
         stage.take(0, chunk)
     rows = stage.flush()
@@ -47,7 +47,7 @@ def test_what_a_part_lacks_is_missing_in_its_rows(tmp_path: Path) -> None:
 
 
 def test_rows_know_their_file_and_place(tmp_path: Path) -> None:
-    stage = Stage()
+    stage = RowBuilder()
     for file, chunk in enumerate(chunks(tmp_path, {"step": 7}, {"step": 8}, {"step": 9, "rank": 3})):
         stage.take(file, chunk)
     rows = stage.flush()
@@ -57,11 +57,11 @@ def test_rows_know_their_file_and_place(tmp_path: Path) -> None:
 
 
 def test_nothing_taken_gives_nothing() -> None:
-    assert Stage().flush() is None
+    assert RowBuilder().flush() is None
 
 
 def test_it_is_empty_after_it_gave(tmp_path: Path) -> None:
-    stage = Stage()
+    stage = RowBuilder()
     for chunk in chunks(tmp_path, {}, {}, {}):
         stage.take(0, chunk)
     before = len(stage)
@@ -70,12 +70,12 @@ def test_it_is_empty_after_it_gave(tmp_path: Path) -> None:
 
 
 def test_rows_that_wait_die_with_their_file(tmp_path: Path) -> None:
-    table = Table()
+    table = RunTable()
     table.files = ["a.jsonl", "b.jsonl"]
     first, second = chunks(tmp_path, {"reward": 1.0}, {"reward": 2.0})
     table.take(0, first, 1)
     table.take(1, second, 1)
-    table.bury([0], 1)
+    table.mark_dead([0], 1)
     assert (counts(table.state[:2]).tolist(), table.steps.freeze()["train"].mean("reward").tolist()) == (
         [False, True],
         [2.0],

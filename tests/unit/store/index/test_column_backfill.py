@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rlpanel.metrics.engine import column_info as registry
+from rlpanel.metrics.engine import column_info
 from rlpanel.settings import Reading
-from rlpanel.store.columns import run_table as table
-from rlpanel.store.index import column_backfill as late
-from rlpanel.store.index import run_index as index
-from rlpanel.store.index.column_backfill import LateColumns
+from rlpanel.store.columns import run_table
+from rlpanel.store.index import column_backfill, run_index
+from rlpanel.store.index.column_backfill import ColumnBackfill
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
@@ -28,7 +27,7 @@ Declare = Callable[[Callable[..., np.ndarray]], None]
 
 @pytest.fixture(autouse=True)
 def _small_runs_are_saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(index, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
 
 
@@ -38,22 +37,22 @@ def declare() -> Iterator[Declare]:
 
     def made_up(function: Callable[..., np.ndarray]) -> None:
         withdraw()
-        registry.metric("made up", level="token", reductions=("sum",), name="made_up")(function)
+        column_info.metric("made up", level="token", reductions=("sum",), name="made_up")(function)
 
     yield made_up
     withdraw()
 
 
 def withdraw() -> None:
-    if "made_up" in registry.METRICS:
-        registry.withdraw("made_up")
+    if "made_up" in column_info.METRICS:
+        column_info.withdraw("made_up")
 
 
 @pytest.fixture
 def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five rows a turn."""
-    monkeypatch.setattr(late, "TURN_SECONDS", 0)
-    monkeypatch.setattr(late, "TOGETHER", 5)
+    monkeypatch.setattr(column_backfill, "TURN_SECONDS", 0)
+    monkeypatch.setattr(column_backfill, "TOGETHER", 5)
 
 
 def look(found: RunIndex) -> Snapshot:
@@ -86,9 +85,9 @@ def test_no_other_column_is_made_anew(
     saved(tmp_path)
     declare(lambda logprobs: 2 * logprobs)
     made: list[tuple[str, ...]] = []
-    really = LateColumns.__init__
+    really = ColumnBackfill.__init__
     monkeypatch.setattr(
-        LateColumns, "__init__", lambda self, t, names: (made.append(names), really(self, t, names))[1]
+        ColumnBackfill, "__init__", lambda self, t, names: (made.append(names), really(self, t, names))[1]
     )
     again = RunIndex(tmp_path, "run")
     found = look(again)
@@ -119,7 +118,7 @@ def test_it_is_made_once(tmp_path: Path, declare: Declare, monkeypatch: pytest.M
     first = RunIndex(tmp_path, "run")
     look(first)
     first.save(last=True)
-    monkeypatch.setattr(LateColumns, "turn", None)
+    monkeypatch.setattr(ColumnBackfill, "turn", None)
     again = RunIndex(tmp_path, "run")
     assert look(again).has("made_up_sum")
     assert again.bytes_read == 0
@@ -175,7 +174,7 @@ def test_what_happens_to_the_logs_meanwhile_counts(
 ) -> None:
     """Lines come, a file is replaced, another deleted; the dead stay among the rows, or are left behind."""
     saved(write_run(tmp_path, ranks=4))
-    monkeypatch.setattr(table, "DEAD_KEPT", 0 if gathered else 1 << 16)
+    monkeypatch.setattr(run_table, "DEAD_KEPT", 0 if gathered else 1 << 16)
     declare(lambda logprobs: 2 * logprobs)
     again = RunIndex(tmp_path, "run")
     again.rescan()

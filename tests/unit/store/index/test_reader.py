@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlpanel.settings import Reading
-from rlpanel.store.index.folder_watches import Watches
+from rlpanel.store.index.folder_watches import FolderWatches
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -240,7 +240,7 @@ def test_a_linked_file_counts_while_it_stays_below_the_root(
 
 def test_a_folder_in_another_ones_place_is_watched_anew(run: Path, tmp_path: Path) -> None:
     woken = threading.Event()
-    watches = Watches(Reading(), woken.set)
+    watches = FolderWatches(Reading(), woken.set)
     watches.keep({run})
     run.rename(tmp_path / "away")
     run.mkdir()

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from rlpanel.settings import Reading
-from rlpanel.store.columns import row_builder as stage
-from rlpanel.store.columns import run_table as table
+from rlpanel.store.columns import row_builder, run_table
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch
 from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
@@ -166,10 +165,14 @@ def test_a_logged_column_does_not_hide_a_computed_one(tmp_path: Path) -> None:
 
 def test_a_log_that_makes_up_keys_cannot_fill_the_memory(tmp_path: Path) -> None:
     append(
-        tmp_path / RANK0, *(line(1, index=i, **{f"made_up_{i}": 1.0}) for i in range(2 * stage.MOST_COLUMNS))
+        tmp_path / RANK0,
+        *(line(1, index=i, **{f"made_up_{i}": 1.0}) for i in range(2 * row_builder.MOST_COLUMNS)),
     )
     found = read(tmp_path)
-    assert (found.samples, len(found.numbers) <= stage.MOST_COLUMNS + 40) == (2 * stage.MOST_COLUMNS, True)
+    assert (found.samples, len(found.numbers) <= row_builder.MOST_COLUMNS + 40) == (
+        2 * row_builder.MOST_COLUMNS,
+        True,
+    )
     assert found.problems[0].startswith("the log makes up columns: the first 512 are shown")
 
 
@@ -315,7 +318,7 @@ def test_an_older_snapshot_stays_as_it_was_when_rows_die(tmp_path: Path) -> None
 def test_dead_rows_are_left_behind_when_they_are_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table, "DEAD_KEPT", 20)
+    monkeypatch.setattr(run_table, "DEAD_KEPT", 20)
     index = RunIndex(write_run(tmp_path, steps=1, ranks=2, samples=8), "run")
     for step in range(2, 12):
         (tmp_path / RANK0).write_bytes(b"".join(line(step, index=i) for i in range(8)))
@@ -329,7 +332,7 @@ def test_dead_rows_are_left_behind_when_they_are_many(
 def test_a_label_that_only_a_replaced_file_had_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
-    monkeypatch.setattr(table, "DEAD_KEPT", kept)
+    monkeypatch.setattr(run_table, "DEAD_KEPT", kept)
     index = RunIndex(write_run(tmp_path, steps=1, samples=4), "run")
     assert look(index).grouped
     (tmp_path / RANK0).write_bytes(b"".join(line(1, index=i, group=None, prompt=f"{i}") for i in range(6)))

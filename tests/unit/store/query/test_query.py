@@ -13,7 +13,7 @@ from rlpanel.errors import FilterError
 from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.notes import Notes
-from rlpanel.store.query.query import Outcome, Query, Question
+from rlpanel.store.query.query import Query, QueryResult, QuerySpec
 from rlpanel.store.run import Run
 from tests.factories import append, line, write_run
 
@@ -39,8 +39,8 @@ def index(tmp_path: Path) -> RunIndex:
     return made
 
 
-def ask(index: RunIndex, **question: object) -> Outcome:
-    query = Query(index, index.snapshot, Question(**question), Notes(index.path))  # type: ignore[arg-type]
+def ask(index: RunIndex, **question: object) -> QueryResult:
+    query = Query(index, index.snapshot, QuerySpec(**question), Notes(index.path))  # type: ignore[arg-type]
     return list(query.outcomes())[-1]
 
 
@@ -48,7 +48,7 @@ def frame(index: RunIndex) -> pd.DataFrame:
     return Run(index).samples(text=True)
 
 
-def uids(index: RunIndex, outcome: Outcome) -> list[str]:
+def uids(index: RunIndex, outcome: QueryResult) -> list[str]:
     return index.snapshot.uids(outcome.rows)
 
 
@@ -157,7 +157,7 @@ def test_bits_of_an_answer_add_up_to_it(index: RunIndex, monkeypatch: pytest.Mon
     monkeypatch.setattr("rlpanel.store.query.text_scan.PAUSE", -1.0)
     monkeypatch.setattr("rlpanel.store.query.text_scan.BLOCK", 64)
     query = Query(
-        index, index.snapshot, Question(filter='reward > 0 or response contains "e"', sort="-reward")
+        index, index.snapshot, QuerySpec(filter='reward > 0 or response contains "e"', sort="-reward")
     )
     outcomes = list(query.outcomes())
     assert len(outcomes) >= 3

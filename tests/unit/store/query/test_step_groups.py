@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import rlpanel
-from rlpanel.store.query.query import Query, Question
+from rlpanel.store.query.query import Query, QuerySpec
 from rlpanel.store.query.step_groups import ALL_HIGH, ALL_LOW, SIGNAL, StepGroups, groups_of
 from rlpanel.store.run import Run
 from tests.factories import append, line, write_run
@@ -33,7 +33,7 @@ def of_step(run: Run, step: int) -> StepGroups:
     return found
 
 
-def uids(run: Run, question: Question) -> list[str]:
+def uids(run: Run, question: QuerySpec) -> list[str]:
     outcome = list(Query(run._index, run.snapshot, question).outcomes())[-1]
     return run.snapshot.uids(outcome.rows)
 
@@ -70,14 +70,14 @@ def test_the_filter_of_a_group_finds_its_samples(tmp_path: Path, drop: list[str]
     found = of_step(run, 2)
     assert len(found) == 4
     for at, members in enumerate(found.members):
-        assert uids(run, Question(2, filter=found.filters[at])) == run.snapshot.uids(members)
+        assert uids(run, QuerySpec(2, filter=found.filters[at])) == run.snapshot.uids(members)
         assert found.holding(run.snapshot.uid(int(members[-1]))) == at
 
 
 def test_an_id_with_quotes_is_an_id(tmp_path: Path) -> None:
     run = opened(write_run(tmp_path / "run", steps=1, samples=4, group='a "b" \\ or 1 == 1'))
     found = of_step(run, 1)
-    assert uids(run, Question(1, filter=found.filters[0])) == run.snapshot.uids(found.members[0])
+    assert uids(run, QuerySpec(1, filter=found.filters[0])) == run.snapshot.uids(found.members[0])
 
 
 def test_a_group_of_one_is_none_and_ungrouped_runs_have_none(tmp_path: Path, ppo_run: Path) -> None:

@@ -14,10 +14,10 @@ from tokenizers.models import WordLevel
 
 from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query import text_scan as scanning
+from rlpanel.store.query import text_scan
 from rlpanel.store.query.fetch import fetch_record
-from rlpanel.store.query.text_predicate import TextTest
-from rlpanel.store.query.text_scan import Batch, needles_of, scan, stretch_of
+from rlpanel.store.query.text_predicate import TextPredicate
+from rlpanel.store.query.text_scan import ScannedRows, needles_of, scan, stretch_of
 
 TEXTS = [
     "The quick brown fox",
@@ -55,12 +55,12 @@ def write(folder: Path, *, ascii_only: bool = False) -> RunIndex:
     return opened(folder)
 
 
-def passing(index: RunIndex, test: TextTest, rows: np.ndarray | None = None) -> list[int]:
+def passing(index: RunIndex, test: TextPredicate, rows: np.ndarray | None = None) -> list[int]:
     batches = list(scan(index, index.snapshot, index.snapshot.living if rows is None else rows, [test]))
     return sorted(row for batch in batches for row in batch.rows[batch.texts[test]].tolist())
 
 
-def read_all(index: RunIndex, test: TextTest) -> list[int]:
+def read_all(index: RunIndex, test: TextPredicate) -> list[int]:
     """The same, by reading every sample."""
     rows = index.snapshot.living.tolist()
     return [row for row in rows if test.of(fetch_record(index, index.snapshot, row).texts)]
@@ -71,7 +71,7 @@ def read_all(index: RunIndex, test: TextTest) -> list[int]:
 def test_a_scan_finds_what_reading_everything_finds(tmp_path: Path, ascii_only: bool, word: str) -> None:
     index = write(tmp_path / "run", ascii_only=ascii_only)
     for sought in [*SOUGHT, *TEXTS]:
-        test = TextTest("prompt", word, sought)
+        test = TextPredicate("prompt", word, sought)
         assert passing(index, test) == read_all(index, test), sought
 
 
@@ -79,11 +79,11 @@ def test_a_scan_finds_what_reading_everything_finds(tmp_path: Path, ascii_only: 
 def test_blocks_of_any_size_find_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
 ) -> None:
-    monkeypatch.setattr(scanning, "BLOCK", block)
-    monkeypatch.setattr(scanning, "GAP", 1)
+    monkeypatch.setattr(text_scan, "BLOCK", block)
+    monkeypatch.setattr(text_scan, "GAP", 1)
     index = write(tmp_path / "run")
     some = index.snapshot.living[[0, 1, 5, 8, 9, 17]]
-    assert passing(index, TextTest("", "contains", "quick"), some) == [0, 1, 8, 9, 17]
+    assert passing(index, TextPredicate("", "contains", "quick"), some) == [0, 1, 8, 9, 17]
 
 
 def test_a_letter_written_as_an_escape_is_found(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_letter_written_as_an_escape_is_found(tmp_path: Path) -> None:
     (run / "rollout_data_rank_0.jsonl").write_bytes(
         b'{"step": 1, "prompt": "\\u0071uick", "response": "a"}\n{"step": 1, "prompt": "x"}\n'
     )
-    assert passing(opened(run), TextTest("prompt", "contains", "quick")) == [0]
+    assert passing(opened(run), TextPredicate("prompt", "contains", "quick")) == [0]
 
 
 def test_a_chat_is_found_across_what_joins_its_messages(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_chat_is_found_across_what_joins_its_messages(tmp_path: Path) -> None:
     )
     index = opened(run)
     for sought in ("[user] hello", "brief\n[user", "] h"):
-        assert passing(index, TextTest("prompt", "contains", sought)) == [0], sought
+        assert passing(index, TextPredicate("prompt", "contains", sought)) == [0], sought
 
 
 DIALECTS = {
@@ -139,7 +139,7 @@ def test_any_part_of_a_text_is_found_in_any_dialect(tmp_path: Path, dialect: str
     texts = fetch_record(index, index.snapshot, index.snapshot.rows - 1).texts.values()
     for text in texts:
         for start in range(len(text)):
-            test = TextTest("", "contains", text[start : start + 9])
+            test = TextPredicate("", "contains", text[start : start + 9])
             assert passing(index, test) == read_all(index, test), test.value
 
 
@@ -147,7 +147,7 @@ def test_rows_of_a_packed_file_are_found(tmp_path: Path) -> None:
     columns = {"prompt": ["p"] * 3, "completion": ["a zebra", "a horse", "zebras"], "format": [1.0] * 3}
     table = pa.table({"step": [1] * 3, **columns, "advantage": [0.5] * 3})
     pq.write_table(table, tmp_path / "completions_00001.parquet")
-    assert passing(opened(tmp_path), TextTest("", "contains", "zebra")) == [0, 2]
+    assert passing(opened(tmp_path), TextPredicate("", "contains", "zebra")) == [0, 2]
 
 
 def test_texts_that_a_tokenizer_makes_are_found(tmp_path: Path) -> None:
@@ -156,24 +156,26 @@ def test_texts_that_a_tokenizer_makes_are_found(tmp_path: Path) -> None:
     (tmp_path / "rlpanel.toml").write_text('tokenizer = "tokenizer.json"\n')
     lines = [{"step": 1, "prompt": "p", "response_token_ids": [2, at]} for at in (1, 2, 1)]
     (tmp_path / "rollout_data_rank_0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert passing(opened(tmp_path), TextTest("response", "contains", "zebra")) == [0, 2]
+    assert passing(opened(tmp_path), TextPredicate("response", "contains", "zebra")) == [0, 2]
 
 
 def test_a_field_is_sought_alone(tmp_path: Path) -> None:
     index = write(tmp_path / "run")
-    assert passing(index, TextTest("response", "contains", "quick")) == []
-    assert passing(index, TextTest("response", "contains", "swer 3")) == [3, 12]
+    assert passing(index, TextPredicate("response", "contains", "quick")) == []
+    assert passing(index, TextPredicate("response", "contains", "swer 3")) == [3, 12]
 
 
 def test_an_expression_is_sought_in_every_line(tmp_path: Path) -> None:
     index = write(tmp_path / "run")
-    assert passing(index, TextTest("", "matches", r"(?i)qu\w+k\b.*d.g")) == [1, 10]
+    assert passing(index, TextPredicate("", "matches", r"(?i)qu\w+k\b.*d.g")) == [1, 10]
 
 
 def test_a_line_that_does_not_hold_the_bytes_is_not_parsed(tmp_path: Path) -> None:
     index = write(tmp_path / "run")
     (tmp_path / "run" / "rollout_data_rank_1.jsonl").write_text("{}\n" * 400)
-    batch = list(scan(index, index.snapshot, index.snapshot.living, [TextTest("", "contains", "quick")]))[-1]
+    batch = list(
+        scan(index, index.snapshot, index.snapshot.living, [TextPredicate("", "contains", "quick")])
+    )[-1]
     assert batch.unread == 0
 
 
@@ -186,32 +188,34 @@ def test_escapes_of_what_is_not_sought_are_not_parsed(tmp_path: Path) -> None:
     index = opened(run)
     log.write_bytes(log.read_bytes().replace(b'"step": 1', b'"step": -'))
     for sought, unread in (("quick", 0), ("zebra", 3)):
-        test = TextTest("", "contains", sought)
+        test = TextPredicate("", "contains", sought)
         assert list(scan(index, index.snapshot, index.snapshot.living, [test]))[-1].unread == unread
 
 
 def test_lines_that_are_gone_are_counted_and_pass_nothing(tmp_path: Path) -> None:
     index = write(tmp_path / "run")
     (tmp_path / "run" / "rollout_data_rank_1.jsonl").unlink()
-    test = TextTest("", "contains", "quick")
-    batches: list[Batch] = list(scan(index, index.snapshot, index.snapshot.living, [test]))
+    test = TextPredicate("", "contains", "quick")
+    batches: list[ScannedRows] = list(scan(index, index.snapshot, index.snapshot.living, [test]))
     assert batches[-1].unread == 9
     assert passing(index, test) == [0, 1, 8]
 
 
 def test_slow_texts_are_told_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "PAUSE", -1.0)
+    monkeypatch.setattr(text_scan, "PAUSE", -1.0)
     index = write(tmp_path / "run")
     told = [
         len(batch.rows)
-        for batch in scan(index, index.snapshot, index.snapshot.living, [TextTest("", "matches", "x")])
+        for batch in scan(index, index.snapshot, index.snapshot.living, [TextPredicate("", "matches", "x")])
     ]
     assert told == [1] * 18
 
 
 def test_progress_ends_at_all_bytes(tmp_path: Path) -> None:
     index = write(tmp_path / "run")
-    last = list(scan(index, index.snapshot, index.snapshot.living, [TextTest("", "contains", "quick")]))[-1]
+    last = list(scan(index, index.snapshot, index.snapshot.living, [TextPredicate("", "contains", "quick")]))[
+        -1
+    ]
     assert last.bytes_done == last.bytes_total == int(index.snapshot.place("length").sum())
 
 
@@ -221,5 +225,5 @@ def test_progress_ends_at_all_bytes(tmp_path: Path) -> None:
 )
 def test_what_is_looked_for_is_what_a_log_would_hold(value: str, needles: tuple[bytes, ...]) -> None:
     folded = tuple(bytes(byte | 0x20 for byte in needle) for needle in needles)
-    stretch = stretch_of(TextTest("", "contains", value))
+    stretch = stretch_of(TextPredicate("", "contains", value))
     assert (needles_of(stretch) if stretch else ()) == folded

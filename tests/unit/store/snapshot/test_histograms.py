@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.open_run import open_run
-from rlpanel.store.snapshot import histograms as module
-from rlpanel.store.snapshot.histograms import grid
+from rlpanel.store.snapshot import histograms
+from rlpanel.store.snapshot.histograms import shared_bins
 from tests.factories import append, line, write_run
 
 RANK0 = "rollout_data_rank_0.jsonl"
@@ -50,7 +50,7 @@ def test_a_run_counts_what_pandas_counts(ppo_run: Path) -> None:
 @example(1e16, 1e16 + 2, 64)
 def test_few_equal_bins_hold_every_value(one: float, other: float, bins: int) -> None:
     low, high = sorted((one, other))
-    found = grid(low, high, bins)
+    found = shared_bins(low, high, bins)
     edges = found.edges
     assert found.count <= bins
     assert math.frexp(found.width)[0] == 0.5
@@ -60,9 +60,9 @@ def test_few_equal_bins_hold_every_value(one: float, other: float, bins: int) ->
 
 
 def test_bins_are_as_narrow_as_their_number_allows() -> None:
-    assert grid(0.1, 3.9, 8).edges.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0]
-    assert grid(-0.1, 3.9, 8).edges.tolist() == [-1.0, 0.0, 1.0, 2.0, 3.0, 4.0]
-    assert grid(7.0, 7.0, 8).edges.tolist() == [7.0, 8.0]
+    assert shared_bins(0.1, 3.9, 8).edges.tolist() == [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0]
+    assert shared_bins(-0.1, 3.9, 8).edges.tolist() == [-1.0, 0.0, 1.0, 2.0, 3.0, 4.0]
+    assert shared_bins(7.0, 7.0, 8).edges.tolist() == [7.0, 8.0]
 
 
 def test_a_value_on_an_edge_counts_where_the_bin_begins(tmp_path: Path) -> None:
@@ -77,8 +77,8 @@ def test_only_the_steps_that_changed_are_counted_anew(
     index = follow(RunIndex(write_run(tmp_path, steps=5), "run"))
     narrow = index.snapshot.histogram("reward", 8)
     counted: list[list[int]] = []
-    really = module.count
-    monkeypatch.setattr(module, "count", lambda *a: (counted.append(a[2].tolist()), really(*a))[1])
+    really = histograms.count
+    monkeypatch.setattr(histograms, "count", lambda *a: (counted.append(a[2].tolist()), really(*a))[1])
     append(tmp_path / RANK0, line(3, reward=100.0), line(9, reward=5.0))
     wide = follow(index).snapshot.histogram("reward", 8)
     assert counted == [[3, 9]]
@@ -119,8 +119,8 @@ def test_what_is_not_finite_is_not_counted(tmp_path: Path) -> None:
 
 def test_values_beyond_all_edges_count_outermost() -> None:
     huge = np.array([-1.7e308, 0.0, 1.7e308])
-    assert grid(-1.7e308, 1.7e308, 4).places(huge).tolist() == [0, 1, 2]
-    assert grid(1.7e308, 1.7e308, 4).places(huge[2:]).tolist() == [0]
+    assert shared_bins(-1.7e308, 1.7e308, 4).places(huge).tolist() == [0, 1, 2]
+    assert shared_bins(1.7e308, 1.7e308, 4).places(huge[2:]).tolist() == [0]
 
 
 def test_a_column_of_nulls_counts_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import rlpanel
-from rlpanel.store.snapshot.prompt_pairs import BEST, NEWEST, Side, bare, best_step, keys_of, pair, side
+from rlpanel.store.snapshot.prompt_pairs import BEST, NEWEST, RunSide, bare, best_step, keys_of, pair, side
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append
 
@@ -47,7 +47,7 @@ def there(tmp_path: Path) -> Snapshot:
     return write(tmp_path / "there", THERE)
 
 
-def shown(found: Side) -> list[tuple[int, int, float]]:
+def shown(found: RunSide) -> list[tuple[int, int, float]]:
     return sorted(zip(found.step.tolist(), found.samples.tolist(), found.reward.tolist(), strict=True))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import rlpanel
 from rlpanel.store.run import Run
-from rlpanel.store.snapshot.prompts import history, never_better
+from rlpanel.store.snapshot.prompts import samples_of_prompt, unsolved_prompts
 from tests.factories import append, line
 
 #: prompt → rewards by step (several samples a step), the reference's reward
@@ -50,7 +50,7 @@ def _ref(reference: bool, value: float) -> dict[str, float]:
 
 
 def named(run: Run, least: int) -> dict[str, tuple[int, int, float, float, float]]:
-    found = never_better(run.snapshot, least)
+    found = unsolved_prompts(run.snapshot, least)
     return {
         str(run.sample(run.snapshot.uid(one.row)).prompt): (
             one.steps,
@@ -83,14 +83,14 @@ def test_without_a_reference_a_prompt_is_measured_by_its_first_step(tmp_path: Pa
 
 def test_the_row_given_is_the_newest(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", reference=True)
-    assert {run.snapshot.place("step")[one.row] for one in never_better(run.snapshot, 3)} == {3, 4}
+    assert {run.snapshot.place("step")[one.row] for one in unsolved_prompts(run.snapshot, 3)} == {3, 4}
 
 
 def test_a_history_is_the_prompts_samples_by_step(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", reference=True)
     whole = run.samples(text=True)
     mine = whole[whole.prompt == "stuck"]
-    found = history(run.snapshot, int(mine.index[3]))
+    found = samples_of_prompt(run.snapshot, int(mine.index[3]))
     assert run.snapshot.uids(found.rows) == mine.uid.tolist()
     steps, means = found.means(found.reward)
     assert dict(zip(steps.tolist(), means.tolist(), strict=True)) == pytest.approx(
@@ -103,6 +103,6 @@ def test_a_run_without_rewards_has_no_such_prompts(tmp_path: Path) -> None:
     folder.mkdir()
     append(folder / "rollout_data_rank_0.jsonl", *(line(step, drop=("reward",)) for step in (1, 2, 3)))
     run = rlpanel.open_run(folder, follow=False)
-    assert never_better(run.snapshot, 1) == []
-    assert np.isnan(history(run.snapshot, 0).reward).all()
-    assert math.isfinite(history(run.snapshot, 0).length[0])
+    assert unsolved_prompts(run.snapshot, 1) == []
+    assert np.isnan(samples_of_prompt(run.snapshot, 0).reward).all()
+    assert math.isfinite(samples_of_prompt(run.snapshot, 0).length[0])

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.snapshot import quantiles as module
+from rlpanel.store.snapshot import quantiles
 from tests.factories import append, line, write_run
 
 Q = (0.25, 0.5, 0.75)
@@ -40,8 +40,8 @@ def test_only_the_steps_that_changed_are_made_anew(tmp_path: Path, monkeypatch: 
     index.snapshot.quantiles("reward", Q)
     append(tmp_path / "rollout_data_rank_0.jsonl", line(3, reward=100.0), line(9, reward=5.0))
     made: list[list[int]] = []
-    really = module.quantiles
-    monkeypatch.setattr(module, "quantiles", lambda *a: (made.append(a[2].tolist()), really(*a))[1])
+    really = quantiles.quantiles
+    monkeypatch.setattr(quantiles, "quantiles", lambda *a: (made.append(a[2].tolist()), really(*a))[1])
     found = follow(index).snapshot.quantiles("reward", Q)
     again = follow(RunIndex(tmp_path, "run")).snapshot.quantiles("reward", Q)
     np.testing.assert_array_equal(found, again)
@@ -59,5 +59,5 @@ def test_an_older_snapshot_still_gets_its_own(tmp_path: Path) -> None:
 
 def test_infinite_values_are_left_out() -> None:
     step, values = np.array([1, 1, 1]), np.array([1.0, np.inf, 3.0])
-    found = module.quantiles(step, values, np.array([1]), (0.5,))
+    found = quantiles.quantiles(step, values, np.array([1]), (0.5,))
     assert found.tolist() == pd.Series([1.0, 3.0]).quantile([0.5]).to_numpy()[None].tolist()
