@@ -142,7 +142,7 @@ def test_curves_are_aligned_by_samples_and_smoothed_over_the_raw_line(board: Boa
 def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
     """a: 1 − 0.5, b: 0.5 − 0.5, c: 0.25 − 0.75."""
     board.go(run=HOSTILE, step=2, against=SFT).settled(2)
-    board.tab("Runs")
+    board.tab("Run comparison")
     words = board.page.locator(".rl-compare-runs")
     expect(words).to_contain_text("3 prompts in both")
     expect(words).to_contain_text(re.compile(f"[12] in {re.escape(HOSTILE)} alone"))
@@ -167,7 +167,7 @@ def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
 
 def test_a_pair_token_by_token_and_at_another_step(board: BoardPage) -> None:
     board.go(run=HOSTILE, step=2, against=SFT, here_at="1").settled(2)
-    board.tab("Runs")
+    board.tab("Run comparison")
     expect(board.page.locator(".rl-compare-runs")).to_contain_text("1 prompt in both")
     board.page.locator(".rl-pairs .tabulator-row").first.click()
     board.page.locator(".rl-pair-how").get_by_role("combobox").click()

@@ -184,7 +184,7 @@ def test_a_sample_is_tagged_noted_copied_and_saved(board: BoardPage) -> None:
 
 def test_a_prompt_is_followed_over_the_steps(board: BoardPage) -> None:
     board.go(run=ODD, step=2).settled(2)
-    board.tab("Over time")
+    board.tab("Prompt history")
     view = board.page.locator(".rl-over-time")
     expect(view.locator(".rl-over-time-note")).to_have_text("4 samples at 4 steps · mean reward 1 → 4")
     assert board.source("prompt-reward-means")["value"].tolist() == [1, 2, 3, 4]

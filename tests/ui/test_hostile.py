@@ -178,7 +178,7 @@ def look_at_tokens(board: BoardPage) -> None:
     expect(page.locator(".rl-tip")).to_contain_text("onerror")
     first.click()
     hover(page.locator("canvas.rl-strip"))
-    board.tab("Step's tokens")
+    board.tab("Token ranking")
     choose(board, ".rl-least", "seen at all")
     tokens = page.locator('.rl-ranking [tabulator-field="token"]')
     expect(tokens.get_by_text("<img class=evil")).to_be_visible()
@@ -186,16 +186,16 @@ def look_at_tokens(board: BoardPage) -> None:
 
 def look_at_pairs(board: BoardPage) -> None:
     """The pair with the line's further keys, and every side of the comparison."""
-    board.tab("Pair")
+    board.tab("Reference")
     board.pair.locator("details.extra summary").click()
     expect(board.pair.locator("details.extra")).to_contain_text(f"z{NAMED}")
     expect(board.pair.locator("section p")).to_contain_text(["onerror"] * 3)
-    board.tab("Compare")
+    board.tab("Diff")
     compare = board.page.locator(".rl-compare")
     for kind in ("reference response", "ground truth", "another of the group", "the prompt at another step"):
         choose(board, ".rl-against", kind)
         expect(compare.locator(".sides > div").nth(1)).to_contain_text("onerror")
-    board.tab("Over time")
+    board.tab("Prompt history")
     expect(board.page.locator(".rl-over-time .rl-strip .tabulator-row").first).to_contain_text("onerror")
     choose(board, ".rl-what", "prompts that never get better")
     expect(board.page.locator(".rl-over-time-note")).to_contain_text("prompt")

@@ -88,7 +88,7 @@ def test_a_prompt_is_folded_to_a_line_and_opens_below_its_system_prompt(open_boa
 
 def test_what_differs_from_the_reference_is_marked_and_markup_stays_text(board: BoardPage) -> None:
     board.go(run="texts", step=1).settled(1)
-    board.tab("Compare")
+    board.tab("Diff")
     view = board.page.locator(".rl-compare")
     expect(view.locator(".sides ins")).to_have_text(["cat "])
     expect(view.locator(".sides del")).to_have_text(["dog ", "too"])
@@ -101,7 +101,7 @@ def test_what_differs_from_the_reference_is_marked_and_markup_stays_text(board: 
 
 def test_the_group_and_another_step_are_laid_beside_and_one_click_away(board: BoardPage) -> None:
     board.go(run="texts", step=1).settled(1)
-    board.tab("Compare")
+    board.tab("Diff")
     head = board.page.locator(".rl-compare h5").nth(1)
     expect(head).to_contain_text("Reference response")
     choose(board.page, ".rl-against", "another of the group (1)")
@@ -117,7 +117,7 @@ def test_the_group_and_another_step_are_laid_beside_and_one_click_away(board: Bo
 
 def test_the_two_sides_of_a_long_text_scroll_together(board: BoardPage) -> None:
     board.go(run="long", step=1).settled(1)
-    board.tab("Compare")
+    board.tab("Diff")
     sides = board.page.locator(".rl-compare .sides > div")
     expect(sides).to_have_count(800)
     for at in (100, 790):
@@ -132,16 +132,16 @@ def test_the_two_sides_of_a_long_text_scroll_together(board: BoardPage) -> None:
 
 def test_a_sample_with_nothing_beside_it_says_so(board: BoardPage) -> None:
     board.go(run="plain", step=1).settled(1)
-    board.tab("Compare")
+    board.tab("Diff")
     expect(board.page.locator(".rl-compare")).to_contain_text("Nothing to compare with")
-    board.tab("Step's tokens")
+    board.tab("Token ranking")
     expect(board.page.locator(".rl-ranking-note")).to_contain_text("No tokens with logprobs or values")
 
 
 def test_the_steps_tokens_are_ranked_as_pandas_ranks_them(board: BoardPage, root: Path) -> None:
     frame = raw_tokens(root, 30)
     board.go(run=PPO, step=30).settled(30)
-    board.tab("Step's tokens")
+    board.tab("Token ranking")
     table = board.page.locator(".rl-ranking")
     for column, option in (("error", "highest mean |value − return|"), ("kl", "highest mean KL k3")):
         wanted = frame.groupby("token")[column].agg(["size", "mean", "max"]).query("size >= 3")
@@ -166,13 +166,13 @@ def test_a_ranked_token_leads_to_where_it_is_largest_and_the_link_leads_there_to
     places = counted[counted.token == token].sort_values("kl", ascending=False, kind="stable")
     place, second = places.iloc[0], places.iloc[1]
     board = open_board(run=PPO, step=30).settled(30)
-    board.tab("Step's tokens")
+    board.tab("Token ranking")
     row = board.page.locator(".rl-ranking .tabulator-row").first
     row.locator('[tabulator-field="second"]').click()
     board.shows(second.uid)
     head = board.page.locator(".rl-pin .rl-tip-head")
     expect(head).to_contain_text(f"#{second['at']} “{token}”")
-    board.tab("Step's tokens")
+    board.tab("Token ranking")
     row.locator('[tabulator-field="token"]').click()
     board.shows(place.uid)
     expect(head).to_contain_text(f"#{place['at']} “{token}”")
@@ -200,7 +200,7 @@ def test_a_rare_token_is_left_out_until_it_is_asked_for(board: BoardPage, root: 
     frame = raw_tokens(root, 30)
     sizes = frame.groupby("token").size()
     board.go(run=PPO, step=30).settled(30)
-    board.tab("Step's tokens")
+    board.tab("Token ranking")
     rows = board.page.locator('.rl-ranking [tabulator-field="count"].tabulator-cell')
     expect(rows.first).to_be_visible()
     choose(board.page, ".rl-least", "seen 30 times or more")
@@ -212,7 +212,7 @@ def test_a_rare_token_is_left_out_until_it_is_asked_for(board: BoardPage, root: 
 
 def test_the_ranking_follows_the_grids_search(board: BoardPage, root: Path) -> None:
     board.go(run=PPO, step=30).settled(30)
-    board.tab("Step's tokens")
+    board.tab("Token ranking")
     note = board.page.locator(".rl-ranking-note")
     expect(note).to_contain_text("of 64 samples")
     board.search.fill("silver")
@@ -238,7 +238,7 @@ def test_the_ranking_takes_in_new_samples_where_it_stands(board: BoardPage, root
     fields = {"tokens": False, "response_tokens": tokens, "logprobs": ratios, "ref_logprobs": [0.0] * 60}
     append(log, *(line(1, index=index, **fields) for index in range(3)))
     board.go(run="growing", step=1).settled(1)
-    board.tab("Step's tokens")
+    board.tab("Token ranking")
     note, table = (
         board.page.locator(".rl-ranking-note"),
         board.page.locator(".rl-ranking .tabulator-tableholder"),
@@ -256,7 +256,7 @@ def test_the_ranking_takes_in_new_samples_where_it_stands(board: BoardPage, root
 
 def test_every_title_of_the_ranking_stands_over_its_numbers(board: BoardPage) -> None:
     board.go(run=PPO, step=30).settled(30)
-    board.tab("Step's tokens")
+    board.tab("Token ranking")
     expect(board.page.locator(".rl-ranking .tabulator-row").first).to_be_visible()
     for name in ("count", "mean", "largest", "at", "second", "third"):
         title = board.page.locator(f'.rl-ranking .tabulator-col[tabulator-field="{name}"]')

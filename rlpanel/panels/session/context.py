@@ -100,6 +100,7 @@ class Context(param.Parameterized):
     passing = param.ClassSelector(
         class_=frozenset, allow_None=True, doc="Uids that pass the grid's search and filters; None: no such."
     )
+    tab = param.String(default="tokens", doc="Key of the open tab of the sample panel.")
     selection = param.ClassSelector(class_=Selection, default=Selection(), doc="What is selected.")
     display = param.ClassSelector(class_=Display, default=Display(), doc="How it is shown.")
 

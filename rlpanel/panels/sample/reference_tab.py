@@ -1,0 +1,73 @@
+"""The tab that sets a response beside the reference's response and the ground truth."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import panel as pn
+import param
+from panel.viewable import Viewer
+
+from rlpanel.panels.sample.sample_text import extra_html, prompt_block, text_pane
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.ui.prompt_text import clean
+from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.schema import Sample
+
+
+class ReferenceTab(Viewer):
+    """Prompt, logged answers side by side with their rewards, and all other keys of the sample's line."""
+
+    active = param.Boolean(default=False, doc="Whether the tab is open; nothing is sent to it before.")
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(**params)
+        self.context = context
+        self._texts = text_pane("rl-pair")
+        self._column = pn.Column(self._texts, sizing_mode="stretch_both", scroll="y-auto", margin=0)
+        context.param.watch(self._draw, "sample")
+        context.display.param.watch(self._draw, ["pad_token", "system_end"])
+        self.param.watch(self._draw, "active")
+        self._draw()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._column
+
+    def _draw(self, *_: Any) -> None:
+        if self.active:
+            display = self.context.display
+            self._texts.object = _answers_html(self.context.sample, display.pad_token, display.system_end)
+
+
+def _answers_html(sample: Sample | None, pad_token: str, system_end: str) -> str:
+    """The answers that were logged, side by side below the prompt."""
+    if sample is None:
+        return ""
+    texts = (
+        ("Response", sample.response, sample.reward, sample.valid_reward, "policy"),
+        ("Reference response", sample.ref_response, sample.ref_reward, sample.ref_valid_reward, "reference"),
+        ("Ground truth", sample.ground_truth, math.nan, math.nan, "good"),
+    )
+    cells = "".join(
+        f'<section><h5><span class="{color}">{title}</span>'
+        f"{_score('reward', reward)}{_score('valid', valid)}</h5>"
+        f"<p>{safe_text(clean(text, pad_token))}</p></section>"
+        for title, text, reward, valid, color in texts
+        if text is not None
+    )
+    gaps = "".join(
+        f"<span>{label} <b>{number(sample.columns[name], sign=True)}</b></span>"
+        for name, label in (("reward_gap", "reward gap"), ("valid_reward_gap", "valid reward gap"))
+        if not math.isnan(sample.columns.get(name, math.nan))
+    )
+    return (
+        prompt_block(sample, pad_token, system_end)
+        + (f'<div class="gaps">{gaps}</div>' if gaps else "")
+        + f'<div class="pair">{cells}</div>'
+        + extra_html(sample)
+    )
+
+
+def _score(label: str, value: float) -> str:
+    return "" if math.isnan(value) else f"<em>{label} <b>{number(value)}</b></em>"

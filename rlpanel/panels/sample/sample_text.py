@@ -1,0 +1,52 @@
+"""HTML of a sample's texts that several tabs show: the folded prompt and the keys without a meaning."""
+
+from __future__ import annotations
+
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.html_pane import HtmlPane
+from rlpanel.panels.ui.prompt_text import clean, one_line, prompt_html
+from rlpanel.panels.ui.theme import safe_text
+from rlpanel.schema import Sample
+
+
+def text_pane(css_class: str) -> HtmlPane:
+    """An empty pane in the style of a sample's texts."""
+    return HtmlPane(
+        "",
+        stylesheets=[theme.CSS, read_assets("panels/sample/sample_text.css")],
+        sizing_mode="stretch_width",
+        margin=(8, 14, 4, 14),
+        css_classes=[css_class],
+    )
+
+
+def prompt_block(sample: Sample | None, pad_token: str, system_end: str) -> str:
+    """The prompt as one line that opens; empty where no prompt is logged."""
+    if sample is None or sample.prompt is None:
+        return ""
+    line = one_line(clean(sample.prompt, pad_token, system_end))
+    return (
+        '<details class="prompt"><summary><span class="caption">Prompt</span>'
+        f"<span>{safe_text(line)}</span></summary>"
+        f"<div>{prompt_html(sample.prompt, pad_token, system_end)}</div></details>"
+    )
+
+
+def extra_html(sample: Sample) -> str:
+    """The keys of the sample's line that rlpanel gives no meaning, as plain text."""
+    if not sample.extra:
+        return ""
+    rows = "".join(
+        f"<tr><td>{safe_text(key)}</td><td>{safe_text(_brief(value))}</td></tr>"
+        for key, value in sample.extra.items()
+    )
+    summary = f"<summary>{len(sample.extra)} further keys of the line</summary>"
+    return f'<details class="extra">{summary}<table>{rows}</table></details>'
+
+
+def _brief(value: object) -> str:
+    try:
+        return str(value)[:2000]
+    except RecursionError:
+        return "nested too deeply to be shown"

@@ -1,0 +1,57 @@
+"""The tab of a sample's prompt and its response token by token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import panel as pn
+import param
+from panel.viewable import Viewer
+
+from rlpanel.panels.sample.sample_text import prompt_block, text_pane
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.tokens.token_view import TokenView
+
+
+class TokensTab(Viewer):
+    """Prompt and token view of the shown sample; metric and pinned token go both ways with the selection."""
+
+    active = param.Boolean(default=False, doc="Whether the tab is open; nothing is sent to it before.")
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(**params)
+        self.context = context
+        selection = context.selection
+        self._prompt = text_pane("rl-prompt")
+        self._tokens = TokenView(dark=selection.dark, metric=selection.metric)
+        self._column = pn.Column(
+            self._prompt,
+            pn.Column(self._tokens, sizing_mode="stretch_width", margin=(0, 14)),
+            sizing_mode="stretch_both",
+            scroll="y-auto",
+            margin=0,
+        )
+        for name in ("metric", "token"):
+            selection.param.watch(lambda event: setattr(self._tokens, event.name, event.new), name)
+            self._tokens.param.watch(lambda event: setattr(selection, event.name, event.new), name)
+        selection.param.watch(lambda event: setattr(self._tokens, "dark", event.new), "dark")
+        context.param.watch(self._draw, "sample")
+        context.display.param.watch(self._draw, ["pad_token", "system_end", "kl_estimator"])
+        self.param.watch(self._draw, "active")
+        self._draw()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._column
+
+    def _draw(self, *_: Any) -> None:
+        if not self.active:
+            return
+        sample, display = self.context.sample, self.context.display
+        with pn.io.hold():
+            self._prompt.object = prompt_block(sample, display.pad_token, display.system_end)
+            self._tokens.param.update(
+                sample=sample,
+                pad_token=display.pad_token,
+                kl_estimator=display.kl_estimator,
+                token=self.context.selection.token,
+            )
