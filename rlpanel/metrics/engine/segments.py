@@ -88,6 +88,22 @@ class Segments:
         """Largest finite value, shape (S,)."""
         return -self.min(-values)
 
+    def quantile(self, values: np.ndarray, q: float) -> np.ndarray:
+        """Quantile of the finite values, shape (S,), interpolated linearly as `numpy.quantile` does.
+
+        NaN where a run has no finite value.
+        """
+        values = self._arranged(values)
+        finite = np.isfinite(values)
+        # Sorted within each run; what is not finite comes last.
+        order = np.lexsort((np.where(finite, values, np.inf), np.repeat(np.arange(len(self)), self.sizes)))
+        ordered, count = np.where(finite, values, 0.0)[order], self._add(finite)
+        position = q * np.maximum(count - 1, 0)
+        low = self.starts + np.floor(position).astype(np.int64)
+        high = self.starts + np.ceil(position).astype(np.int64)
+        share = position - np.floor(position)
+        return np.where(count > 0, ordered[low] + (ordered[high] - ordered[low]) * share, np.nan)
+
     def distinct(self, keys: np.ndarray) -> np.ndarray:
         """How many different keys there are, shape (S,)."""
         keys = np.asarray(keys)

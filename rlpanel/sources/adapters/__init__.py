@@ -1,6 +1,6 @@
-"""One trainer dialect a file; the first that accepts a file reads it.
+"""Adapters: one trainer's file format each; the first that accepts a file reads it.
 
-To add one: write a module with a class that follows `record_types.Adapter` and name it here.
+To add one, write a module with a class that follows `record_types.Adapter`, and add it to `ADAPTERS`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ from rlpanel.sources.adapters.trl import Trl
 from rlpanel.sources.adapters.verl import Verl
 from rlpanel.sources.records.record_types import Adapter
 
-#: Columnar lines hold native keys too, as lists, and TRL's rows 'step' and 'prompt': they are asked first.
+#: Reads a file that is named after a rank while none of its lines can be read.
+NATIVE: Adapter = Native()
+#: Reads a file with TRL's name while it cannot be opened.
+TRL: Adapter = Trl()
+
+#: Asked in this order. `Columnar` and `TRL` come before `NATIVE`: their rows hold native keys, too.
 ADAPTERS: tuple[Adapter, ...] = (
     Columnar(),
-    Trl(),
-    Native(),
+    TRL,
+    NATIVE,
     Verl(),
     NemoRL(),
     OpenInstruct(),
@@ -28,12 +33,8 @@ ADAPTERS: tuple[Adapter, ...] = (
     PrimeRL(),
     PrimeTokens(),
 )
-#: What is read where a file is named for a rank and no line of it can be.
-NATIVE: Adapter = ADAPTERS[2]
-#: What is read where a file has TRL's name and cannot be opened yet.
-TRL: Adapter = ADAPTERS[1]
 
 
 def accepted() -> list[str]:
-    """What files are read, in words."""
+    """Return a description of every file format that is read."""
     return [adapter.looks for adapter in ADAPTERS]
