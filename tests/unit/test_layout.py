@@ -1,55 +1,63 @@
-"""The house stands as designed: imports go one way, nothing goes in circles, and the door is light."""
+"""The package keeps to its layout: rooms, allowed imports, unique names, a light door."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 import rlpanel
+from docs.layout import FLOOR, ROOMS
 
 PACKAGE = Path(rlpanel.__file__).parent
 
-#: What each part may import besides itself; everything may also import the floor.
-FLOOR = {"schema", "errors", "settings", "safe_files"}
-ARROWS = {
-    "recording": set(),
-    "sources": set(),
-    "metrics": set(),
-    "store": {"sources", "metrics"},
-    "findings": {"sources", "metrics", "store"},
-    "panels": {"sources", "metrics", "store", "findings"},
-    "views": {"store", "panels"},
-    "app": {"sources", "metrics", "store", "findings", "panels"},
-    "cli": {"recording", "sources", "metrics", "store", "findings", "panels", "app"},
-    "__main__": {"cli"},
-}
+#: Most modules of one room, so that its list is read at a glance.
+MOST_MODULES = 20
+#: Files that may share their name: what Python names itself and the
+#: recorder of a trainer beside the adapter that reads its files, both called as users import them.
+SAME_FILE = {"__init__", "__main__", "verl"}
+#: Public classes that may share their name.
+SAME_CLASS: set[str] = set()
 
 Edges = dict[str, set[str]]
 
 
 def modules_of(package: Path) -> dict[str, Path]:
     """Every module below ``package``, by its dotted name."""
-    found = {}
+    modules = {}
     for path in package.rglob("*.py"):
         parts = [package.name, *path.relative_to(package).with_suffix("").parts]
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return modules
+
+
+def room_of(package: Path, path: Path) -> str:
+    """The folder of a module below the package; of a module right in the package, its own name."""
+    folder = path.parent.relative_to(package).as_posix()
+    return path.stem if folder == "." else folder
 
 
 def imports_of(package: Path) -> Edges:
-    """Which module imports which; imports for the type checker alone do not count."""
+    """Which module imports which, imports for the type checker included.
+
+    The package's own ``__init__`` is left out: it names what is public, and imports it when it is used.
+    """
     modules = modules_of(package)
-    return {name: set(_imported(name, path, modules)) - {name} for name, path in modules.items()}
+    return {
+        name: set(_imported(name, path, modules)) - {name, package.name}
+        for name, path in modules.items()
+        if name != package.name
+    }
 
 
-def _imported(name: str, path: Path, modules: dict[str, Path]) -> Iterator[str]:
+def _imported(name: str, path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
     parent = name if path.stem == "__init__" else name.rpartition(".")[0]
-    for node in _running(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -60,51 +68,61 @@ def _imported(name: str, path: Path, modules: dict[str, Path]) -> Iterator[str]:
             continue
         for target in targets:
             # A name taken from a module is an import of that module.
-            found = target if target in modules else target.rpartition(".")[0]
-            if found in modules:
-                yield found
+            module = target if target in modules else target.rpartition(".")[0]
+            if module in modules:
+                yield module
 
 
-def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those under ``if TYPE_CHECKING``."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            continue
-        yield child
-        yield from _running(child)
-
-
-def wrong_arrows(edges: Edges) -> list[str]:
-    """The imports that the layout forbids."""
+def wrong_imports(package: Path, rooms: Mapping[str, tuple[str, ...]] = ROOMS) -> list[str]:
+    """The imports that the table does not allow."""
+    modules = modules_of(package)
     wrong = []
-    for module, targets in edges.items():
-        part = _part(module)
-        allowed = FLOOR if part in FLOOR else {"", part} | FLOOR | ARROWS.get(part, set())
-        wrong += [f"{module} imports {target}" for target in targets if _part(target) not in allowed]
+    for module, targets in imports_of(package).items():
+        room = room_of(package, modules[module])
+        for target in targets:
+            if not _allowed(room, room_of(package, modules[target]), rooms):
+                wrong.append(f"{module} imports {target}")
     return sorted(wrong)
 
 
-def _part(module: str) -> str:
-    """The part of the house a module belongs to; '' for the package itself."""
-    return [*module.split("."), ""][1]
+def _allowed(room: str, target: str, rooms: Mapping[str, tuple[str, ...]]) -> bool:
+    if room == target or target in FLOOR:
+        return True
+    return any(target == arrow or _in_package(target, arrow) for arrow in rooms.get(room, ()))
 
 
-def circle(edges: Edges) -> list[str]:
-    """The modules of one circle of imports; empty where there is none."""
+def _in_package(room: str, arrow: str) -> bool:
+    """Whether ``store/*`` means this room."""
+    package = arrow.removesuffix("/*")
+    return package != arrow and (room == package or room.startswith(f"{package}/"))
+
+
+def circle(edges: Mapping[str, set[str]]) -> list[str]:
+    """The members of one circle; empty where there is none."""
     done: set[str] = set()
 
-    def walk(module: str, trail: list[str]) -> list[str]:
-        if module in trail:
-            return [*trail[trail.index(module) :], module]
-        if module in done:
+    def walk(name: str, trail: list[str]) -> list[str]:
+        if name in trail:
+            return [*trail[trail.index(name) :], name]
+        if name in done:
             return []
-        for target in sorted(edges[module]):
-            if found := walk(target, [*trail, module]):
+        for target in sorted(edges[name]):
+            if found := walk(target, [*trail, name]):
                 return found
-        done.add(module)
+        done.add(name)
         return []
 
-    return next((found for module in sorted(edges) if (found := walk(module, []))), [])
+    return next((found for name in sorted(edges) if (found := walk(name, []))), [])
+
+
+def public_classes(package: Path) -> dict[str, list[str]]:
+    """The modules that define each public class."""
+    where = defaultdict(list)
+    for module, path in modules_of(package).items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where[node.name].append(module)
+    return where
 
 
 def house(folder: Path, files: dict[str, str]) -> Path:
@@ -116,16 +134,60 @@ def house(folder: Path, files: dict[str, str]) -> Path:
     return folder / "rlpanel"
 
 
-def test_imports_go_one_way() -> None:
-    assert wrong_arrows(imports_of(PACKAGE)) == []
+# -- the package -------------------------------------------------------------------------------------
 
 
-def test_imports_make_no_circle() -> None:
+def test_imports_follow_the_table() -> None:
+    assert wrong_imports(PACKAGE) == []
+
+
+def test_the_table_makes_no_circle() -> None:
+    edges = {
+        room: {target for target in ROOMS if target != room and _allowed(room, target, ROOMS)}
+        for room in ROOMS
+    }
+    assert circle(edges) == []
+
+
+def test_modules_make_no_circle() -> None:
     assert circle(imports_of(PACKAGE)) == []
 
 
-def test_every_part_of_the_package_has_its_place() -> None:
-    assert {_part(module) for module in modules_of(PACKAGE)} <= {"", *FLOOR, *ARROWS}
+def test_the_table_lists_every_room_and_no_other() -> None:
+    there = {room_of(PACKAGE, path) for path in PACKAGE.rglob("*.py")} - {"__init__"}
+    assert there == {*FLOOR, *ROOMS}
+
+
+def test_a_room_is_read_at_a_glance() -> None:
+    sizes = defaultdict(int)
+    for path in PACKAGE.rglob("*"):
+        if path.suffix in (".py", ".js", ".css") and path.stem != "__init__":
+            sizes[path.parent.relative_to(PACKAGE).as_posix()] += 1
+    assert {room: size for room, size in sizes.items() if size > MOST_MODULES} == {}
+
+
+def test_no_two_modules_share_a_name() -> None:
+    names = defaultdict(list)
+    for path in PACKAGE.rglob("*.py"):
+        names[path.stem].append(path.relative_to(PACKAGE).as_posix())
+    assert {name: paths for name, paths in names.items() if len(paths) > 1 and name not in SAME_FILE} == {}
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    shared = {name for name, modules in public_classes(PACKAGE).items() if len(modules) > 1}
+    assert shared - SAME_CLASS == set()
+
+
+def test_every_room_says_what_it_is() -> None:
+    for room in ROOMS:
+        folder = PACKAGE / room
+        if folder.is_dir():
+            door = folder / "__init__.py"
+            assert door.is_file(), f"{room} has no __init__.py"
+            assert ast.get_docstring(ast.parse(door.read_text("utf-8"))), f"{room} does not say what it is"
+
+
+# -- the checks find what is wrong -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -133,18 +195,32 @@ def test_every_part_of_the_package_has_its_place() -> None:
     [
         ("sources/readers/tail.py", "from rlpanel.metrics import kl"),
         ("metrics/kl.py", "import rlpanel.store.run"),
-        ("store/run.py", "def later():\n    from rlpanel.panels.curves.curves import x"),
+        ("store/run.py", "def later():\n    from rlpanel.panels.ui.theme import x"),
         ("schema.py", "from rlpanel.store import run"),
-        ("__init__.py", "import rlpanel.store.run"),
-        ("sources/deep/own.py", "from ...metrics import kl"),
+        ("sources/readers/own.py", "from ...metrics import kl"),
+        (
+            "metrics/kl.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import rlpanel.store.run",
+        ),
+        ("store/columns/splits.py", "from rlpanel.store import run"),
+        ("app/board/page.py", "from rlpanel.app.server import server"),
     ],
-    ids=["sideways", "plain import", "inside a function", "from the floor", "from the door", "relative"],
+    ids=[
+        "another package",
+        "plain import",
+        "inside a function",
+        "from the floor",
+        "relative",
+        "for the type checker",
+        "from a room to its package",
+        "another room of the package",
+    ],
 )
-def test_an_import_to_the_right_is_found(tmp_path: Path, file: str, text: str) -> None:
+def test_an_import_that_is_not_allowed_is_found(tmp_path: Path, file: str, text: str) -> None:
     names = ["__init__.py", "schema.py", "metrics/__init__.py", "metrics/kl.py", "sources/__init__.py"]
-    names += ["store/__init__.py", "store/run.py", "panels/__init__.py", "panels/curves/curves.py"]
-    package = house(tmp_path, dict.fromkeys([*names, "sources/deep/__init__.py"], "") | {file: text})
-    assert len(wrong_arrows(imports_of(package))) == 1
+    names += ["store/__init__.py", "store/run.py", "panels/ui/theme.py", "app/server/server.py"]
+    package = house(tmp_path, dict.fromkeys(names, "") | {file: text})
+    assert len(wrong_imports(package)) == 1
 
 
 def test_a_circle_is_found(tmp_path: Path) -> None:
@@ -152,7 +228,7 @@ def test_a_circle_is_found(tmp_path: Path) -> None:
         tmp_path,
         {
             "store/a.py": "from rlpanel.store import b",
-            "store/b.py": "from rlpanel.store.c import x",
+            "store/b.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import rlpanel.store.c",
             "store/c.py": "def f():\n    from rlpanel.store.a import y",
         },
     )
@@ -164,10 +240,12 @@ def test_a_circle_is_found(tmp_path: Path) -> None:
     ]
 
 
-def test_imports_for_the_type_checker_do_not_count(tmp_path: Path) -> None:
-    text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from rlpanel.store.b import y"
-    package = house(tmp_path, {"store/a.py": text, "store/b.py": "from rlpanel.store.a import x"})
-    assert circle(imports_of(package)) == []
+def test_a_class_of_two_modules_is_found(tmp_path: Path) -> None:
+    package = house(tmp_path, {"store/a.py": "class Piece: ...", "metrics/b.py": "class Piece: ..."})
+    assert len(public_classes(package)["Piece"]) == 2
+
+
+# -- the door ----------------------------------------------------------------------------------------
 
 
 def run_python(code: str) -> str:

@@ -43,7 +43,7 @@ class ComparedRun:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """Two runs, compared.
 
     Attributes
@@ -93,7 +93,7 @@ class Prompts:
         return self._known[key]
 
 
-def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Iterator[Comparison]:
+def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Iterator[RunComparison]:
     """The comparison: one result, for `Background`."""
     pairs, how = _match(here, there, as_logged), EXACT
     if pairs.alone_here and pairs.alone_there:
@@ -108,7 +108,7 @@ def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Ite
     if len(listed) > MOST_LISTED:
         listed = np.concatenate([listed[: MOST_LISTED // 2], listed[-MOST_LISTED // 2 :]])
     texts = [prompts.text(here, row) for row in pairs.here.row[listed].tolist()]
-    yield Comparison(here, there, pairs, how, listed, texts)
+    yield RunComparison(here, there, pairs, how, listed, texts)
 
 
 def prompt_of(seat: ComparedRun, row: int) -> str | None:

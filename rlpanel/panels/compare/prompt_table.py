@@ -10,7 +10,7 @@ import pandas as pd
 import panel as pn
 from bokeh.models.widgets.tables import NumberFormatter
 
-from rlpanel.panels.compare.prompt_matching import Comparison
+from rlpanel.panels.compare.prompt_matching import RunComparison
 from rlpanel.panels.samples.sample_table import PICK, SampleTable
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.prompt_text import first_line
@@ -76,7 +76,7 @@ class PromptTable:
         self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
         self.view = pn.Column(self._table, self._picked, sizing_mode="stretch_width", margin=0)
 
-    def draw(self, found: Comparison, pad_token: str, system_end: str) -> None:
+    def draw(self, found: RunComparison, pad_token: str, system_end: str) -> None:
         """Show a comparison."""
         pairs, listed = found.pairs, found.listed
         here, there = pairs.here.at(listed), pairs.there.at(listed)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pandas as pd
 
 from rlpanel.metrics.win_rate import win_rate_of
-from rlpanel.panels.compare.prompt_matching import MOST_READ, Comparison, Prompts
+from rlpanel.panels.compare.prompt_matching import MOST_READ, RunComparison, Prompts
 from rlpanel.panels.compare.runs_summary import win_rate_text
 from rlpanel.panels.export.card_export import CardExport, file_name
 
 
-def comparison_export(found: Comparison, prompts: Prompts, labels: tuple[str, str]) -> CardExport:
+def comparison_export(found: RunComparison, prompts: Prompts, labels: tuple[str, str]) -> CardExport:
     """What the differences' plot shows.
 
     Parameters
     ----------
-    found : Comparison
+    found : RunComparison
     prompts : Prompts
         Reads the prompts, on the thread that makes the table.
     labels : tuple of str
@@ -32,7 +32,7 @@ def comparison_export(found: Comparison, prompts: Prompts, labels: tuple[str, st
     )
 
 
-def pairs_frame(found: Comparison, prompts: Prompts) -> pd.DataFrame:
+def pairs_frame(found: RunComparison, prompts: Prompts) -> pd.DataFrame:
     """A row a prompt, those that lost most first; ``against_`` is the other run's, each uid a sample's.
 
     The prompts themselves are left out where there are too many to be read (see `MOST_READ`).

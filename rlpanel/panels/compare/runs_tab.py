@@ -13,7 +13,7 @@ from panel.viewable import Viewer
 
 from rlpanel.metrics.reward import SAME
 from rlpanel.metrics.win_rate import win_rate_of
-from rlpanel.panels.compare.prompt_matching import ComparedRun, Comparison, Prompts, compare_runs
+from rlpanel.panels.compare.prompt_matching import ComparedRun, RunComparison, Prompts, compare_runs
 from rlpanel.panels.compare.prompt_pair import PromptPair
 from rlpanel.panels.compare.prompt_table import PromptTable
 from rlpanel.panels.compare.response_diff import select
@@ -48,13 +48,13 @@ class RunsTab(Viewer):
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
         self.context = context
-        self._found: Comparison | None = None
+        self._found: RunComparison | None = None
         self._seen: tuple[object, ...] = ()
         self._began, self._took = 0.0, 0.0
         self._prompts: tuple[tuple[object, ...], Prompts] | None = None
         self._chosen = -1
         self._quiet = False
-        self._work: BackgroundTask[Comparison] = BackgroundTask(self._put)
+        self._work: BackgroundTask[RunComparison] = BackgroundTask(self._put)
         self._against = select("against-run", 190)
         self._at = {name: _SamplesAt(context, name) for name in ("here_at", "there_at")}
         self._words = pn.pane.HTML(
@@ -199,7 +199,7 @@ class RunsTab(Viewer):
             self._pair.show(None, 0, ("", ""))
         return self._prompts[1]
 
-    def _put(self, found: Comparison) -> None:
+    def _put(self, found: RunComparison) -> None:
         self._took = time.monotonic() - self._began
         before, self._found = self._found, found
         labels, pairs = self._labels(), found.pairs
@@ -212,7 +212,7 @@ class RunsTab(Viewer):
         self._table.draw(found, self.context.display.pad_token, self.context.display.system_end)
         self._keep(before, found)
 
-    def _keep(self, before: Comparison | None, found: Comparison) -> None:
+    def _keep(self, before: RunComparison | None, found: RunComparison) -> None:
         """The prompt that was clicked stays, wherever it stands now."""
         if before is None or not 0 <= self._chosen < len(before.pairs):
             return
@@ -294,7 +294,7 @@ def _from_zero(bins: Bins) -> Bins:
     return Bins(np.arange(first, last + 1) * width)
 
 
-def _why_not(found: Comparison, labels: tuple[str, str]) -> str:
+def _why_not(found: RunComparison, labels: tuple[str, str]) -> str:
     """Why two runs have no prompt in common, as HTML."""
     seats = zip((found.here, found.there), labels, strict=True)
     bare = [label for seat, label in seats if not seat.snapshot.has("reward")]

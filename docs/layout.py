@@ -1,0 +1,99 @@
+"""The rooms of the package and the imports allowed between them.
+
+`tests/unit/test_layout.py` holds the code to this table; `docs/architecture.md` shows it as a picture.
+"""
+
+from __future__ import annotations
+
+#: Modules that every room may import.
+FLOOR = ("errors", "schema", "settings", "safe_files")
+
+#: What most panels are made of.
+_PARTS = ("panels/ui", "panels/plots", "panels/session", "panels/export")
+
+#: Room → rooms that it may import besides the floor. ``store`` stands for the modules right in that folder,
+#: ``store/*`` for them and all rooms below.
+ROOMS: dict[str, tuple[str, ...]] = {
+    # Files and records.
+    "sources/records": (),
+    "sources/files": (),
+    "sources/adapters": ("sources/records", "sources/files"),
+    "sources/readers": ("sources/records", "sources/files", "sources/adapters"),
+    "sources/discovery": ("sources/records", "sources/files", "sources/adapters", "sources/readers"),
+    "sources/scalars": ("sources/records", "sources/files", "sources/readers", "sources/discovery"),
+    "sources": ("sources/files", "sources/discovery", "sources/scalars"),
+    # Formulas.
+    "metrics/engine": (),
+    "metrics": ("metrics/engine",),
+    # Columns and queries.
+    "store/columns": ("sources/*", "metrics/*"),
+    "store/cache": ("sources/*", "metrics/*", "store/columns"),
+    "store/backlog": ("sources/*", "metrics/*", "store/columns", "store/cache"),
+    "store/snapshot": ("sources/*", "metrics/*", "store/columns"),
+    "store/index": (
+        "sources/*",
+        "metrics/*",
+        "store/columns",
+        "store/cache",
+        "store/backlog",
+        "store/snapshot",
+    ),
+    "store/query": (
+        "sources/*",
+        "metrics/*",
+        "store/columns",
+        "store/cache",
+        "store/snapshot",
+        "store/index",
+    ),
+    "store": ("sources/*", "metrics/*", "store/*"),
+    # Rules.
+    "findings/engine": ("metrics/*", "store/*"),
+    "findings/rules": ("metrics/*", "store/*", "findings/engine"),
+    "findings": ("metrics/*", "store/*", "findings/*"),
+    # The screen.
+    "panels": (),
+    "panels/ui": (),
+    "panels/plots": ("metrics/*", "store/*", "panels/ui"),
+    "panels/session": ("sources/*", "store/*", "panels/ui", "panels/plots"),
+    "panels/export": ("store/*", "panels/ui", "panels/plots", "panels/session"),
+    "panels/curves": ("metrics/*", "store/*", *_PARTS),
+    "panels/step": ("metrics/*", "store/*", *_PARTS),
+    "panels/tokens": ("metrics/*", "store/*", *_PARTS),
+    "panels/samples": ("metrics/*", "store/*", *_PARTS),
+    "panels/findings": ("store/*", "findings/*", *_PARTS, "panels/curves"),
+    "panels/sidebar": ("sources/*", "metrics/*", "store/*", *_PARTS, "panels/curves", "panels/samples"),
+    "panels/status": ("sources/*", "store/*", *_PARTS, "panels/sidebar"),
+    "panels/compare": (
+        *("metrics/*", "store/*", *_PARTS),
+        *("panels/step", "panels/tokens", "panels/samples", "panels/sidebar"),
+    ),
+    "panels/groups": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
+    "panels/prompts": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
+    "panels/report": (
+        *("metrics/*", "store/*", *_PARTS, "panels/curves", "panels/step", "panels/tokens"),
+        *("panels/samples", "panels/findings", "panels/groups"),
+    ),
+    "panels/sample": (
+        "store/*",
+        *_PARTS,
+        "panels/tokens",
+        "panels/compare",
+        "panels/groups",
+        "panels/prompts",
+        "panels/report",
+    ),
+    "panels/notebook": ("store/*", *_PARTS),
+    "views": ("store/*", "panels/*"),
+    # The program.
+    "recording/writer": (),
+    "recording/trainers": ("recording/writer",),
+    "recording": ("recording/writer", "recording/trainers"),
+    "app/security": (),
+    "app": ("sources/*", "store/*", "panels/*"),
+    "app/alerts": ("sources/*", "store/*", "findings/*", "app"),
+    "app/board": ("sources/*", "store/*", "panels/*", "app/security", "app"),
+    "app/server": ("sources/*", "store/*", "app", "app/alerts", "app/board", "app/security"),
+    "cli": ("sources/*", "store/*", "findings/*", "panels/*", "app/*", "recording"),
+    "__main__": ("cli",),
+}
