@@ -20,7 +20,9 @@ def picture() -> str:
     """
     arrows = without_shortcuts(packages())
     lines = [f"    {_id(name)}[{name}]" for name in arrows]
-    lines += [f"    {_id(name)} --> {_id(target)}" for name, targets in arrows.items() for target in sorted(targets)]
+    lines += [
+        f"    {_id(name)} --> {_id(target)}" for name, targets in arrows.items() for target in sorted(targets)
+    ]
     return "\n".join(["```mermaid", "graph TD", *lines, "```"])
 
 
@@ -38,7 +40,9 @@ def without_shortcuts(arrows: Arrows) -> dict[str, set[str]]:
     """The arrows without those that follow from two or more others (transitive reduction)."""
     reach = {name: _reached(name, arrows) for name in arrows}
     return {
-        name: {target for target in targets if not any(target in reach[other] for other in targets - {target})}
+        name: {
+            target for target in targets if not any(target in reach[other] for other in targets - {target})
+        }
         for name, targets in arrows.items()
     }
 

@@ -13,7 +13,7 @@ from panel.viewable import Viewer
 
 from rlpanel.metrics.reward import SAME
 from rlpanel.metrics.win_rate import win_rate_of
-from rlpanel.panels.compare.prompt_matching import ComparedRun, RunComparison, Prompts, compare_runs
+from rlpanel.panels.compare.prompt_matching import ComparedRun, Prompts, RunComparison, compare_runs
 from rlpanel.panels.compare.prompt_pair import PromptPair
 from rlpanel.panels.compare.prompt_table import PromptTable
 from rlpanel.panels.compare.response_diff import select

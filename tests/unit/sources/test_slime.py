@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -74,15 +72,3 @@ def test_eval_files_are_eval(tmp_path: Path) -> None:
 def test_a_folder_without_dumps_says_which_to_give(tmp_path: Path) -> None:
     with pytest.raises(RunNotFound, match="--dump-details"):
         convert(tmp_path, tmp_path / "out")
-
-
-def test_without_torch_the_command_says_so(tmp_path: Path) -> None:
-    (tmp_path / "rollout_data").mkdir()
-    (tmp_path / "rollout_data" / "0.pt").write_bytes(b"PK")
-    code = "import sys; sys.modules['torch'] = None; from rlpanel.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "convert", "slime", str(tmp_path)],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "pip install torch" in done.stderr

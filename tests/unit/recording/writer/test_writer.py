@@ -6,8 +6,6 @@ import json
 import logging
 import math
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -191,29 +189,3 @@ def test_constants_and_scalars_lie_beside(tmp_path: Path) -> None:
     assert lines(tmp_path / "scalars.jsonl")[0].items() >= {"step": 7, "loss": 0.5, "kl": None}.items()
     with open_run(tmp_path, follow=False) as run:
         assert run.stats().rows == 1
-
-
-def run_python(code: str, folder: Path) -> None:
-    subprocess.run([sys.executable, "-c", code, str(folder)], check=True, timeout=60)
-
-
-def test_what_waits_is_written_when_the_process_ends(tmp_path: Path) -> None:
-    run_python(
-        "import sys; from rlpanel import RolloutWriter; w = RolloutWriter(sys.argv[1])\n"
-        "for step in range(500): w.write(step=step, prompt='p', logprobs=[0.5] * 100)",
-        tmp_path,
-    )
-    assert [row["step"] for row in lines(tmp_path / NAME)] == list(range(500))
-
-
-def test_a_forked_child_writes_to_a_file_of_its_own(tmp_path: Path) -> None:
-    run_python(
-        "import os, sys; from rlpanel import RolloutWriter; w = RolloutWriter(sys.argv[1])\n"
-        "w.write(step=1, prompt='parent'); child = os.fork()\n"
-        "if not child: w.write(step=2, prompt='child'); w.close(); os._exit(0)\n"
-        "os.waitpid(child, 0); w.write(step=3, prompt='parent')",
-        tmp_path,
-    )
-    found = {path.name: [row["step"] for row in lines(path)] for path in tmp_path.iterdir()}
-    assert found.pop(NAME) == [1, 3]
-    assert list(found.values()) == [[2]]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
-import subprocess
-import sys
 import tracemalloc
 import zlib
 from collections.abc import Callable
@@ -25,7 +22,6 @@ from rlpanel.sources.records.record_types import Chunk
 from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch
-from tests.bench import bombs
 from tests.factories import append, line
 
 LINES = [line(step, index=index) for step in range(1, 5) for index in range(8)]
@@ -303,21 +299,6 @@ def test_what_the_recorder_compresses_is_read_while_it_writes(tmp_path: Path) ->
             seen.append(index.snapshot.number("reward").tolist())
     assert seen == [[0.5], [0.5, 1.0], [0.5, 1.0, 1.5]]
     assert fetch(index, index.snapshot, 1).response == "r2"
-
-
-def test_files_of_ten_gigabytes_that_are_small_on_disk_cost_little_memory(tmp_path: Path) -> None:
-    """Measured by the system, in a process of its own."""
-    for rank, bomb in enumerate((bombs.blanks_in_a_frame, bombs.blanks_in_a_member, bombs.lines_in_frames)):
-        bomb(tmp_path / f"rollout_data_rank_{rank}.jsonl")
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 16e6
-    command = [sys.executable, "-m", "tests.bench.hostile", "--measure", str(tmp_path)]
-    found = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
-    assert 1e3 < found["rows"] < 1e4  # of the last, as far as it was read
-    assert found["bad"] == 2
-    assert all("bytes when decompressed, as no log's has" in reason for reason in found["reasons"])
-    assert ["too long by far" in problem for problem in found["problems"]] == [True, True, False]
-    assert "-fold when decompressed, as no log does" in found["problems"][2]
-    assert 10 < found["memory"] < 350  # megabytes; of each of the first two a line of 64 was held
 
 
 def test_a_line_that_is_skipped_makes_no_bomb_of_its_file(tmp_path: Path) -> None:

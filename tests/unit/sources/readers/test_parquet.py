@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -165,14 +163,3 @@ def test_a_file_larger_than_may_be_held_says_so(tmp_path: Path) -> None:
     index = RunIndex(tmp_path, "run", rlpanel.settings.Reading(line_bytes=100_000))
     assert look(index) == []
     assert "has more than 100,000 bytes when unpacked" in index.snapshot.problems[0]
-
-
-def test_without_pyarrow_the_file_says_what_is_missing() -> None:
-    code = f"""if True:
-        import sys
-        sys.modules["pyarrow"] = None
-        import rlpanel
-        print(rlpanel.open_run({str(REAL)!r}, follow=False).snapshot.problems[0])
-    """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert "parquet needs pyarrow: pip install pyarrow" in done.stdout, done.stderr
