@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rlpanel.sources.files.files import Readable
 from rlpanel.sources.readers.tail import Tail
 from tests.factories import append
 
@@ -222,3 +223,37 @@ def test_a_place_without_a_newline_is_that_of_another_file(path: Path, offset: i
     assert not tail.begin(offset)
     block = tail.read(100)
     assert (block.generation, block.offset, list(block.lines())) == (1, 0, [b"one", b"two", b"three"])
+
+
+class SwappedWhileRead:
+    """A file that is rewritten in place after its first stat and before the first read behind the offset."""
+
+    def __init__(self, file: Readable, path: Path, successor: bytes, offset: int) -> None:
+        self._file, self._path, self._successor, self._offset = file, path, successor, offset
+
+    def __enter__(self) -> SwappedWhileRead:
+        self._file.__enter__()  # type: ignore[attr-defined]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.__exit__(*error)  # type: ignore[attr-defined]
+
+    def stat(self) -> os.stat_result:
+        return self._file.stat()
+
+    def read(self, size: int, offset: int) -> bytes:
+        if offset == self._offset and self._successor:
+            self._path.write_bytes(self._successor)
+            self._successor = b""
+        return self._file.read(size, offset)
+
+
+def test_bytes_of_a_successor_are_not_handed_out_as_those_of_the_file_before(path: Path) -> None:
+    tail = Tail(str(path))
+    append(path, b"one\n")
+    before = tail.read(BUDGET)
+    append(path, b"two\n")
+    tail._file = SwappedWhileRead(tail._file, path, b"new\nmore\n", tail.offset)  # type: ignore[assignment]
+    swapped, after = tail.read(BUDGET), tail.read(BUDGET)
+    assert (list(swapped.lines()), swapped.more) == ([], True)
+    assert (list(after.lines()), after.generation) == ([b"new", b"more"], before.generation + 1)
