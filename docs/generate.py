@@ -10,6 +10,7 @@ from pathlib import Path
 
 import param
 
+from docs import rooms
 from rlpanel import schema
 from rlpanel.app.security.request_guard import ROUTES
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
@@ -174,7 +175,7 @@ def _metric(m: column_info.Metric) -> list[str]:
     return [f"- **{m.label}** `{m.name}`: {m.help} {m.advice}", f"  ({'; '.join(f for f in facts if f)})"]
 
 
-_FINDINGS = """<!-- Generated from rlpanel/health by `make docs`; edit the rules instead. -->
+_FINDINGS = """<!-- Generated from rlpanel/findings/rules by `make docs`; edit the rules instead. -->
 
 A rule looks at the complete steps of a run and says what it saw, with the numbers: no more. The badge at the
 top right counts the findings; a click on one shows its step, its curve and the samples behind it. A run that
@@ -259,6 +260,12 @@ def reliability() -> str:
     return between((FOLDER / "reliability.md").read_text("utf-8"), "routes", routes_table())
 
 
+def architecture() -> str:
+    """The page on the package's structure, with its packages as a picture and its rooms as a table."""
+    text = (FOLDER / "architecture.md").read_text("utf-8")
+    return between(between(text, "packages", rooms.picture()), "rooms", rooms.table())
+
+
 def pages() -> dict[Path, str]:
     """Every page that is generated, wholly or in part."""
     return {
@@ -266,6 +273,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "metrics.md": metrics_page(),
         FOLDER / "findings.md": findings_page(),
         FOLDER / "reliability.md": reliability(),
+        FOLDER / "architecture.md": architecture(),
         FOLDER.parent / "README.md": readme(),
     }
 
