@@ -95,7 +95,7 @@ def export_rows(
         raise SettingError(f"{kind} needs a package that is not installed: pip install 'rlpanel[{kind}]'")
     with _opened(run, split) as shown:
         rows = rows_of(shown, step=step, filter=filter, sort=sort, uid=uid)[:samples]
-        made = export_parts(shown.index, shown.snapshot, rows, Notes(shown.path), kind)
+        made = export_parts(shown.index, shown.view, rows, Notes(shown.path), kind)
         return _write(file, (piece.data for piece in made))
 
 
@@ -111,7 +111,7 @@ def rows_of(run: Run, *, step: int | None, filter: str = "", sort: str = "", uid
     if uid:
         return np.array([run.snapshot.row(uid)])
     asked = {"filter": filter, "sort": sort, "scope": "run" if step is None else "step"}
-    context = frozen(Context(index=run.index, snapshot=run.snapshot), step=step, **asked)
+    context = frozen(Context(index=run.index, view=run.view), step=step, **asked)
     check_step(context)
     return ask(context).rows
 
@@ -141,7 +141,7 @@ def page_of(
     run: Run, *, step: int | None, filter: str = "", sort: str = "", samples: int = SAMPLES, uid: str = ""
 ) -> bytes:
     """The report of an opened run; as `export`."""
-    shown = Context(index=run.index, snapshot=run.snapshot)
+    shown = Context(index=run.index, view=run.view)
     if uid:
         return sample_html(frozen(shown), uid)
     return board_html(frozen(shown, step=step, filter=filter, sort=sort), samples)

@@ -15,7 +15,7 @@ from rlpanel.panels.session.redraw_queue import redraw_queue
 from rlpanel.panels.session.session import Session
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.run_view import RunView
 
 #: Seconds for which sessions that wait for each other are drawn from one snapshot.
 HELD = 0.5
@@ -35,7 +35,7 @@ class SessionHub:
         self.left = 0
         self._lock = threading.Lock()
         self._sessions: set[Session] = set()
-        self._shown: WeakKeyDictionary[RunIndex, tuple[float, Snapshot]] = WeakKeyDictionary()
+        self._shown: WeakKeyDictionary[RunIndex, tuple[float, RunView]] = WeakKeyDictionary()
         self._forget = reader.listen(self._news)
 
     def join(self, session: Session) -> None:
@@ -55,18 +55,18 @@ class SessionHub:
         """How many sessions listen."""
         return len(self._sessions)
 
-    def snapshot(self, index: RunIndex) -> Snapshot:
+    def view(self, index: RunIndex) -> RunView:
         """What a session is to be drawn from now; called on the event loop.
 
         While many wait for their turn, some are drawn from one snapshot, so that what they need alike is
         worked out once (see `snapshot_cache`); a session that gets an older one must be told again.
         """
         now = time.monotonic()
-        taken, snapshot = self._shown.get(index, (0.0, index.snapshot))
+        taken, view = self._shown.get(index, (0.0, index.view))
         if not len(redraw_queue()) or now - taken > HELD:
-            taken, snapshot = now, index.snapshot
-            self._shown[index] = taken, snapshot
-        return snapshot
+            taken, view = now, index.view
+            self._shown[index] = taken, view
+        return view
 
     def _news(self, changed: RunIndex | None) -> None:
         with self._lock:

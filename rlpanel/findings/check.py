@@ -10,7 +10,7 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RULES
 from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.settings import FindingSettings
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.run_view import RunView
 
 logger = logging.getLogger(__name__)
 
@@ -25,13 +25,13 @@ class CheckResult:
 
 
 def check(
-    snapshot: Snapshot, thresholds: FindingSettings, now: float, known: CheckResult | None = None
+    view: RunView, thresholds: FindingSettings, now: float, known: CheckResult | None = None
 ) -> CheckResult:
     """Run the rules; those that time alone does not move only where ``known`` is of other rows or steps.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    view : RunView
     thresholds : FindingSettings
     now : float
         Seconds since the epoch; tells whether the last step is still being written, and for how long no line
@@ -45,8 +45,8 @@ def check(
         Its findings with alarms first, newest first among equals. A rule that fails is logged and finds
         nothing: one wrong rule must not hide what the others see.
     """
-    look = RuleContext(snapshot, thresholds, now)
-    of = snapshot.version, len(look.steps)
+    look = RuleContext(view, thresholds, now)
+    of = view.snapshot.version, len(look.steps)
     steady = known.steady if known is not None and known.of == of else _found(look, clock=False)
     found = [*steady, *_found(look, clock=True)]
     return CheckResult(
@@ -54,9 +54,9 @@ def check(
     )
 
 
-def findings(snapshot: Snapshot, thresholds: FindingSettings, now: float) -> list[Finding]:
+def findings(view: RunView, thresholds: FindingSettings, now: float) -> list[Finding]:
     """What the rules find in a run; see `check`."""
-    return check(snapshot, thresholds, now).found
+    return check(view, thresholds, now).found
 
 
 def _found(look: RuleContext, *, clock: bool) -> list[Finding]:

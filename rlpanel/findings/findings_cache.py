@@ -29,10 +29,11 @@ def cached_findings(
     split : str
         Whose samples are looked at; the run's own choice by default.
     """
-    snapshot = index.snapshot.in_split(split)
+    view = index.view.in_split(split)
+    name = view.snapshot.split
     with _lock:
-        known = _known.setdefault(index, {}).get(snapshot.split)
-    checked = check(snapshot, thresholds, now, known)
+        known = _known.setdefault(index, {}).get(name)
+    checked = check(view, thresholds, now, known)
     with _lock:
-        _known[index][snapshot.split] = checked
+        _known[index][name] = checked
     return checked.found

@@ -20,6 +20,7 @@ from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch, fetch_texts
 from rlpanel.store.query.notes import Notes
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.terminal_progress import TerminalProgress
 
@@ -75,9 +76,14 @@ class Run:
         return self._index.name
 
     @property
+    def view(self) -> RunView:
+        """The newest snapshot with what is computed from it."""
+        return self._index.view.in_split(self._split)
+
+    @property
     def snapshot(self) -> Snapshot:
-        """The newest immutable view."""
-        return self._index.snapshot.in_split(self._split)
+        """The newest snapshot: the data as they are stored."""
+        return self.view.snapshot
 
     @property
     def splits(self) -> dict[str, int]:
@@ -107,13 +113,15 @@ class Run:
     @property
     def steps(self) -> pd.DataFrame:
         """A row a step: ``step``, ``samples``, ``reward_mean``, ``reward_std``, ``kl_k3_mean``, ..."""
-        return self.snapshot.step_frame()
+        return self.view.step_frame()
 
     def quantiles(self, column: str, q: Sequence[float] = (0.25, 0.5, 0.75)) -> pd.DataFrame:
         """A row a step, a column a quantile: exact, of all that count; KeyError if nobody logged it."""
-        snapshot = self.snapshot
-        found = snapshot.quantiles(column, tuple(q))
-        return pd.DataFrame(found.T, pd.Index(snapshot.steps.values, name="step"), pd.Index(q, name=column))
+        view = self.view
+        found = view.quantiles(column, tuple(q))
+        return pd.DataFrame(
+            found.T, pd.Index(view.snapshot.steps.values, name="step"), pd.Index(q, name=column)
+        )
 
     def histogram(self, column: str, bins: int = 64) -> pd.DataFrame:
         """A row a step, a column an interval: how many samples' numbers lie in it, of all that count.
@@ -129,7 +137,7 @@ class Run:
         KeyError
             If nobody logged the column.
         """
-        found = self.snapshot.histogram(column, bins)
+        found = self.view.histogram(column, bins)
         intervals = pd.IntervalIndex.from_breaks(found.edges, closed="left", name=column)
         return pd.DataFrame(found.counts, pd.Index(found.steps, name="step"), intervals)
 
@@ -161,9 +169,10 @@ class Run:
             Add the samples of older attempts, which a restart of the job replaced; the column ``older``
             tells which they are.
         """
-        snapshot = self.snapshot
+        view = self.view
+        snapshot = view.snapshot
         rows = snapshot.rows_of(step, older=older)
-        frame = snapshot.frame(rows)
+        frame = view.frame(rows)
         if older:
             frame["older"] = snapshot.state[rows] == OLDER
         if text:
@@ -186,8 +195,8 @@ class Run:
         SourceChanged
             If its bytes are no longer there.
         """
-        snapshot = self.snapshot
-        return fetch(self._index, snapshot, snapshot.row(uid))
+        view = self.view
+        return fetch(self._index, view, view.snapshot.row(uid))
 
     @property
     def errors(self) -> pd.DataFrame:

@@ -150,7 +150,7 @@ def measure(folder: Path) -> dict[str, object]:
     }
     for row in snapshot.living[:3].tolist():
         try:
-            fetch(index, snapshot, row)
+            fetch(index, index.view, row)
         except RLPanelError as error:
             found["fetch"] = str(error)[:110]
     found["clicked"] = peak() - before

@@ -19,6 +19,7 @@ import numpy as np
 
 from rlpanel.metrics.engine.column_info import step_names
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.step_metrics import Pooled
 
@@ -86,7 +87,7 @@ def main() -> None:
         write(run, range(1, STEPS + 1))
         index = RunIndex(run, "run")
         snapshot = caught_up(index)
-        names = [name for name in step_names() if name in snapshot.step_metrics]
+        names = [name for name in step_names() if name in RunView(snapshot).step_metrics]
         whole = cpu(lambda: Pooled().of(snapshot, names))
         new = []
         for step in range(STEPS + 1, STEPS + 8):

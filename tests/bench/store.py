@@ -93,13 +93,13 @@ def reopened(folder: Path) -> Iterator[str]:
 
     before, started, clock = held(), time.process_time(), time.perf_counter()
     index = ingest(folder)
-    table = index.snapshot.step_frame()  # type: ignore[attr-defined]
+    table = index.view.step_frame()  # type: ignore[attr-defined]
     seconds, clock = time.process_time() - started, time.perf_counter() - clock
     assert index.bytes_read == 0  # type: ignore[attr-defined]
     yield f"reopen 1M samples to the first steps | {clock:.2f} s, {seconds:.2f} CPU s | < 1 s"
     yield f"memory of it, columns mapped | {held() - before:,.0f} MB | "
     started = time.process_time()
-    index.snapshot.histogram("reward")  # type: ignore[attr-defined]
+    index.view.histogram("reward")  # type: ignore[attr-defined]
     yield f"histograms of {len(table):,} steps at 1M | {(time.process_time() - started) * 1e3:.0f} ms CPU | "
 
 
@@ -113,7 +113,7 @@ def fetching(folder: Path) -> Iterator[str]:
         snapshot, taken = index.snapshot, []  # type: ignore[attr-defined]
         for row in snapshot.living.tolist():
             started, clock = time.process_time(), time.perf_counter()
-            fetch(index, snapshot, row)  # type: ignore[arg-type]
+            fetch(index, index.view, row)  # type: ignore[arg-type]
             taken.append((time.perf_counter() - clock, time.process_time() - started))
         wall, cpu = (statistics.median(column) * 1e3 for column in zip(*taken, strict=True))
         yield f"fetch one sample, {title} line | {wall:.2f} ms, {cpu:.2f} ms CPU | {goal}"

@@ -19,6 +19,7 @@ from rlpanel.settings import Reading
 from rlpanel.store.columns import run_table
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append
 from tests.property import oracle, strategies
@@ -64,7 +65,7 @@ def write(run: Path, logs: Mapping[str, bytes]) -> None:
 
 def samples(snapshot: Snapshot) -> pd.DataFrame:
     """The living rows in an order that does not depend on how they came."""
-    frame = snapshot.frame(snapshot.living).set_index("uid").sort_index()
+    frame = RunView(snapshot).frame(snapshot.living).set_index("uid").sort_index()
     return frame[sorted(frame.columns)]
 
 
@@ -74,7 +75,7 @@ def assert_same(one: Snapshot, other: Snapshot) -> None:
     for split in one.splits:
         mine, others = one.in_split(split), other.in_split(split)
         assert_same_rows(samples(mine), samples(others))
-        assert_same_steps(mine.step_frame(), others.step_frame())
+        assert_same_steps(RunView(mine).step_frame(), RunView(others).step_frame())
     assert set(one.bad_lines) == set(other.bad_lines)
     assert one.blank_count == other.blank_count
 
@@ -129,7 +130,7 @@ def assert_true(snapshot: Snapshot, logs: Mapping[str, bytes]) -> None:
         shown = snapshot.in_split(split)
         assert shown.split == split
         assert (shown.older, shown.duplicates) == (truth.older[split], truth.duplicates[split])
-        assert_rows(shown, truth.frame(split))
+        assert_rows(shown, RunView(truth).frame(split))
 
 
 def assert_rows(snapshot: Snapshot, expected: pd.DataFrame) -> None:
@@ -273,7 +274,7 @@ def test_a_sample_read_again_by_its_place_gives_the_numbers_of_its_row(
         index = RunIndex(run, "run")
         snapshot = follow(index)
         for row in snapshot.living.tolist():
-            sample = fetch(index, snapshot, row)
+            sample = fetch(index, RunView(snapshot), row)
             assert sample.step == snapshot.place("step")[row]
             for name in ("reward", "ref_reward", "valid_reward"):
                 if name in snapshot.numbers:
@@ -294,7 +295,7 @@ def test_the_names_of_the_ranks_change_nothing_but_names(
         write(other, dict(zip(names, logs.values(), strict=True)))
         first, second = (follow(RunIndex(run, "run")) for run in (one, other))
         assert first.duplicates == second.duplicates
-        frames = [snapshot.step_frame() for snapshot in (first, second)]
+        frames = [RunView(snapshot).step_frame() for snapshot in (first, second)]
         if first.duplicates:  # one of several equal lines counts, and the files' names decide of which rank
             frames = [frame.drop(columns="reward_rank_spread", errors="ignore") for frame in frames]
         assert_same_steps(*frames)

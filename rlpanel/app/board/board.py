@@ -22,6 +22,7 @@ from rlpanel.panels.session.session import Session
 from rlpanel.sources.files.files import AnyPath
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.prompt_pairs import NEWEST
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: What the URL sets back when it says nothing of it.
@@ -95,7 +96,7 @@ class Board:
         index = service.open(path, context.selection.run) if path else None
         with pn.io.hold():
             # At once, so that no view asks one run for a sample of the other; both may have one of its name.
-            self._take(index.snapshot if index else Snapshot(""), index=index, first="", sample=None)
+            self._take(index.view if index else RunView(Snapshot("")), index=index, first="", sample=None)
         if before is not None:
             service.close(before)
 
@@ -107,7 +108,7 @@ class Board:
         same = index.snapshot.in_split(context.selection.split).split == context.snapshot.split
         anew: dict[str, Any] = {} if same else {"first": "", "sample": None}
         with pn.io.hold():
-            self._take(index.snapshot, **anew)
+            self._take(index.view, **anew)
 
     def _path_of(self, run: str) -> AnyPath | None:
         return self._watched.directory.run_path(run) if self._watched else None
@@ -175,26 +176,27 @@ class Board:
                 self._refresh_runs()
             index = self.context.index
             if index is not None and index in changed:
-                snapshot = hub().snapshot(index)
-                self._take(snapshot, **clock)
-                if snapshot is not index.snapshot and self._session is not None:
+                view = hub().view(index)
+                self._take(view, **clock)
+                if view is not index.view and self._session is not None:
                     self._session.notify(index)
             else:
                 self.context.param.update(**clock)
             self._others.changed(changed)
 
-    def _take(self, snapshot: Snapshot, **also: Any) -> None:
+    def _take(self, whole: RunView, **also: Any) -> None:
         context = self.context
-        split, shown = context.selection.split, snapshot.in_split(context.selection.split)
+        view = whole.in_split(context.selection.split)
+        split, shown = context.selection.split, view.snapshot
         anew = shown.split != context.snapshot.split and "index" not in also
-        context.param.update(snapshot=shown, **also)
+        context.param.update(view=view, **also)
         if anew:
             context.param.trigger("index")
-        if split and split != shown.split and snapshot.version and snapshot.progress.caught_up:
+        if split and split != shown.split and shown.version and shown.progress.caught_up:
             notify(f"split {split} is not in this run; {shown.split} is shown")
             context.selection.split = ""
         wanted, steps = context.selection.step, shown.steps
-        if wanted is None or not len(steps.values) or not snapshot.progress.caught_up:
+        if wanted is None or not len(steps.values) or not shown.progress.caught_up:
             return
         if steps.position(wanted) < 0:
             nearest = context.nearest_step(float(wanted))

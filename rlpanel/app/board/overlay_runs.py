@@ -11,7 +11,6 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import MOST_OTHERS, SPLIT, OverlayRun, split_label
 from rlpanel.sources.files.files import AnyPath
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.snapshot.snapshot import Snapshot
 
 
 class OverlayRuns:
@@ -31,7 +30,6 @@ class OverlayRuns:
     ) -> None:
         self._context, self._path_of, self._say = context, path_of, say
         self._open: dict[str, RunIndex] = {}
-        self._parts: dict[str, tuple[Snapshot, Snapshot]] = {}
         self._slots: dict[str, int] = {}
         self._missed: set[str] = set()  # what was said to be missing; it is asked for again, but not said
         context.selection.param.watch(self._choose, ["run", "split", "over", "beside", "against"])
@@ -89,7 +87,6 @@ class OverlayRuns:
         context = self._context
         found = {name: self._other(name, index) for name, index in self._open.items()}
         found |= self._splits()
-        self._parts = {key: part for key, part in self._parts.items() if key in found}
         context.param.update(
             others=[found[name] for name in self._slots if name in found],
             against=found.get(context.selection.against),
@@ -97,9 +94,9 @@ class OverlayRuns:
 
     def _other(self, name: str, index: RunIndex) -> OverlayRun:
         """Another run, in the split that is shown where it has that."""
-        snapshot = self._part(name, index.snapshot, self._context.snapshot.split)
+        view = index.view.in_split(self._context.snapshot.split)
         label = next((info.label for info in self._context.runs if info.name == name), name)
-        return OverlayRun(name, split_label(label, snapshot), self._slots.get(name, 0), index, snapshot)
+        return OverlayRun(name, split_label(label, view.snapshot), self._slots.get(name, 0), index, view)
 
     def _splits(self) -> dict[str, OverlayRun]:
         """The splits of the run itself that lie over the shown one."""
@@ -109,13 +106,6 @@ class OverlayRuns:
             if index is None or split == key or split == context.snapshot.split:
                 continue
             if split in index.snapshot.splits:
-                snapshot = self._part(key, index.snapshot, split)
-                found[key] = OverlayRun(key, split, self._slots[key], index, snapshot)
+                view = index.view.in_split(split)
+                found[key] = OverlayRun(key, split, self._slots[key], index, view)
         return found
-
-    def _part(self, key: str, whole: Snapshot, split: str) -> Snapshot:
-        """A split of a snapshot; the same object as long as nothing changed: its line is not sent again."""
-        known = self._parts.get(key)
-        if known is None or known[0] is not whole or known[1].split != split:
-            self._parts[key] = whole, whole.in_split(split)
-        return self._parts[key][1]

@@ -78,7 +78,7 @@ class Layout:
                 stylesheets=[_NO_SCROLL_BUTTON],
             )
         ]
-        context.param.watch(self._switch, "snapshot")
+        context.param.watch(self._switch, "view")
         self._switch()
 
     def _lower(self) -> pn.FlexBox:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.step_metrics import group_keys
 
@@ -47,9 +48,10 @@ def by_category(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, what: st
     return found
 
 
-def within_groups(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, what: str) -> list[str]:
+def within_groups(view: RunView, rows: np.ndarray, mask: np.ndarray, what: str) -> list[str]:
     """How the reward of the samples in ``mask`` differs from that of others of their own groups."""
-    if not snapshot.grouped or not snapshot.has("reward") or not mask.any() or mask.all():
+    snapshot = view.snapshot
+    if not view.grouped or not snapshot.has_number("reward") or not mask.any() or mask.all():
         return []
     reward = snapshot.number("reward")[rows]
     known = np.isfinite(reward)
@@ -70,20 +72,20 @@ def within_groups(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, what: 
     ]
 
 
-def within_correlation(snapshot: Snapshot, rows: np.ndarray, a: np.ndarray, b: np.ndarray) -> float | None:
+def within_correlation(view: RunView, rows: np.ndarray, a: np.ndarray, b: np.ndarray) -> float | None:
     """Correlation of two columns after each group's means were taken off; None where that says nothing.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    view : RunView
     rows : ndarray of int, shape (N,)
     a, b : ndarray of float, shape (N,)
         Their values at ``rows``.
     """
     known = np.isfinite(a) & np.isfinite(b)
-    if not snapshot.grouped or known.sum() < _FEWEST:
+    if not view.grouped or known.sum() < _FEWEST:
         return None
-    group = _groups(snapshot, rows[known])
+    group = _groups(view.snapshot, rows[known])
     size = np.bincount(group)
     a, b = (values[known] - (np.bincount(group, values[known]) / size)[group] for values in (a, b))
     spread = float(np.sqrt((a * a).sum() * (b * b).sum()))

@@ -10,6 +10,7 @@ import numpy as np
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.complete_steps import newest_complete
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
@@ -19,15 +20,20 @@ class RuleContext:
 
     Attributes
     ----------
-    snapshot : Snapshot
+    view : RunView
     thresholds : FindingSettings
     now : float
         Seconds since the epoch.
     """
 
-    snapshot: Snapshot
+    view: RunView
     thresholds: FindingSettings
     now: float
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The run's data."""
+        return self.view.snapshot
 
     @cached_property
     def steps(self) -> np.ndarray:
@@ -38,9 +44,9 @@ class RuleContext:
 
     def series(self, column: str) -> np.ndarray | None:
         """A number a complete step, shape (S,); None where the run does not log what it needs."""
-        if not self.snapshot.has(column):
+        if not self.view.has(column):
             return None
-        return self.snapshot.step_values(column)[: len(self.steps)]
+        return self.view.step_values(column)[: len(self.steps)]
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -55,7 +61,7 @@ class RuleContext:
 
     def column(self, name: str) -> np.ndarray:
         """A number column at `rows`, shape (N,)."""
-        return self.snapshot.values(name, self.rows)
+        return self.view.values(name, self.rows)
 
     @staticmethod
     def label(column: str) -> str:

@@ -62,8 +62,8 @@ def _within(look: RuleContext, mask: np.ndarray) -> str:
     """The same correlation among answers to one prompt."""
     length = "response_tokens" if look.snapshot.has_number("response_tokens") else "response_chars"
     rows = look.rows[mask[look.row_steps]]
-    columns = (look.snapshot.values(name, rows) for name in (length, "reward"))
-    within = within_correlation(look.snapshot, rows, *columns)
+    columns = (look.view.values(name, rows) for name in (length, "reward"))
+    within = within_correlation(look.view, rows, *columns)
     if within is None:
         return "Pooled over the step: longer answers may also be those of easier prompts."
     return f"Among the answers to one prompt: {within:.2f}; what is pooled may also be easier prompts."

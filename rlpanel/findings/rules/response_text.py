@@ -67,7 +67,7 @@ def invalid_text(look: RuleContext) -> Iterator[Finding]:
     evidence += by_category(look.snapshot, rows, broken, "responses with U+FFFD")
     late = look.snapshot.place("step")[rows] >= np.median(look.steps[risen])
     for part, when in ((~late, "In the first half of these steps"), (late, "In the second half")):
-        told = within_groups(look.snapshot, rows[part], broken[part], "responses with U+FFFD")
+        told = within_groups(look.view, rows[part], broken[part], "responses with U+FFFD")
         evidence += [f"{when}: {line}" for line in told]
     yield Finding(
         "invalid_text",

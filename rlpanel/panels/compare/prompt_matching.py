@@ -21,6 +21,7 @@ from rlpanel.store.snapshot.prompt_pairs import (
     rows_at,
     side,
 )
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Prompts of a run whose texts are read to be matched by what they say.
@@ -38,8 +39,13 @@ class ComparedRun:
     """A run in the comparison: its samples, and which of them (see `prompt_pairs.NEWEST`)."""
 
     index: RunIndex
-    snapshot: Snapshot
+    view: RunView
     at: str = NEWEST
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The run's data."""
+        return self.view.snapshot
 
 
 @dataclass(frozen=True)

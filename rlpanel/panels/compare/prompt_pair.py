@@ -144,7 +144,7 @@ class PromptPair:
 
 
 def _sample(seat: ComparedRun, row: int) -> Sample:
-    return fetch(seat.index, seat.snapshot, int(row))
+    return fetch(seat.index, seat.view, int(row))
 
 
 def _html(name: str) -> pn.pane.HTML:

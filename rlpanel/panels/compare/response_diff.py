@@ -134,7 +134,7 @@ class ResponseDiff(Viewer):
     def _labels(self, rows: np.ndarray, name: str) -> dict[str, str]:
         """What a person reads (step or line, and the reward) to uid."""
         snapshot = self.context.snapshot
-        has = snapshot.has("reward")
+        has = snapshot.has_number("reward")
         options: dict[str, str] = {}
         for row, uid in zip(rows.tolist(), snapshot.uids(rows), strict=True):
             label = f"{name} {int(snapshot.place(name)[row]):,}"
@@ -171,7 +171,7 @@ class ResponseDiff(Viewer):
         context = self.context
         if context.index is None or not self._which.value:
             return None
-        return fetch(context.index, context.snapshot, context.snapshot.row(self._which.value))
+        return fetch(context.index, context.view, context.snapshot.row(self._which.value))
 
     def _side(self, sample: Sample) -> DiffSide:
         kind = self._against.value

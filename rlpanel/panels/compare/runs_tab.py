@@ -145,8 +145,8 @@ class RunsTab(Viewer):
             return None
         other = context.against
         return (
-            ComparedRun(context.index, context.snapshot, selection.here_at),
-            ComparedRun(other.index, other.snapshot, selection.there_at),
+            ComparedRun(context.index, context.view, selection.here_at),
+            ComparedRun(other.index, other.view, selection.there_at),
         )
 
     def _again(self, *_: Any) -> None:
@@ -297,7 +297,7 @@ def _from_zero(bins: Bins) -> Bins:
 def _why_not(found: RunComparison, labels: tuple[str, str]) -> str:
     """Why two runs have no prompt in common, as HTML."""
     seats = zip((found.here, found.there), labels, strict=True)
-    bare = [label for seat, label in seats if not seat.snapshot.has("reward")]
+    bare = [label for seat, label in seats if not seat.snapshot.has_number("reward")]
     if bare:
         return f'<p class="note">{safe_text(" and ".join(bare))}: no reward is logged.</p>'
     return '<p class="note">No prompt is in both: nothing to compare.</p>'

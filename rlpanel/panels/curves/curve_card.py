@@ -42,7 +42,7 @@ class CurveCard:
         self.context = context
         self.curve = curve
         # A step may be chosen before the card is drawn from the snapshot that has it: it speaks of this one.
-        self._snapshot = context.snapshot
+        self._view = context.view
         self._axis = chosen_axis(context.snapshot, context.selection.align)
         self._sources = {column: ColumnDataSource(_no_points(), name=column) for column in curve.columns}
         self._sent: dict[str, series.Points | None] = dict.fromkeys(curve.columns)
@@ -75,16 +75,16 @@ class CurveCard:
 
     def draw(self) -> None:
         """Bring the chart to the newest snapshot."""
-        self._snapshot, selection = self.context.snapshot, self.context.selection
-        self._axis = chosen_axis(self._snapshot, selection.align)
+        self._view, selection = self.context.view, self.context.selection
+        self._axis = chosen_axis(self._view.snapshot, selection.align)
         tips = curve_points.tips(
-            self.curve.columns[0], alignment_of(self._snapshot, selection.align), selection.smooth
+            self.curve.columns[0], alignment_of(self._view.snapshot, selection.align), selection.smooth
         )
         if self._hover.tooltips != tips:
             self._hover.tooltips = tips
         for column, source in self._sources.items():
             points = curve_points.shared_points(
-                self._snapshot, column, selection.align, self.context.display, selection.smooth
+                self._view, column, selection.align, self.context.display, selection.smooth
             )
             series.send(source, points, self._sent[column])
             self._sent[column] = points
@@ -96,7 +96,7 @@ class CurveCard:
                 renderer.glyph.size = size
         self._turn()
         self.overlay.draw()
-        self._spread.draw(self._snapshot)
+        self._spread.draw(self._view.snapshot)
         if self.card[1] is not (self._spread.pane or self._pane):
             self.card[1] = self._spread.pane or self._pane
         self.move_cursor()
@@ -142,7 +142,7 @@ class CurveCard:
         if not len(self._points()["x"]):
             return None
         words = self._words(trainer_scalars.describe(self.curve.columns[0]))
-        name = self._snapshot.name
+        name = self._view.snapshot.name
         curve_points = [
             PlotLine(name, column, points) for column, points in self._sent.items() if points and self._on
         ]
@@ -153,9 +153,9 @@ class CurveCard:
 
     def _write_head(self, step: int) -> None:
         column = trainer_scalars.describe(self.curve.columns[0])
-        value, before = trainer_scalars.values(self._snapshot, column.name, step)
+        value, before = trainer_scalars.values(self._view, column.name, step)
         change = delta(value, before)
-        apart = trainer_scalars.difference(self._snapshot, self.curve.columns[1:])
+        apart = trainer_scalars.difference(self._view, self.curve.columns[1:])
         self._head.object = (
             f'<div class="head" title="{safe_text(column.tip)}">'
             f"<b>{safe_text(self.curve.title)}</b>"
@@ -182,7 +182,8 @@ class CurveCard:
             parts.append(self._spread.words)
         if display.zero_shift:
             parts.append("from its first step")
-        steps = self._snapshot.steps.values if scalar is None else self._snapshot.scalars.series(scalar).steps
+        snapshot = self._view.snapshot
+        steps = snapshot.steps.values if scalar is None else snapshot.scalars.series(scalar).steps
         size = series.bucket_size(len(steps))
         if size > 1:
             parts.append(f"{size} steps a point")

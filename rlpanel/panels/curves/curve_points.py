@@ -10,15 +10,15 @@ from rlpanel.panels.plots.alignment import TIME, WORDS, RunAxis, chosen_axis
 from rlpanel.panels.plots.smoothing import smooth
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.settings import Display
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.run_view import RunView
 
 
-def points(snapshot: Snapshot, curve: str, axis: RunAxis, display: Display, weight: float) -> series.Points:
+def points(view: RunView, curve: str, axis: RunAxis, display: Display, weight: float) -> series.Points:
     """Points of a run's curve.
 
     Parameters
     ----------
-    snapshot : Snapshot
+    view : RunView
     curve : str
         As `rlpanel.panels.curves.trainer_scalars` names it.
     axis : RunAxis
@@ -32,19 +32,19 @@ def points(snapshot: Snapshot, curve: str, axis: RunAxis, display: Display, weig
     dict of str to ndarray, shape (P,)
         As `rlpanel.panels.plots.series.curve`; ``y``, ``lo`` and ``hi`` are smoothed, ``raw`` is not.
     """
-    found = trainer_scalars.points(snapshot, curve, display)
-    size = series.bucket_size(len(snapshot.steps.values))
+    found = trainer_scalars.points(view, curve, display)
+    size = series.bucket_size(len(view.snapshot.steps.values))
     smoothed = {name: smooth(found[name], weight, size) for name in ("y", "lo", "hi")}
     return {**found, **smoothed, "raw": found["y"], "x": axis.place(found["x"])}
 
 
 def shared_points(
-    snapshot: Snapshot, curve: str, alignment: str, display: Display, weight: float
+    view: RunView, curve: str, alignment: str, display: Display, weight: float
 ) -> series.Points:
     """`points` on the axis that is asked for, worked out once for all sessions that want the same."""
     key = (curve, alignment, weight, display.band, display.variance_scale, display.zero_shift)
-    make = partial(points, snapshot, curve, chosen_axis(snapshot, alignment), display, weight)
-    return cached_on(snapshot, "points", key, make)
+    make = partial(points, view, curve, chosen_axis(view.snapshot, alignment), display, weight)
+    return cached_on(view, "points", key, make)
 
 
 def tips(curve: str, alignment: str, weight: float) -> list[tuple[str, str]]:

@@ -30,12 +30,12 @@ def kl_column(context: Context) -> str:
 
 def curves_of(context: Context) -> list[Curve]:
     """The cards to show: the chosen columns, else what the run has of the usual four."""
-    snapshot = context.snapshot
+    view = context.view
     wanted = map(column_info.canonical, context.selection.curves)
-    chosen = [name for name in wanted if trainer_scalars.has(snapshot, name)]
+    chosen = [name for name in wanted if trainer_scalars.has(view, name)]
     if chosen:
         return [_curve(name, context) for name in chosen]
-    length = "response_tokens" if snapshot.has("response_tokens") else "response_chars"
+    length = "response_tokens" if view.has("response_tokens") else "response_chars"
     usual = [
         "reward",
         kl_column(context),
@@ -45,13 +45,13 @@ def curves_of(context: Context) -> list[Curve]:
         "advantage",
         "prompt_chars",
     ]
-    return [_curve(name, context) for name in usual if snapshot.has(name)][:_SHOWN]
+    return [_curve(name, context) for name in usual if view.has(name)][:_SHOWN]
 
 
 def _curve(name: str, context: Context) -> Curve:
-    snapshot = context.snapshot
-    columns = tuple(c for c in _REWARDS if snapshot.has(c)) if name == "reward" else (name,)
+    view = context.view
+    columns = tuple(c for c in _REWARDS if view.has(c)) if name == "reward" else (name,)
     label = trainer_scalars.describe(name).label
     if trainer_scalars.scalar_of(name) is None:
         label = label[:1].upper() + label[1:]
-    return Curve(name, label, (*columns, *trainer_scalars.matching_scalars(snapshot, columns)))
+    return Curve(name, label, (*columns, *trainer_scalars.matching_scalars(view, columns)))

@@ -31,7 +31,7 @@ class Curves(Viewer):
         )
         self._column = pn.Column(RunLegend(context), self._row, sizing_mode="stretch_width", margin=0)
         selection, display = context.selection, context.display
-        context.param.watch(self._data, ["snapshot"])
+        context.param.watch(self._data, ["view"])
         context.param.watch(self._overlay, ["others", "muted"])
         selection.param.watch(self._redraw, ["align", "smooth"])
         selection.param.watch(self._lay_out, ["curves"])
@@ -57,7 +57,7 @@ class Curves(Viewer):
         self._redraw()
 
     def _data(self, event: Any) -> None:
-        if event.old.name != event.new.name:
+        if event.old.snapshot.name != event.new.snapshot.name:
             self._cards = {}
         self._lay_out()
 

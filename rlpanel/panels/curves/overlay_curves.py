@@ -15,7 +15,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import OverlayRun
 from rlpanel.panels.ui import theme
 from rlpanel.settings import Display
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.run_view import RunView
 
 #: How strong the raw line is behind the smoothed one.
 RAW_ALPHA = 0.28
@@ -45,7 +45,7 @@ class OverlayCurves:
         self._source = ColumnDataSource(empty, name=f"over-{curve}")
         self._lines: Any = None  # most pages never lay a run over another
         self._raw: Any = None
-        self._made: dict[str, tuple[Snapshot, tuple[object, ...], series.Points]] = {}
+        self._made: dict[str, tuple[RunView, tuple[object, ...], series.Points]] = {}
         self._sent: dict[str, tuple[str, series.Points]] = {}
 
     def draw(self) -> None:
@@ -92,17 +92,17 @@ class OverlayCurves:
         alignment = alignment_of(self._context.snapshot, selection.align)
         asked = (alignment, selection.smooth, self._context.display.zero_shift)
         known = self._made.get(other.key)
-        if known is not None and known[0] is other.snapshot and known[1] == asked:
+        if known is not None and known[0] is other.view and known[1] == asked:
             return known[2]
         # A split of the run itself stands where the run's steps stand, and has no trainer's log of its own.
         own = other.is_split
         axis, found = axis_of(self._context.snapshot if own else other.snapshot, alignment), _NOTHING
         if own and trainer_scalars.scalar_of(self.curve) is not None:
             axis = None
-        if axis is not None and trainer_scalars.has(other.snapshot, self.curve):
+        if axis is not None and trainer_scalars.has(other.view, self.curve):
             self._display.zero_shift = self._context.display.zero_shift
-            found = curve_points.points(other.snapshot, self.curve, axis, self._display, selection.smooth)
-        self._made[other.key] = other.snapshot, asked, found
+            found = curve_points.points(other.view, self.curve, axis, self._display, selection.smooth)
+        self._made[other.key] = other.view, asked, found
         return found
 
     def _turn_raw(self, *, on: bool) -> None:

@@ -35,7 +35,7 @@ class RunLegend(Viewer):
             sizing_mode="stretch_width", margin=(0, 0, 6, 0), visible=False, css_classes=["rl-run-legend"]
         )
         self._chips.on_msg(lambda event: self._toggle(event.data))
-        context.param.watch(self._draw, ["others", "muted", "runs", "snapshot"])
+        context.param.watch(self._draw, ["others", "muted", "runs", "view"])
         context.selection.param.watch(self._draw, ["run", "align", "dark"])
         self._draw()
 

@@ -16,6 +16,7 @@ from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.settings import Display
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.columns.step_stats import COUNT
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 PREFIX = "log:"
@@ -28,10 +29,10 @@ def scalar_of(curve: str) -> str | None:
     return curve.removeprefix(PREFIX) if curve.startswith(PREFIX) else None
 
 
-def has(snapshot: Snapshot, curve: str) -> bool:
+def has(view: RunView, curve: str) -> bool:
     """Whether there is something to draw under a curve's name."""
     scalar = scalar_of(curve)
-    return snapshot.has(curve) if scalar is None else scalar in snapshot.scalars.names
+    return view.has(curve) if scalar is None else scalar in view.snapshot.scalars.names
 
 
 def options(snapshot: Snapshot) -> dict[str, str]:
@@ -52,23 +53,23 @@ def describe(curve: str) -> column_info.ColumnInfo:
     )
 
 
-def points(snapshot: Snapshot, curve: str, display: Display) -> series.Points:
+def points(view: RunView, curve: str, display: Display) -> series.Points:
     """Points of a curve, whichever it is; a scalar has no band."""
     scalar = scalar_of(curve)
     if scalar is None:
-        return series.curve(snapshot, curve, display)
-    found = snapshot.scalars.series(scalar)
+        return series.curve(view, curve, display)
+    found = view.snapshot.scalars.series(scalar)
     return series.bare(found.steps, found.values, display)
 
 
-def values(snapshot: Snapshot, curve: str, step: int) -> tuple[float, float]:
+def values(view: RunView, curve: str, step: int) -> tuple[float, float]:
     """A curve's value at a step and at the step before; NaN where there is none."""
     scalar = scalar_of(curve)
     if scalar is None:
-        means = snapshot.step_values(curve)
-        at = snapshot.steps.position(step)
+        means = view.step_values(curve)
+        at = view.snapshot.steps.position(step)
     else:
-        found = snapshot.scalars.series(scalar)
+        found = view.snapshot.scalars.series(scalar)
         means = found.values
         at = int(np.searchsorted(found.steps, step))
         at = at if at < len(means) and found.steps[at] == step else -1
@@ -114,23 +115,23 @@ class ScalarDifference:
         return f'<span class="unit log" title="{safe_text(tip)}">{words}</span>'
 
 
-def matching_scalars(snapshot: Snapshot, columns: tuple[str, ...]) -> tuple[str, ...]:
+def matching_scalars(view: RunView, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The curves of the scalars that equal one of these columns; one a column."""
     found: dict[str, str] = {}
-    for name in snapshot.scalars.names:
-        own = _own(snapshot, name)
-        if own in columns and snapshot.has(own):
+    for name in view.snapshot.scalars.names:
+        own = _own(view.snapshot, name)
+        if own in columns and view.has(own):
             found.setdefault(own, f"{PREFIX}{name}")
     return tuple(found.values())
 
 
-def difference(snapshot: Snapshot, curves: tuple[str, ...]) -> ScalarDifference | None:
+def difference(view: RunView, curves: tuple[str, ...]) -> ScalarDifference | None:
     """How far the first scalar among the curves is from the column it equals; None without such a pair."""
     for curve in curves:
         scalar = scalar_of(curve)
-        own = _own(snapshot, scalar) if scalar is not None else None
-        if scalar is not None and own is not None and snapshot.has(own):
-            return _difference(snapshot, scalar, own)
+        own = _own(view.snapshot, scalar) if scalar is not None else None
+        if scalar is not None and own is not None and view.has(own):
+            return _difference(view, scalar, own)
     return None
 
 
@@ -141,10 +142,11 @@ def _own(snapshot: Snapshot, scalar: str) -> str | None:
     return column_of(scalar, str(snapshot.constants.get("algo", "")).lower())
 
 
-def _difference(snapshot: Snapshot, scalar: str, own: str) -> ScalarDifference | None:
+def _difference(view: RunView, scalar: str, own: str) -> ScalarDifference | None:
+    snapshot = view.snapshot
     logged, steps = snapshot.scalars.series(scalar), snapshot.steps.values
     both, at, ours = np.intersect1d(logged.steps, steps, assume_unique=True, return_indices=True)
-    apart = np.abs(logged.values[at] - snapshot.step_values(own)[ours])
+    apart = np.abs(logged.values[at] - view.step_values(own)[ours])
     whole = np.ones(len(at), bool)
     if own in snapshot.steps.columns and not skips_missing(scalar):
         whole = snapshot.steps.stat(own, COUNT)[ours] == snapshot.steps.samples[ours]

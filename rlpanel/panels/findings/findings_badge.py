@@ -61,7 +61,7 @@ class FindingsBadge(Viewer):
             styles={"margin-left": "auto"},
         )
         context.param.watch(self._restart, "index")
-        context.param.watch(self._look, ["snapshot", "now"])
+        context.param.watch(self._look, ["view", "now"])
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._list
@@ -92,7 +92,7 @@ class FindingsBadge(Viewer):
         context, selection = self.context, self.context.selection
         with pn.io.hold():
             shown = [curve.columns[0] for curve in curves_of(context)]
-            if finding.column and finding.column not in shown and context.snapshot.has(finding.column):
+            if finding.column and finding.column not in shown and context.view.has(finding.column):
                 selection.curves = [*shown, finding.column]
             if finding.uid:
                 context.choose_sample(finding.uid)

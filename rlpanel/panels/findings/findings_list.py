@@ -16,7 +16,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.settings import FindingSettings
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.run_view import RunView
 
 
 class FindingsList(Viewer):
@@ -33,7 +33,7 @@ class FindingsList(Viewer):
             margin=0,
             css_classes=["rl-finding-report"],
         )
-        context.param.watch(self._look, ["snapshot", "now"])
+        context.param.watch(self._look, ["view", "now"])
         self._look()
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -43,12 +43,12 @@ class FindingsList(Viewer):
         now = time.time()
         if now - self._looked >= EVERY:
             self._looked = now
-            self._pane.object = findings_html(self.context.snapshot, now)
+            self._pane.object = findings_html(self.context.view, now)
 
 
-def findings_html(snapshot: Snapshot, now: float) -> str:
+def findings_html(view: RunView, now: float) -> str:
     """What the rules found, with the evidence."""
-    found = check(snapshot, FindingSettings.from_environment(), now).found
+    found = check(view, FindingSettings.from_environment(), now).found
     if not found:
         return '<p class="note">The rules found nothing in the steps that are complete.</p>'
     return f'<ul class="findings">{"".join(map(_finding, found))}</ul>'

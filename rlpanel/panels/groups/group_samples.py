@@ -21,7 +21,7 @@ from rlpanel.panels.ui.prompt_text import clean
 from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.step_groups import StepGroups, groups_of
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.run_view import RunView
 
 #: Samples that are laid side by side, and characters of each answer.
 MOST_SAMPLES = 64
@@ -92,8 +92,8 @@ class GroupSamples(Viewer):
         context, sample = self.context, self.context.sample
         if not self.active:
             return
-        snapshot = context.snapshot
-        groups = groups_of(snapshot, sample.step) if sample is not None else None
+        view, snapshot = context.view, context.snapshot
+        groups = groups_of(view, sample.step) if sample is not None else None
         at = groups.holding(sample.uid) if groups is not None and sample is not None else None
         self._fit.visible = self._cards.visible = at is not None
         if sample is None or groups is None or at is None or context.index is None:
@@ -109,9 +109,9 @@ class GroupSamples(Viewer):
             return
         self._drawn = drawn
         self._work.stop()
-        self._fit.object = _fit_html(snapshot, snapshot.rows_of(sample.step))
+        self._fit.object = _fit_html(view, snapshot.rows_of(sample.step))
         shown = rows[:MOST_SAMPLES]
-        made = _cards(context.index, snapshot, shown, context.display.pad_token)
+        made = _cards(context.index, view, shown, context.display.pad_token)
         if snapshot.place("length")[shown].sum() <= READ_NOW:
             self._put(next(made))
         else:
@@ -127,11 +127,12 @@ class GroupSamples(Viewer):
 
 
 def _cards(
-    index: RunIndex, snapshot: Snapshot, rows: np.ndarray, pad_token: str
+    index: RunIndex, view: RunView, rows: np.ndarray, pad_token: str
 ) -> Iterator[list[dict[str, Any]]]:
     """The samples as the browser takes them; it shows texts as texts, never as HTML."""
-    names = [name for name in _NUMBERS if snapshot.has_number(name) or name in snapshot.derived]
-    values = {name: snapshot.values(name, rows) for name in names}
+    snapshot = view.snapshot
+    names = [name for name in _NUMBERS if snapshot.has_number(name) or name in view.derived]
+    values = {name: view.values(name, rows) for name in names}
     texts = read_texts(index, snapshot, rows)
     yield [
         {
@@ -167,11 +168,11 @@ def _in_words(groups: StepGroups, at: int) -> str:
     return " · ".join(said)
 
 
-def _fit_html(snapshot: Snapshot, rows: np.ndarray) -> str:
+def _fit_html(view: RunView, rows: np.ndarray) -> str:
     """How far the logged advantages of the step are from each formula's."""
-    off = {name: snapshot.values(less, rows) for name, less in FORMULAS.items() if less in snapshot.derived}
+    off = {name: view.values(less, rows) for name, less in FORMULAS.items() if less in view.derived}
     most = {name: float(np.nanmax(np.abs(d))) for name, d in off.items() if np.isfinite(d).any()}
-    if not most or not snapshot.has_number("advantage"):
+    if not most or not view.snapshot.has_number("advantage"):
         return ""
     said = ", ".join(
         f'<span title="{safe_text(describe(FORMULAS[name]).tip)}">{number(value)} from {_SHORT[name]}</span>'

@@ -99,7 +99,7 @@ class GroupStrip(Viewer):
 
     def _draw(self, *_: Any) -> None:
         before, selection = self._groups, self.context.selection
-        groups = groups_of(self.context.snapshot, selection.step)
+        groups = groups_of(self.context.view, selection.step)
         gone = before is not None and selection.filter in before.filters
         if gone and (groups is None or selection.filter not in groups.filters):
             selection.filter = ""  # it named a group of the step shown before

@@ -74,7 +74,7 @@ class GroupTable(Viewer):
         context = self.context
         if not self.active:
             return
-        groups = self._groups = groups_of(context.snapshot, context.selection.step)
+        groups = self._groups = groups_of(context.view, context.selection.step)
         self._place.visible = groups is not None
         if groups is None or context.index is None:
             self._work.stop()
@@ -170,12 +170,12 @@ def _first(groups: StepGroups) -> np.ndarray:
 
 def _in_words(groups: StepGroups, step: int | None) -> str:
     """How many there are, and the chance that one of k samples passes."""
-    snapshot = groups.snapshot
-    at = snapshot.steps.position(step) if step is not None else -1
+    view = groups.view
+    at = view.snapshot.steps.position(step) if step is not None else -1
     found = {
-        describe(name).label: float(snapshot.step_values(name)[at])
+        describe(name).label: float(view.step_values(name)[at])
         for name in _PASSES
-        if name in snapshot.step_metrics
+        if name in view.step_metrics
     }
     passes = [f"{label} {number(value)}" for label, value in found.items() if np.isfinite(value)]
     return " · ".join([f"{len(groups):,} groups", *passes])

@@ -28,7 +28,7 @@ def context_of(run: Run, **selected: Any) -> Context:
     if "step" in given:
         given["follow"] = False
     context = Context(selection=Selection(run=run.name, **given))
-    context.param.update(index=run.index, snapshot=run.snapshot)
+    context.param.update(index=run.index, view=run.view)
     place = current_loop()
     if place is not None:
         _follow(run, context, place)
@@ -42,7 +42,7 @@ def _follow(run: Run, context: Context, place: SessionLoop) -> None:
     def draw(_: object = None) -> None:
         shown = held()
         if shown is not None:
-            shown.param.update(snapshot=run.snapshot, now=time.time())
+            shown.param.update(view=run.view, now=time.time())
 
     def drawn(_: object) -> None:
         draw()

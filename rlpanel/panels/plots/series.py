@@ -15,7 +15,7 @@ from rlpanel.metrics.engine.column_info import step_names
 from rlpanel.panels.plots.column_payload import column_payload
 from rlpanel.settings import Display
 from rlpanel.store.columns.step_stats import COUNT, M2, MAX, MEAN, MIN
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.run_view import RunView
 
 #: Most points a curve sends.
 POINTS = 2000
@@ -31,7 +31,7 @@ def bucket_size(steps: int) -> int:
     return size
 
 
-def curve(snapshot: Snapshot, column: str, display: Display) -> Points:
+def curve(view: RunView, column: str, display: Display) -> Points:
     """Points of a column's mean with its band, or of a step metric without one.
 
     Returns
@@ -39,9 +39,9 @@ def curve(snapshot: Snapshot, column: str, display: Display) -> Points:
     dict of str to ndarray, shape (P,)
         ``x`` (step), ``y`` (mean), ``lo`` and ``hi`` (band), ``n`` (samples behind the point).
     """
-    steps = snapshot.steps
+    steps = view.snapshot.steps
     if column in step_names():
-        return bare(steps.values, snapshot.step_values(column), display)
+        return bare(steps.values, view.step_values(column), display)
     size = bucket_size(len(steps.values))
     starts = np.arange(0, len(steps.values), size)
     count, mean, m2 = (steps.stat(column, which) for which in (COUNT, MEAN, M2))
@@ -50,7 +50,7 @@ def curve(snapshot: Snapshot, column: str, display: Display) -> Points:
         y = _sum(np.where(count > 0, count * mean, 0.0), starts) / n
         off = np.where(count > 0, count * np.square(mean - np.repeat(y, size)[: len(mean)]), 0.0)
         deviation = np.sqrt((_sum(np.where(count > 0, m2, 0.0), starts) + _sum(off, starts)) / (n - 1))
-    lo, hi = _band(snapshot, column, display, starts, y, np.where(n > 1, deviation, np.nan))
+    lo, hi = _band(view, column, display, starts, y, np.where(n > 1, deviation, np.nan))
     shift = _first(y) if display.zero_shift else 0.0
     x = steps.values[starts].astype(float)
     return {"x": x, "y": y - shift, "lo": lo - shift, "hi": hi - shift, "n": n}
@@ -70,16 +70,16 @@ def bare(steps: np.ndarray, values: np.ndarray, display: Display) -> Points:
 
 
 def _band(
-    snapshot: Snapshot, column: str, display: Display, starts: np.ndarray, y: np.ndarray, std: np.ndarray
+    view: RunView, column: str, display: Display, starts: np.ndarray, y: np.ndarray, std: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     if display.band == "std":
         return y - display.variance_scale * std, y + display.variance_scale * std
     if display.band == "range" and len(starts):
-        steps = snapshot.steps
+        steps = view.snapshot.steps
         low, high = steps.stat(column, MIN), steps.stat(column, MAX)
         return np.fmin.reduceat(low, starts), np.fmax.reduceat(high, starts)
     if display.band == "iqr" and len(starts):
-        low, high = snapshot.quantiles(column, (0.25, 0.75))
+        low, high = view.quantiles(column, (0.25, 0.75))
         return np.fmin.reduceat(low, starts), np.fmax.reduceat(high, starts)
     return np.full(len(y), np.nan), np.full(len(y), np.nan)
 

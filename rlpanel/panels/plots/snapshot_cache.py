@@ -1,38 +1,50 @@
-"""What several sessions need alike is worked out once, and goes with what it was worked out from."""
+"""Cache of results that several sessions need from the same object, such as the points of a curve.
+
+A result is computed once, and dropped together with the object it was computed from.
+"""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable
 from typing import TypeVar, cast
 
+from cachetools import FIFOCache
+
 T = TypeVar("T")
 
-#: Most results of one kind that are kept of a thing.
+#: Results of one kind that are kept for an object.
 MOST = 16
 
+#: Results by the object's id and their kind; a finalizer drops them before the id can be used again.
+_results: dict[int, dict[str, FIFOCache]] = {}
 
-def cached_on(thing: object, kind: str, key: Hashable, make: Callable[[], T], most: int = MOST) -> T:
-    """What ``make`` gives, worked out when it is first asked for; nobody may change it.
+
+def cached_on(source: object, kind: str, key: Hashable, make: Callable[[], T], most: int = MOST) -> T:
+    """Return what ``make`` gives, computed when it is first asked for. Nobody may change it.
 
     Parameters
     ----------
-    thing : object
-        What it is worked out from, such as a snapshot: something that never changes. It holds the result,
-        so a result that held the thing in turn would keep both in memory for longer than need be.
+    source : object
+        What the result is computed from: something that never changes, such as a `RunView`. The result must
+        not hold it, which would keep both in memory.
     kind : str
-        What it is.
+        What the result is.
     key : hashable
-        All else that it depends on.
+        Everything else that it depends on.
     make : callable
     most : int
-        Results of this kind that are kept; the oldest goes first.
+        Results of this kind that are kept for ``source``; the oldest goes first.
     """
-    kinds = vars(thing).setdefault("_shared_by_views", {})  # as functools.cached_property does
-    kept = cast("dict[Hashable, T]", kinds.setdefault(kind, {}))
-    if key not in kept:
-        found = make()
-        while len(kept) >= most:
-            kept.pop(next(iter(kept)), None)
-        kept[key] = found
-        return found
-    return kept[key]
+    kinds = _results.get(id(source))
+    if kinds is None:
+        kinds = _results[id(source)] = {}
+        weakref.finalize(source, _results.pop, id(source), None).atexit = False
+    results = kinds.get(kind)
+    if results is None:
+        results = kinds[kind] = FIFOCache(most)
+    if key not in results:
+        result = make()
+        results[key] = result
+        return result
+    return cast("T", results[key])

@@ -30,6 +30,7 @@ from rlpanel.schema import Sample
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch
 from rlpanel.store.snapshot.prompts import SamplesOfPrompt, samples_of_prompt
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Samples of the prompt that are shown with their texts, the nearest steps first.
@@ -90,7 +91,7 @@ class PromptHistory(Viewer):
             margin=0,
         )
         context.param.watch(self._draw, "sample")
-        context.param.watch(self._on_snapshot, "snapshot")
+        context.param.watch(self._on_snapshot, "view")
         context.selection.param.watch(lambda event: self._restyle(event.new), "dark")
         context.display.param.watch(self._draw, "pad_token")
         self.param.watch(self._draw, "active")
@@ -128,15 +129,21 @@ class PromptHistory(Viewer):
         rise = f" · mean reward {number(float(first[0]))} → {number(float(last[0]))}" if len(first) else ""
         self._say(f"{len(found.rows):,} samples at {steps:,} steps{rise}")
         self._read(context.index, snapshot, found, sample)
-        self._compare(context.index, snapshot, found, sample)
+        self._compare(context.index, context.view, found, sample)
 
     def _on_snapshot(self, event: Any) -> None:
         """Draw again when the prompt was asked once more."""
         sample, seen = self.context.sample, self._history
-        if not self.active or sample is None or seen is None or event.new.name != self._snapshot.name:
+        if (
+            not self.active
+            or sample is None
+            or seen is None
+            or event.new.snapshot.name != self._snapshot.name
+        ):
             return
         try:
-            again = samples_of_prompt(event.new, event.new.row(sample.uid))
+            snapshot = event.new.snapshot
+            again = samples_of_prompt(snapshot, snapshot.row(sample.uid))
         except RLPanelError:  # its file was written anew; the sample's place says so
             return
         if len(again.rows) != len(seen.rows):
@@ -184,16 +191,17 @@ class PromptHistory(Viewer):
         uid = self.context.sample.uid if self.context.sample else ""
         self._strip.selection = np.flatnonzero(self._strip.value["uid"] == uid).tolist()[:1]
 
-    def _compare(self, index: RunIndex, snapshot: Snapshot, found: SamplesOfPrompt, sample: Sample) -> None:
+    def _compare(self, index: RunIndex, view: RunView, found: SamplesOfPrompt, sample: Sample) -> None:
         """The answer against one of the step before that saw the prompt."""
         self._diffing.stop()
         before = found.rows[found.step < sample.step]
         if not len(before):
             self._put_diff('<p class="note">No earlier step saw this prompt.</p>')
             return
+        snapshot = view.snapshot
         step = snapshot.place("step")[before[-1]]
         other = before[snapshot.place("step")[before] == step][0]
-        results = _difference(index, snapshot, int(other), sample, self.context.display.pad_token)
+        results = _difference(index, view, int(other), sample, self.context.display.pad_token)
         if len(sample.response or "") <= NOW_CHARS // 2 and snapshot.place("length")[other] <= READ_NOW:
             self._put_diff(next(results))
         else:
@@ -238,11 +246,9 @@ def _read(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> Iterator[_Te
     yield _Texts(snapshot.uids(rows), read_texts(index, snapshot, rows))
 
 
-def _difference(
-    index: RunIndex, snapshot: Snapshot, row: int, sample: Sample, pad_token: str
-) -> Iterator[str]:
+def _difference(index: RunIndex, view: RunView, row: int, sample: Sample, pad_token: str) -> Iterator[str]:
     try:
-        other = fetch(index, snapshot, row)
+        other = fetch(index, view, row)
     except RLPanelError as error:
         yield f'<p class="note">{safe_text(error)}</p>'
         return

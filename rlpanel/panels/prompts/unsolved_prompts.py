@@ -96,7 +96,7 @@ class UnsolvedPrompts(Viewer):
             },
             dtype=str,
         )
-        least, referenced = self.context.display.stuck_steps, self.context.snapshot.has("ref_reward")
+        least, referenced = self.context.display.stuck_steps, self.context.snapshot.has_number("ref_reward")
         below = "below the reference" if referenced else "no better than at first"
         self._say(f"{len(found):,} prompts still {below} after {least:,} steps or more")
 

@@ -82,7 +82,7 @@ def carry(context: Context, rows: np.ndarray, outcome: QueryResult, most: int = 
 def _read(context: Context, row: int) -> Sample | None:
     assert context.index is not None
     try:
-        return fetch(context.index, context.snapshot, row)
+        return fetch(context.index, context.view, row)
     except RLPanelError:
         return None
 

@@ -36,7 +36,7 @@ def table_html(context: Context, samples: Mapping[int, Sample], outcome: QueryRe
     texts = {row: _texts(sample) for row, sample in samples.items()}
     whole_run = context.selection.scope == "run"
     notes, display = context.notes, context.display
-    frame = frame_of(context.snapshot, rows, texts, outcome, notes, display, whole_run=whole_run)
+    frame = frame_of(context.view, rows, texts, outcome, notes, display, whole_run=whole_run)
     columns = [frame[name] for name in frame if name != "uid"]
     heads = "".join(_head(str(values.name)) for values in columns)
     written = [_written(values) for values in columns]

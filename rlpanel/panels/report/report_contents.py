@@ -27,7 +27,7 @@ def frozen(context: Context, **wanted: Any) -> Context:
         selection["step"] = newest_complete(context.snapshot, time.time())
     return Context(
         index=context.index,
-        snapshot=context.snapshot,
+        view=context.view,
         selection=Selection(**{**selection, "follow": False}),
         display=Display(**context.display.param.values()),
     )

@@ -19,7 +19,7 @@ from rlpanel.panels.ui.theme import number
 from rlpanel.store.query.filter_columns import Scope
 from rlpanel.store.query.query import Query, QueryResult, QuerySpec
 from rlpanel.store.query.samples_export import FORMATS, ExportPart, available_formats, export_parts
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.run_view import RunView
 
 #: Rows that are asked on the event loop; more on a thread.
 ASK_NOW = 100_000
@@ -63,7 +63,7 @@ class QueryRunner:
     found : callable
         Takes each outcome on the session's loop.
     taken : callable
-        Gives the snapshot and the rows of it that a file to take away holds.
+        Gives the view and the rows of it that a file to take away holds.
     board : callable, optional
         Exports the whole board; without it the menu has no such entry.
 
@@ -78,7 +78,7 @@ class QueryRunner:
         self,
         context: Context,
         found: Callable[[QueryResult], None],
-        taken: Callable[[], tuple[Snapshot, np.ndarray]],
+        taken: Callable[[], tuple[RunView, np.ndarray]],
         board: BoardExport | None = None,
     ) -> None:
         self._context, self._found, self._to_take, self._board = context, found, taken, board
@@ -209,10 +209,10 @@ class QueryRunner:
         context = self._context
         if context.index is None or context.notes is None or self.busy:
             return
-        snapshot, rows = self._to_take()
+        view, rows = self._to_take()
         ending, media, _ = FORMATS[kind]
-        made = export_parts(context.index, snapshot, rows, context.notes, kind)
-        name = f"{file_name(snapshot.name)}.{ending}"
+        made = export_parts(context.index, view, rows, context.notes, kind)
+        name = f"{file_name(view.snapshot.name)}.{ending}"
         self._begin(Download(name, media, f"{kind}: {len(rows):,} samples", made))
 
     def _take_board(self) -> None:

@@ -15,7 +15,7 @@ from rlpanel.panels.ui.prompt_text import clean
 from rlpanel.settings import Display
 from rlpanel.store.query.notes import Notes
 from rlpanel.store.query.query import QueryResult
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.run_view import RunView
 
 #: Characters of a text that a row carries; the search looks at all of it.
 TEXT_CHARS = 2000
@@ -24,7 +24,7 @@ _PLACED = ("step", "rank", "line")
 
 
 def frame_of(
-    snapshot: Snapshot,
+    view: RunView,
     rows: np.ndarray,
     texts: Mapping[int, Mapping[str, str]],
     outcome: QueryResult,
@@ -42,9 +42,10 @@ def frame_of(
     texts : mapping
         Row to its texts by name; rows that are not read yet are not there.
     """
+    snapshot = view.snapshot
     usual = grid_columns(snapshot, display.kl_estimator)
     asked = [name for name in dict.fromkeys(outcome.columns) if name not in (*usual, *_PLACED)]
-    numbers = snapshot.frame(rows, [*usual, *asked])
+    numbers = view.frame(rows, [*usual, *asked])
     cells: dict[str, Any] = {name: numbers[name] for name in numbers.columns}
     cells |= _texts(rows, texts, display)
     cells |= {name: values[: len(rows)] for name, values in outcome.extra.items()}

@@ -32,6 +32,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.notes import NOTED
 from rlpanel.store.query.order import Order, parse_order
 from rlpanel.store.query.query import QueryResult
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Seconds that a step is shown before the texts of further pages are read, while the newest is followed:
@@ -55,7 +56,7 @@ class SampleGrid(Viewer):
         self._rows = np.empty(0, int)
         self._outcome = QueryResult(np.empty(0, int), 0)
         self._texts = RowTexts()
-        self._snapshot = context.snapshot
+        self._view = context.view
         self._asking = QueryRunner(context, self._found, self._taken, board)
         self._shown: tuple[str, int | None] = ("", None)
         self._sorting = False
@@ -101,7 +102,7 @@ class SampleGrid(Viewer):
         )
         self._search.param.watch(self._searched, "value")
         selection, display = context.selection, context.display
-        context.param.watch(self._on_snapshot, "snapshot")
+        context.param.watch(self._on_snapshot, "view")
         selection.param.watch(self._on_step, "step")
         selection.param.watch(self._highlight, "uid")
         context.param.watch(self._highlight, "first")
@@ -130,7 +131,7 @@ class SampleGrid(Viewer):
     def load(self, *_: Any) -> None:
         """Ask the run anew."""
         context = self.context
-        self._snapshot = context.snapshot
+        self._view = context.view
         self._shown = (context.snapshot.name, context.selection.step)
         self._pill.visible = False
         if self._search.value != context.selection.search:
@@ -139,16 +140,16 @@ class SampleGrid(Viewer):
 
     def _found(self, outcome: QueryResult) -> None:
         """Show what was found, at most as many rows as the settings say."""
-        context, snapshot, step = self.context, self._snapshot, self.context.selection.step
+        context, view, step = self.context, self._view, self.context.selection.step
         self._outcome = outcome
         if step is not None and not self._asking.asks and not self._whole:
-            self._rows = shown_rows(snapshot, step, context.display)
+            self._rows = shown_rows(view, step, context.display)
         else:
             self._rows = outcome.rows[: context.display.max_samples]
-        self._texts = texts_of(context.index, snapshot, self._rows)
+        self._texts = texts_of(context.index, view, self._rows)
         self._show()
         if context.index is not None and not self._texts.whole:
-            self._read_rest(context.index, snapshot)
+            self._read_rest(context.index, view.snapshot)
         uids = self._uids()
         context.first = uids[0] if uids else ""
         self._highlight()
@@ -158,25 +159,25 @@ class SampleGrid(Viewer):
         """Whether all steps are asked."""
         return self.context.selection.scope == "run"
 
-    def _taken(self) -> tuple[Snapshot, np.ndarray]:
+    def _taken(self) -> tuple[RunView, np.ndarray]:
         """What a file of the grid holds: all that is found, or what the heads' filters leave of it."""
         if not self._table.filters:
-            return self._snapshot, self._outcome.rows
+            return self._view, self._outcome.rows
         row_of = dict(zip(self._table.value["uid"], self._rows.tolist(), strict=True))
-        return self._snapshot, np.array([row_of[uid] for uid in self._table.current_view["uid"]], int)
+        return self._view, np.array([row_of[uid] for uid in self._table.current_view["uid"]], int)
 
     # -- reacting --------------------------------------------------------------------------------
 
     def _on_snapshot(self, event: Any) -> None:
-        if self._snapshot is event.new:  # its newest step was followed, and loaded with it
+        if self._view is event.new:  # its newest step was followed, and loaded with it
             return
-        selection, new = self.context.selection, event.new
+        selection, new = self.context.selection, event.new.snapshot
         if self._shown[0] != new.name or (not self._whole and self._shown[1] != selection.step):
             self.context.afterwards(self.load)
             return
         if not self._whole and (
             selection.step is None
-            or new.steps.position(selection.step) not in new.steps.changed_since(event.old.version)
+            or new.steps.position(selection.step) not in new.steps.changed_since(event.old.snapshot.version)
         ):
             return
         step = None if self._whole else selection.step
@@ -242,7 +243,7 @@ class SampleGrid(Viewer):
     def _show(self) -> None:
         context = self.context
         frame = table_frame(
-            self._snapshot, self._rows, self._texts, self._outcome, context.notes, context.display,
+            self._view, self._rows, self._texts, self._outcome, context.notes, context.display,
             whole_run=self._whole,
         )  # fmt: skip
         self._fill(frame)
@@ -282,8 +283,8 @@ class SampleGrid(Viewer):
         if self._table.filters:
             passing = frozenset(self._table.current_view["uid"])
         elif self._asking.narrows:
-            rows = rows[self._snapshot.place("step")[rows] == selection.step]
-            passing = frozenset(self._snapshot.uids(rows))
+            rows = rows[self._view.snapshot.place("step")[rows] == selection.step]
+            passing = frozenset(self._view.snapshot.uids(rows))
         else:
             passing = None
         self.context.passing = passing
@@ -299,7 +300,9 @@ class SampleGrid(Viewer):
             said = f"{found:,} of {outcome.of:,} hit"
         if shown < found:
             said += f" · {shown:,} shown"
-        said = drawn_html(self._snapshot, step, display) if drawn and step is not None else safe_text(said)
+        said = (
+            drawn_html(self._view.snapshot, step, display) if drawn and step is not None else safe_text(said)
+        )
         self._head.width = 300 if shown < found else 210
         self._head.object = f'<div class="head"><b>Samples</b><span class="unit">{said}</span></div>'
 

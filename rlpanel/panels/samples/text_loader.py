@@ -19,6 +19,7 @@ from rlpanel.settings import Display
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.notes import Notes
 from rlpanel.store.query.query import QueryResult
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Tables of a snapshot that are kept, and texts: sessions that follow look at one step.
@@ -63,21 +64,21 @@ class RowTexts:
         self.whole = len(self.texts) == len(rows)
 
 
-def texts_of(index: RunIndex | None, snapshot: Snapshot, rows: np.ndarray) -> RowTexts:
+def texts_of(index: RunIndex | None, view: RunView, rows: np.ndarray) -> RowTexts:
     """The texts of ``rows``, those of the first page at least unless its lines are very long."""
     if index is None:
         return RowTexts()
 
     def read() -> RowTexts:
         made = RowTexts()
-        made._read_page(index, snapshot, rows)
+        made._read_page(index, view.snapshot, rows)
         return made
 
-    return cached_on(snapshot, "texts", (index.path, rows.tobytes()), read, most=_KEPT)
+    return cached_on(view, "texts", (index.path, rows.tobytes()), read, most=_KEPT)
 
 
 def table_frame(
-    snapshot: Snapshot,
+    view: RunView,
     rows: np.ndarray,
     texts: RowTexts,
     outcome: QueryResult,
@@ -89,11 +90,11 @@ def table_frame(
     """`frame_of`, made once for all who ask for the same, unless readers left notes on the run."""
 
     def make() -> pd.DataFrame:
-        return frame_of(snapshot, rows, known, outcome, notes, display, whole_run=whole_run)
+        return frame_of(view, rows, known, outcome, notes, display, whole_run=whole_run)
 
     known = texts.texts
     if outcome.extra or (notes is not None and not notes.empty):
         return make()
     shown = (display.kl_estimator, display.pad_token, display.system_end, whole_run)
     key = (rows.tobytes(), len(known), tuple(outcome.columns), *shown)
-    return cached_on(snapshot, "table", key, make, most=_KEPT)
+    return cached_on(view, "table", key, make, most=_KEPT)

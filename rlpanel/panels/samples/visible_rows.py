@@ -8,14 +8,15 @@ from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.settings import Display
 from rlpanel.store.columns.run_table import OLDER
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
-def shown_rows(snapshot: Snapshot, step: int, display: Display) -> np.ndarray:
+def shown_rows(view: RunView, step: int, display: Display) -> np.ndarray:
     """The rows to show: all where they are few, else a reproducible draw."""
-    older, most = display.older_attempts, display.max_samples
+    snapshot, older, most = view.snapshot, display.older_attempts, display.max_samples
     return cached_on(
-        snapshot,
+        view,
         "shown",
         (step, older, most),
         lambda: snapshot.draw(snapshot.rows_of(step, older=older), most),

@@ -27,6 +27,7 @@ from rlpanel.store.query.fetch import fetch
 from rlpanel.store.query.notes import Notes
 from rlpanel.store.snapshot.complete_steps import newest_complete
 from rlpanel.store.snapshot.prompt_pairs import NEWEST
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
@@ -76,8 +77,11 @@ class Context(param.Parameterized):
         default=[], item_type=Unread, doc="Links that are not followed, and folders that cannot be listed."
     )
     index = param.ClassSelector(class_=RunIndex, allow_None=True, doc="The selected run's index.")
-    snapshot = param.ClassSelector(
-        class_=Snapshot, default=Snapshot(""), instantiate=False, doc="Newest version of the selected run."
+    view = param.ClassSelector(
+        class_=RunView,
+        default=RunView(Snapshot("")),
+        instantiate=False,
+        doc="Newest version of the selected run, and what is computed from it.",
     )
     sample = param.ClassSelector(class_=Sample, allow_None=True, doc="The sample that is shown.")
     message = param.String(default="", doc="What went wrong with the last wish, in words.")
@@ -108,10 +112,15 @@ class Context(param.Parameterized):
         super().__init__(**{"selection": Selection(), "display": Display(), **params})
         self._notes: Notes | None = None
         self._parts: dict[Callable[[], object], None] | None = None
-        self.param.watch(self._ride, ["snapshot", "now"])
+        self.param.watch(self._ride, ["view", "now"])
         self.selection.param.watch(self._ride, "follow")
         self.selection.param.watch(self._show, ["uid"])
         self.param.watch(self._show, ["first", "index"])
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The data of the newest version of the selected run."""
+        return self.view.snapshot
 
     # -- in parts --------------------------------------------------------------------------------
 
@@ -204,27 +213,27 @@ class Context(param.Parameterized):
             self.sample = None
             return
         try:
-            self.sample = shared_sample(self.index, self.snapshot, uid)
+            self.sample = shared_sample(self.index, self.view, uid)
             self.message = ""
         except RLPanelError as error:
             self.sample, self.message = None, str(error)
 
 
-def shared_sample(index: RunIndex, snapshot: Snapshot, uid: str) -> Sample:
+def shared_sample(index: RunIndex, view: RunView, uid: str) -> Sample:
     """A sample as `fetch` gives it, read once for all sessions that look at it."""
-    row = cached_on(snapshot, "row", uid, lambda: snapshot.row(uid))
-    return cached_on(snapshot, "sample", (index.path, row), lambda: fetch(index, snapshot, row), most=2)
+    row = cached_on(view, "row", uid, lambda: view.snapshot.row(uid))
+    return cached_on(view, "sample", (index.path, row), lambda: fetch(index, view, row), most=2)
 
 
 def watch_step(context: Context, draw: Callable[..., None]) -> None:
     """Draw again when another step is shown, or when the shown step itself got new samples."""
 
-    def on_snapshot(event: param.parameterized.Event) -> None:
-        step = context.selection.step
-        at = event.new.steps.position(step) if step is not None else -1
-        same_run = event.old.name == event.new.name
-        if not same_run or (at >= 0 and at in event.new.steps.changed_since(event.old.version)):
+    def on_view(event: param.parameterized.Event) -> None:
+        step, new, old = context.selection.step, event.new.snapshot, event.old.snapshot
+        at = new.steps.position(step) if step is not None else -1
+        same_run = old.name == new.name
+        if not same_run or (at >= 0 and at in new.steps.changed_since(old.version)):
             context.afterwards(draw)
 
-    context.param.watch(on_snapshot, "snapshot")
+    context.param.watch(on_view, "view")
     context.selection.param.watch(lambda _: context.afterwards(draw), "step")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Runs that may lie over the selected one.
@@ -38,14 +39,19 @@ class OverlayRun:
     slot : int
         Which colour it has; kept while it is chosen.
     index : RunIndex
-    snapshot : Snapshot
+    view : RunView
     """
 
     key: str
     label: str
     slot: int
     index: RunIndex
-    snapshot: Snapshot
+    view: RunView
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The run's data."""
+        return self.view.snapshot
 
     @property
     def is_split(self) -> bool:

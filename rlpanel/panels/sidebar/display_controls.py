@@ -36,7 +36,7 @@ class DisplayControls(Viewer):
             searchable=True,
         )
         self._curves.param.watch(self._chosen, "value")
-        context.param.watch(self._offer, "snapshot")
+        context.param.watch(self._offer, "view")
         context.selection.param.watch(self._offer, "curves")
         parts: list[Any] = []
         for title, names in _GROUPS.items():
@@ -51,8 +51,8 @@ class DisplayControls(Viewer):
         return self._column
 
     def _offer(self, *_: Any) -> None:
-        snapshot = self.context.snapshot
-        offered = [*curve_menu.options(snapshot).items(), *trainer_scalars.options(snapshot).items()]
+        view = self.context.view
+        offered = [*curve_menu.options(view).items(), *trainer_scalars.options(view.snapshot).items()]
         options = curve_menu.labelled(offered)
         if options != self._curves.options:
             self._curves.options = options

@@ -88,7 +88,7 @@ class RunBadge(Viewer):
             margin=0,
             css_classes=["rl-badge"],
         )
-        context.param.watch(self._draw, ["snapshot", "now", "runs", "failure"])
+        context.param.watch(self._draw, ["view", "now", "runs", "failure"])
         self._draw()
 
     def __panel__(self) -> pn.viewable.Viewable:

@@ -38,7 +38,7 @@ class SplitSelector(Viewer):
         )
         self._shown.param.watch(self._choose, "value")
         self._over.param.watch(self._lay, "value")
-        context.param.watch(self._offer, "snapshot")
+        context.param.watch(self._offer, "view")
         context.selection.param.watch(self._offer, ["split", "beside"])
         self._column = pn.Column(
             self._shown, self._over, sizing_mode="stretch_width", margin=0, visible=False

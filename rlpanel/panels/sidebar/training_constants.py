@@ -13,7 +13,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.run_view import RunView
 
 #: A usual value is worth a line only where a number of the run may rest on it.
 _RESTS_ON = {
@@ -37,7 +37,7 @@ class TrainingConstants(Viewer):
             sizing_mode="stretch_width",
             css_classes=["rl-known"],
         )
-        context.param.watch(self._draw, "snapshot")
+        context.param.watch(self._draw, "view")
         self._draw()
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -45,21 +45,19 @@ class TrainingConstants(Viewer):
 
     def _draw(self, *_: Any) -> None:
         rows = "".join(
-            f'<div title="{safe_text(tip)}">{text}</div>' for text, tip in lines(self.context.snapshot)
+            f'<div title="{safe_text(tip)}">{text}</div>' for text, tip in lines(self.context.view)
         )
         shown = f'<span class="caption">Training</span>{rows}' if rows else ""
         if shown != self._pane.object:
             self._pane.object = shown
 
 
-def lines(snapshot: Snapshot) -> list[tuple[str, str]]:
+def lines(view: RunView) -> list[tuple[str, str]]:
     """A line a constant, safe as HTML, with what stands behind it."""
     found = []
     for declared in DECLARED:
-        known = snapshot.known.known.get(declared.name)
-        if known is None or (
-            known.origin == "usual" and _RESTS_ON.get(known.name) not in snapshot.step_metrics
-        ):
+        known = view.constants.known.get(declared.name)
+        if known is None or (known.origin == "usual" and _RESTS_ON.get(known.name) not in view.step_metrics):
             continue
         value = f"{known.value:g}" if isinstance(known.value, float) else str(known.value)
         text = (

@@ -43,7 +43,7 @@ class BacklogBar(Viewer):
             visible=False,
             css_classes=["rl-backlog"],
         )
-        context.param.watch(self._draw, "snapshot")
+        context.param.watch(self._draw, "view")
         self._draw()
 
     def __panel__(self) -> pn.viewable.Viewable:

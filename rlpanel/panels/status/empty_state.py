@@ -56,7 +56,7 @@ class EmptyState(Viewer):
             sizing_mode="stretch_width",
             css_classes=["rl-stage"],
         )
-        context.param.watch(self._draw, ["runs", "snapshot", "root", "survey"])
+        context.param.watch(self._draw, ["runs", "view", "root", "survey"])
         self._draw()
 
     def __panel__(self) -> pn.viewable.Viewable:

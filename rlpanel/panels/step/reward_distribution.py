@@ -105,7 +105,7 @@ class RewardDistribution(Viewer):
             return
         rows = snapshot.rows_of(step)
         reward = snapshot.number(column)[rows]
-        reference = snapshot.number("ref_reward")[rows] if snapshot.has("ref_reward") else np.empty(0)
+        reference = snapshot.number("ref_reward")[rows] if snapshot.has_number("ref_reward") else np.empty(0)
         bins = bins_of(reward, reference)
         self._write_head(column, rows, reward)
         shown = {"policy": reward, "reference": reference} if len(reference) else {"policy": reward}
@@ -130,7 +130,7 @@ class RewardDistribution(Viewer):
         lost = f", {missing} without" if missing else ""
         legend = (
             ' <span class="unit reference">▪ reference</span>'
-            if self.context.snapshot.has("ref_reward")
+            if self.context.snapshot.has_number("ref_reward")
             else ""
         )
         self._head.object = (
@@ -163,7 +163,7 @@ class RewardGap(Viewer):
 
     def _draw(self, *_: Any) -> None:
         snapshot, step = self.context.snapshot, self.context.selection.step
-        self._card.visible = snapshot.has("reward_gap") and step is not None
+        self._card.visible = snapshot.has_number("reward_gap") and step is not None
         self._taken = None
         if step is None or not self._card.visible:
             return
@@ -195,7 +195,7 @@ class RewardGap(Viewer):
 
 def _scored(snapshot: Snapshot) -> str | None:
     """What is shown as the score: the reward, else a held-out one, else the advantage."""
-    return next((name for name in ("reward", "valid_reward", "advantage") if snapshot.has(name)), None)
+    return next((name for name in ("reward", "valid_reward", "advantage") if snapshot.has_number(name)), None)
 
 
 def _title(column: str) -> str:

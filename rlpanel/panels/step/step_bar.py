@@ -73,7 +73,7 @@ class StepBar(Viewer):
         self._slider.param.watch(self._slid, "value_throttled")
         self._slider.param.watch(self._preview, "value")
         self._follow.param.watch(self._followed, "value")
-        context.param.watch(self._draw, "snapshot")
+        context.param.watch(self._draw, "view")
         context.selection.param.watch(self._draw, ["step", "follow"])
         self._draw()
 

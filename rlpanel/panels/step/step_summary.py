@@ -14,7 +14,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import delta, number, safe_text
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.run_view import RunView
 
 #: Step metrics that say whether training can work at all.
 _POOLED = ("var_explained", "clipfrac", "engine_mismatch", "zero_variance_groups", "repeated_responses")
@@ -49,18 +49,18 @@ class StepSummary(Viewer):
         return self._card
 
     def _draw(self, *_: Any) -> None:
-        snapshot, step = self.context.snapshot, self.context.selection.step
-        at = snapshot.steps.position(step) if step is not None else -1
-        names = [name for name in self._names() if snapshot.has(name)]
+        view, step = self.context.view, self.context.selection.step
+        at = view.snapshot.steps.position(step) if step is not None else -1
+        names = [name for name in self._names() if view.has(name)]
         self._card.visible = at >= 0 and bool(names)
         if self._card.visible:
-            self._pane.object = cached_on(
-                snapshot, "numbers", (at, *names), lambda: _html(snapshot, names, at)
-            )
+            self._pane.object = cached_on(view, "numbers", (at, *names), lambda: _html(view, names, at))
 
     def _names(self) -> list[str]:
         kl = self.context.display.kl_estimator
-        length = "response_tokens" if self.context.snapshot.has("response_tokens") else "response_chars"
+        length = (
+            "response_tokens" if self.context.snapshot.has_number("response_tokens") else "response_chars"
+        )
         rewards = [
             "reward",
             "ref_reward",
@@ -73,13 +73,13 @@ class StepSummary(Viewer):
         return [*usual, *_POOLED]
 
 
-def _html(snapshot: Snapshot, names: list[str], at: int) -> str:
-    return "<dl>" + "".join(_pair(snapshot, name, at) for name in names) + "</dl>"
+def _html(view: RunView, names: list[str], at: int) -> str:
+    return "<dl>" + "".join(_pair(view, name, at) for name in names) + "</dl>"
 
 
-def _pair(snapshot: Snapshot, name: str, at: int) -> str:
+def _pair(view: RunView, name: str, at: int) -> str:
     column = column_info.describe(name)
-    means = snapshot.step_values(name)
+    means = view.step_values(name)
     change = delta(float(means[at]), float(means[at - 1])) if at else ""
     label = f"{column.label} {'Σ' if name.endswith('_sum') else ''}"
     return (

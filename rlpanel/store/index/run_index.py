@@ -35,7 +35,8 @@ from rlpanel.store.columns.step_stats import Steps
 from rlpanel.store.index.column_backfill import ColumnBackfill
 from rlpanel.store.index.run_file import RunFile, files_to_read
 from rlpanel.store.index.saved_rows import kept_rows, state_of
-from rlpanel.store.snapshot.snapshot import BadLineAt, Memory, Progress, Snapshot
+from rlpanel.store.snapshot.run_view import RunView, SplitMemory
+from rlpanel.store.snapshot.snapshot import BadLineAt, Progress, Snapshot
 
 #: Bytes of logs whose reading leaves memory behind that is worth giving back.
 WORTH_TIDYING = 64 << 20
@@ -81,7 +82,8 @@ class RunIndex:
         self._real = "" if is_remote(self.path) else os.path.realpath(self.path)
         self.name = name
         self.reading = reading or Reading()
-        self.snapshot = Snapshot(name)
+        self._memories: dict[str, SplitMemory] = {}
+        self.view = RunView(Snapshot(name), self._memories)
         self.version = 0
         self.bytes_read = 0
         self.folder_problem = ""
@@ -94,7 +96,6 @@ class RunIndex:
         self._backlog, self._workers = Backlog(workers), workers
         self._pace = Throughput()
         self._table = RunTable()
-        self._memories: dict[str, Memory] = {}
         self._run_file = RunJson(self.path)
         self._training = Training.from_environment().given()
         self._update_constants()
@@ -176,6 +177,11 @@ class RunIndex:
         return not self.snapshot.progress.caught_up
 
     @property
+    def snapshot(self) -> Snapshot:
+        """The newest snapshot."""
+        return self.view.snapshot
+
+    @property
     def busy(self) -> bool:
         """Whether another turn would bring something at once, rather than wait for a process."""
         late = self._late is not None and not self._late.stuck
@@ -206,7 +212,7 @@ class RunIndex:
         self._table.add_staged(self._next)
         self.version += 1
         self._changed = False
-        before, self.snapshot = self.snapshot, self._freeze()
+        before, self.view = self.snapshot, RunView(self._freeze(), self._memories)
         caught_up = self.snapshot.progress.caught_up and not before.progress.caught_up
         if caught_up and self.bytes_read - self._tidied >= WORTH_TIDYING:
             self._tidied = self.bytes_read
@@ -485,7 +491,6 @@ class RunIndex:
             _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
             constants=table.stage.constants,
             _by_split=by_split,
-            _memories=self._memories,
             _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
         )
 

@@ -13,6 +13,7 @@ from rlpanel.metrics.engine.derived_arrays import derived_of_sample
 from rlpanel.schema import Sample
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
@@ -26,8 +27,9 @@ def fetch_texts(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]
     return index.reader(snapshot.file(row)).texts(snapshot.locator(row))
 
 
-def fetch(index: RunIndex, snapshot: Snapshot, row: int) -> Sample:
+def fetch(index: RunIndex, view: RunView, row: int) -> Sample:
     """The sample of a row, read from its file."""
+    snapshot = view.snapshot
     try:
         record = fetch_record(index, snapshot, row)
     except IndexError as error:
@@ -38,7 +40,7 @@ def fetch(index: RunIndex, snapshot: Snapshot, row: int) -> Sample:
     values.update({name: record.labels[name] for name in schema.LABELS if name in record.labels})
     values.update(record.texts)
     values.update({name: array for name, array in record.arrays.items() if name in schema.ARRAYS})
-    numbers |= {name: float(snapshot.values(name, np.array([row]))[0]) for name in snapshot.derived}
+    numbers |= {name: float(view.values(name, np.array([row]))[0]) for name in view.derived}
     locator = snapshot.locator(row)
     return Sample(
         uid=snapshot.uid(row),

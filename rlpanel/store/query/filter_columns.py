@@ -59,7 +59,7 @@ class Scope:
     def kinds(self) -> dict[str, str]:
         """Column name to its kind; only what the run has, the most telling first."""
         snapshot = self.snapshot
-        numbers = [name for name in snapshot.numbers if snapshot.has(name)]
+        numbers = [name for name in snapshot.numbers if snapshot.has_number(name)]
         aliases = [alias for alias, name in ALIASES.items() if name in numbers]
         found = dict.fromkeys([*numbers, *aliases, *PLACES], NUMBER)
         if "reward" in numbers:

@@ -20,6 +20,7 @@ from rlpanel.store.query.csv_export import csv_text
 from rlpanel.store.query.fetch import fetch_texts
 from rlpanel.store.query.notes import Notes
 from rlpanel.store.query.sample_line import plain
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Samples whose texts are read at a time.
@@ -42,7 +43,7 @@ class ExportPart(NamedTuple):
 
 
 def export_parts(
-    index: RunIndex, snapshot: Snapshot, rows: np.ndarray, notes: Notes, kind: str
+    index: RunIndex, view: RunView, rows: np.ndarray, notes: Notes, kind: str
 ) -> Iterator[ExportPart]:
     """The file of these samples, in their order: place, labels, numbers, tags, texts and measures of them.
 
@@ -58,7 +59,7 @@ def export_parts(
         for start in range(0, max(len(rows), 1), PIECE_ROWS):
             part = rows[start : start + PIECE_ROWS]
             read += len(part)
-            yield _frame(index, snapshot, part, notes)
+            yield _frame(index, view, part, notes)
 
     for data in FORMATS[kind].write(frames()):
         yield ExportPart(data, read / len(rows) if len(rows) else 1.0)
@@ -69,11 +70,11 @@ def available_formats() -> list[str]:
     return [name for name in FORMATS if name != "parquet" or importlib.util.find_spec("pyarrow")]
 
 
-def _frame(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, notes: Notes) -> pd.DataFrame:
+def _frame(index: RunIndex, view: RunView, rows: np.ndarray, notes: Notes) -> pd.DataFrame:
     """A part of the table; the same columns and types in every part."""
-    frame = snapshot.frame(rows)
+    frame = view.frame(rows)
     left = [notes.of(uid) for uid in frame["uid"]]
-    texts = [_texts(index, snapshot, row) for row in rows.tolist()]
+    texts = [_texts(index, view.snapshot, row) for row in rows.tolist()]
     further: dict[str, list[str | None]] = {
         "tag": [note.tag or None for note in left],
         "note": [note.note or None for note in left],

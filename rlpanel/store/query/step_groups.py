@@ -13,6 +13,7 @@ from rlpanel.metrics.engine.column_info import of_level
 from rlpanel.metrics.reward import SAME
 from rlpanel.store.query.filter_columns import label_name, prompt_key
 from rlpanel.store.query.filter_syntax import quote
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.step_metrics import available, step_rows
 
@@ -27,7 +28,7 @@ class StepGroups:
 
     Attributes
     ----------
-    snapshot : Snapshot
+    view : RunView
         That the rows are of.
     members : list of ndarray of int, G of them
         Rows of each group, in order of arrival.
@@ -37,10 +38,15 @@ class StepGroups:
         `SIGNAL`, `ALL_LOW` or `ALL_HIGH`; all `SIGNAL` where there is no reward to tell.
     """
 
-    snapshot: Snapshot
+    view: RunView
     members: list[np.ndarray]
     values: Mapping[str, np.ndarray]
     states: np.ndarray
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The run's data."""
+        return self.view.snapshot
 
     def __len__(self) -> int:
         return len(self.members)
@@ -81,10 +87,11 @@ class StepGroups:
         return list(zip(labels, keys, strict=True))
 
 
-def groups_of(snapshot: Snapshot, step: int | None) -> StepGroups | None:
+def groups_of(view: RunView, step: int | None) -> StepGroups | None:
     """The groups of a step; None where its samples come in none."""
-    if step is None or not snapshot.grouped:
+    if step is None or not view.grouped:
         return None
+    snapshot = view.snapshot
     rows = snapshot.rows_of(step)
     if not len(rows):
         return None
@@ -98,10 +105,10 @@ def groups_of(snapshot: Snapshot, step: int | None) -> StepGroups | None:
     values = {
         metric.name: table.value(metric.name)[order]
         for metric in of_level("group")
-        if available(snapshot, metric)
+        if available(snapshot, metric, view.grouped)
     }
     members = [parts[at] for at in order.tolist()]
-    return StepGroups(snapshot, members, values, _states(snapshot, values, len(members)))
+    return StepGroups(view, members, values, _states(snapshot, values, len(members)))
 
 
 def _states(snapshot: Snapshot, values: Mapping[str, np.ndarray], count: int) -> np.ndarray:

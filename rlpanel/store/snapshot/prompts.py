@@ -62,7 +62,7 @@ def samples_of_prompt(snapshot: Snapshot, row: int) -> SamplesOfPrompt:
     step = snapshot.place("step")[rows]
     order = np.argsort(step, kind="stable")
     rows, step = rows[order], step[order]
-    length = "response_tokens" if snapshot.has("response_tokens") else "response_chars"
+    length = "response_tokens" if snapshot.has_number("response_tokens") else "response_chars"
     return SamplesOfPrompt(rows, step, _numbers(snapshot, "reward", rows), _numbers(snapshot, length, rows))
 
 

@@ -1,17 +1,18 @@
-"""What a run holds at one version: cheap to take, immutable, the only thing views read."""
+"""The data of a run at one version: columns, statistics by step and facts about its files. It never changes.
+
+`rlpanel.store.snapshot.run_view.RunView` computes what is not stored.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from rlpanel.errors import SampleNotFound
-from rlpanel.metrics.engine.column_info import ALIASES, pooling, silent_at_zero, step_names, token_means
+from rlpanel.metrics.engine.column_info import ALIASES, pooling, silent_at_zero
 from rlpanel.metrics.engine.constants import USUAL, Constants
 from rlpanel.sources.files.unread import Unread
 from rlpanel.sources.readers.tail import line_hash
@@ -22,10 +23,6 @@ from rlpanel.store.columns.run_table import DEAD, DUPLICATE, OLDER, REPEATED, co
 from rlpanel.store.columns.scalar_log import Scalars
 from rlpanel.store.columns.splits import COLUMN, TRAIN, code_of, codes_of, shown_name
 from rlpanel.store.columns.step_stats import COUNT, MAX, MIN, Steps
-from rlpanel.store.snapshot import step_metrics as pooled
-from rlpanel.store.snapshot.histograms import Histogram, Histograms
-from rlpanel.store.snapshot.quantiles import Quantiles
-from rlpanel.store.snapshot.step_metrics import Pooled
 
 
 @dataclass(frozen=True)
@@ -73,13 +70,6 @@ class Progress:
 
 def _no_rows() -> dict[str, np.ndarray]:
     return {name: np.empty(0, dtype) for name, dtype in Columns.PLACE.items()}
-
-
-class Memory:
-    """What was worked out of a split's samples, kept between snapshots."""
-
-    def __init__(self) -> None:
-        self.quantiles, self.histograms, self.pooled = Quantiles(), Histograms(), Pooled()
 
 
 @dataclass(frozen=True)
@@ -139,7 +129,6 @@ class Snapshot:
     constants: Constants = USUAL
     split: str = TRAIN
     _by_split: Mapping[str, Steps] = field(default_factory=dict)
-    _memories: dict[str, Memory] = field(default_factory=dict)
 
     # -- what there is ---------------------------------------------------------------------------
 
@@ -180,10 +169,6 @@ class Snapshot:
         mine = codes_of(codes, names) == code_of(self.split, names)
         return np.where(mine, self.state, np.uint8(DEAD))
 
-    @property
-    def _memory(self) -> Memory:
-        return self._memories.setdefault(self.split, Memory())
-
     @cached_property
     def alive(self) -> np.ndarray:
         """Which rows count: not those of other splits, replaced files, older attempts and duplicates."""
@@ -210,26 +195,12 @@ class Snapshot:
         return tuple(name for name in self._numbers if name not in pooling() and not self._filled(name))
 
     @cached_property
-    def derived(self) -> tuple[str, ...]:
-        """Number columns that compare samples of a group: made when asked for, so not in `numbers`."""
-        return pooled.lazy_columns(self)
-
-    @cached_property
-    def step_metrics(self) -> frozenset[str]:
-        """The step metrics that the run has a value of."""
-        return self._memory.pooled.offered(self)
-
-    @cached_property
     def labels(self) -> tuple[str, ...]:
         """Label columns; not those that only rows of replaced files had."""
         there = self.state != DEAD
         if there.all():
             return tuple(self._labels)
         return tuple(name for name, (codes, _) in self._labels.items() if (codes[there] >= 0).any())
-
-    def has(self, column: str) -> bool:
-        """Whether the run has a number column or a step metric of this name that holds a finite value."""
-        return self.has_number(column) or column in self.step_metrics
 
     def has_number(self, column: str) -> bool:
         """Whether the run has a number column of this name that holds a finite value."""
@@ -249,25 +220,15 @@ class Snapshot:
         low, high = self.steps.stat(column, MIN), self.steps.stat(column, MAX)
         return not (low < 0).any() and not (high > 0).any()
 
-    @cached_property
-    def grouped(self) -> bool:
-        """Whether samples come in groups of one prompt."""
-        return pooled.grouped(self)
-
     # -- rows ------------------------------------------------------------------------------------
 
     def number(self, column: str) -> np.ndarray:
         """A number column, shape (rows,)."""
-        name = ALIASES.get(column, column)
-        if name not in self._numbers and name in self.derived:
-            return pooled.sample_values(self, name, np.arange(self.rows))
-        return self._numbers[name]
+        return self._numbers[ALIASES.get(column, column)]
 
-    def values(self, column: str, rows: np.ndarray) -> np.ndarray:
-        """A number column at ``rows``; of one that compares samples, only these rows' steps are looked at."""
-        if column not in self._numbers and column in self.derived:
-            return pooled.sample_values(self, column, rows)
-        return self.number(column)[rows]
+    def is_stored(self, column: str) -> bool:
+        """Return True if there is a number column of this name, whatever it holds."""
+        return column in self._numbers
 
     @property
     def group_codes(self) -> np.ndarray | None:
@@ -377,86 +338,6 @@ class Snapshot:
     def file(self, row: int) -> str:
         """The name of the file that holds a row."""
         return self.files[self._place["file"][row]]
-
-    # -- tables ----------------------------------------------------------------------------------
-
-    def frame(self, rows: np.ndarray, columns: Iterable[str] | None = None) -> pd.DataFrame:
-        """A row a sample: uid, step, rank, line, labels and numbers.
-
-        Where a key was logged as text and as number, the texts are in ``<key>_text``.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-        columns : iterable of str, optional
-            Only these number and label columns; all of them (k1's aliases too) by default.
-        """
-        data: dict[str, Any] = {
-            "uid": self.uids(rows),
-            "step": self._place["step"][rows],
-            "rank": self._place["rank"][rows],
-            "line": self.lines(rows),
-        }
-        aliases = [alias for alias, name in ALIASES.items() if name in self._numbers]
-        numbers = [*self.numbers, *self.derived]
-        wanted = set(columns) if columns is not None else {*numbers, *self.labels, *aliases}
-        for name in self.labels:
-            if name in wanted:
-                data[f"{name}_text" if name in self._numbers else name] = self.label(name, rows)
-        for name in [*numbers, *aliases]:
-            if name in wanted:
-                data[name] = self.values(name, rows)
-        return pd.DataFrame(data)
-
-    def step_frame(self) -> pd.DataFrame:
-        """A row a step: step, samples, the step metrics, and mean, std, min, max of every column.
-
-        ``<column>_mean`` and so on; a column that is itself a mean keeps its name (``kl_k3_mean`` is
-        the mean over the step's samples of their ``kl_k3_mean``).
-        """
-        data: dict[str, np.ndarray] = {"step": self.steps.values, "samples": self.steps.samples}
-        aliases = {alias: name for alias, name in ALIASES.items() if name in self.steps.columns}
-        for shown, name in {**{c: c for c in self.steps.columns}, **aliases}.items():
-            if name in pooling() or not self.has_number(name):
-                continue
-            data[step_name(shown, "mean")] = self.steps.mean(name)
-            data[step_name(shown, "std")] = self.steps.std(name)
-            data[step_name(shown, "min")] = self.steps.stat(name, MIN)
-            data[step_name(shown, "max")] = self.steps.stat(name, MAX)
-        wanted = [name for name in step_names() if name in self.step_metrics]
-        return pd.DataFrame(data | self._memory.pooled.of(self, wanted))
-
-    def step_values(self, column: str) -> np.ndarray:
-        """A number a step, shape (S,): a step metric, or the mean of a number column."""
-        if column in step_names():
-            return self._memory.pooled.of(self, [column])[column]
-        return self.steps.mean(ALIASES.get(column, column))
-
-    @cached_property
-    def known(self) -> Constants:
-        """`constants`, and what the rows themselves show of the training."""
-        return pooled.inferred(self)
-
-    def quantiles(self, column: str, q: tuple[float, ...]) -> np.ndarray:
-        """Exact quantiles by step, shape (len(q), S); NaN where a step has no finite value."""
-        step, values = self._place["step"][self.living], self.number(column)[self.living]
-        return self._memory.quantiles.of(
-            ALIASES.get(column, column), q, self.version, self.steps, step, values
-        )
-
-    def histogram(self, column: str, bins: int = 64) -> Histogram:
-        """How a column's finite values spread in each step, over at most ``bins`` bins for all steps."""
-        step, values = self._place["step"][self.living], self.number(column)[self.living]
-        return self._memory.histograms.of(
-            ALIASES.get(column, column), bins, self.version, self.steps, step, values
-        )
-
-
-def step_name(column: str, reduction: str) -> str:
-    """The step column for a reduction of a sample column; the mean of a mean over tokens keeps its name."""
-    if reduction == "mean" and ALIASES.get(column, column) in token_means():
-        return column
-    return f"{column}_{reduction}"
 
 
 def _split_uid(uid: str) -> tuple[str, int, int]:

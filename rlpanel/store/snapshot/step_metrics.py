@@ -1,11 +1,10 @@
-"""Step metrics of a run, made when someone asks and only for the steps that changed since."""
+"""Step metrics of a snapshot, computed on demand and only for the steps that changed since the last time."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +12,7 @@ from rlpanel.metrics.engine.column_info import METRICS, Metric, of_level
 from rlpanel.metrics.engine.constants import Constants
 from rlpanel.metrics.engine.step_compute import NO_GROUP, StepRows
 from rlpanel.sources.readers.tail import line_hash
-
-if TYPE_CHECKING:
-    from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Rows that are looked at together: their columns should stay in the processor's cache.
 ROWS = 32_768
@@ -28,8 +25,6 @@ GROUPED = 0.5
 
 #: What the hash of a text is that nobody logged.
 _NO_TEXT = np.uint64(line_hash(b""))
-#: A fit of the KL coefficient below this is none.
-FITS = 0.99
 
 
 @dataclass(frozen=True)
@@ -42,15 +37,15 @@ class _Known:
     found: np.ndarray
 
 
-class Pooled:
-    """Remembers step metrics between snapshots of one run; any thread may ask."""
+class StepMetricCache:
+    """Cache of step metrics between snapshots of one run. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[str, _Known] = {}
         self._offered: tuple[int, frozenset[str]] = (-1, frozenset())
 
-    def of(self, snapshot: Snapshot, names: Sequence[str]) -> dict[str, np.ndarray]:
+    def of(self, snapshot: Snapshot, names: Sequence[str], grouped: bool) -> dict[str, np.ndarray]:
         """Step metrics by name, shape (S,); all NaN where a column is missing."""
         found, missing = {}, {}
         for name in names:
@@ -59,22 +54,22 @@ class Pooled:
             if stale.any():
                 missing.setdefault(stale.tobytes(), (stale, []))[1].append(name)
         for stale, wanted in missing.values():
-            made = _compute(snapshot, wanted, snapshot.steps.values[stale])
+            made = _compute(snapshot, wanted, snapshot.steps.values[stale], grouped)
             for name in wanted:
                 found[name][stale] = made[name]
         self._keep(snapshot, found)
         return found
 
-    def offered(self, snapshot: Snapshot) -> frozenset[str]:
+    def offered(self, snapshot: Snapshot, grouped: bool) -> frozenset[str]:
         """The step metrics that the run has a value of; of a run of many rows, a few steps tell."""
-        names = [m.name for m in of_level("step") if available(snapshot, m)]
+        names = [m.name for m in of_level("step") if available(snapshot, m, grouped)]
         if snapshot.samples <= EXACT:
-            return _with_value(self.of(snapshot, names))
+            return _with_value(self.of(snapshot, names, grouped))
         count = len(snapshot.steps.values)
         with self._lock:
             known, offered = self._offered
         if known != count:
-            offered = _with_value(_compute(snapshot, names, _few(snapshot.steps.values)))
+            offered = _with_value(_compute(snapshot, names, _few(snapshot.steps.values), grouped))
             with self._lock:
                 self._offered = count, offered
         return offered
@@ -114,17 +109,19 @@ def sample_values(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray
     return column[rows]
 
 
-def lazy_columns(snapshot: Snapshot) -> tuple[str, ...]:
+def lazy_columns(snapshot: Snapshot, grouped: bool) -> tuple[str, ...]:
     """The sample metrics that compare samples of a group and that the run's columns allow."""
-    return tuple(m.name for m in of_level("sample") if m.lazy and available(snapshot, m))
+    return tuple(m.name for m in of_level("sample") if m.lazy and available(snapshot, m, grouped))
 
 
-def _compute(snapshot: Snapshot, names: Sequence[str], steps: np.ndarray) -> dict[str, np.ndarray]:
+def _compute(
+    snapshot: Snapshot, names: Sequence[str], steps: np.ndarray, grouped: bool
+) -> dict[str, np.ndarray]:
     """Step metrics of ascending ``steps``."""
     found = {name: np.full(len(steps), np.nan) for name in names}
     if not names:
         return found
-    usable = [name for name in names if available(snapshot, METRICS[name])]
+    usable = [name for name in names if available(snapshot, METRICS[name], grouped)]
     for part in _parts(snapshot, steps):
         step = snapshot.place("step")[part]
         where = np.searchsorted(steps, step[np.append(True, np.diff(step) != 0)])
@@ -188,9 +185,9 @@ def group_keys(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
     return keys if codes is None else np.where(codes[rows] >= 0, codes[rows], keys)
 
 
-def available(snapshot: Snapshot, m: Metric) -> bool:
-    """Whether the run has what a metric needs."""
-    if m.lazy and not snapshot.grouped:
+def available(snapshot: Snapshot, m: Metric, grouped: bool) -> bool:
+    """Return True if the run has what a metric needs; ``grouped`` is what `grouped` says of it."""
+    if m.lazy and not grouped:
         return False
     return all(_has(snapshot, need) for need in m.needs) and all(c in snapshot.constants for c in m.constants)
 
@@ -219,20 +216,3 @@ def grouped(snapshot: Snapshot) -> bool:
 def _few(steps: np.ndarray) -> np.ndarray:
     """Steps that stand for all: the first, one in the middle, the last two."""
     return np.unique(steps[[0, len(steps) // 2, -2 if len(steps) > 1 else -1, -1]]) if len(steps) else steps
-
-
-def inferred(snapshot: Snapshot) -> Constants:
-    """What is known of the training; where no KL coefficient was given, the one that token rewards show."""
-    constants = snapshot.constants
-    if "kl_coef" in constants or "kl_coef_fit" not in snapshot.step_metrics:
-        return constants
-    coefficient, r2 = (snapshot.step_values(name) for name in ("kl_coef_fit", "kl_coef_r2"))
-    good = r2 >= FITS
-    if not good.any():
-        return constants
-    share = f"R² ≥ {r2[good].min():.4f} in {good.sum()} of {len(good)} steps"
-    spread = (
-        "" if np.ptp(coefficient[good]) < 1e-3 * abs(np.median(coefficient[good])) else ", median of steps"
-    )
-    note = f"inferred from token rewards{spread}, {share}"
-    return constants.inferring("kl_coef", float(np.median(coefficient[good])), note)

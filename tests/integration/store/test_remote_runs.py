@@ -21,6 +21,7 @@ from rlpanel.store.index import run_index
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import line, write_run
 from tests.property.test_invariants import assert_same, follow
@@ -206,7 +207,7 @@ def test_a_sample_is_read_back_by_range(bucket: Bucket, name: str) -> None:
     found = RunIndex(url(name), "run")
     snapshot = look(found)
     with bucket.asked() as asked:
-        samples = [fetch(found, snapshot, row) for row in range(8)]
+        samples = [fetch(found, RunView(snapshot), row) for row in range(8)]
     assert [sample.prompt for sample in samples] == [f"prompt {at // 4} of rank 0" for at in range(8)]
     assert ranges(asked, RANK0) == [(0, (1 << 20) - 1)]  # of more than 4 MB
 
@@ -218,7 +219,7 @@ def test_a_sample_of_a_replaced_object_is_not_shown(bucket: Bucket, name: str) -
     bucket.put(f"{name}/{RANK0}", *STEP2)
     remote.forget()
     with pytest.raises(rlpanel.SourceChanged):
-        fetch(found, snapshot, 0)
+        fetch(found, RunView(snapshot), 0)
 
 
 def test_ranges_of_an_object_put_together_are_what_reading_it_gives(

@@ -17,6 +17,7 @@ from rlpanel.settings import Reading
 from rlpanel.store.cache import run_cache
 from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
 
@@ -53,7 +54,7 @@ def saved(run: Path) -> Path:
 
 
 def assert_same(one: Snapshot, other: Snapshot) -> None:
-    frames = [shot.frame(shot.living).set_index("uid").sort_index() for shot in (one, other)]
+    frames = [RunView(shot).frame(shot.living).set_index("uid").sort_index() for shot in (one, other)]
     pd.testing.assert_frame_equal(frames[0], frames[1][frames[0].columns])
 
 

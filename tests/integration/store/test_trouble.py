@@ -15,6 +15,7 @@ import pytest
 from rlpanel.settings import Reading
 from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
 from tests.unit.sources.readers.faults import ordinary_user, public_folder
@@ -153,7 +154,7 @@ for step in range(50):
 
 def rewards(snapshot: Snapshot) -> dict[str, tuple[int, float]]:
     """Step and reward by uid, of the file that is only appended to."""
-    frame = snapshot.frame(snapshot.living)
+    frame = RunView(snapshot).frame(snapshot.living)
     frame = frame[frame["step"] >= 0]
     return {row.uid: (row.step, row.reward) for row in frame.itertuples()}
 
@@ -210,7 +211,7 @@ def test_sixty_four_files_grow_at_once_and_each_line_comes_once(tmp_path: Path) 
         look(followed)
     found = followed.snapshot
     assert (found.samples, found.ranks, found.bad_count) == (64 * 6, 64, 0)
-    frame = found.frame(found.living)
+    frame = RunView(found).frame(found.living)
     assert Counter(zip(frame["rank"], frame["step"], strict=True)) == {
         (rank, step): 2 for rank in range(64) for step in range(3)
     }

@@ -246,10 +246,10 @@ def test_samples_get_their_line_numbers_when_the_file_is_whole(tmp_path: Path) -
     index.rescan()
     append(run / NAME, line(11))
     index.read()
-    before = fetch(index, index.snapshot, 0)
+    before = fetch(index, index.view, 0)
     while index.read():
         pass
-    after = fetch(index, index.snapshot, index.snapshot.row(before.uid))
+    after = fetch(index, index.view, index.snapshot.row(before.uid))
     assert (before.place, after.place) == (f"byte {before.offset:,}", "line 11")
     assert sorted(index.snapshot.place("line").tolist()) == list(range(1, 12))
 

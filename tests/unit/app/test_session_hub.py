@@ -140,7 +140,7 @@ def test_sessions_that_wait_for_each_other_are_drawn_from_one_snapshot(tmp_path:
 
         def draw() -> None:
             index.commit()
-            taken.append(hub.snapshot(index))
+            taken.append(hub.view(index))
 
         for _ in range(3):
             redraw_queue().put(place, draw)
@@ -150,7 +150,7 @@ def test_sessions_that_wait_for_each_other_are_drawn_from_one_snapshot(tmp_path:
     on_a_loop(scenario)
     assert taken[0] is taken[1] is taken[2] is not index.snapshot
     index.commit()
-    assert hub.snapshot(index) is index.snapshot
+    assert hub.view(index) is index.view
 
 
 def test_what_is_left_is_drawn_part_by_part_and_a_broken_part_keeps_nothing_back() -> None:

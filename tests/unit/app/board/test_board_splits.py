@@ -95,9 +95,9 @@ def test_more_splits_than_there_is_memory_for_are_one(tmp_path: Path) -> None:
 def test_a_link_opens_a_split_and_lays_another_over(board: Board) -> None:
     at(board, "?run=a&split=eval&beside=train")
     context = board.context
-    assert (context.snapshot.split, context.snapshot.step_values("reward").tolist()) == ("eval", [5.0, 8.0])
+    assert (context.snapshot.split, context.view.step_values("reward").tolist()) == ("eval", [5.0, 8.0])
     assert context.selection.step == 3
-    assert {other.label: other.snapshot.step_values("reward").tolist() for other in context.others} == {
+    assert {other.label: other.view.step_values("reward").tolist() for other in context.others} == {
         "train": [0.5, 1.0, 2.0]
     }
 
@@ -118,7 +118,7 @@ def test_another_split_is_shown_at_the_nearest_step_that_it_has(
     )
     assert said == []  # the viewer asked for another split, not for a step that is not there
     board.context.choose_split("train")
-    assert board.context.snapshot.step_values("reward").tolist() == [0.5, 1.0, 2.0]
+    assert board.context.view.step_values("reward").tolist() == [0.5, 1.0, 2.0]
 
 
 def test_a_split_that_grows_grows_where_it_is_shown_and_where_it_lies_over(board: Board, root: Path) -> None:

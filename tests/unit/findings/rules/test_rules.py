@@ -18,6 +18,7 @@ from rlpanel.findings.check import check, findings
 from rlpanel.findings.engine.finding import Finding, span
 from rlpanel.findings.engine.rule import RULES
 from rlpanel.settings import FindingSettings
+from rlpanel.store.snapshot.run_view import RunView
 
 STEPS, SAMPLES = 24, 16
 #: Seconds a step takes.
@@ -68,7 +69,7 @@ def look(folder: Path, change: Change | None = None, *, now: float | None = None
     run = rlpanel.open_run(folder)
     try:
         written = run.snapshot.newest_line
-        return findings(run.snapshot, FindingSettings(), written + 5 if now is None else written + now)
+        return findings(run.view, FindingSettings(), written + 5 if now is None else written + now)
     finally:
         run.close()
 
@@ -209,11 +210,11 @@ def test_while_only_time_goes_on_the_rows_are_not_looked_at_again(tmp_path: Path
     look(tmp_path / "run", cut)
     with rlpanel.open_run(tmp_path / "run", follow=False) as run:
         snapshot = run.snapshot
-    first = check(snapshot, FindingSettings(), snapshot.newest_line + 5)
-    again = check(snapshot, FindingSettings(), snapshot.newest_line + 120, first)
+    first = check(RunView(snapshot), FindingSettings(), snapshot.newest_line + 5)
+    again = check(RunView(snapshot), FindingSettings(), snapshot.newest_line + 120, first)
     assert again.steady is first.steady
     assert [finding.rule for finding in again.found] == ["truncated", "quiet"]
-    assert check(snapshot, FindingSettings(), snapshot.newest_line + 120).found == again.found
+    assert check(RunView(snapshot), FindingSettings(), snapshot.newest_line + 120).found == again.found
 
 
 def test_where_broken_characters_sit_is_told(tmp_path: Path) -> None:
@@ -262,7 +263,7 @@ def recorded(grpo_run: Path, ppo_run: Path) -> dict[str, list[Finding]]:
     found = {}
     for name, folder in (("grpo", grpo_run), ("ppo", ppo_run)):
         run = rlpanel.open_run(folder)
-        found[name] = findings(run.snapshot, FindingSettings(), time.time() + 86400)
+        found[name] = findings(run.view, FindingSettings(), time.time() + 86400)
         run.close()
     return found
 

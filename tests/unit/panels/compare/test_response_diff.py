@@ -27,7 +27,7 @@ def opened(folder: Path, lines: list[dict[str, Any]], at: int = 0) -> ResponseDi
     append(folder / "rollout_data_rank_0.jsonl", *(json.dumps(line).encode() + b"\n" for line in lines))
     index = open_run(folder, follow=False)._index
     context = Context()
-    context.param.update(index=index, snapshot=index.snapshot)
+    context.param.update(index=index, view=index.view)
     context.choose_sample(index.snapshot.uids(index.snapshot.living)[at])
     return ResponseDiff(context, active=True)
 

@@ -29,7 +29,7 @@ def seat(folder: Path, rewards: dict[str, float]) -> ComparedRun:
     rows = [line(1, index=at, prompt=text, reward=rewards[text]) for at, text in enumerate(rewards)]
     append(folder / "rollout_data_rank_0.jsonl", *rows)
     run = rlpanel.open_run(folder, follow=False)
-    return ComparedRun(run._index, run.snapshot)
+    return ComparedRun(run._index, run.view)
 
 
 @pytest.fixture

@@ -17,11 +17,13 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import OverlayRun
 from rlpanel.panels.ui import theme
 from rlpanel.store.run import Run
+from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
 
 
 def other(run: Run, slot: int) -> OverlayRun:
-    return OverlayRun(run.name, run.name, slot, run._index, run.snapshot)
+    return OverlayRun(run.name, run.name, slot, run._index, run.view)
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def runs(tmp_path: Path) -> list[Run]:
 
 @pytest.fixture
 def context(runs: list[Run]) -> Context:
-    return Context(snapshot=runs[0].snapshot, others=[other(runs[1], 0), other(runs[2], 1)])
+    return Context(view=runs[0].view, others=[other(runs[1], 0), other(runs[2], 1)])
 
 
 @pytest.fixture
@@ -85,7 +87,7 @@ def test_a_hidden_run_has_no_line(context: Context, plot: Any) -> None:
 
 
 def test_a_run_without_the_column_has_an_empty_line(context: Context, runs: list[Run], plot: Any) -> None:
-    own = replace(context.others[0], snapshot=runs[0].snapshot.__class__("empty"))
+    own = replace(context.others[0], view=RunView(Snapshot("empty")))
     context.others = [own, context.others[1]]
     OverlayCurves(context, plot, "reward").draw()
     assert [len(values) for values in lines(plot).data["ys"]] == [0, 3]

@@ -16,6 +16,7 @@ from rlpanel.panels.curves.curve_selection import curves_of
 from rlpanel.panels.session.context import Context
 from rlpanel.settings import Display, Reading
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
 
@@ -40,7 +41,7 @@ def snapshot_of(run: Path) -> Snapshot:
 
 
 def test_a_scalar_is_drawn_without_a_band(tmp_path: Path) -> None:
-    points = trainer_scalars.points(run_with_log(tmp_path)[0], "log:loss", Display())
+    points = trainer_scalars.points(RunView(run_with_log(tmp_path)[0]), "log:loss", Display())
     assert (points["x"].tolist(), points["y"].tolist()) == ([1, 2, 3], [1.0, 0.5, 1 / 3])
     assert np.isnan([points["lo"], points["hi"]]).all()
 
@@ -54,14 +55,14 @@ def test_a_nan_is_a_gap_and_many_steps_are_gathered(tmp_path: Path) -> None:
         run / "scalars.jsonl",
         *(json.dumps({"step": step, "loss": value}).encode() + b"\n" for step, value in enumerate(values)),
     )
-    points = trainer_scalars.points(snapshot_of(run), "log:loss", Display())
+    points = trainer_scalars.points(RunView(snapshot_of(run)), "log:loss", Display())
     expected = pd.Series(values).groupby(np.arange(4000) // 2).mean()
     np.testing.assert_allclose(points["y"], expected)
 
 
 def test_a_scalar_that_equals_a_column_lies_over_it(tmp_path: Path) -> None:
     snapshot, _ = run_with_log(tmp_path)
-    cards = {card.key: card.columns for card in curves_of(Context(snapshot=snapshot))}
+    cards = {card.key: card.columns for card in curves_of(Context(view=RunView(snapshot)))}
     assert cards["reward"][-1] == "log:reward"
     assert not [column for key in cards if key != "reward" for column in cards[key] if "log:" in column]
 
@@ -69,7 +70,7 @@ def test_a_scalar_that_equals_a_column_lies_over_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("off", "words"), [(0.0, "= log"), (0.25, "log Δ 0.25")])
 def test_the_head_tells_how_far_the_log_is_from_the_rows(tmp_path: Path, off: float, words: str) -> None:
     snapshot, _ = run_with_log(tmp_path, off=off)
-    found = trainer_scalars.difference(snapshot, ("log:reward",))
+    found = trainer_scalars.difference(RunView(snapshot), ("log:reward",))
     assert found is not None
     assert found.largest == pytest.approx(off, abs=1e-12)
     assert (words in found.html, found.step if off else 2) == (True, 2)
@@ -83,16 +84,16 @@ def test_a_step_whose_samples_lack_the_number_in_part_is_not_compared(tmp_path: 
     mean = pd.DataFrame(rows).query("step == 1").reward.mean()
     for step, logged in ((1, mean), (2, 100.0)):
         append(run / "scalars.jsonl", json.dumps({"step": step, "reward": logged}).encode() + b"\n")
-    found = trainer_scalars.difference(snapshot_of(run), ("log:reward",))
+    found = trainer_scalars.difference(RunView(snapshot_of(run)), ("log:reward",))
     assert found is not None
     assert (found.steps, found.partial, "= log" in found.html) == (1, 1, True)
 
 
 def test_a_curve_gives_its_value_and_the_one_before(tmp_path: Path) -> None:
     snapshot, means = run_with_log(tmp_path)
-    assert trainer_scalars.values(snapshot, "log:loss", 2) == (0.5, 1.0)
-    assert trainer_scalars.values(snapshot, "reward", 2) == pytest.approx((means[2], means[1]))
-    np.testing.assert_equal(trainer_scalars.values(snapshot, "log:loss", 9), (np.nan, np.nan))
+    assert trainer_scalars.values(RunView(snapshot), "log:loss", 2) == (0.5, 1.0)
+    assert trainer_scalars.values(RunView(snapshot), "reward", 2) == pytest.approx((means[2], means[1]))
+    np.testing.assert_equal(trainer_scalars.values(RunView(snapshot), "log:loss", 9), (np.nan, np.nan))
 
 
 def test_the_menu_offers_every_scalar(tmp_path: Path) -> None:
@@ -124,10 +125,10 @@ def test_a_step_metric_is_compared_where_the_run_says_its_trainer(tmp_path: Path
     append(tmp_path / "rollout_data_rank_0.jsonl", *(json.dumps(row).encode() + b"\n" for row in rows))
     (tmp_path / "scalars.jsonl").write_text(json.dumps({"step": 1, "kl": math.exp(-1) / 2}) + "\n")
     snapshot = snapshot_of(tmp_path)
-    found = trainer_scalars.difference(snapshot, ("log:kl",))
+    found = trainer_scalars.difference(RunView(snapshot), ("log:kl",))
     assert found is not None
     assert (found.steps, "= log" in found.html) == (1, True)
-    assert trainer_scalars.matching_scalars(snapshot, ("kl_k3_micro",)) == ("log:kl",)
+    assert trainer_scalars.matching_scalars(RunView(snapshot), ("kl_k3_micro",)) == ("log:kl",)
 
 
 @pytest.mark.parametrize(("name", "pairs"), [("ppo_run", 5), ("grpo_run", 6)])
@@ -136,7 +137,7 @@ def test_what_is_said_to_be_equal_is_equal_in_recorded_runs(
 ) -> None:
     snapshot = snapshot_of(request.getfixturevalue(name))
     scalars = [scalar for scalar in snapshot.scalars.names if column_of(scalar)]
-    found = [trainer_scalars.difference(snapshot, (f"log:{scalar}",)) for scalar in scalars]
+    found = [trainer_scalars.difference(RunView(snapshot), (f"log:{scalar}",)) for scalar in scalars]
     assert len(found) == pairs
     assert all(one is not None and one.steps + one.partial == 60 for one in found)
     assert all(one is not None and one.steps >= 59 and "= log" in one.html for one in found)

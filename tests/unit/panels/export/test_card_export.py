@@ -45,9 +45,7 @@ def raw(folder: Path) -> pd.DataFrame:
 
 def context_of(run: Run, display: dict[str, Any] | None = None, **selected: Any) -> Context:
     selection = Selection(step=9, follow=False, run=run.name, **selected)
-    return Context(
-        index=run.index, snapshot=run.snapshot, selection=selection, display=Display(**(display or {}))
-    )
+    return Context(index=run.index, view=run.view, selection=selection, display=Display(**(display or {})))
 
 
 def asked(view: Any, kind: str) -> dict[str, Any]:
@@ -87,7 +85,7 @@ def test_a_smoothed_curve_keeps_the_raw_means(run: Run, raw: pd.DataFrame) -> No
 
 def test_other_runs_lie_in_the_file_as_they_lie_over_the_curve(run: Run, raw: pd.DataFrame) -> None:
     context = context_of(run, curves=["reward"])
-    context.others = [OverlayRun("other", "the other", 0, run.index, run.snapshot)]
+    context.others = [OverlayRun("other", "the other", 0, run.index, run.view)]
     view = Curves(context)
     found = numbers(view)
     assert found[found.run == "the other"]["mean"].tolist() == pytest.approx(

@@ -12,6 +12,7 @@ from rlpanel.panels.curves import curve_points
 from rlpanel.panels.plots.alignment import SAMPLES, STEP, TIME, alignment_of, axis_of, chosen_axis
 from rlpanel.panels.plots.smoothing import smooth
 from rlpanel.settings import Display
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
 
@@ -70,7 +71,7 @@ def test_no_smoothing_is_the_values() -> None:
 
 
 def test_points_are_smoothed_and_aligned_and_the_raw_ones_come_along(timed: Snapshot) -> None:
-    found = curve_points.points(timed, "reward", chosen_axis(timed, SAMPLES), Display(), 0.5)
+    found = curve_points.points(RunView(timed), "reward", chosen_axis(timed, SAMPLES), Display(), 0.5)
     raw = timed.steps.mean("reward")
     np.testing.assert_allclose(found["x"], [1, 4, 6])
     np.testing.assert_allclose(found["raw"], raw)

@@ -99,9 +99,9 @@ def test_a_range_is_a_filter() -> None:
 
 def test_the_grid_lists_the_samples_in_the_range(tmp_path: Path) -> None:
     index = index_of(write_run(tmp_path / "run", steps=3, samples=32))
-    context = Context(snapshot=index.snapshot, index=index)
+    context = Context(view=index.view, index=index)
     samples = SampleGrid(context)
-    frame = index.snapshot.frame(index.snapshot.rows_of(2))
+    frame = index.view.frame(index.snapshot.rows_of(2))
     context.choose_range(2, "0.2 <= `reward` <= 0.6")
     shown = set(samples._table.value["uid"])
     assert shown == set(frame[frame.reward.between(0.2, 0.6)].uid)
@@ -124,7 +124,7 @@ def test_ridges_are_shares_of_stretches_of_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("steps", "samples"), [(1, 1), (5, 4)])
 def test_a_spread_stands_for_any_run(tmp_path: Path, band: str, log: bool, steps: int, samples: int) -> None:
     index = index_of(write_run(tmp_path / "run", steps=steps, samples=samples))
-    context = Context(snapshot=index.snapshot, index=index)
+    context = Context(view=index.view, index=index)
     for column in ("reward", "log_ratio_sum", "response_tokens"):
         made = ValueDistribution(context, column, ColumnDataSource(NO_POINTS), 120)
         context.display.param.update(band=band, log_values=log)

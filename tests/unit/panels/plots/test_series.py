@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import rlpanel
 from rlpanel.panels.plots import series
 from rlpanel.settings import Display
+from rlpanel.store.snapshot.run_view import RunView
 from tests.factories import write_run
 
 
@@ -33,7 +34,7 @@ def raw(run: Path) -> pd.DataFrame:
 
 def test_a_curve_is_mean_and_deviation_by_step(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", steps=[5, 1, 30], ranks=2, samples=4)
-    made = series.curve(rlpanel.open_run(run, follow=False).snapshot, "reward", Display())
+    made = series.curve(rlpanel.open_run(run, follow=False).view, "reward", Display())
     wanted = raw(run).groupby("step").reward.agg(["mean", "std", "count"])
     assert made["x"].tolist() == wanted.index.tolist() == [1, 5, 30]
     np.testing.assert_allclose(made["y"], wanted["mean"])
@@ -43,7 +44,7 @@ def test_a_curve_is_mean_and_deviation_by_step(tmp_path: Path) -> None:
 
 def test_a_step_metric_is_a_curve_without_a_band(tmp_path: Path) -> None:
     snapshot = rlpanel.open_run(write_run(tmp_path / "run", steps=3), follow=False).snapshot
-    made = series.curve(snapshot, "win_share", Display())
+    made = series.curve(RunView(snapshot), "win_share", Display())
     frame = raw(tmp_path / "run")
     wanted = (frame.reward > frame.ref_reward).groupby(frame.step).mean()
     np.testing.assert_allclose(made["y"], wanted)
@@ -59,7 +60,7 @@ def test_a_step_metric_is_a_curve_without_a_band(tmp_path: Path) -> None:
 )
 def test_other_bands(tmp_path: Path, band: str, low: object, high: object) -> None:
     run = write_run(tmp_path / "run", steps=3, samples=8)
-    made = series.curve(rlpanel.open_run(run, follow=False).snapshot, "reward", Display(band=band))
+    made = series.curve(rlpanel.open_run(run, follow=False).view, "reward", Display(band=band))
     groups = raw(run).groupby("step").reward
     np.testing.assert_allclose(made["lo"], low(groups))
     np.testing.assert_allclose(made["hi"], high(groups))
@@ -67,8 +68,8 @@ def test_other_bands(tmp_path: Path, band: str, low: object, high: object) -> No
 
 def test_zero_shift_and_variance_scaling(tmp_path: Path) -> None:
     snapshot = rlpanel.open_run(write_run(tmp_path / "run"), follow=False).snapshot
-    plain = series.curve(snapshot, "reward", Display())
-    turned = series.curve(snapshot, "reward", Display(zero_shift=True, variance_scale=0.5))
+    plain = series.curve(RunView(snapshot), "reward", Display())
+    turned = series.curve(RunView(snapshot), "reward", Display(zero_shift=True, variance_scale=0.5))
     np.testing.assert_allclose(turned["y"], plain["y"] - plain["y"][0])
     np.testing.assert_allclose(turned["hi"] - turned["y"], (plain["hi"] - plain["y"]) / 2)
 
@@ -78,7 +79,7 @@ def test_a_long_run_is_gathered_into_buckets_that_pool_exactly(
 ) -> None:
     monkeypatch.setattr(series, "POINTS", 4)
     run = write_run(tmp_path / "run", steps=10, samples=3)
-    made = series.curve(rlpanel.open_run(run, follow=False).snapshot, "reward", Display())
+    made = series.curve(rlpanel.open_run(run, follow=False).view, "reward", Display())
     frame = raw(run)
     pooled = frame.groupby((frame.step - 1) // 4).reward
     np.testing.assert_allclose(made["y"], pooled.mean())

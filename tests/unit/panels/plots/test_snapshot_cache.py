@@ -31,7 +31,7 @@ class Thing:
 
 def looking(run: Run, **selected: object) -> Context:
     context = Context(selection=Selection(run="run", step=1, **selected))
-    context.param.update(index=run.index, snapshot=run.snapshot)
+    context.param.update(index=run.index, view=run.view)
     return context
 
 
@@ -74,9 +74,9 @@ def test_two_grids_of_a_step_have_one_table(tmp_path: Path) -> None:
 
 def test_a_patch_of_one_curve_is_not_one_of_all(tmp_path: Path) -> None:
     run = open_run(write_run(tmp_path / "run", steps=FEW + 2, samples=1), follow=False)
-    points = shared_points(run.snapshot, "reward", "step", Display(), 0.0)
-    assert shared_points(run.snapshot, "reward", "step", Display(), 0.0) is points
-    assert shared_points(run.snapshot, "reward", "step", Display(), 0.5) is not points
+    points = shared_points(run.view, "reward", "step", Display(), 0.0)
+    assert shared_points(run.view, "reward", "step", Display(), 0.0) is points
+    assert shared_points(run.view, "reward", "step", Display(), 0.5) is not points
     before, source = points["y"].copy(), ColumnDataSource({name: [] for name in points})
     series.send(source, points, None)
     source.patch({"y": [(0, 99.0)]})
@@ -92,7 +92,7 @@ def test_of_long_lines_the_first_page_is_read_at_once(
     run = open_run(tmp_path / "run", follow=False)
     rows = run.snapshot.rows_of(1)
     assert len(rows) == 2 * PAGE
-    texts = texts_of(run.index, run.snapshot, rows)
+    texts = texts_of(run.index, run.view, rows)
     assert not texts.whole
     assert [*texts.texts] == rows[:PAGE].tolist()
     done = texts.read_rest(run.index, run.snapshot, rows)

@@ -31,7 +31,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def context_of(run: Run, **selected: object) -> Context:
-    return frozen(Context(index=run.index, snapshot=run.snapshot), **selected)
+    return frozen(Context(index=run.index, view=run.view), **selected)
 
 
 def data_of(page: bytes) -> dict:
@@ -104,7 +104,7 @@ def test_samples_that_would_make_the_page_too_large_are_counted(run: Run) -> Non
 
 def test_a_report_says_that_densities_stand_for_ridges(run: Run) -> None:
     for band, said in {"ridge": True, "density": False}.items():
-        shown = Context(index=run.index, snapshot=run.snapshot, display=Display(band=band))
+        shown = Context(index=run.index, view=run.view, display=Display(band=band))
         page = board_html(frozen(shown, step=2), samples=1)
         assert (b"ridges, for which densities stand here" in page) is said
         assert '"name": "density"' in json.dumps(data_of(page)["plots"])

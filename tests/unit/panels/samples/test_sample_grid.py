@@ -23,7 +23,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 @pytest.fixture
 def context(run: Run) -> Context:
     made = Context(index=run._index)
-    made.snapshot = run.snapshot
+    made.view = run.view
     return made
 
 
@@ -71,7 +71,7 @@ def test_equal_samples_keep_their_order(tmp_path: Path) -> None:
     )
     run = rlpanel.open_run(tmp_path / "even", follow=False)
     made = Context(index=run._index)
-    made.snapshot = run.snapshot
+    made.view = run.view
     grid = SampleGrid(made)
     made.selection.sort = "-reward"
     wanted = run.samples().sort_values("reward", ascending=False, kind="stable").uid.tolist()
@@ -128,7 +128,7 @@ def test_new_samples_of_all_steps_wait_behind_the_pill(grid: SampleGrid, run: Ru
     run._index.rescan()
     while run._index.read():
         pass
-    grid.context.snapshot = run.snapshot
+    grid.context.view = run.view
     assert len(shown(grid)) == 48
     assert grid._pill.label == "↻ 2 new"
     grid.load()

@@ -18,7 +18,7 @@ from tests.factories import append, line, write_run
 def context(tmp_path: Path) -> Context:
     run = rlpanel.open_run(write_run(tmp_path / "run", steps=[0, 100, 200], samples=4), follow=False)
     made = Context(index=run._index)
-    made.snapshot = run.snapshot
+    made.view = run.view
     return made
 
 

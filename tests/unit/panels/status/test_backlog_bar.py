@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.status.backlog_bar import BacklogBar, bar_html
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Progress, Snapshot
 
 
@@ -12,7 +13,7 @@ def shown(*reads: Progress) -> list[str]:
     context, said = Context(), []
     row = BacklogBar(context).__panel__()
     for version, progress in enumerate(reads, 1):
-        context.snapshot = Snapshot("run", version, progress=progress)
+        context.view = RunView(Snapshot("run", version, progress=progress))
         said.append(row[0].object if row.visible else "")
     return said
 

@@ -9,6 +9,7 @@ import pytest
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.step.step_bar import StepBar
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import write_run
 from tests.property.test_invariants import follow
@@ -26,7 +27,7 @@ def test_a_browser_that_answers_late_moves_nothing(snapshots: list[Snapshot]) ->
     context = Context()
     bar = StepBar(context)
     for snapshot in snapshots:
-        context.snapshot = snapshot
+        context.view = RunView(snapshot)
     bar._slider.value = 2
     assert "Step 40<" in bar._label.object
     assert bar._slider.value == 39
@@ -35,7 +36,7 @@ def test_a_browser_that_answers_late_moves_nothing(snapshots: list[Snapshot]) ->
 def test_a_slider_that_is_dragged_shows_its_step(snapshots: list[Snapshot]) -> None:
     context = Context()
     bar = StepBar(context)
-    context.snapshot = snapshots[1]
+    context.view = RunView(snapshots[1])
     context.move_step(-1)
     for place, step in ((38, 39), (39, 40), (2, 3)):
         bar._slider.value = place

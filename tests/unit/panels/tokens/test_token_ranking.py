@@ -21,7 +21,7 @@ def opened(folder: Path, *lines: dict[str, Any], pad_token: str = "<|pad|>") -> 
     index = open_run(folder, follow=False)._index
     context = Context()
     context.display.pad_token = pad_token
-    context.param.update(index=index, snapshot=index.snapshot)
+    context.param.update(index=index, view=index.view)
     context.choose_step(1)
     view = TokenRanking(context)
     view.active = True
@@ -38,7 +38,7 @@ def grow(view: TokenRanking, *lines: dict[str, Any]) -> None:
     assert index is not None
     write(index.path, *lines)
     index.read()
-    view.context.snapshot = index.snapshot
+    view.context.view = index.view
 
 
 def logged(tokens: list[str], logprobs: list[float], **fields: Any) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def rewards(index: RunIndex) -> list[tuple[int, float]]:
     index.rescan()
     while index.read():
         pass
-    frame = index.snapshot.frame(index.snapshot.living)
+    frame = index.view.frame(index.snapshot.living)
     return sorted(zip(frame["step"].tolist(), frame["reward"].tolist(), strict=True))
 
 

@@ -28,7 +28,7 @@ def look(index: RunIndex) -> list[tuple[int, float]]:
     index.rescan()
     while index.read():
         pass
-    frame = index.snapshot.frame(index.snapshot.living)
+    frame = index.view.frame(index.snapshot.living)
     if "reward" not in frame:
         return [(step, -1.0) for step in frame.get("step", [])]
     return sorted(zip(frame["step"].tolist(), frame["reward"].tolist(), strict=True))
@@ -61,7 +61,7 @@ def test_areals_folders_of_versions_are_one_run_grouped_by_task(tmp_path: Path) 
     assert (found.name, found.files) == ("exp/rollout", 2)
     assert before == [(2, 1.0), (3, 0.5), (4, 0.0)]
     assert look(index)[-1] == (4, 0.25)
-    frame = index.snapshot.frame(index.snapshot.living)
+    frame = index.view.frame(index.snapshot.living)
     assert frame[["step", "group", "original_reward"]].values.tolist()[0] == [3, "17", 1.0]
     assert samples(run)[0].response == "c"
 

@@ -22,6 +22,7 @@ from rlpanel.sources.records.record_types import Chunk
 from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch
+from rlpanel.store.snapshot.run_view import RunView
 from tests.factories import append, line
 
 LINES = [line(step, index=index) for step in range(1, 5) for index in range(8)]
@@ -111,7 +112,7 @@ def test_a_sample_is_read_back_from_the_middle(
     index = store(tmp_path)
     snapshot = index.snapshot
     row = snapshot.row(f"x.jsonl{suffix}:{offsets(LINES)[25]}")
-    sample = fetch(index, snapshot, row)
+    sample = fetch(index, RunView(snapshot), row)
     assert (sample.step, sample.line) == (4, 26)
 
 
@@ -257,7 +258,7 @@ def test_a_compressed_run_opens_again_from_its_index(
     store(tmp_path).save(last=True)
     again = store(tmp_path)
     assert (again.bytes_read, again.snapshot.samples) == (0, len(LINES))
-    sample = fetch(again, again.snapshot, again.snapshot.row(f"{path.name}:{offsets(LINES)[25]}"))
+    sample = fetch(again, again.view, again.snapshot.row(f"{path.name}:{offsets(LINES)[25]}"))
     assert (sample.step, sample.line) == (4, 26)
 
 
@@ -298,7 +299,7 @@ def test_what_the_recorder_compresses_is_read_while_it_writes(tmp_path: Path) ->
                 pass
             seen.append(index.snapshot.number("reward").tolist())
     assert seen == [[0.5], [0.5, 1.0], [0.5, 1.0, 1.5]]
-    assert fetch(index, index.snapshot, 1).response == "r2"
+    assert fetch(index, index.view, 1).response == "r2"
 
 
 def test_a_line_that_is_skipped_makes_no_bomb_of_its_file(tmp_path: Path) -> None:

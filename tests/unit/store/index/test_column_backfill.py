@@ -17,6 +17,7 @@ from rlpanel.store.columns import run_table
 from rlpanel.store.index import column_backfill, run_index
 from rlpanel.store.index.column_backfill import ColumnBackfill
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
 from tests.unit.sources.readers.faults import public_folder, unreadable
@@ -73,9 +74,9 @@ def saved(run: Path) -> Path:
 def assert_same_run(found: Snapshot, run: Path) -> None:
     """Rows, statistics and what follows from them are those of the run read anew."""
     anew = look(RunIndex(run, "run", Reading(cache=False)))
-    frames = [shot.frame(shot.living).set_index("uid").sort_index() for shot in (found, anew)]
+    frames = [RunView(shot).frame(shot.living).set_index("uid").sort_index() for shot in (found, anew)]
     pd.testing.assert_frame_equal(frames[0][sorted(frames[0])], frames[1][sorted(frames[1])])
-    steps = [shot.step_frame() for shot in (found, anew)]
+    steps = [RunView(shot).step_frame() for shot in (found, anew)]
     pd.testing.assert_frame_equal(steps[0][sorted(steps[0])], steps[1][sorted(steps[1])])
 
 
@@ -104,7 +105,11 @@ def test_the_run_is_there_before_the_column_is(tmp_path: Path, declare: Declare,
     waiting = []
     while again.read():
         found = again.snapshot
-        assert (found.samples, found.has("kl_k3_mean"), found.has("made_up_sum")) == (48, True, False)
+        assert (found.samples, RunView(found).has("kl_k3_mean"), RunView(found).has("made_up_sum")) == (
+            48,
+            True,
+            False,
+        )
         waiting.append(found.progress.waiting)
     assert len(waiting) == 9
     assert whole > waiting[0] > waiting[-1] > 0
@@ -120,7 +125,7 @@ def test_it_is_made_once(tmp_path: Path, declare: Declare, monkeypatch: pytest.M
     first.save(last=True)
     monkeypatch.setattr(ColumnBackfill, "turn", None)
     again = RunIndex(tmp_path, "run")
-    assert look(again).has("made_up_sum")
+    assert RunView(look(again)).has("made_up_sum")
     assert again.bytes_read == 0
 
 
@@ -217,5 +222,9 @@ def test_a_file_that_cannot_be_read_waits_and_loses_nothing(declare: Declare, sm
         again.read()
         with unreadable(run / LOG):
             found = look(again)  # ends: nobody waits for a file that is not there
-        assert (found.samples, found.has("made_up_sum"), os.access(run / LOG, os.R_OK)) == (48, False, True)
+        assert (found.samples, RunView(found).has("made_up_sum"), os.access(run / LOG, os.R_OK)) == (
+            48,
+            False,
+            True,
+        )
         assert_same_run(look(again), run)

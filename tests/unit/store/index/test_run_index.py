@@ -15,6 +15,7 @@ from rlpanel.settings import Reading
 from rlpanel.store.columns import row_builder, run_table
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
 from tests.factories import append, line, sample, write_run
 from tests.unit.sources.readers.faults import public_folder, unreadable
@@ -65,7 +66,7 @@ def test_optional_keys_may_be_missing_and_row_i_stays_sample_i(tmp_path: Path) -
     append(
         tmp_path / RANK0, *(line(1, index=i, mark=i, drop=[key] if key else []) for i, key in enumerate(keys))
     )
-    frame = read(tmp_path).frame(np.arange(len(keys)))
+    frame = RunView(read(tmp_path)).frame(np.arange(len(keys)))
     assert frame["mark"].tolist() == list(range(len(keys)))
     gaps = {"reward": 0, "ref_reward": 1, "log_ratio_sum": 2, "value_mean": 4}
     assert {name: np.flatnonzero(frame[name].isna()).tolist() for name in gaps} == {
@@ -83,7 +84,7 @@ def test_nan_and_null_rewards_are_missing_and_the_rest_counts(tmp_path: Path) ->
 
 def test_rewards_that_are_all_null_make_no_curve_and_no_zero(tmp_path: Path) -> None:
     append(tmp_path / RANK0, line(1, reward=None), line(2, reward=None))
-    assert not read(tmp_path).has("reward")
+    assert not RunView(read(tmp_path)).has("reward")
 
 
 def test_tokens_and_logprobs_of_different_length_are_a_note(tmp_path: Path) -> None:
@@ -93,7 +94,7 @@ def test_tokens_and_logprobs_of_different_length_are_a_note(tmp_path: Path) -> N
         line(1, response_tokens=["a", "b"], logprobs=[-1.0], ref_logprobs=[-1.0], drop=["values"]),
     )
     found = look(index)
-    assert "'logprobs' has 1 values for 2 tokens" in fetch(index, found, 0).notes
+    assert "'logprobs' has 1 values for 2 tokens" in fetch(index, RunView(found), 0).notes
     assert found.place("notes").tolist() == [3]
 
 
@@ -143,7 +144,7 @@ def test_byte_order_mark_windows_newlines_and_line_separators_change_nothing(tmp
     append(plain / RANK0, *rows)
     append(odd / RANK0, b"\xef\xbb\xbf", *(row.replace(b"\n", b"\r\n") for row in rows))
     one, other = read(plain), read(odd)
-    assert one.step_frame().equals(other.step_frame())
+    assert RunView(one).step_frame().equals(RunView(other).step_frame())
 
 
 def test_many_bad_lines_are_all_counted_and_the_first_thousand_kept(tmp_path: Path) -> None:
@@ -307,7 +308,12 @@ def test_an_older_snapshot_stays_as_it_was_when_rows_die(tmp_path: Path) -> None
     before = look(index)
     (tmp_path / RANK0).write_bytes(line(9))
     look(index)
-    assert (before.samples, before.alive.sum(), len(before.rows_of(1)), before.step_frame().shape[0]) == (
+    assert (
+        before.samples,
+        before.alive.sum(),
+        len(before.rows_of(1)),
+        RunView(before).step_frame().shape[0],
+    ) == (
         8,
         8,
         4,
@@ -334,11 +340,11 @@ def test_a_label_that_only_a_replaced_file_had_is_gone(
 ) -> None:
     monkeypatch.setattr(run_table, "DEAD_KEPT", kept)
     index = RunIndex(write_run(tmp_path, steps=1, samples=4), "run")
-    assert look(index).grouped
+    assert RunView(look(index)).grouped
     (tmp_path / RANK0).write_bytes(b"".join(line(1, index=i, group=None, prompt=f"{i}") for i in range(6)))
     found = look(index)
-    assert (found.labels, found.grouped, found.group_codes) == ((), False, None)
-    assert "group" not in found.frame(found.living)
+    assert (found.labels, RunView(found).grouped, found.group_codes) == ((), False, None)
+    assert "group" not in RunView(found).frame(found.living)
 
 
 def test_the_steps_that_changed_since_a_version_are_told(tmp_path: Path) -> None:

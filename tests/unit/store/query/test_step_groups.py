@@ -28,7 +28,7 @@ def opened(folder: Path) -> Run:
 
 
 def of_step(run: Run, step: int) -> StepGroups:
-    found = groups_of(run.snapshot, step)
+    found = groups_of(run.view, step)
     assert found is not None
     return found
 
@@ -81,7 +81,7 @@ def test_an_id_with_quotes_is_an_id(tmp_path: Path) -> None:
 
 
 def test_a_group_of_one_is_none_and_ungrouped_runs_have_none(tmp_path: Path, ppo_run: Path) -> None:
-    assert groups_of(opened(ppo_run).snapshot, 3) is None
+    assert groups_of(opened(ppo_run).view, 3) is None
     lines = [line(1, index=at, group=name) for at, name in enumerate(["a", "b", "a"])]
     append(tmp_path / "rollout_data_rank_0.jsonl", *lines)
     run = opened(tmp_path)

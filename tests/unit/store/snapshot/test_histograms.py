@@ -15,6 +15,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.open_run import open_run
 from rlpanel.store.snapshot import histograms
 from rlpanel.store.snapshot.histograms import shared_bins
+from rlpanel.store.snapshot.run_view import RunView
 from tests.factories import append, line, write_run
 
 RANK0 = "rollout_data_rank_0.jsonl"
@@ -67,7 +68,7 @@ def test_bins_are_as_narrow_as_their_number_allows() -> None:
 
 def test_a_value_on_an_edge_counts_where_the_bin_begins(tmp_path: Path) -> None:
     append(tmp_path / RANK0, *(line(1, index=i, reward=r) for i, r in enumerate([0, 1, 1.5, 2, 3.5])))
-    found = follow(RunIndex(tmp_path, "run")).snapshot.histogram("reward", 4)
+    found = follow(RunIndex(tmp_path, "run")).view.histogram("reward", 4)
     assert (found.edges.tolist(), found.counts.tolist()) == ([0, 1, 2, 3, 4], [[1, 2, 1, 1]])
 
 
@@ -75,15 +76,15 @@ def test_only_the_steps_that_changed_are_counted_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = follow(RunIndex(write_run(tmp_path, steps=5), "run"))
-    narrow = index.snapshot.histogram("reward", 8)
+    narrow = index.view.histogram("reward", 8)
     counted: list[list[int]] = []
     really = histograms.count
     monkeypatch.setattr(histograms, "count", lambda *a: (counted.append(a[2].tolist()), really(*a))[1])
     append(tmp_path / RANK0, line(3, reward=100.0), line(9, reward=5.0))
-    wide = follow(index).snapshot.histogram("reward", 8)
+    wide = follow(index).view.histogram("reward", 8)
     assert counted == [[3, 9]]
     assert wide.edges[1] - wide.edges[0] > narrow.edges[1] - narrow.edges[0]
-    again = follow(RunIndex(tmp_path, "run")).snapshot.histogram("reward", 8)
+    again = follow(RunIndex(tmp_path, "run")).view.histogram("reward", 8)
     np.testing.assert_array_equal(wide.edges, again.edges)
     np.testing.assert_array_equal(wide.counts, again.counts)
 
@@ -91,10 +92,10 @@ def test_only_the_steps_that_changed_are_counted_anew(
 def test_when_the_widest_values_go_the_bins_are_narrow_again(tmp_path: Path) -> None:
     append(write_run(tmp_path, steps=5) / "rollout_data_rank_1.jsonl", line(3, rank=1, reward=100.0))
     index = follow(RunIndex(tmp_path, "run"))
-    index.snapshot.histogram("reward", 8)
+    index.view.histogram("reward", 8)
     (tmp_path / "rollout_data_rank_1.jsonl").unlink()
-    found = follow(index).snapshot.histogram("reward", 8)
-    again = follow(RunIndex(tmp_path, "run")).snapshot.histogram("reward", 8)
+    found = follow(index).view.histogram("reward", 8)
+    again = follow(RunIndex(tmp_path, "run")).view.histogram("reward", 8)
     np.testing.assert_array_equal(found.edges, again.edges)
     np.testing.assert_array_equal(found.counts, again.counts)
 
@@ -102,10 +103,10 @@ def test_when_the_widest_values_go_the_bins_are_narrow_again(tmp_path: Path) -> 
 def test_an_older_snapshot_still_gets_its_own(tmp_path: Path) -> None:
     index = follow(RunIndex(write_run(tmp_path, steps=2), "run"))
     old = index.snapshot
-    before = old.histogram("reward")
+    before = RunView(old).histogram("reward")
     append(tmp_path / RANK0, line(1, reward=1.0))
-    follow(index).snapshot.histogram("reward")
-    np.testing.assert_array_equal(old.histogram("reward").counts, before.counts)
+    follow(index).view.histogram("reward")
+    np.testing.assert_array_equal(RunView(old).histogram("reward").counts, before.counts)
 
 
 def test_what_is_not_finite_is_not_counted(tmp_path: Path) -> None:
@@ -113,7 +114,7 @@ def test_what_is_not_finite_is_not_counted(tmp_path: Path) -> None:
     append(
         tmp_path / RANK0, *(line(1, index=i, reward=r) for i, r in enumerate(rewards)), line(2, reward=None)
     )
-    found = follow(RunIndex(tmp_path, "run")).snapshot.histogram("reward")
+    found = follow(RunIndex(tmp_path, "run")).view.histogram("reward")
     assert found.counts.sum(axis=1).tolist() == [2, 0]
 
 
@@ -125,4 +126,4 @@ def test_values_beyond_all_edges_count_outermost() -> None:
 
 def test_a_column_of_nulls_counts_nothing(tmp_path: Path) -> None:
     append(tmp_path / RANK0, line(1, reward=None))
-    assert follow(RunIndex(tmp_path, "run")).snapshot.histogram("reward").counts.sum() == 0
+    assert follow(RunIndex(tmp_path, "run")).view.histogram("reward").counts.sum() == 0

@@ -10,6 +10,7 @@ import pytest
 
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot import quantiles
+from rlpanel.store.snapshot.run_view import RunView
 from tests.factories import append, line, write_run
 
 Q = (0.25, 0.5, 0.75)
@@ -24,26 +25,26 @@ def follow(index: RunIndex) -> RunIndex:
 
 def test_they_equal_pandas(tmp_path: Path) -> None:
     snapshot = follow(RunIndex(write_run(tmp_path, steps=5, samples=11), "run")).snapshot
-    frame = snapshot.frame(snapshot.living)
+    frame = RunView(snapshot).frame(snapshot.living)
     truth = frame.groupby("step")["reward"].quantile(list(Q)).unstack().T
-    np.testing.assert_allclose(snapshot.quantiles("reward", Q), truth)
+    np.testing.assert_allclose(RunView(snapshot).quantiles("reward", Q), truth)
 
 
 def test_a_step_without_values_has_none(tmp_path: Path) -> None:
     append(tmp_path / "x.jsonl", line(1, reward=None), line(2, reward=1.0))
     snapshot = follow(RunIndex(tmp_path, "run")).snapshot
-    np.testing.assert_array_equal(snapshot.quantiles("reward", (0.5,)), [[np.nan, 1]])
+    np.testing.assert_array_equal(RunView(snapshot).quantiles("reward", (0.5,)), [[np.nan, 1]])
 
 
 def test_only_the_steps_that_changed_are_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = follow(RunIndex(write_run(tmp_path, steps=5), "run"))
-    index.snapshot.quantiles("reward", Q)
+    index.view.quantiles("reward", Q)
     append(tmp_path / "rollout_data_rank_0.jsonl", line(3, reward=100.0), line(9, reward=5.0))
     made: list[list[int]] = []
     really = quantiles.quantiles
     monkeypatch.setattr(quantiles, "quantiles", lambda *a: (made.append(a[2].tolist()), really(*a))[1])
-    found = follow(index).snapshot.quantiles("reward", Q)
-    again = follow(RunIndex(tmp_path, "run")).snapshot.quantiles("reward", Q)
+    found = follow(index).view.quantiles("reward", Q)
+    again = follow(RunIndex(tmp_path, "run")).view.quantiles("reward", Q)
     np.testing.assert_array_equal(found, again)
     assert made[0] == [3, 9]
 
@@ -51,10 +52,10 @@ def test_only_the_steps_that_changed_are_made_anew(tmp_path: Path, monkeypatch: 
 def test_an_older_snapshot_still_gets_its_own(tmp_path: Path) -> None:
     index = follow(RunIndex(write_run(tmp_path, steps=2), "run"))
     old = index.snapshot
-    before = old.quantiles("reward", Q)
+    before = RunView(old).quantiles("reward", Q)
     append(tmp_path / "rollout_data_rank_0.jsonl", line(1, reward=100.0))
-    follow(index).snapshot.quantiles("reward", Q)
-    np.testing.assert_array_equal(old.quantiles("reward", Q), before)
+    follow(index).view.quantiles("reward", Q)
+    np.testing.assert_array_equal(RunView(old).quantiles("reward", Q), before)
 
 
 def test_infinite_values_are_left_out() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from rlpanel.errors import SampleNotFound
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.snapshot.snapshot import Snapshot, step_name
+from rlpanel.store.snapshot.run_view import RunView, step_name
+from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
 
 
@@ -45,7 +46,7 @@ def test_the_rows_of_a_step(tmp_path: Path) -> None:
 
 def test_an_empty_run_has_nothing_and_says_so(tmp_path: Path) -> None:
     snapshot = snapshot_of(tmp_path)
-    assert (snapshot.samples, len(snapshot.rows_of(1)), len(snapshot.step_frame())) == (0, 0, 0)
+    assert (snapshot.samples, len(snapshot.rows_of(1)), len(RunView(snapshot).step_frame())) == (0, 0, 0)
 
 
 def test_a_few_of_many_samples_are_drawn_and_all_of_few(tmp_path: Path) -> None:
@@ -84,7 +85,11 @@ def test_a_sample_of_a_deleted_file_is_not_found(tmp_path: Path) -> None:
 def test_a_column_that_was_only_ever_null_is_not_had(tmp_path: Path) -> None:
     append(tmp_path / "x.jsonl", line(1, ref_reward=None))
     snapshot = snapshot_of(tmp_path)
-    assert (snapshot.has("reward"), snapshot.has("ref_reward"), snapshot.has("never")) == (True, False, False)
+    assert (
+        RunView(snapshot).has("reward"),
+        RunView(snapshot).has("ref_reward"),
+        RunView(snapshot).has("never"),
+    ) == (True, False, False)
 
 
 def test_k1_is_the_log_ratio_under_its_other_name(tmp_path: Path) -> None:
@@ -94,13 +99,13 @@ def test_k1_is_the_log_ratio_under_its_other_name(tmp_path: Path) -> None:
 
 def test_a_frame_may_be_asked_for_some_columns(tmp_path: Path) -> None:
     snapshot = snapshot_of(write_run(tmp_path))
-    frame = snapshot.frame(snapshot.living, ["reward", "group"])
+    frame = RunView(snapshot).frame(snapshot.living, ["reward", "group"])
     assert list(frame.columns) == ["uid", "step", "rank", "line", "group", "reward"]
 
 
 def test_a_key_logged_as_text_and_as_number_keeps_both(tmp_path: Path) -> None:
     append(tmp_path / "x.jsonl", line(1, pred="yes"), line(1, pred=2))
-    frame = snapshot_of(tmp_path).frame(np.arange(2))
+    frame = RunView(snapshot_of(tmp_path)).frame(np.arange(2))
     assert (frame["pred_text"].tolist()[0], frame["pred"].tolist()[1]) == ("yes", 2.0)
 
 
@@ -115,7 +120,7 @@ def test_the_mean_of_a_mean_over_tokens_keeps_its_name(column: str, name: str) -
 
 def test_steps_have_mean_spread_and_bounds(tmp_path: Path) -> None:
     append(tmp_path / "x.jsonl", *(line(7, index=i, reward=r) for i, r in enumerate([1.0, 2.0, 6.0])))
-    row = snapshot_of(tmp_path).step_frame().iloc[0]
+    row = RunView(snapshot_of(tmp_path)).step_frame().iloc[0]
     found = [
         row[name] for name in ("step", "samples", "reward_mean", "reward_std", "reward_min", "reward_max")
     ]

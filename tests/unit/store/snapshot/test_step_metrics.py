@@ -12,6 +12,7 @@ import pytest
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.open_run import open_run
 from rlpanel.store.query.fetch import fetch
+from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
 
@@ -34,19 +35,19 @@ def same(one: pd.DataFrame, other: pd.DataFrame) -> None:
 
 def test_what_is_kept_up_to_date_is_what_is_made_from_scratch(tmp_path: Path) -> None:
     index = RunIndex(write_run(tmp_path / "run", steps=4, ranks=2), "run")
-    caught_up(index).step_frame()
+    RunView(caught_up(index)).step_frame()
     for step in (2, 4, 5, 5):
         new = line(step, index=step * 31, group="0-1", reward=9.0)
         append(tmp_path / "run" / "rollout_data_rank_1.jsonl", new)
-        same(caught_up(index).step_frame(), scratch(tmp_path / "run").step_frame())
+        same(RunView(caught_up(index)).step_frame(), RunView(scratch(tmp_path / "run")).step_frame())
 
 
 def test_a_file_that_goes_takes_its_samples_out_of_the_steps(tmp_path: Path) -> None:
     index = RunIndex(write_run(tmp_path / "run", ranks=2), "run")
-    caught_up(index).step_frame()
+    RunView(caught_up(index)).step_frame()
     (tmp_path / "run" / "rollout_data_rank_0.jsonl").unlink()
     left = caught_up(index)
-    same(left.step_frame(), scratch(tmp_path / "run").step_frame())
+    same(RunView(left).step_frame(), RunView(scratch(tmp_path / "run")).step_frame())
 
 
 def test_the_order_of_the_ranks_changes_nothing(tmp_path: Path) -> None:
@@ -55,26 +56,28 @@ def test_the_order_of_the_ranks_changes_nothing(tmp_path: Path) -> None:
             lines = [line(s, rank=rank, index=i) for s in (1, 2, 3) for i in range(8)]
             write_run(tmp_path / name, steps=0)
             append(tmp_path / name / f"part_{place}.jsonl", *lines)
-    same(scratch(tmp_path / "a").step_frame(), scratch(tmp_path / "b").step_frame())
+    same(RunView(scratch(tmp_path / "a")).step_frame(), RunView(scratch(tmp_path / "b")).step_frame())
 
 
 def test_a_long_run_is_looked_at_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write_run(tmp_path / "run", steps=7, ranks=2)
-    whole = scratch(run).step_frame()
+    whole = RunView(scratch(run)).step_frame()
     monkeypatch.setattr("rlpanel.store.snapshot.step_metrics.ROWS", 20)
-    same(scratch(run).step_frame(), whole)
+    same(RunView(scratch(run)).step_frame(), whole)
 
 
 def test_step_metrics_are_offered_exactly_where_their_fields_are(tmp_path: Path) -> None:
     with_tokens = scratch(write_run(tmp_path / "tokens"))
     without = scratch(write_run(tmp_path / "texts", tokens=False))
-    assert {"kl_k1_pooled", "var_explained", "win_share"} <= with_tokens.step_metrics
-    assert (without.has("win_share"), without.has("kl_k1_pooled")) == (True, False)
+    assert {"kl_k1_pooled", "var_explained", "win_share"} <= RunView(with_tokens).step_metrics
+    assert (RunView(without).has("win_share"), RunView(without).has("kl_k1_pooled")) == (True, False)
 
 
 def test_nothing_is_offered_that_has_no_value_anywhere(tmp_path: Path) -> None:
     quiet = scratch(write_run(tmp_path / "run", ranks=1, values=[0.0] * 3, token_rewards=[0.0] * 3))
-    assert quiet.step_metrics.isdisjoint({"var_explained", "kl_coef_fit", "reward_rank_spread", "clipfrac"})
+    assert RunView(quiet).step_metrics.isdisjoint(
+        {"var_explained", "kl_coef_fit", "reward_rank_spread", "clipfrac"}
+    )
 
 
 CRITIC = {"value", "token_reward", "token_return", "token_advantage", "non_score_reward", "rlhf_reward"}
@@ -91,11 +94,16 @@ def test_zeros_tell_something_only_where_the_run_has_other_values(
         ]
         append(tmp_path / "rank_0.jsonl", *lines)
     shot = scratch(tmp_path)
-    names = {*shot.numbers, *shot.step_frame().columns, *shot.frame(shot.living).columns, *shot.step_metrics}
+    names = {
+        *shot.numbers,
+        *RunView(shot).step_frame().columns,
+        *RunView(shot).frame(shot.living).columns,
+        *RunView(shot).step_metrics,
+    }
     critic = {name for name in names if name.startswith(("value", *CRITIC)) or "return" in name}
     if any(step_2):
         assert {"value_mean", "token_reward_sum", "return_pooled", "value_error"} <= critic
-        assert shot.step_values("value_mean").tolist() == pytest.approx([0, 0.5 / 3])
+        assert RunView(shot).step_values("value_mean").tolist() == pytest.approx([0, 0.5 / 3])
     else:
         assert critic == set()
 
@@ -107,8 +115,8 @@ def test_sums_that_are_there_to_be_pooled_are_shown_nowhere(tmp_path: Path) -> N
 
 
 def test_samples_of_one_prompt_are_a_group_where_no_id_was_logged(tmp_path: Path) -> None:
-    named = scratch(write_run(tmp_path / "named", ranks=2)).step_frame()
-    unnamed = scratch(write_run(tmp_path / "unnamed", ranks=2, drop=["group"])).step_frame()
+    named = RunView(scratch(write_run(tmp_path / "named", ranks=2))).step_frame()
+    unnamed = RunView(scratch(write_run(tmp_path / "unnamed", ranks=2, drop=["group"]))).step_frame()
     np.testing.assert_allclose(unnamed.reward_group_std, named.reward_group_std)
 
 
@@ -116,7 +124,7 @@ def test_a_prompt_drawn_twice_by_chance_makes_no_groups(tmp_path: Path) -> None:
     for at in range(8):
         append(tmp_path / "x.jsonl", line(1, index=at, prompt=f"p{max(at, 1)}", drop=["group"]))
     snapshot = scratch(tmp_path)
-    assert (snapshot.derived, snapshot.has("group_count")) == ((), False)
+    assert (RunView(snapshot).derived, RunView(snapshot).has("group_count")) == ((), False)
 
 
 def test_advantages_of_groups_are_columns_of_the_sample(tmp_path: Path) -> None:
@@ -133,7 +141,7 @@ def test_advantages_of_groups_are_columns_of_the_sample(tmp_path: Path) -> None:
 def test_a_missing_reward_is_missing_in_its_own_row(tmp_path: Path) -> None:
     append(tmp_path / "x.jsonl", *(line(1, index=i, reward=None if i == 1 else float(i)) for i in range(4)))
     snapshot = scratch(tmp_path)
-    found = snapshot.values("dr_grpo_advantage", snapshot.living)
+    found = RunView(snapshot).values("dr_grpo_advantage", snapshot.living)
     np.testing.assert_allclose(found, [-5 / 3, np.nan, 1 / 3, 4 / 3])
 
 
@@ -141,7 +149,7 @@ def test_a_missing_reward_is_missing_in_its_own_row(tmp_path: Path) -> None:
 
 
 def returns(snapshot: Snapshot) -> list[float]:
-    return snapshot.step_values("return_pooled").tolist()
+    return RunView(snapshot).step_values("return_pooled").tolist()
 
 
 FLAT = {"values": [1.0] * 3, "token_rewards": [0.0, 0.0, 1.0]}
@@ -163,9 +171,9 @@ def test_rows_are_made_again_when_the_runs_constants_become_known(tmp_path: Path
 def test_a_pass_is_another_one_at_once(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", steps=1, reward=0.5)
     index = RunIndex(run, "run")
-    before = caught_up(index).step_values("pass_at_1")
+    before = RunView(caught_up(index)).step_values("pass_at_1")
     (run / "run.json").write_text('{"pass_reward": 0.5}')
-    assert (before.tolist(), caught_up(index).step_values("pass_at_1").tolist()) == ([0], [1])
+    assert (before.tolist(), RunView(caught_up(index)).step_values("pass_at_1").tolist()) == ([0], [1])
 
 
 @pytest.mark.parametrize(
@@ -178,18 +186,18 @@ def test_a_run_file_that_makes_no_sense_is_as_good_as_none(tmp_path: Path, text:
 
 
 def test_the_coefficient_is_inferred_and_says_how_well(ppo_run: Path) -> None:
-    known = open_run(ppo_run, follow=False).snapshot.known.known["kl_coef"]
+    known = open_run(ppo_run, follow=False).view.constants.known["kl_coef"]
     assert (round(known.value, 6), known.origin) == (0.03, "inferred")
     assert "R² ≥ 1.0000 in 59 of 60 steps" in str(known)
 
 
 def test_no_coefficient_is_inferred_from_rewards_that_are_no_penalty(tmp_path: Path) -> None:
-    assert "kl_coef" not in scratch(write_run(tmp_path / "run")).known
+    assert "kl_coef" not in RunView(scratch(write_run(tmp_path / "run"))).constants
 
 
 def test_a_sample_has_the_returns_that_follow(tmp_path: Path) -> None:
     index = RunIndex(write_run(tmp_path / "run", steps=1, **FLAT), "run")  # type: ignore[arg-type]
     snapshot = caught_up(index)
-    sample = fetch(index, snapshot, 0)
+    sample = fetch(index, RunView(snapshot), 0)
     np.testing.assert_allclose(sample.arrays()["returns"], [1, 1, 1])
     assert (sample.returns, snapshot.number("token_return_mean")[0]) == (None, pytest.approx(1))
