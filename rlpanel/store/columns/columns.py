@@ -1,7 +1,7 @@
-"""Columns that only grow, so that a view of their first n rows stays true for ever.
+"""Append-only columns of a run: a view of the first n rows never changes, so snapshots need no copy.
 
-Growing copies into a larger array and leaves the old one to whoever still looks at it; nothing that a
-snapshot can see is ever written again. Room that is not used yet is not touched, so it costs no memory.
+A full column is copied into a larger array; snapshots keep their reference to the old one. Values that a
+snapshot can see are never overwritten. Spare capacity is not touched, so it costs no memory.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _FIRST = 1024
 
 
 class Column:
-    """One growable array.
+    """One growable numpy array.
 
     Parameters
     ----------
     dtype : dtype
     fill : scalar
-        Value of rows that nobody wrote (NaN, or -1 for "no label").
+        Value of rows that were skipped (NaN, or -1 for "no label").
     """
 
     def __init__(self, dtype: np.dtype | type, fill: float | int) -> None:
@@ -33,30 +33,30 @@ class Column:
         self._written = 0
 
     def write(self, start: int, values: np.ndarray) -> None:
-        """Put ``values`` at rows ``start``..., which no snapshot covers yet."""
+        """Write ``values`` from row ``start`` on; no snapshot may cover these rows yet."""
         end = start + len(values)
         self._fill_to(start, end)
         self._data[start:end] = values
         self._written = end
 
     def adopt(self, values: np.ndarray) -> None:
-        """Begin with ``values``, which may be read-only: rows that come later go into a copy."""
+        """Start from ``values``, which may be read-only: appending to them copies first."""
         self._data, self._written = values, len(values)
 
     def view(self, rows: int) -> np.ndarray:
-        """The first ``rows`` rows, read-only."""
+        """Return the first ``rows`` rows, read-only."""
         self._fill_to(rows, rows)
         view = self._data[:rows]
         view.flags.writeable = False
         return view
 
     def rewrite(self, rows: np.ndarray, values: np.ndarray) -> None:
-        """Other values at ``rows``, in a copy: what a snapshot sees stays."""
+        """Replace the values at ``rows`` in a copy, so that existing snapshots keep theirs."""
         self._data = self._data.copy()
         self._data[rows] = values
 
     def _fill_to(self, rows: int, end: int) -> None:
-        """Fill up to ``rows`` and make room up to ``end``."""
+        """Write the fill value up to ``rows`` and grow the capacity to ``end``."""
         if end > len(self._data):
             grown = allocate(max(_FIRST, end, len(self._data) * 3 // 2), self.dtype)
             grown[: self._written] = self._data[: self._written]
@@ -67,9 +67,9 @@ class Column:
 
 
 class Labels:
-    """A growable column of short texts, each distinct text kept once.
+    """A growable column of short texts, dictionary-encoded: each distinct text is stored once.
 
-    Codes are positions in ``names``; -1 is "not logged".
+    Codes are positions in ``names``; -1 means "not logged".
     """
 
     def __init__(self) -> None:
@@ -78,18 +78,18 @@ class Labels:
         self._code = _Codes(self.names)
 
     def restore(self, names: list[str]) -> None:
-        """The texts of codes that were written before."""
+        """Set the texts that belong to codes written earlier."""
         self.names = names
         self._code = _Codes(names)
 
     def write(self, start: int, texts: Sequence[str | None]) -> None:
-        """Put one text a row at ``start``..., None for "not logged"."""
+        """Write one text per row from row ``start`` on; None means "not logged"."""
         codes = np.fromiter(map(self._code.__getitem__, texts), np.int32, len(texts))
         self.codes.write(start, codes)
 
 
 class _Codes(dict[str | None, int]):
-    """Codes by text; a text that is new gets the next one and joins ``names``."""
+    """Maps a text to its code; an unknown text gets the next code and is appended to ``names``."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(zip(names, range(len(names)), strict=True))
@@ -103,17 +103,17 @@ class _Codes(dict[str | None, int]):
 
 
 class Columns:
-    """The rows of a run: number columns (float64), label columns, and where each sample stands.
+    """All rows of a run: number columns (float64), label columns, and columns that locate each sample.
 
     Number and label columns appear when first logged; earlier rows hold NaN or "not logged".
 
     Attributes
     ----------
     edition : int
-        Goes up when rows that were there before are given other values.
+        Goes up when existing rows are overwritten.
     """
 
-    #: What every row has: name, dtype. ``notes`` counts what was odd about the sample.
+    #: Name and dtype of the columns that every row has. ``notes`` counts the remarks on the sample.
     PLACE: ClassVar[dict[str, type]] = {
         "step": np.int64,
         "rank": np.int32,
@@ -140,7 +140,7 @@ class Columns:
         numbers: Mapping[str, np.ndarray],
         labels: Mapping[str, Sequence[str | None]],
     ) -> slice:
-        """Add rows; returns where they stand."""
+        """Append rows and return their range of row numbers."""
         start = self.rows
         for name, values in place.items():
             self.place[name].write(start, values)
@@ -156,20 +156,20 @@ class Columns:
         return slice(start, self.rows)
 
     def renumber(self, rows: np.ndarray, lines: np.ndarray) -> None:
-        """Other line numbers for ``rows``."""
+        """Replace the line numbers of ``rows``."""
         self.place["line"].rewrite(rows, lines)
         self.edition += 1
 
     def only(self, rows: np.ndarray) -> Columns:
-        """A copy that holds these rows alone, in this order."""
-        kept = Columns()
+        """Return a copy with these rows only, in this order."""
+        selected = Columns()
         place = {name: column.view(self.rows)[rows] for name, column in self.place.items()}
         numbers = {name: column.view(self.rows)[rows] for name, column in self.numbers.items()}
-        kept.append(place, numbers, {})
+        selected.append(place, numbers, {})
         for name, labels in self.labels.items():
             codes = labels.codes.view(self.rows)[rows]
             if (codes >= 0).any():
                 texts = [labels.names[code] if code >= 0 else None for code in codes.tolist()]
-                kept.labels[name] = Labels()
-                kept.labels[name].write(0, texts)
-        return kept
+                selected.labels[name] = Labels()
+                selected.labels[name].write(0, texts)
+        return selected

@@ -1,4 +1,4 @@
-"""64-bit keys: spread evenly, and remembered in eight bytes each."""
+"""Set of 64-bit hashes in numpy, at eight bytes each, and a function that mixes the bits of a hash."""
 
 from __future__ import annotations
 
@@ -6,68 +6,68 @@ import numpy as np
 
 from rlpanel.store.columns.page_memory import allocate
 
-#: Keys that are remembered as a set before they are sorted in with the others.
-_RECENT = 65_536
+#: New keys are collected in a Python set of at most this size, then merged into the sorted array.
+_MAX_RECENT = 65_536
 
 
 def mix(keys: np.ndarray) -> np.ndarray:
-    """Spread 64-bit keys evenly (the finalizer of splitmix64)."""
+    """Mix the bits of 64-bit keys, so that they are evenly distributed (the finalizer of splitmix64)."""
     keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return keys ^ (keys >> np.uint64(31))
 
 
 class HashSet:
-    """Tells which keys came before."""
+    """Set of all keys seen so far; reports which new keys are repeats."""
 
     def __init__(self) -> None:
         self._sorted = np.empty(0, np.uint64)
         self._recent: set[int] = set()
 
     def take(self, keys: np.ndarray) -> np.ndarray:
-        """Remember keys; returns which of them came before, also earlier among these themselves."""
-        if len(keys) > _RECENT:
+        """Add keys and return a mask of repeats, including repeats within ``keys`` itself."""
+        if len(keys) > _MAX_RECENT:
             return self._take_many(keys)
         before = self._in_sorted(keys)
         recent, new = self._recent, keys.tolist()
         if recent.isdisjoint(new) and len(set(new)) == len(new):
             recent.update(new)
         else:
-            for at, key in enumerate(new):
-                before[at] |= key in recent
+            for position, key in enumerate(new):
+                before[position] |= key in recent
                 recent.add(key)
-        if len(recent) > _RECENT:
-            self._sort_in()
+        if len(recent) > _MAX_RECENT:
+            self._merge_recent()
         return before
 
     def _take_many(self, keys: np.ndarray) -> np.ndarray:
-        self._sort_in()
+        self._merge_recent()
         before, added = self._in_sorted(keys), np.sort(keys)
-        twice = added[1:][added[1:] == added[:-1]]
-        if len(twice):
-            rows = np.flatnonzero(np.isin(keys, twice))
+        repeated = added[1:][added[1:] == added[:-1]]
+        if len(repeated):
+            rows = np.flatnonzero(np.isin(keys, repeated))
             order = rows[np.argsort(keys[rows], kind="stable")]
             before[order[1:][keys[order[1:]] == keys[order[:-1]]]] = True
-        self._sorted = _merged(self._sorted, added)
+        self._sorted = _merge_sorted(self._sorted, added)
         return before
 
-    def _sort_in(self) -> None:
-        """The recent keys to the others."""
+    def _merge_recent(self) -> None:
+        """Merge the recent keys into the sorted array."""
         added = np.fromiter(self._recent, np.uint64, len(self._recent))
-        self._sorted, self._recent = _merged(self._sorted, np.sort(added)), set()
+        self._sorted, self._recent = _merge_sorted(self._sorted, np.sort(added)), set()
 
     def _in_sorted(self, keys: np.ndarray) -> np.ndarray:
         if not len(self._sorted):
             return np.zeros(len(keys), bool)
-        order = np.argsort(keys)  # sought in order, neighbours share their way through the memory
-        at = np.searchsorted(self._sorted, keys[order]).clip(max=len(self._sorted) - 1)
-        found = np.empty(len(keys), bool)
-        found[order] = self._sorted[at] == keys[order]
-        return found
+        order = np.argsort(keys)  # sorted lookups are faster: neighbours hit the same cache lines
+        positions = np.searchsorted(self._sorted, keys[order]).clip(max=len(self._sorted) - 1)
+        matches = np.empty(len(keys), bool)
+        matches[order] = self._sorted[positions] == keys[order]
+        return matches
 
 
-def _merged(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Two sorted runs as one."""
-    merged = np.concatenate([one, other], out=allocate(len(one) + len(other), np.uint64))
+def _merge_sorted(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Merge two sorted arrays."""
+    merged = np.concatenate([first, second], out=allocate(len(first) + len(second), np.uint64))
     merged.sort(kind="stable")
     return merged

@@ -1,4 +1,4 @@
-"""Memory by the page: what is not written costs none, what is not needed any more goes back to the system."""
+"""Memory allocation for large arrays: unwritten pages cost nothing, freed memory returns to the system."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from functools import cache
 
 import numpy as np
 
-#: Bytes from which on room is asked for page by page.
-_PAGED = 64 << 10
-#: A block whose release lets glibc keep twice as much.
-_KEPT_BYTES = 4 << 20
+#: Arrays of at least this many bytes are allocated with mmap.
+_MMAP_BYTES = 64 << 10
+#: Freeing one block of this size makes glibc keep up to twice as much free memory.
+_PRIMING_BYTES = 4 << 20
 
 
 def allocate(rows: int, dtype: np.dtype | type) -> np.ndarray:
-    """Room for ``rows`` values, not written yet: what stays unwritten costs no memory.
+    """Allocate an array for ``rows`` values; pages that are never written cost no memory.
 
-    Large blocks come straight from the system: the allocator would keep those of half the size that growing
-    leaves behind, and numpy asks for pages of 2 MB, of which each column fills its last one by half.
+    Large arrays are mapped directly: malloc would keep the smaller arrays that growing leaves behind, and
+    numpy asks for 2 MB pages, of which each column wastes half of the last one on average.
     """
     size = rows * np.dtype(dtype).itemsize
-    return np.empty(rows, dtype) if size < _PAGED else np.frombuffer(mmap.mmap(-1, size), dtype)
+    return np.empty(rows, dtype) if size < _MMAP_BYTES else np.frombuffer(mmap.mmap(-1, size), dtype)
 
 
 @cache
 def keep_pages() -> None:
-    """Let the allocator keep some megabytes between two batches.
+    """Make malloc keep some megabytes of free memory between batches.
 
-    What glibc is given back it hands to the system, and takes it again page by page, which cost a tenth of
-    the reading. Once it has freed a block as large as this, it keeps twice as much.
+    By default glibc returns freed memory to the system and faults it in again page by page, which took a
+    tenth of the reading time. Freeing one large block raises its threshold to twice that block's size.
     """
-    bytearray(_KEPT_BYTES)
+    bytearray(_PRIMING_BYTES)
 
 
 def give_back() -> None:
-    """Hand to the system what the allocator keeps: after a backlog some tens of megabytes."""
-    trim = _trim()
+    """Return malloc's free memory to the system: some tens of megabytes after a backlog."""
+    trim = _malloc_trim()
     if trim is not None:
         trim(0)
 
 
 @cache
-def _trim() -> ctypes._NamedFuncPointer | None:
-    """The function of glibc; None where there is another C library."""
+def _malloc_trim() -> ctypes._NamedFuncPointer | None:
+    """Return glibc's ``malloc_trim``; None if the C library has no such function."""
     try:
         return ctypes.CDLL(None).malloc_trim
     except (OSError, TypeError, AttributeError):

@@ -1,12 +1,12 @@
-"""Steps that come again: a training job that was resumed appends anew what it had done after its checkpoint.
+"""Detects restarts: a job that resumes from a checkpoint logs the steps after that checkpoint again.
 
-The rule, for the lines of one rank in one file, in their order: **where the log goes back by two or more
-of its steps, and at least half as many lines as that step had come again in one go, the job was restarted
-there; earlier lines of that step and of later ones belong to an older attempt.** The newest attempt counts,
-older ones are kept beside it.
+The rule applies to the lines of one rank in one file, in file order. **A restart is a jump back by two or
+more logged steps, followed by consecutive lines of that step, at least half as many as it had before (or as
+the median step has, if it had none). Earlier lines of that step and of later steps then belong to an older
+attempt.** Only the newest attempt counts; rows of older ones are kept, but excluded.
 
-Fewer lines are stragglers, as asynchronous trainers write them. One step back is never taken for a restart,
-because stragglers look the same.
+Fewer lines are stragglers, as asynchronous trainers write them. A jump back by one step is never taken for
+a restart, because stragglers look the same.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-#: How many of its steps a log must go back to begin another attempt.
+#: A restart goes back by at least this many logged steps.
 STEPS_BACK = 2
 
 
 @dataclass
-class _Return:
-    """Lines of an earlier step that may be the beginning of another attempt."""
+class _Candidate:
+    """Consecutive lines of an earlier step, which may turn out to be a restart."""
 
     step: int
     offset: int
@@ -31,67 +31,67 @@ class _Return:
 
 @dataclass(frozen=True)
 class Restart:
-    """From the line at ``offset`` on, a new attempt begins at ``step``."""
+    """A new attempt, which begins at ``step`` with the line at byte ``offset``."""
 
     step: int
     offset: int
 
 
 class RestartDetector:
-    """Follows the lines of one rank in one file."""
+    """Finds restarts in the lines of one rank in one file, fed in file order."""
 
     def __init__(self) -> None:
-        self._top: int | None = None  # highest step of the attempt that is going on
-        self._return: _Return | None = None
+        self._top: int | None = None  # highest step of the current attempt
+        self._candidate: _Candidate | None = None
 
     def rise(self, first: int, last: int) -> bool:
-        """Take lines whose steps rise from ``first`` to ``last``; False if they must be fed instead."""
-        if self._return is not None or (self._top is not None and first < self._top):
+        """Add lines with ascending steps, ``first`` to ``last``; False if `feed` must be used instead."""
+        if self._candidate is not None or (self._top is not None and first < self._top):
             return False
         self._top = last
         return True
 
     def feed(self, runs: Iterable[tuple[int, int, int]], known: Mapping[int, int]) -> list[Restart]:
-        """Take lines that may bring something back.
+        """Add lines that may contain a restart.
 
         Parameters
         ----------
         runs : iterable of (step, offset, lines)
-            Neighbouring lines of one step, the first of them at ``offset``.
+            Consecutive lines of one step; ``offset`` is that of the first.
         known : mapping of int to int
-            Lines by step of the attempt that is going on, all that were taken before.
+            Number of lines per step of the current attempt, from all lines added before.
 
         Returns
         -------
         list of Restart
         """
         counts = Counter(known)
-        if self._return is not None:
-            counts[self._return.step] -= self._return.lines
-        counts = +counts  # without the steps that have no lines left
-        restarts = [restart for run in runs if (restart := self._take(*run, counts))]
+        if self._candidate is not None:
+            counts[self._candidate.step] -= self._candidate.lines
+        counts = +counts  # drops the steps without remaining lines
+        restarts = [restart for run in runs if (restart := self._add_lines(*run, counts))]
         self._top = max(counts, default=self._top)
         return restarts
 
-    def _take(self, step: int, offset: int, lines: int, counts: Counter[int]) -> Restart | None:
-        if self._return is not None and step != self._return.step:
-            counts[self._return.step] += self._return.lines  # they were stragglers
-            self._return = None
-        if self._return is not None:
-            self._return.lines += lines
-        elif sum(other > step for other in counts) >= STEPS_BACK:
-            self._return = _Return(step, offset, lines)
+    def _add_lines(self, step: int, offset: int, lines: int, counts: Counter[int]) -> Restart | None:
+        if self._candidate is not None and step != self._candidate.step:
+            counts[self._candidate.step] += self._candidate.lines  # those were stragglers
+            self._candidate = None
+        if self._candidate is not None:
+            self._candidate.lines += lines
+        elif sum(counted > step for counted in counts) >= STEPS_BACK:
+            self._candidate = _Candidate(step, offset, lines)
         else:
             counts[step] += lines
-        begun = self._return
-        if begun is None or 2 * begun.lines < (counts[step] or statistics.median(counts.values())):
+        candidate = self._candidate
+        if candidate is None or 2 * candidate.lines < (counts[step] or statistics.median(counts.values())):
             return None
-        self._return = None
-        return self._restart(begun, counts)
+        self._candidate = None
+        return self._restart(candidate, counts)
 
-    def _restart(self, begun: _Return, counts: Counter[int]) -> Restart:
-        """Forget what the new attempt has not done yet."""
-        for step in [step for step in counts if step >= begun.step]:
+    def _restart(self, candidate: _Candidate, counts: Counter[int]) -> Restart:
+        """Return the restart, and drop the counts of steps that the new attempt has not reached yet."""
+        for step in [step for step in counts if step >= candidate.step]:
             del counts[step]
-        counts[begun.step] = begun.lines
-        return Restart(begun.step, begun.offset)
+        counts[candidate.step] = candidate.lines
+        return Restart(candidate.step, candidate.offset)

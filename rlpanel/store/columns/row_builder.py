@@ -1,7 +1,7 @@
-"""Records on their way to become rows: gathered over files, turned into columns, joined.
+"""Builds rows from parsed records: batches the records of all files and turns each batch into columns.
 
-Few numpy calls over many records cost less than many over few, so records wait for company; but not for
-long, because their token arrays should still be in the processor's cache when they are reduced.
+Batching saves numpy calls. The batches are small enough that the token arrays are still in the processor's
+cache when they are reduced.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from rlpanel.sources.records.record_types import Chunk, Locator, Record, Several
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.page_memory import keep_pages
 
-#: Records, and bytes of their lines, that are turned into columns together.
+#: A batch is converted when it has this many records, or lines of this many bytes.
 GATHERED_RECORDS = 1024
 GATHERED_BYTES = 4 << 20
-#: Samples for which columns of their own are worth while.
+#: Average batch size below which columnar batches are converted record by record.
 WORTH = 32
-#: Most number columns and most label columns; a log that makes up keys must not fill the memory.
+#: Limit for number columns, and for label columns: a log with ever new keys must not fill the memory.
 MOST_COLUMNS = 512
 
 
@@ -46,14 +46,14 @@ class Rows:
 
 
 class RowBuilder:
-    """Takes chunks, gives rows.
+    """Collects chunks of records and builds rows from them.
 
     Attributes
     ----------
     left_out : str
-        The first logged column beyond `MOST_COLUMNS`; empty if there is none.
+        The first logged column beyond `MOST_COLUMNS`; empty if all fit.
     constants : Constants
-        What is known of the training, for metrics of the rows that come.
+        Training constants that the metrics of new rows are computed with.
     """
 
     def __init__(self) -> None:
@@ -69,22 +69,22 @@ class RowBuilder:
         return len(self._locators) + sum(map(len, self._parts))
 
     def know(self, numbers: Iterable[str], labels: Iterable[str]) -> None:
-        """These columns are there already."""
+        """Declare columns that exist already."""
         self._number_names |= set(numbers) - computed_columns()
         self._label_names |= set(labels)
 
     def take(self, file: int, chunk: Chunk) -> None:
-        """The records of a chunk read from file number ``file``."""
+        """Add the records of a chunk read from file number ``file``."""
         self._files += [file] * len(chunk)
         self._locators += chunk.places
-        self._taken += chunk.parts
+        self._batches += chunk.parts
         self._bytes += chunk.bytes
         if len(self._locators) >= GATHERED_RECORDS or self._bytes >= GATHERED_BYTES:
-            self._digest()
+            self._convert()
 
     def join(self, rows: Rows) -> None:
-        """Rows that another stage gathered."""
-        self._digest()
+        """Add rows from `gathered` of another builder, as worker processes return them."""
+        self._convert()
         logged = {name: values for name, values in rows.numbers.items() if name not in computed_columns()}
         numbers = {name: values for name, values in rows.numbers.items() if name in computed_columns()}
         numbers |= {name: logged[key] for name, key in self._admit([logged], self._number_names).items()}
@@ -94,8 +94,8 @@ class RowBuilder:
         self._parts.append(Rows(rows.place, numbers, labels))
 
     def gathered(self) -> Rows | None:
-        """All that was taken, as rows without what follows from other columns; None if that is nothing."""
-        self._digest()
+        """Return the collected rows without derived columns, and start over; None if empty."""
+        self._convert()
         parts, self._parts = self._parts, []
         if not parts:
             return None
@@ -106,7 +106,7 @@ class RowBuilder:
         )
 
     def flush(self) -> Rows | None:
-        """All that was taken, as whole rows; None if that is nothing."""
+        """Return the collected rows with derived columns, and start over; None if empty."""
         rows = self.gathered()
         if rows is None:
             return None
@@ -115,52 +115,52 @@ class RowBuilder:
     def _clear(self) -> None:
         self._files: list[int] = []
         self._locators: list[tuple[int, ...]] = []
-        self._taken: list[Several] = []
+        self._batches: list[Several] = []
         self._bytes = 0
 
-    def _digest(self) -> None:
-        """What was taken becomes columns and is let go."""
+    def _convert(self) -> None:
+        """Convert the collected records into columns and release them."""
         start = 0
-        for group in _groups(self._taken):
+        for group in _group_batches(self._batches):
             if isinstance(group[0], ColumnBatch):
-                numbers, labels, place = self._of_samples(join_batches(group))
+                numbers, labels, place = self._from_batch(join_batches(group))
             else:
-                numbers, labels, place = self._of_records(group)
+                numbers, labels, place = self._from_records(group)
             end = start + len(place["step"])
-            place |= _located(self._files[start:end], self._locators[start:end])
+            place |= _locator_columns(self._files[start:end], self._locators[start:end])
             self._parts.append(Rows(place, numbers, labels))
             start = end
         self._clear()
 
-    def _of_samples(self, found: SampleBatch) -> _Made:
-        """Columns of samples that are columns already."""
-        admitted = self._admit([found.numbers], self._number_names)
-        numbers = {name: found.numbers[key] for name, key in admitted.items()}
-        truncated = found.numbers["truncated"].tolist() if "truncated" in found.numbers else None
-        numbers |= _ended(truncated, found.labels.get("finish_reason"))
-        numbers |= _invalid(found.texts.get("response", ()))
-        laid = {
-            name: Ragged(found.counts[name], np.frombuffer(b"".join(arrays)))
-            for name, arrays in found.arrays.items()
+    def _from_batch(self, batch: SampleBatch) -> _BuiltColumns:
+        """Build columns from a batch that the parser returned as columns."""
+        admitted = self._admit([batch.numbers], self._number_names)
+        numbers = {name: batch.numbers[key] for name, key in admitted.items()}
+        truncated = batch.numbers["truncated"].tolist() if "truncated" in batch.numbers else None
+        numbers |= _ended_column(truncated, batch.labels.get("finish_reason"))
+        numbers |= _invalid_chars_column(batch.texts.get("response", ()))
+        ragged = {
+            name: Ragged(batch.counts[name], np.frombuffer(b"".join(arrays)))
+            for name, arrays in batch.arrays.items()
         }
-        numbers |= reduce_ragged(laid, numbers, self.constants)
-        admitted = self._admit([found.labels], self._label_names)
-        labels = {name: found.labels[key] for name, key in admitted.items()}
-        place = {"step": found.step, "rank": found.rank.astype(np.int32)}
-        place["notes"] = found.notes.clip(max=255).astype(np.uint8)
-        nothing = [""] * len(found.step)
-        return numbers, labels, place | _hashes({text: found.texts.get(text, nothing) for text in _TEXTS})
+        numbers |= reduce_ragged(ragged, numbers, self.constants)
+        admitted = self._admit([batch.labels], self._label_names)
+        labels = {name: batch.labels[key] for name, key in admitted.items()}
+        place = {"step": batch.step, "rank": batch.rank.astype(np.int32)}
+        place["notes"] = batch.notes.clip(max=255).astype(np.uint8)
+        empty = [""] * len(batch.step)
+        return numbers, labels, place | _hashes({text: batch.texts.get(text, empty) for text in _TEXTS})
 
-    def _of_records(self, records: list[Record]) -> _Made:
-        """Columns of records."""
-        numbers = _numbers(records, self._admit([r.numbers for r in records], self._number_names))
-        numbers |= _ended(
+    def _from_records(self, records: list[Record]) -> _BuiltColumns:
+        """Build columns from single records."""
+        numbers = _number_columns(records, self._admit([r.numbers for r in records], self._number_names))
+        numbers |= _ended_column(
             [record.numbers.get("truncated") for record in records],
             [record.labels.get("finish_reason") for record in records],
         )
-        numbers |= _invalid([record.texts.get("response") for record in records])
+        numbers |= _invalid_chars_column([record.texts.get("response") for record in records])
         numbers |= reduce_tokens([record.arrays for record in records], numbers, self.constants)
-        labels = _labels(records, self._admit([r.labels for r in records], self._label_names))
+        labels = _label_columns(records, self._admit([r.labels for r in records], self._label_names))
         place = {
             name: np.fromiter(map(attrgetter(name), records), Columns.PLACE[name])
             for name in ("step", "rank")
@@ -171,9 +171,10 @@ class RowBuilder:
         return numbers, labels, place | _hashes(texts)
 
     def _admit(self, logged: Iterable[Iterable[str]], known: set[str]) -> dict[str, str]:
-        """Columns under names that nothing else uses, as many as there is room for; each to its logged name.
+        """Map column names to logged keys, within the limit on columns.
 
-        Asked before a column is made: a step's lines may name more of them than the memory holds.
+        A key that is the name of a computed column is renamed to ``logged_<key>``. This runs before any
+        column is allocated, because the lines of one step may have more keys than fit into memory.
         """
         admitted = {}
         for key in dict.fromkeys(chain.from_iterable(logged)):
@@ -187,14 +188,17 @@ class RowBuilder:
 
 
 _TEXTS = ("prompt", "response")
-#: Numbers, labels, and places.
-_Made = tuple[dict[str, np.ndarray], Mapping[str, Sequence[str | None]], dict[str, np.ndarray]]
+#: Number columns, label columns, and columns that every row has.
+_BuiltColumns = tuple[dict[str, np.ndarray], Mapping[str, Sequence[str | None]], dict[str, np.ndarray]]
 
 
-def _groups(taken: Sequence[Several]) -> list[list[ColumnBatch]] | list[list[Record]]:
-    """What can become columns together: sheets of one plan; records, and all where plans change too often."""
+def _group_batches(batches: Sequence[Several]) -> list[list[ColumnBatch]] | list[list[Record]]:
+    """Group what can be converted together: column batches of one plan, or consecutive single records.
+
+    If the plan changes so often that groups would be small, all are converted as single records.
+    """
     groups: list[list[Any]] = []
-    for part in taken:
+    for part in batches:
         last = groups[-1][-1] if groups else None
         if isinstance(part, ColumnBatch):
             if isinstance(last, ColumnBatch) and last.plan == part.plan:
@@ -205,76 +209,89 @@ def _groups(taken: Sequence[Several]) -> list[list[ColumnBatch]] | list[list[Rec
             groups[-1] += part.records()
         else:
             groups.append([*part.records()])
-    if len(groups) > 1 and WORTH * len(groups) > sum(map(len, taken)):
-        return [[record for part in taken for record in part.records()]]
+    if len(groups) > 1 and WORTH * len(groups) > sum(map(len, batches)):
+        return [[record for part in batches for record in part.records()]]
     return groups
 
 
-def _located(files: Sequence[int], locators: Sequence[tuple[int, ...]]) -> dict[str, np.ndarray]:
-    found = zip(Locator._fields, zip(*locators, strict=True), strict=True)
-    place = {name: np.array(values, Columns.PLACE[name]) for name, values in found}
+def _locator_columns(files: Sequence[int], locators: Sequence[tuple[int, ...]]) -> dict[str, np.ndarray]:
+    fields = zip(Locator._fields, zip(*locators, strict=True), strict=True)
+    place = {name: np.array(values, Columns.PLACE[name]) for name, values in fields}
     place["file"] = np.array(files, np.int32)
     return place
 
 
 def _hashes(texts: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
-    """By what equal texts are known."""
+    """Hash each text; equal texts have equal hashes."""
     return {
         f"{name}_hash": np.fromiter(map(xxh3_64_intdigest, map(str.encode, column)), np.uint64, len(column))
         for name, column in texts.items()
     }
 
 
-#: How trainers and engines say that a response was finished, or cut.
-_ENDS = {"stop": 1.0, "eos": 1.0, "eos_token": 1.0, "end_turn": 1.0, "stop_sequence": 1.0, "completed": 1.0}
-_ENDS |= dict.fromkeys(("length", "max_tokens", "max_length", "truncated"), 0.0)
+#: Finish reasons of trainers and engines: 1 for a finished response, 0 for a truncated one.
+_FINISHED = {
+    "stop": 1.0,
+    "eos": 1.0,
+    "eos_token": 1.0,
+    "end_turn": 1.0,
+    "stop_sequence": 1.0,
+    "completed": 1.0,
+}
+_FINISHED |= dict.fromkeys(("length", "max_tokens", "max_length", "truncated"), 0.0)
 
 
-def _ended(
+def _ended_column(
     truncated: Sequence[float | None] | None, reasons: Sequence[str | None] | None
 ) -> dict[str, np.ndarray]:
-    """Whether each response ended by itself; NaN where neither tells, None for a key that no sample has."""
+    """Return column ``ended``: 1 if a response finished, 0 if it was truncated, NaN if unknown.
+
+    An argument is None if no sample has that key. The result is empty if nothing is known of any response.
+    """
     if truncated is None and reasons is None:
         return {}
     cuts = repeat(None) if truncated is None else truncated
-    why = repeat(None) if reasons is None else reasons
+    finish_reasons = repeat(None) if reasons is None else reasons
     column = np.array(
         [
-            1.0 - cut if cut is not None else _ENDS.get((reason or "").lower(), np.nan)
-            for cut, reason in zip(cuts, why, strict=False)
+            1.0 - cut if cut is not None else _FINISHED.get((reason or "").lower(), np.nan)
+            for cut, reason in zip(cuts, finish_reasons, strict=False)
         ]
     )
     return {} if np.isnan(column).all() else {"ended": column}
 
 
-def _invalid(texts: Sequence[str | None]) -> dict[str, np.ndarray]:
-    """How many characters of each response stand for bytes that are none; NaN where there is no response."""
+def _invalid_chars_column(texts: Sequence[str | None]) -> dict[str, np.ndarray]:
+    """Return column ``invalid_chars``: replacement characters (U+FFFD) per response; NaN without a response.
+
+    The decoder puts one in place of invalid UTF-8. The result is empty if no sample has a response.
+    """
     if all(text is None for text in texts):
         return {}
-    found = [np.nan if text is None else 0 if text.isascii() else text.count("\ufffd") for text in texts]
-    return {"invalid_chars": np.array(found, float)}
+    counts = [np.nan if text is None else 0 if text.isascii() else text.count("\ufffd") for text in texts]
+    return {"invalid_chars": np.array(counts, float)}
 
 
-def _numbers(records: Sequence[Record], names: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """The records' numbers as columns; NaN where a record lacks one."""
+def _number_columns(records: Sequence[Record], names: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """Return the records' numbers as columns; NaN if a record lacks one."""
     rows = [record.numbers for record in records]
     keys = list(names.values())
-    # Mostly all records have all names: then nothing is looked at twice, and no line of Python runs a value.
+    # Fast path for the usual case that all records have the same keys: no Python code runs per value.
     if len(keys) > 1 and sum(map(len, rows)) == len(keys) * len(rows):
         try:
             values = np.fromiter(chain.from_iterable(map(itemgetter(*keys), rows)), float)
             return dict(zip(names, values.reshape(len(rows), -1).T, strict=True))
-        except KeyError:  # as many names, but not the same
+        except KeyError:  # the same number of keys, but different ones
             pass
     return {name: np.array([row.get(key, np.nan) for row in rows]) for name, key in names.items()}
 
 
-def _labels(records: Sequence[Record], names: Mapping[str, str]) -> dict[str, list[str | None]]:
+def _label_columns(records: Sequence[Record], names: Mapping[str, str]) -> dict[str, list[str | None]]:
     return {name: [record.labels.get(key) for record in records] for name, key in names.items()}
 
 
 def _join_numbers(parts: Sequence[Rows]) -> dict[str, np.ndarray]:
-    """Columns end to end; NaN where a part lacks one."""
+    """Concatenate the number columns of all parts; NaN where a part lacks a column."""
     gaps = [np.full(len(part), np.nan) for part in parts]
     return {
         name: np.concatenate([part.numbers.get(name, gap) for part, gap in zip(parts, gaps, strict=True)])

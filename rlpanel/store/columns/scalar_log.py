@@ -1,8 +1,8 @@
-"""The trainer's own scalars by name, on the rollouts' step axis.
+"""Reads the trainer's own scalars (loss, learning rate, ...) and merges them into one series per name.
 
-Several files may tell of one run: rlpanel's or prime-rl's lines, a checkpoint's trainer state, TensorBoard's
-events before and after a resume. Of two values of one name at one step the later line of the better file
-counts (see `rlpanel.sources.scalars.discovery`).
+A run may have several scalar files: JSON lines of rlpanel or prime-rl, a checkpoint's trainer state,
+TensorBoard events from before and after a resume. If a name has two values at one step, the better file
+wins (see `rlpanel.sources.scalars.discovery`), and within a file the later line.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from rlpanel.sources.scalars.discovery import FoundScalars, find
 from rlpanel.sources.scalars.scalar_source import Points, ScalarFile
 from rlpanel.store.columns.columns import Column
 
-#: Most names; a log that makes up names must not fill the memory.
+#: Limit for scalar names: a log with ever new names must not fill the memory.
 MOST_NAMES = 2048
-#: Bad lines kept for each file.
+#: Number of bad lines kept per file.
 BAD_KEPT = 100
 
 #: Steps and values in the order of a file, both of shape (P,).
@@ -36,22 +36,22 @@ class Series:
     Attributes
     ----------
     steps : ndarray of int64, shape (P,)
-        Each once, rising.
+        Unique and ascending.
     values : ndarray of float64, shape (P,)
-        NaN and ±Infinity as they were logged.
+        As logged, including NaN and ±Infinity.
     """
 
     steps: np.ndarray
     values: np.ndarray
 
     def at(self, step: int) -> float:
-        """The value at a step; NaN where none was logged."""
-        place = int(np.searchsorted(self.steps, step))
-        found = place < len(self.steps) and self.steps[place] == step
-        return float(self.values[place]) if found else float("nan")
+        """Return the value at a step; NaN if none was logged."""
+        position = int(np.searchsorted(self.steps, step))
+        is_logged = position < len(self.steps) and self.steps[position] == step
+        return float(self.values[position]) if is_logged else float("nan")
 
 
-_NOTHING = Series(np.empty(0, np.int64), np.empty(0))
+_EMPTY = Series(np.empty(0, np.int64), np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -63,52 +63,52 @@ class Scalars:
     version : int
         Goes up with every change.
     files : tuple of str
-        Where they come from, below the run.
+        Paths of the scalar files, relative to the run's folder.
     """
 
     version: int = 0
     files: tuple[str, ...] = ()
     _parts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
-    _known: dict[str, Series] = field(default_factory=dict)
+    _series: dict[str, Series] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names in the order they were met."""
+        """Scalar names in the order in which they were read."""
         return tuple(self._parts)
 
     def series(self, name: str) -> Series:
-        """One scalar; an unknown name gives an empty series."""
+        """Return the series of a name; an empty one if the name is unknown."""
         if name not in self._parts:
-            return _NOTHING
-        if name not in self._known:
-            self._known[name] = _join(self._parts[name])
-        return self._known[name]
+            return _EMPTY
+        if name not in self._series:
+            self._series[name] = _merge_parts(self._parts[name])
+        return self._series[name]
 
     def frame(self) -> pd.DataFrame:
-        """A row a step: ``step`` and a column a name; NaN where it was not logged."""
-        found = {name: self.series(name) for name in self.names}
-        steps = np.unique(np.concatenate([_NOTHING.steps, *(series.steps for series in found.values())]))
+        """Return one row per step, with ``step`` and a column per name; NaN where it was not logged."""
+        by_name = {name: self.series(name) for name in self.names}
+        steps = np.unique(np.concatenate([_EMPTY.steps, *(series.steps for series in by_name.values())]))
         data: dict[str, np.ndarray] = {"step": steps}
-        for name, series in found.items():
+        for name, series in by_name.items():
             data[name] = np.full(len(steps), np.nan)
             data[name][np.searchsorted(steps, series.steps)] = series.values
         return pd.DataFrame(data)
 
 
-def _join(parts: tuple[Part, ...]) -> Series:
-    """Parts, those that count least first, as one series."""
+def _merge_parts(parts: tuple[Part, ...]) -> Series:
+    """Merge the parts of all files, sorted by ascending priority, into one series."""
     steps = np.concatenate([part[0] for part in parts])
     values = np.concatenate([part[1] for part in parts])
     if len(steps) > 1 and not (np.diff(steps) > 0).all():
-        # From the end, because the last value of a step counts.
-        steps, at = np.unique(steps[::-1], return_index=True)
-        values = values[::-1][at]
+        # Reversed, because `np.unique` keeps the first occurrence and the last value of a step counts.
+        steps, positions = np.unique(steps[::-1], return_index=True)
+        values = values[::-1][positions]
     return Series(steps, values)
 
 
 @dataclass
 class _File:
-    """What was read of one file."""
+    """One scalar file: its reader and the points read so far."""
 
     reader: ScalarFile
     rank: tuple[int, str]
@@ -120,7 +120,7 @@ class _File:
     problem: str = ""
 
     def take(self, points: Points, room: int) -> str:
-        """Add points; the first name beyond ``room`` names, or an empty text."""
+        """Add points; return the first name that exceeds the limit of ``room`` names, or an empty text."""
         if points.generation != self.generation:
             self.generation, self.columns, self.bad, self.bad_count = points.generation, {}, [], 0
         self.bad_count += len(points.bad)
@@ -142,97 +142,98 @@ class _File:
         return left_out
 
     def _append(self, name: str, steps: list[int], values: list[float]) -> None:
-        known = self.columns.get(name)
-        at, number, rows = known or (Column(np.int64, 0), Column(np.float64, np.nan), 0)
-        at.write(rows, np.array(steps, np.int64))
-        number.write(rows, np.array(values))
-        self.columns[name] = (at, number, rows + len(steps))
+        existing = self.columns.get(name)
+        step_column, value_column, rows = existing or (Column(np.int64, 0), Column(np.float64, np.nan), 0)
+        step_column.write(rows, np.array(steps, np.int64))
+        value_column.write(rows, np.array(values))
+        self.columns[name] = (step_column, value_column, rows + len(steps))
 
     def part(self, name: str) -> Part:
-        """The file's points of one name, as of now."""
-        at, number, rows = self.columns[name]
-        return at.view(rows), number.view(rows)
+        """Return the file's steps and values of one name, as read so far."""
+        step_column, value_column, rows = self.columns[name]
+        return step_column.view(rows), value_column.view(rows)
 
 
 class ScalarLog:
-    """Follows a run's scalar files; owned by the thread that owns the run's index.
+    """Reads a run's scalar files as they grow; used only by the thread that owns the run's index.
 
     Parameters
     ----------
     folder : path
         The run's folder.
     root : path
-        Nothing outside of it is read.
+        Files outside of this folder are not read.
     """
 
     def __init__(self, folder: AnyPath, root: AnyPath) -> None:
         self._folder, self._root = folder, root.resolve()
         self._files: dict[str, _File] = {}
         self._left_out = ""
-        self._lacking: FoundScalars | None = None
+        self._missing_package: FoundScalars | None = None
         self._frozen = Scalars()
         self._changed = False
 
     def rescan(self) -> None:
-        """Look for files that came or went."""
+        """Update the list of scalar files."""
         all_files = find(self._folder, self._root)
-        found = {file.path: file for file in all_files if not file.lacks}
-        # Where another file tells of the run, nobody need install anything.
-        self._lacking = None if found else next(iter(all_files), None)
-        for path in set(self._files) - set(found):
+        readable = {file.path: file for file in all_files if not file.lacks}
+        # A missing package is reported only if no other scalar file can be read.
+        self._missing_package = None if readable else next(iter(all_files), None)
+        for path in set(self._files) - set(readable):
             del self._files[path]
             self._changed = True
-        for path, file in found.items():
+        for path, file in readable.items():
             if path not in self._files:
                 self._files[path] = _File(file.open(path, file.name), file.rank)
 
     def read(self, only: set[str] | None, budget: int) -> bool:
-        """One turn: at most one budget from each file; True if something changed since `freeze`.
+        """Read at most ``budget`` bytes from each file; True if something changed since `freeze`.
 
         Parameters
         ----------
         only : set of str, optional
-            Paths on disk that changed; files with more waiting are read as well. All by default.
+            Paths on disk that changed; files with unread data are read as well. All by default.
         """
         for path, file in self._files.items():
             wanted = only is None or file.more or file.problem or path in only
             if wanted and (file.more or file.reader.changed()):
-                self._turn(file, budget)
+                self._read_file(file, budget)
         return self._changed
 
     @property
     def more(self) -> bool:
-        """Whether more is waiting that can be read now."""
+        """Whether a file has unread data that can be read now."""
         return any(file.more for file in self._files.values())
 
     @property
     def problems(self) -> list[str]:
-        """What cannot be read just now, in words."""
+        """Messages about what cannot be read at the moment."""
         problems = [file.problem for file in self._files.values() if file.problem]
-        if self._lacking is not None:
-            extra = self._lacking.lacks
+        if self._missing_package is not None:
+            extra = self._missing_package.lacks
             problems.append(
-                f"{self._lacking.name} is not read, because the package {extra!r} is not installed: "
+                f"{self._missing_package.name} is not read, because the package {extra!r} is not installed: "
                 f"pip install 'rlpanel[{extra}]', then start again"
             )
         if self._left_out:
             problems.append(
-                f"the trainer's log makes up names: {self._left_out!r} and later ones are left out"
+                f"the trainer's log has more than {MOST_NAMES} names: "
+                f"{self._left_out!r} and later ones are left out"
             )
         return problems
 
     @property
     def bad(self) -> list[tuple[str, BadLine]]:
-        """What is no scalar, with its file's name."""
+        """The first lines of each file that hold no valid scalar, with the file's name."""
         return [(file.reader.name, bad) for file in self._files.values() for bad in file.bad]
 
     @property
     def bad_count(self) -> int:
-        """How much is no scalar, also beyond what is kept."""
+        """Number of lines that hold no valid scalar, including those beyond `BAD_KEPT`."""
         return sum(file.bad_count for file in self._files.values())
 
     def freeze(self) -> Scalars:
-        """All that was read, for others to look at."""
+        """Return an immutable view of everything read so far."""
         if self._changed:
             self._changed = False
             files = sorted(self._files.values(), key=lambda file: file.rank)
@@ -244,7 +245,7 @@ class ScalarLog:
             )
         return self._frozen
 
-    def _turn(self, file: _File, budget: int) -> None:
+    def _read_file(self, file: _File, budget: int) -> None:
         before = file.problem
         try:
             points = file.reader.poll(budget)

@@ -1,7 +1,7 @@
-"""The splits of a run: training samples, and those of evaluations, each with statistics of its own.
+"""Splits of a run (training, evaluations): their codes and names, and step statistics per split.
 
-A sample's split is what its line says (`split`); without a word it is a training sample. Splits are kept
-apart throughout: what comes twice, what belongs to an older attempt, what a step's mean is.
+A sample's split is the value of ``split`` in its line; a sample without it belongs to training. Splits are
+separate throughout: for duplicates, for older attempts and for step statistics.
 """
 
 from __future__ import annotations
@@ -15,97 +15,97 @@ from rlpanel.store.columns.columns import Labels
 from rlpanel.store.columns.step_stats import Steps, StepTable
 
 TRAIN = "train"
-#: The label column that tells splits.
+#: Name of the label column that holds the split.
 COLUMN = "split"
-#: The code of training samples, whether a line says so or nothing.
+#: Code of training samples, whether their lines name the split or not.
 TRAIN_CODE = -1
-#: Splits that are told apart, the first that come; each has statistics of its own, which cost memory.
+#: Number of separate splits, in order of appearance; the statistics of each cost memory.
 MOST_SPLITS = 16
-#: What all others are called together.
+#: Name and code that all further splits share.
 REST, REST_CODE = "(other splits)", -2
 
 Where = slice | np.ndarray
-#: Splits by name, with the places of their rows.
+#: Pairs of a split's name and its rows.
 Parts = list[tuple[str, Where]]
 
 
 def codes_of(codes: np.ndarray, names: list[str]) -> np.ndarray:
-    """The split of each row as the code of its name; one code for all training samples, one for the rest."""
+    """Return split codes with one code for all training samples and one for splits beyond the limit."""
     if TRAIN in names:
         codes = np.where(codes == names.index(TRAIN), TRAIN_CODE, codes)
     return np.where(codes >= MOST_SPLITS, REST_CODE, codes) if len(names) > MOST_SPLITS else codes
 
 
 def name_of(code: int, names: list[str]) -> str:
-    """The split that a code of `codes_of` stands for."""
+    """Return the name of the split with this code."""
     return {TRAIN_CODE: TRAIN, REST_CODE: REST}.get(code) or names[code]
 
 
 def code_of(split: str, names: list[str]) -> int:
-    """The code that `codes_of` gives a split's rows."""
+    """Return the code that `codes_of` gives to rows of this split."""
     if split == TRAIN:
         return TRAIN_CODE
     return names.index(split) if split in names else REST_CODE
 
 
 def parts_of(codes: np.ndarray, names: list[str]) -> Parts:
-    """The rows of each split.
+    """Group rows by split.
 
     Parameters
     ----------
     codes : ndarray of int, shape (N,)
-        As `codes_of` gives them; names may have other codes after dead rows were left behind.
+        As returned by `codes_of`; codes of names change when the table is compacted.
     names : list of str
     """
-    found = np.unique(codes).tolist()
-    if len(found) == 1:
-        return [(name_of(found[0], names), slice(None))]
-    return [(name_of(code, names), np.flatnonzero(codes == code)) for code in found]
+    present = np.unique(codes).tolist()
+    if len(present) == 1:
+        return [(name_of(present[0], names), slice(None))]
+    return [(name_of(code, names), np.flatnonzero(codes == code)) for code in present]
 
 
 def split_codes(labels: Mapping[str, Labels], rows: int, where: Where) -> tuple[np.ndarray, list[str]] | None:
-    """The split of some of the first rows as codes, with their names; None where none is logged."""
+    """Return codes and names of the splits of some rows; None if no line has a split."""
     column = labels.get(COLUMN)
     return None if column is None else (codes_of(column.codes.view(rows)[where], column.names), column.names)
 
 
 def default_of(by_split: Mapping[str, Steps]) -> str:
-    """The split shown while none is chosen: training where there is one, else that of the most samples."""
+    """Return the split shown by default: training if there is any, else the one with the most samples."""
     if TRAIN in by_split or not by_split:
         return TRAIN
     return min(by_split, key=lambda name: (-int(by_split[name].samples.sum()), name))
 
 
 def shown_name(run: str, split: str) -> str:
-    """What a run is called while one of its splits is shown: two splits are as different as two runs."""
+    """Return the name of a run while one of its splits is shown, such as ``run · eval``."""
     return run if split == TRAIN else f"{run} · {split}"
 
 
 class SplitSteps:
-    """Statistics by step, each split's own, and how many rows of it are not dead."""
+    """Step statistics and number of rows of each split; dead rows are not counted."""
 
     def __init__(self) -> None:
         self._tables: dict[str, StepTable] = {}
         self._rows: Counter[str] = Counter()
 
     def count(self, parts: Parts, rows: int, sign: int = 1) -> None:
-        """Note ``rows`` rows in all that came, or died (sign -1)."""
+        """Count ``rows`` rows in total as added, or as dead (sign -1)."""
         for name, where in parts:
             self._rows[name] += sign * (rows if isinstance(where, slice) else len(where))
 
     def add(self, parts: Parts, steps: np.ndarray, values: Mapping[str, np.ndarray], version: int) -> None:
-        """Merge new rows in, as `StepTable.add`."""
+        """Add new rows to the statistics of their splits, see `StepTable.add`."""
         for name, where in parts:
             part = {column: numbers[where] for column, numbers in values.items()}
             self._table(name).add(steps[where], part, version)
 
     def clear(self, steps: np.ndarray, version: int) -> None:
-        """Empty these steps, as `StepTable.clear`."""
+        """Reset the statistics of these steps, see `StepTable.clear`."""
         for table in self._tables.values():
             table.clear(steps, version)
 
     def freeze(self) -> dict[str, Steps]:
-        """An immutable view of each split that has rows, by name."""
+        """Return an immutable view of the statistics of each split that has rows, by name."""
         return {name: self._table(name).freeze() for name, rows in self._rows.items() if rows}
 
     def _table(self, name: str) -> StepTable:

@@ -1,8 +1,8 @@
-"""Statistics per step and column, kept up to date in O(batch).
+"""Running statistics (count, mean, variance, min, max) per step and column, updated in O(batch).
 
-Counts, means and sums of squared deviations merge by Chan's formula, which is stable where sums of
-squares are not. Only finite values count; ``count`` says how many there were. Steps live in chunks;
-a chunk that a snapshot may see is copied before it is written.
+Counts, means and sums of squared deviations are merged by Chan's formula, which is numerically stable,
+unlike sums of squares. Only finite values count; ``count`` is their number. Steps are stored in chunks; a
+chunk that a snapshot may see is copied before it is written (copy on write).
 
 References
 ----------
@@ -18,38 +18,38 @@ from functools import cached_property
 
 import numpy as np
 
-#: Steps that lie together: what a commit that changes one of them copies.
+#: Steps per chunk: a commit that changes one step copies this many.
 CHUNK = 64
 COUNT, MEAN, M2, MIN, MAX = range(5)
 
 
 def summarize(columns: Sequence[np.ndarray], starts: np.ndarray) -> np.ndarray:
-    """Statistics of consecutive runs of rows.
+    """Compute statistics of consecutive runs of rows.
 
     Parameters
     ----------
     columns : sequence of ndarray, C of shape (N,)
-        Sorted by step; NaN and infinities are missing.
+        Sorted by step; NaN and infinities are treated as missing.
     starts : ndarray of int, shape (S,)
-        Where each step's rows begin; strictly increasing from 0.
+        First row of each step; strictly increasing from 0.
 
     Returns
     -------
     ndarray, shape (5, C, S)
-        count, mean, sum of squared deviations, min, max; NaN (count 0) where nothing is finite.
+        count, mean, sum of squared deviations, min, max; NaN (count 0) where no value is finite.
     """
     lengths = np.diff(np.append(starts, len(columns[0])))
-    found = np.empty((5, len(columns), len(starts)))
+    stats = np.empty((5, len(columns), len(starts)))
     with np.errstate(all="ignore"):
-        for at, column in enumerate(columns):
-            found[:, at] = _of_column(column, starts, lengths)
-    return found
+        for index, column in enumerate(columns):
+            stats[:, index] = _column_stats(column, starts, lengths)
+    return stats
 
 
-def _of_column(column: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Statistics of one column; a single one stays in the processor's cache from sum to spread."""
+def _column_stats(column: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Compute statistics of one column; a single column fits into the processor's cache for all passes."""
     total = np.add.reduceat(column, starts)
-    if np.isfinite(total).all():  # then every value is
+    if np.isfinite(total).all():  # then every value is finite
         mean = total / lengths
         off = column - np.repeat(mean, lengths)
         off *= off
@@ -69,7 +69,7 @@ def _of_column(column: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> t
 
 
 def merge(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Statistics of two disjoint sets of rows together; shapes (5, ...) as `summarize` gives."""
+    """Merge the statistics of two disjoint sets of rows; shapes (5, ...) as returned by `summarize`."""
     n, m = a[COUNT], b[COUNT]
     with np.errstate(all="ignore"):
         total = n + m
@@ -82,90 +82,90 @@ def merge(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class StepTable:
-    """The statistics of all steps; slots are in order of arrival."""
+    """Statistics of all steps; each step has a slot, in order of arrival."""
 
     def __init__(self) -> None:
         self._columns: dict[str, int] = {}
         self._slot: dict[int, int] = {}
-        self._facts = np.zeros((3, CHUNK), np.int64)  # step, samples, version of the last change
+        self._step_info = np.zeros((3, CHUNK), np.int64)  # step, samples, version of the last change
         self._chunks: list[np.ndarray] = []
-        self._shared: set[int] = set()
+        self._visible: set[int] = set()
 
     def add(self, steps: np.ndarray, values: Mapping[str, np.ndarray], version: int) -> None:
-        """Merge new rows in.
+        """Merge new rows into the statistics.
 
         Parameters
         ----------
         steps : ndarray of int, shape (N,)
         values : mapping of str to ndarray, shape (N,)
         version : int
-            Noted as the version that last changed these steps.
+            Recorded as the version that last changed these steps.
         """
         if not len(steps):
             return
         order = None if (steps[1:] >= steps[:-1]).all() else np.argsort(steps, kind="stable")
         steps = steps if order is None else steps[order]
         starts = np.concatenate([[0], np.flatnonzero(steps[1:] != steps[:-1]) + 1])
-        slots = np.array([self._open(step) for step in steps[starts].tolist()], dtype=np.int64)
-        self._facts[1, slots] += np.diff(np.append(starts, len(steps)))
-        self._facts[2, slots] = version
+        slots = np.array([self._slot_of(step) for step in steps[starts].tolist()], dtype=np.int64)
+        self._step_info[1, slots] += np.diff(np.append(starts, len(steps)))
+        self._step_info[2, slots] = version
         if not values:
             return
-        columns = [column if order is None else column[order] for column in values.values()]
-        stats = summarize(columns, starts)
+        sorted_columns = [column if order is None else column[order] for column in values.values()]
+        stats = summarize(sorted_columns, starts)
         self._add_columns([name for name in values if name not in self._columns])
-        where = np.array([self._columns[name] for name in values])
+        column_indices = np.array([self._columns[name] for name in values])
         for index in np.unique(slots // CHUNK).tolist():
-            here = slots // CHUNK == index
-            cells = np.ix_(np.arange(5), where, slots[here] % CHUNK)
+            in_chunk = slots // CHUNK == index
+            cells = np.ix_(np.arange(5), column_indices, slots[in_chunk] % CHUNK)
             chunk = self._writable(index)
-            chunk[cells] = merge(chunk[cells], stats[:, :, here])
+            chunk[cells] = merge(chunk[cells], stats[:, :, in_chunk])
 
     def clear(self, steps: np.ndarray, version: int) -> None:
-        """Empty these steps, if they are there: a merge cannot subtract, so living rows are added again."""
+        """Reset these steps. A merge cannot subtract, so the caller adds the remaining rows again."""
         for step in np.unique(steps).tolist():
             slot = self._slot.get(step)
             if slot is None:
                 continue
             self._writable(slot // CHUNK)[:, :, slot % CHUNK] = _EMPTY
-            self._facts[1:, slot] = 0, version
+            self._step_info[1:, slot] = 0, version
 
     def freeze(self) -> Steps:
-        """An immutable view; later writes go to copies."""
-        self._shared = set(range(len(self._chunks)))
-        steps, samples, touched = self._facts[:, : len(self._slot)].copy()
+        """Return an immutable view; later writes go to copies."""
+        self._visible = set(range(len(self._chunks)))
+        steps, samples, touched = self._step_info[:, : len(self._slot)].copy()
         return Steps(tuple(self._columns), steps, samples, touched, tuple(self._chunks))
 
-    def _open(self, step: int) -> int:
+    def _slot_of(self, step: int) -> int:
         slot = self._slot.get(step)
         if slot is None:
             slot = self._slot[step] = len(self._slot)
             if slot // CHUNK == len(self._chunks):
                 self._chunks.append(_empty(len(self._columns)))
-            if slot == self._facts.shape[1]:
-                self._facts = np.concatenate([self._facts, np.zeros_like(self._facts)], axis=1)
-            self._facts[0, slot] = step
+            if slot == self._step_info.shape[1]:
+                self._step_info = np.concatenate([self._step_info, np.zeros_like(self._step_info)], axis=1)
+            self._step_info[0, slot] = step
         return slot
 
     def _add_columns(self, names: list[str]) -> None:
         if names:
-            self._columns |= {name: at for at, name in enumerate(names, len(self._columns))}
+            self._columns |= {name: index for index, name in enumerate(names, len(self._columns))}
             self._chunks = [np.concatenate([chunk, _empty(len(names))], axis=1) for chunk in self._chunks]
-            self._shared.clear()
+            self._visible.clear()
 
     def _writable(self, index: int) -> np.ndarray:
-        if index in self._shared:
+        if index in self._visible:
             self._chunks[index] = self._chunks[index].copy()
-            self._shared.discard(index)
+            self._visible.discard(index)
         return self._chunks[index]
 
 
-#: The statistics of no rows.
+#: Statistics of an empty set of rows.
 _EMPTY = np.array([[0.0], [np.nan], [np.nan], [np.nan], [np.nan]])
 
 
 def _empty(columns: int) -> np.ndarray:
-    """A chunk without rows."""
+    """Return a chunk whose steps have no rows."""
     return np.tile(_EMPTY[:, :, None], (1, columns, CHUNK))
 
 
@@ -175,7 +175,7 @@ def _no_steps() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Steps:
-    """A frozen `StepTable`, read in order of step.
+    """Immutable view of a `StepTable`, in ascending order of steps.
 
     Attributes
     ----------
@@ -196,41 +196,41 @@ class Steps:
 
     @cached_property
     def values(self) -> np.ndarray:
-        """The steps that have samples, ascending, shape (S,)."""
+        """Steps that have samples, ascending, shape (S,)."""
         return self._steps[self._order]
 
     @cached_property
     def samples(self) -> np.ndarray:
-        """Samples of each step, shape (S,)."""
+        """Number of samples of each step, shape (S,)."""
         return self._rows[self._order]
 
     def changed_since(self, version: int) -> np.ndarray:
-        """Positions in `values` of the steps touched after ``version``."""
+        """Return the positions in `values` of the steps changed after ``version``."""
         return np.flatnonzero(self._touched[self._order] > version)
 
     def since(self, steps: np.ndarray, version: int) -> tuple[np.ndarray, np.ndarray]:
-        """What of an earlier version's numbers by step still holds.
+        """Compare with an earlier version: which of its per-step results can be reused.
 
         Parameters
         ----------
         steps : ndarray of int, shape (K,)
-            The steps that version had, ascending; one at least.
+            Steps of the earlier version, ascending; at least one.
         version : int
 
         Returns
         -------
         at : ndarray of int, shape (S,)
-            Where each of `values` stands among ``steps``; anywhere for one that is stale.
+            Position of each of `values` in ``steps``; arbitrary for stale steps.
         stale : ndarray of bool, shape (S,)
-            The steps that are new or were touched since.
+            Mask of the steps that are new or changed since.
         """
-        at = np.searchsorted(steps, self.values).clip(max=len(steps) - 1)
-        stale = steps[at] != self.values
+        positions = np.searchsorted(steps, self.values).clip(max=len(steps) - 1)
+        stale = steps[positions] != self.values
         stale[self.changed_since(version)] = True
-        return at, stale
+        return positions, stale
 
-    def stat(self, column: str, which: int) -> np.ndarray:
-        """One statistic (COUNT, MEAN, M2, MIN or MAX) of a column by step, shape (S,).
+    def stat(self, column: str, statistic: int) -> np.ndarray:
+        """Return one statistic (COUNT, MEAN, M2, MIN or MAX) of a column per step, shape (S,).
 
         Raises
         ------
@@ -242,19 +242,20 @@ class Steps:
         index = self.columns.index(column)
         if not self._chunks:
             return np.empty(0)
-        return np.concatenate([chunk[which, index] for chunk in self._chunks])[self._order]
+        return np.concatenate([chunk[statistic, index] for chunk in self._chunks])[self._order]
 
     def mean(self, column: str) -> np.ndarray:
-        """Mean over a step's samples, shape (S,)."""
+        """Return the mean over each step's samples, shape (S,)."""
         return self.stat(column, MEAN)
 
     def std(self, column: str) -> np.ndarray:
-        """Standard deviation (ddof 1) over a step's samples, shape (S,); NaN below two samples."""
+        """Return the standard deviation (ddof 1) over each step's samples, shape (S,); NaN below two."""
         count = self.stat(column, COUNT)
         with np.errstate(all="ignore"):
             return np.where(count > 1, np.sqrt(self.stat(column, M2) / (count - 1)), np.nan)
 
     def position(self, step: int) -> int:
-        """Where a step stands in `values`; -1 if it has no samples."""
-        at = bisect_left(self.values, step)  # numpy would let go of the interpreter, and wait to have it back
-        return at if at < len(self.values) and self.values[at] == step else -1
+        """Return the position of a step in `values`; -1 if it has no samples."""
+        # Not `np.searchsorted`: it releases the GIL and may then wait to get it back.
+        position = bisect_left(self.values, step)
+        return position if position < len(self.values) and self.values[position] == step else -1

@@ -436,7 +436,7 @@ class RunIndex:
         problems += map(str, self._unread())
         if self._table.stage.left_out:
             problems.append(
-                f"the log makes up columns: the first {MOST_COLUMNS} are shown, "
+                f"the log has too many columns: the first {MOST_COLUMNS} are shown, "
                 f"{self._table.stage.left_out!r} and later ones are left out"
             )
         return (*problems, *self._scalars.problems)

@@ -90,7 +90,7 @@ def test_keys_that_no_line_repeats_do_not_fill_the_memory(tmp_path: Path) -> Non
             pass
     assert index.snapshot.samples == 400
     assert len(index.snapshot.numbers) < MOST_COLUMNS + 50
-    assert "the log makes up columns" in index.snapshot.problems[0]
+    assert "the log has too many columns" in index.snapshot.problems[0]
 
 
 def test_a_long_line_of_many_lists_is_no_sample() -> None:

@@ -10,7 +10,7 @@ from rlpanel.store.columns.hash_set import HashSet, mix
 
 
 def test_a_key_is_new_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hash_set, "_RECENT", 10)
+    monkeypatch.setattr(hash_set, "_MAX_RECENT", 10)
     draw, seen, known = np.random.default_rng(0), HashSet(), set[int]()
     for _ in range(40):
         keys = draw.integers(0, 200, 7).astype(np.uint64)
@@ -22,7 +22,7 @@ def test_a_key_is_new_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_greatest_key_is_a_key_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hash_set, "_RECENT", 0)
+    monkeypatch.setattr(hash_set, "_MAX_RECENT", 0)
     seen, keys = HashSet(), np.array([0, 2**64 - 1], np.uint64)
     assert (seen.take(keys).tolist(), seen.take(keys).tolist()) == ([False, False], [True, True])
 

@@ -174,7 +174,7 @@ def test_a_log_that_makes_up_keys_cannot_fill_the_memory(tmp_path: Path) -> None
         2 * row_builder.MOST_COLUMNS,
         True,
     )
-    assert found.problems[0].startswith("the log makes up columns: the first 512 are shown")
+    assert found.problems[0].startswith("the log has too many columns: the first 512 are shown")
 
 
 # -- files -------------------------------------------------------------------------------------------
