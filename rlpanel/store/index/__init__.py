@@ -1,1 +1,1 @@
-"""The index of one run: follows its files and commits snapshots; the reader thread drives it."""
+"""Index of one run: follows its files and publishes snapshots; driven by the reader thread."""

@@ -1,7 +1,7 @@
-"""Columns that saved rows lack, because their metric over tokens is new: made from the lines, bit by bit.
+"""Backfills columns that saved rows lack because their token metric is new, by reading the lines again.
 
-Meanwhile the run is there with all that was saved. The rows' lines are read again by their places, and of
-each only the token arrays are used.
+It runs in short turns, so that the run is usable meanwhile with its saved columns. Only the token arrays of
+the lines are used.
 """
 
 from __future__ import annotations
@@ -18,86 +18,87 @@ from rlpanel.sources.records.json_parser import parse
 from rlpanel.sources.records.record_types import Locator, Record
 from rlpanel.store.columns.run_table import DEAD, RunTable
 
-#: Seconds of one turn, and rows whose arrays are reduced together.
+#: Seconds per turn, and number of rows whose arrays are reduced together.
 TURN_SECONDS, TOGETHER = 0.05, 256
 
 Readers = Callable[[int], JsonlFile]
 
 
 class ColumnBackfill:
-    """Makes columns for the rows that a table has now.
+    """Computes columns for the rows that a table has when the backfill starts.
 
     Parameters
     ----------
     table : RunTable
     names : iterable of str
-        Columns to make.
+        Columns to compute.
 
     Attributes
     ----------
     stuck : bool
-        Whether a file could not be read; nothing goes on until that is cleared.
+        Whether a file could not be read; the backfill pauses until this is reset.
     """
 
     def __init__(self, table: RunTable, names: Iterable[str]) -> None:
         self._table, self._names = table, tuple(names)
         self.stuck = False
-        self._begin()
+        self._start()
 
     def __bool__(self) -> bool:
-        """Whether something is left to do."""
-        return self._at < len(self._order)
+        """Whether rows are left to process."""
+        return self._done < len(self._order)
 
     @property
     def waiting(self) -> int:
-        """Bytes of lines that are to be read again."""
-        return int(self._ends[-1] - self._ends[self._at])
+        """Bytes of lines that still have to be read again."""
+        return int(self._ends[-1] - self._ends[self._done])
 
     def turn(self, readers: Readers, version: int) -> bool:
-        """Go on for a moment; True when the rows got their columns, in ``version``.
+        """Run for `TURN_SECONDS`; True once the columns were added to the table, in ``version``.
 
         Parameters
         ----------
         readers : callable
-            Gives the reader of a file by its number.
+            Returns the reader of a file by its number.
         version : int
         """
         if self._columns is not self._table.columns:
-            self._begin()  # the dead were left behind, and rows have other numbers now
+            self._start()  # the table was compacted, which changed the row numbers
         deadline = time.monotonic() + TURN_SECONDS
         while self and not self.stuck:
-            self._some(readers)
+            self._process_rows(readers)
             if time.monotonic() > deadline:
                 break
         if self:
             return False
-        self._table.complete(self._found, version)
+        self._table.complete(self._values, version)
         return True
 
-    def _begin(self) -> None:
-        self._columns, self._at = self._table.columns, 0
-        file, offset, part, length = map(self._place, ("file", "offset", "part", "length"))
+    def _start(self) -> None:
+        self._columns, self._done = self._table.columns, 0
+        file, offset, part, length = map(self._column, ("file", "offset", "part", "length"))
         living = np.flatnonzero(self._table.state[: len(file)] != DEAD)
         self._order = living[np.lexsort((part[living], offset[living], file[living]))]
-        lengths = np.where(part[self._order] == 0, length[self._order], 0)  # a line of several is read once
+        # A line with several samples is read once, so its length counts for the first one only.
+        lengths = np.where(part[self._order] == 0, length[self._order], 0)
         self._ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-        self._found: dict[str, np.ndarray] = {}
+        self._values: dict[str, np.ndarray] = {}
         self._rows = len(file)
 
-    def _place(self, name: str) -> np.ndarray:
+    def _column(self, name: str) -> np.ndarray:
         return self._columns.place[name].view(self._columns.rows)
 
-    def _some(self, readers: Readers) -> None:
-        """The next rows."""
-        rows = self._order[self._at : self._at + TOGETHER]
+    def _process_rows(self, readers: Readers) -> None:
+        """Process the next rows."""
+        rows = self._order[self._done : self._done + TOGETHER]
         living = rows[self._table.state[rows] != DEAD]
-        files = self._place("file")[living].tolist()
-        places = zip(*(self._place(name)[living].tolist() for name in Locator._fields), strict=True)
-        samples, known, records = [], (-1, -1), list[Record]()
+        files = self._column("file")[living].tolist()
+        locators = zip(*(self._column(name)[living].tolist() for name in Locator._fields), strict=True)
+        samples, last_line, records = [], (-1, -1), list[Record]()
         try:
-            for file, locator in zip(files, map(Locator._make, places), strict=True):
-                if known != (file, locator.offset):
-                    known, records = (file, locator.offset), _records(readers(file), locator)
+            for file, locator in zip(files, map(Locator._make, locators), strict=True):
+                if last_line != (file, locator.offset):
+                    last_line, records = (file, locator.offset), _read_records(readers(file), locator)
                 samples.append(records[locator.part].arrays if locator.part < len(records) else {})
         except OSError:
             self.stuck = True
@@ -107,12 +108,12 @@ class ColumnBackfill:
         }
         for name, values in reduce_tokens(samples, numbers, self._table.stage.constants).items():
             if name in self._names:
-                self._found.setdefault(name, np.full(self._rows, np.nan))[living] = values
-        self._at += len(rows)
+                self._values.setdefault(name, np.full(self._rows, np.nan))[living] = values
+        self._done += len(rows)
 
 
-def _records(reader: JsonlFile, locator: Locator) -> list[Record]:
-    """The samples of a line; none where other bytes stand there now: then its rows are about to die.
+def _read_records(reader: JsonlFile, locator: Locator) -> list[Record]:
+    """Parse the samples of a line; empty if its bytes have changed: then its rows will be marked dead soon.
 
     Raises
     ------

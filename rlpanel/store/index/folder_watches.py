@@ -1,4 +1,4 @@
-"""The watches of all folders that the reader follows, and the return from polling to file events."""
+"""File watches of all folders that the reader follows; falls back to polling and retries file events."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from rlpanel.sources.watchdog_observer import WatchdogObserver
 
 log = logging.getLogger(__name__)
 
-#: Seconds until file events are tried again.
+#: Seconds until file events are tried again after a fallback to polling.
 RETRY = 60.0
-#: The first try comes later each time that a limit is reached again, but not later than this.
+#: The wait doubles each time that a system limit is reached again, up to this many seconds.
 _LONGEST_WAIT = 3600.0
 
 
 class FolderWatches:
-    """One watch for each folder that no other watch covers."""
+    """One recursive watch per folder; folders below a watched one need none of their own."""
 
     def __init__(self, reading: Reading, wake: Callable[[], None]) -> None:
         self._reading = reading
         self._wake = wake
         self._by_path: dict[AnyPath, WatchdogObserver] = {}
-        self._due: dict[AnyPath, float] = {}  # when events of a polled folder are tried again
-        self._waits: dict[AnyPath, float] = {}  # seconds until that, for the next time
-        self._moved = False  # whether a change may have come between two watches
+        self._due: dict[AnyPath, float] = {}  # time at which a polled folder tries file events again
+        self._waits: dict[AnyPath, float] = {}  # seconds to wait after the next fallback
+        self._moved = False  # whether a change may have been missed while a watch was replaced
         self._warned = False
 
     @property
     def events(self) -> bool:
-        """True if file events arrive for every watched folder."""
+        """Whether file events arrive for every watched folder."""
         return all(watch.events for watch in self._by_path.values())
 
     def keep(self, wanted: set[AnyPath]) -> None:
-        """Watch these folders, and no others."""
-        tops = {path for path in wanted if not any(other in path.parents for other in wanted)}
+        """Watch exactly these folders: stop watches of all others."""
+        tops = {path for path in wanted if not any(folder in path.parents for folder in wanted)}
         for path in set(self._by_path) - tops:
             self._by_path.pop(path).stop()
         for path in set(self._waits) - tops:
@@ -45,30 +45,30 @@ class FolderWatches:
             self._due.pop(path, None)
         for path in tops:
             if self._is_due(path) and not is_remote(path) and path.is_dir():
-                self._begin(path)
-        self._log()
+                self._start(path)
+        self._log_polling()
 
     def take(self) -> tuple[set[str], bool]:
-        """The paths that changed since the last call, and whether files or folders came or went."""
+        """Return the paths changed since the last call, and whether any were added or removed."""
         paths: set[str] = set()
         moved, self._moved = self._moved, False
         for path, watch in list(self._by_path.items()):
             new, folders = watch.take()
             paths |= new
             moved |= folders
-            if watch.stale:  # a folder that vanished takes its watch along
+            if watch.stale:  # a watch ends when its folder is deleted
                 self._by_path.pop(path).stop()
                 moved = True
         return paths, moved
 
     def stop(self) -> None:
-        """Stop them all."""
+        """Stop all watches."""
         for watch in self._by_path.values():
             watch.stop()
         self._by_path = {}
 
     def _is_due(self, path: AnyPath) -> bool:
-        """Return True if a folder has no watch yet, or its events are to be tried again."""
+        """Return whether a folder has no watch yet, or its file events should be tried again."""
         watch = self._by_path.get(path)
         if watch is None or not watch.exhausted:
             return watch is None
@@ -77,8 +77,8 @@ class FolderWatches:
             self._due[path], self._waits[path] = time.monotonic() + wait, min(2 * wait, _LONGEST_WAIT)
         return time.monotonic() >= self._due[path]
 
-    def _begin(self, path: AnyPath) -> None:
-        """Watch a folder, or try its events again."""
+    def _start(self, path: AnyPath) -> None:
+        """Start to watch a folder, or try its file events again."""
         watch = self._by_path[path] = WatchdogObserver(str(path), self._wake, polling=self._reading.polling)
         if path not in self._due:
             return
@@ -88,8 +88,8 @@ class FolderWatches:
             del self._due[path]
             self._moved = True
 
-    def _log(self) -> None:
-        """Say once that a limit makes the reader poll, and once that it no longer does."""
+    def _log_polling(self) -> None:
+        """Log once that a system limit makes the reader poll, and once that it no longer does."""
         polled = {str(path): watch.reason for path, watch in self._by_path.items() if watch.exhausted}
         if bool(polled) == self._warned:
             return

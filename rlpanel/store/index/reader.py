@@ -1,4 +1,4 @@
-"""The reader: one thread a process that keeps every open run up to date and tells who listens."""
+"""Reader thread, one per process: keeps every open run up to date and notifies listeners of changes."""
 
 from __future__ import annotations
 
@@ -21,115 +21,115 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
-#: Seconds of a backlog that are read before listeners hear of them.
+#: Seconds for which a backlog is read before listeners are notified.
 _CATCH_UP_NOTICE = 0.1
-#: How much sooner the next look is where the last one, by the clock, found something.
-_EAGERNESS = 5
-#: Seconds of rest after a fault, so that one that stays does not spin.
+#: While polling, the interval is divided by this if the last round brought changes.
+_SPEEDUP = 5
+#: Seconds to wait after an error, so that a persistent one does not cause a busy loop.
 _FAULT_PAUSE = 0.2
 
 Listener = Callable[["RunIndex | None"], None]
 
 
 class Reader:
-    """Reads the open runs below any number of roots, on one thread that `stop` ends.
+    """Reads all open runs and lists the runs below any number of roots, on one thread; `stop` ends it.
 
     Attributes
     ----------
     failure : str
-        What went wrong in the last round; empty while all is well.
+        Error of the last round; empty if it succeeded.
     lines, bytes, rounds : int
-        Samples and bad lines taken in, bytes read, and looks at the files, since the process began.
+        Number of samples and bad lines, of bytes read, and of rounds, since the process started.
     workers : Workers
-        The processes that help with backlogs.
+        Processes that help with backlogs.
     """
 
     def __init__(self, reading: Reading | None = None) -> None:
         self.reading = reading or Reading.from_environment()
         self.failure = ""
         self.lines = self.bytes = self.rounds = 0
-        self._looked = time.monotonic()
+        self._last_round = time.monotonic()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
         self._runs: dict[AnyPath, RunIndex] = {}
         self._users: dict[AnyPath, int] = {}
         self._roots: dict[AnyPath, Root] = {}
-        self._fresh: set[AnyPath] = set()
-        self._dropped: list[RunIndex] = []  # their index on disk is not closed yet
+        self._new_runs: set[AnyPath] = set()
+        self._dropped: list[RunIndex] = []  # closed runs whose cache is still to be closed
         self._listeners: list[Listener] = []
         self._thread: threading.Thread | None = None
         self._watches = FolderWatches(self.reading, self._wake.set)
         self.workers = Workers(self.reading.jobs, self._wake.set)
         self._runs_due, self._roots_due = Clock(), Clock()
-        self._news = False  # whether the last round brought any
-        self._moved = False  # whether files came or went since the last look at the folders
-        self._looks = RescanTimer()
+        self._had_changes = False  # whether the last round brought changes
+        self._files_moved = False  # whether files were added or removed since the last rescan
+        self._rescan_timer = RescanTimer()
 
     # -- for any thread --------------------------------------------------------------------------
 
     def open(self, path: str | os.PathLike[str], name: str = "", root: AnyPath | None = None) -> RunIndex:
-        """Begin to follow a run (or join those who do); pair with `close`.
+        """Start to follow a run, or share its index if it is followed already; call `close` once for each.
 
         Parameters
         ----------
         root : path, optional
-            The bound for linked files and scalars: the root that is watched above the run by default, else
-            the run's folder.
+            Linked files and scalars are read only below this folder. Default: the watched root above the
+            run, else the run's folder.
         """
         folder = path_of(path).resolve()
         with self._lock:
             index = self._runs.get(folder)
             if index is None:
-                above = (known for known in self._roots if folder.is_relative_to(known))
+                above = (watched for watched in self._roots if folder.is_relative_to(watched))
                 root = root or next(above, folder)
                 index = self._runs[folder] = RunIndex(
                     folder, name or folder.name, self.reading, root, self.workers
                 )
-                self._fresh.add(folder)
+                self._new_runs.add(folder)
             self._users[folder] = self._users.get(folder, 0) + 1
         self._start()
         return index
 
     def close(self, index: RunIndex) -> None:
-        """Let go of a run; it is dropped when nobody follows it."""
+        """Stop following a run; its index is dropped once every `open` has been closed."""
         with self._lock:
-            left = self._users.get(index.path, 0) - 1
-            if left > 0:
-                self._users[index.path] = left
+            remaining = self._users.get(index.path, 0) - 1
+            if remaining > 0:
+                self._users[index.path] = remaining
                 return
             self._users.pop(index.path, None)
             self._runs.pop(index.path, None)
-            self._fresh.discard(index.path)
+            self._new_runs.discard(index.path)
             self._dropped.append(index)
         self._wake.set()
 
     def watch_root(self, root: str | os.PathLike[str]) -> Root:
-        """Keep the list of runs below a root up to date."""
+        """Keep the list of the runs below a root up to date."""
         folder = path_of(root).resolve()
         with self._lock:
-            known = self._roots.setdefault(folder, Root(folder, self.reading))
+            watched = self._roots.setdefault(folder, Root(folder, self.reading))
         self._start()
-        return known
+        return watched
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Hear of changes until the function that this returns is called.
+        """Subscribe to changes; call the returned function to unsubscribe.
 
-        The listener is held until then. It is called on the reader's thread with the run that changed,
-        or None when the list of runs of a root did, and must return at once.
+        The reader holds a reference to the listener until then. It calls the listener on its own thread, with
+        the run that changed, or None if the list of runs of a root changed. The listener must return at once.
         """
         with self._lock:
             self._listeners.append(listener)
 
-        def forget() -> None:
+        def unsubscribe() -> None:
             with self._lock:
                 if listener in self._listeners:
                     self._listeners.remove(listener)
 
-        return forget
+        return unsubscribe
 
     def stop(self) -> None:
-        """End the thread and the observers; returns when they are gone."""
+        """Stop the thread and the file watches, and wait up to five seconds for them to end."""
         self._stopping = True
         self._wake.set()
         thread = self._thread
@@ -138,7 +138,7 @@ class Reader:
 
     @property
     def runs(self) -> list[RunIndex]:
-        """The runs that are followed."""
+        """Runs that are followed."""
         with self._lock:
             return list(self._runs.values())
 
@@ -149,12 +149,12 @@ class Reader:
 
     @property
     def stuck(self) -> float:
-        """Seconds since the thread last finished a look at the files; 0 before there is anything to read."""
-        return time.monotonic() - self._looked if self._thread is not None else 0.0
+        """Seconds since the thread last finished a round; 0 before it is started."""
+        return time.monotonic() - self._last_round if self._thread is not None else 0.0
 
     @property
     def stopped(self) -> bool:
-        """Whether `stop` was called; a stopped reader reads no more."""
+        """Whether `stop` was called; a stopped reader cannot be started again."""
         return self._stopping
 
     # -- the thread ------------------------------------------------------------------------------
@@ -167,15 +167,15 @@ class Reader:
         self._wake.set()
 
     def _loop(self) -> None:
-        waiting, looked = False, 0.0
+        waiting, last_round = False, 0.0
         while not self._stopping:
-            # A time bound besides the event: a clock is due, or a file system kept an event to itself.
+            # The wait has a time limit for rescans that are due, and for file systems that lose events.
             if not waiting and self._wake.wait(self._interval()):
-                # A line after a quiet while is read at once; only a stream of them is gathered.
-                time.sleep(max(0.0, looked + self.reading.debounce - time.monotonic()))
+                # Debounce: a line after a pause is read at once, a stream of lines is read in batches.
+                time.sleep(max(0.0, last_round + self.reading.debounce - time.monotonic()))
             self._wake.clear()
             waiting = self._safe_round()
-            looked = self._looked = time.monotonic()
+            last_round = self._last_round = time.monotonic()
             self.rounds += 1
         with self._lock:
             self._dropped += self._runs.values()
@@ -184,50 +184,50 @@ class Reader:
         self.workers.rest()
 
     def _safe_round(self) -> bool:
-        """One round; a fault is kept and logged, and the next round tries again: reading never ends."""
+        """Run one round. An error is stored and logged, and the next round tries again."""
         try:
             waiting = self._round()
             self.failure = ""
         except Exception as error:
-            log.exception("the reader failed and goes on")
+            log.exception("the reader failed; it tries again")
             self.failure = f"{type(error).__name__}: {error}"
             time.sleep(_FAULT_PAUSE)
             return False
         return waiting
 
     def _round(self) -> bool:
-        """Everything that is due; True while lines are waiting."""
+        """Do everything that is due; True if there are unread lines left."""
         with self._lock:
             runs, roots = dict(self._runs), list(self._roots.values())
-            fresh, self._fresh = self._fresh, set()
+            new_runs, self._new_runs = self._new_runs, set()
         self._watches.keep({*runs, *(root.path for root in roots)})
         dirty, moved = self._watches.take()
-        self._moved |= moved
-        again = self._moved and self._runs_due(self._looks.rest_moved)
-        look_at_roots = self._roots_due(max(self.reading.rescan_interval, self._looks.rest)) or again
-        look_at_runs = self._runs_due(max(self._interval(), self._looks.rest)) or again
+        self._files_moved |= moved
+        early = self._files_moved and self._runs_due(self._rescan_timer.rest_moved)
+        rescan_roots = self._roots_due(max(self.reading.rescan_interval, self._rescan_timer.rest)) or early
+        rescan_runs = self._runs_due(max(self._interval(), self._rescan_timer.rest)) or early
         began = time.monotonic()
         for root in roots:
-            if (look_at_roots or root.runs is None) and root.refresh():
-                self._tell(None)
-        looked = [path for path in runs if look_at_runs or path in fresh]
-        for path in looked:
+            if (rescan_roots or root.runs is None) and root.refresh():
+                self._notify(None)
+        rescanned = [path for path in runs if rescan_runs or path in new_runs]
+        for path in rescanned:
             runs[path].rescan()
-        if look_at_runs:
-            self._moved = False
-            self._looks.took(time.monotonic() - began)
+        if rescan_runs:
+            self._files_moved = False
+            self._rescan_timer.took(time.monotonic() - began)
         waiting = False
         versions = [index.version for index in runs.values()]
         for path, index in runs.items():
-            waiting |= self._read(index, None if path in looked else dirty)
+            waiting |= self._read(index, None if path in rescanned else dirty)
         if all(index.at_rest for index in runs.values()):
             self.workers.rest()
-        self._news = versions != [index.version for index in runs.values()]
+        self._had_changes = versions != [index.version for index in runs.values()]
         self._save(runs)
         return waiting
 
     def _save(self, runs: dict[AnyPath, RunIndex]) -> None:
-        """What was read goes to the indices on disk, now and then."""
+        """Save the runs to the cache where a save is due, and close the cache of dropped runs."""
         with self._lock:
             dropped, self._dropped = self._dropped, []
         for index in dropped:
@@ -236,54 +236,54 @@ class Reader:
             index.save()
 
     def _read(self, index: RunIndex, dirty: set[str] | None) -> bool:
-        """Read a run's new lines for a moment; True while more wait."""
-        before, read, version = index.snapshot, index.bytes_read, index.version
+        """Read a run's new lines for `_CATCH_UP_NOTICE` seconds; True if there are unread lines left."""
+        before, bytes_before, version = index.snapshot, index.bytes_read, index.version
         deadline = time.monotonic() + _CATCH_UP_NOTICE
         index.read(dirty, _CATCH_UP_NOTICE)
         while index.busy and time.monotonic() < deadline and not self._stopping:
             index.read(set(), deadline - time.monotonic())
         if index.version == 0:
-            index.commit()  # an empty run is a state too
+            index.commit()  # a run without samples is published, too
         if index.version != version:
-            self._count(before, index.snapshot, index.bytes_read - read)
-            self._tell(index)
+            self._count(before, index.snapshot, index.bytes_read - bytes_before)
+            self._notify(index)
         return index.busy
 
     def _count(self, before: Snapshot, after: Snapshot, read: int) -> None:
-        """Add to the counters; rows that died do not make them go back."""
+        """Add to the counters; dead rows never decrease them."""
         gained = (after.all_samples + after.bad_count) - (before.all_samples + before.bad_count)
         self.lines += max(0, gained)
         self.bytes += read
 
-    def _tell(self, index: RunIndex | None) -> None:
+    def _notify(self, index: RunIndex | None) -> None:
         with self._lock:
             listeners = list(self._listeners)
         for listener in listeners:
             try:
                 listener(index)
-            except Exception:  # a viewer's fault must not end the reading
+            except Exception:  # an error in a listener must not stop the reader
                 log.exception("a listener failed")
 
     def _interval(self) -> float:
-        """Seconds between two looks at the runs' folders: fewer while a polled run is being written."""
-        if self._moved:
-            return self._looks.rest_moved
+        """Return the seconds between two rescans of the runs; fewer while a polled run is being written."""
+        if self._files_moved:
+            return self._rescan_timer.rest_moved
         if self._watches.events:
             return self.reading.rescan_interval
-        return self.reading.poll_interval / (_EAGERNESS if self._news else 1)
+        return self.reading.poll_interval / (_SPEEDUP if self._had_changes else 1)
 
 
 class Root:
-    """The runs below a root, as of the last look; None before the first.
+    """Root folder with the list of runs below it, as of the last refresh; None before the first.
 
     Attributes
     ----------
     survey : Diagnosis or None
-        What is there instead, where no runs are.
+        Description of the folder's content if it holds no runs.
     failure : str
-        Why the root could not be listed at the last look; empty if it could.
+        Reason why the last refresh could not list the root; empty if it could.
     left_out : tuple of Unread
-        Folders that cannot be listed, and links that are not followed.
+        Folders that cannot be listed, and links that are not followed, with the reason.
     """
 
     def __init__(self, path: AnyPath, reading: Reading | None = None) -> None:
@@ -295,17 +295,17 @@ class Root:
         self.left_out: tuple[Unread, ...] = ()
 
     def refresh(self) -> bool:
-        """Look again; True if runs came, went or changed."""
+        """List the runs again; True if runs were added, removed or changed."""
         self.failure = unreadable(self.path)
         try:
-            found = self.directory.runs()
-        except OSError as error:  # too many files are open: the runs are there all the same
-            log.debug("%s is not looked at now: %s", self.path, error)
+            runs = self.directory.runs()
+        except OSError as error:  # such as too many open files: the runs still exist
+            log.debug("%s cannot be listed now: %s", self.path, error)
             return False
         if self.runs and trouble(self.path):
-            return False  # what another machine does not tell just now is as it was
-        seen = None if found else diagnose(self.directory)
-        now = found, seen, self.directory.left_out
-        changed = now != (self.runs, self.survey, self.left_out)
-        self.runs, self.survey, self.left_out = now
+            return False  # the remote does not answer; keep the last list
+        diagnosis = None if runs else diagnose(self.directory)
+        state = runs, diagnosis, self.directory.left_out
+        changed = state != (self.runs, self.survey, self.left_out)
+        self.runs, self.survey, self.left_out = state
         return changed

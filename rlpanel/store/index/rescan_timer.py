@@ -1,21 +1,21 @@
-"""When it is time to look at the folders again."""
+"""Rescan intervals: limits the share of time that the reader spends on listing folders."""
 
 from __future__ import annotations
 
 import time
 
-#: Looking takes at most this share of the time by the clock, and this where files come and go.
+#: Rescans take at most this share of the time: in general, and while files are added or removed.
 _SHARE, _SHARE_MOVED = 0.05, 0.3
 
 
 class Clock:
-    """Says when an interval has passed, and begins it again."""
+    """Interval timer."""
 
     def __init__(self) -> None:
         self._last = float("-inf")
 
     def __call__(self, interval: float) -> bool:
-        """Whether the last time this was True is at least ``interval`` seconds ago."""
+        """Return True, and restart, if the last True was at least ``interval`` seconds ago."""
         now = time.monotonic()
         if now - self._last < interval:
             return False
@@ -24,25 +24,25 @@ class Clock:
 
 
 class RescanTimer:
-    """How long looks at the folders take, and how long to rest between two of them.
+    """Derives the interval between two rescans from the time that rescans take.
 
-    A single slow look says nothing of the next one: a library was imported, a disk was asleep, another
-    program had the processor. Of the last two the shorter one counts.
+    The shorter of the last two durations is used. A single slow rescan does not predict the next one: a
+    library was imported, a disk spun up, or another program used the processor.
     """
 
     def __init__(self) -> None:
         self._last = self._before = 0.0
 
     def took(self, seconds: float) -> None:
-        """Note a look."""
+        """Record the duration of a rescan."""
         self._before, self._last = self._last, seconds
 
     @property
     def rest(self) -> float:
-        """Seconds between two looks."""
+        """Seconds between two rescans."""
         return min(self._last, self._before) / _SHARE
 
     @property
     def rest_moved(self) -> float:
-        """Seconds between two looks while files come and go."""
+        """Seconds between two rescans while files are added or removed."""
         return min(self._last, self._before) / _SHARE_MOVED

@@ -1,4 +1,4 @@
-"""What the index of a run knows of one of its files."""
+"""State of one file of a run, and the choice of the files to read next."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class RunFile:
     number : int
     reader : JsonlFile
     generation : int
-        The one whose rows live.
+        Generation of the file's content whose rows are valid; it rises when the file is replaced.
     bad : list of BadLineAt
-        The first bad lines; line 0 while it is not known how many lines stand before.
+        The first bad lines; their line number is 0 while the number of lines before is unknown.
     more : bool
-        Whether lines may be waiting.
+        Whether there may be unread lines.
     modified : float
-        When it was last written, as of the last listing of the folder.
+        Modification time, as of the last listing of the folder.
     problem : Unread or None
-        Why it cannot be read just now; None while it can.
+        Reason why the file cannot be read at the moment; None if it can.
     retry : bool
-        Whether what keeps it from being read may end although the file stays as it is.
+        Whether to try again although the file is unchanged, because the problem may be temporary.
     gone : bool
     """
 
@@ -51,50 +51,57 @@ class RunFile:
     gone: bool = False
 
     def renewed(self) -> bool:
-        """Whether what was read of it last is of another generation than what was read before."""
+        """Adopt the reader's generation; return whether it changed, that is, the file was replaced."""
         before, self.generation = self.generation, self.reader.generation
         return before != self.generation
 
     def forget(self) -> None:
-        """What was read of it is void."""
+        """Discard the bad lines and counts read so far."""
         self.bad, self.bad_count, self.blank_count = [], 0, 0
 
     def keep_bad(self, bad: list[BadLine], count: int) -> None:
-        """Count bad lines, and keep the first with their reason."""
+        """Count bad lines, and keep the first ones with their reason."""
         self.bad_count += count
         name, room = self.reader.name, BAD_KEPT - len(self.bad)
         self.bad += [BadLineAt(name, line.line, line.offset, line.reason) for line in bad[:room]]
 
     def renumber(self, bad: list[BadLine]) -> None:
-        """All bad lines that came in any order, with their numbers."""
+        """Replace the bad lines without a number by ``bad``, which have one."""
         counted, self.bad_count = self.bad_count, 0
         self.bad = [line for line in self.bad if line.line]
         self.keep_bad(bad, counted)
 
     def state(self, since: int, mark: Mark, unsettled: OpenFileState | None) -> FileState:
-        """As it is saved."""
+        """Return the file's state for the cache."""
         bad = [(line.line, line.offset, line.reason) for line in self.bad]
         adapter = self.reader.adapter.name
         counts = self.bad_count, self.blank_count
         return FileState(self.reader.name, self.number, adapter, since, mark, *counts, bad, unsettled)
 
     def restore(self, state: FileState) -> None:
-        """As it was saved."""
+        """Restore bad lines and counts from the cache."""
         self.bad = [BadLineAt(self.reader.name, *bad) for bad in state.bad]
         self.bad_count, self.blank_count = state.bad_count, state.blank_count
 
 
 def files_to_read(files: Iterable[RunFile], only: set[str] | None) -> tuple[list[RunFile], list[RunFile]]:
-    """Files that changed, of those in ``only`` (all for None), and files with lines waiting, newest first."""
+    """Return the files that changed, and the unchanged ones with unread lines, newest first.
+
+    Parameters
+    ----------
+    files : iterable of RunFile
+    only : set of str or None
+        Paths that may have changed; None checks all files.
+    """
     changed, waiting = [], []
     for file in files:
         if file.gone:
             continue
-        told = only is not None and file.reader.path in only
+        listed = only is not None and file.reader.path in only
         if file.more:
-            (changed if told else waiting).append(file)
-        elif (told or only is None or file.problem) and (file.retry or file.reader.tail.changed()):
+            (changed if listed else waiting).append(file)
+        elif (listed or only is None or file.problem) and (file.retry or file.reader.tail.changed()):
             changed.append(file)
-    # Files that grew together take turns.
+    # Files written at about the same time take turns: the one with fewer bytes read goes first.
     waiting.sort(key=lambda file: (*age(file.reader.name, file.modified), file.reader.tail.done))
     return changed, waiting

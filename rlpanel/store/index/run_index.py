@@ -1,7 +1,7 @@
-"""One run, indexed: its files, its rows, its statistics. Owned by a single thread.
+"""Index of one run: reads its files into rows and statistics. Used by a single thread.
 
-Rows are a function of the files' bytes, whenever and in whatever pieces they were read. Only
-`snapshot` is for others.
+The rows depend only on the bytes of the files, not on when or in which pieces they were read. Other threads
+may use `RunIndex.snapshot` only, unless a method says otherwise.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from rlpanel.store.index.saved_rows import kept_rows, state_of
 from rlpanel.store.snapshot.run_view import RunView, SplitMemory
 from rlpanel.store.snapshot.snapshot import BadLineAt, Progress, Snapshot
 
-#: Bytes of logs whose reading leaves memory behind that is worth giving back.
+#: After reading this many bytes, free memory is returned to the system.
 WORTH_TIDYING = 64 << 20
 
 
@@ -50,24 +50,24 @@ class RunIndex:
     path : path
         The run's folder.
     name : str
-        What views call it.
+        Displayed name.
     reading : Reading, optional
-        Budgets and bounds.
+        Settings of the reader.
     root : path, optional
-        Linked files count while they stay below it; the run's folder by default.
+        Linked files are read only below this folder; the run's folder by default.
     workers : WorkerPool, optional
-        Who helps with a backlog; the calling thread reads it alone by default.
+        Workers that help with a backlog; without them the calling thread reads it.
 
     Attributes
     ----------
     snapshot : Snapshot
-        The newest published state.
+        The newest published snapshot.
     version : int
-        The snapshot's version; 0 before the first.
+        Version of the snapshot; 0 before the first commit.
     bytes_read : int
-        Bytes taken in so far, those of replaced files included.
+        Bytes read so far, including those of files that were replaced since.
     folder_problem : str
-        Why the folder cannot be read just now; empty while it can.
+        Reason why the folder cannot be read at the moment; empty if it can.
     """
 
     def __init__(
@@ -87,16 +87,18 @@ class RunIndex:
         self.version = 0
         self.bytes_read = 0
         self.folder_problem = ""
-        self._unlisted: list[Unread] = []  # what may be of the run and cannot be looked at
-        self._said = ""  # why what somebody said of these files is not followed
+        self._inaccessible: list[
+            Unread
+        ] = []  # files and folders that may belong to the run but are unreadable
+        self._config_problem = ""  # error in the folder's `rlpanel.toml`; empty if it was applied
         self._directory = Directory(root or self.path, self.reading)
         self._scalars = ScalarLog(self.path, path_of(root or self.path))
         self._files: dict[str, RunFile] = {}
         self._numbered: list[RunFile] = []
         self._backlog, self._workers = Backlog(workers), workers
-        self._pace = Throughput()
+        self._throughput = Throughput()
         self._table = RunTable()
-        self._run_file = RunJson(self.path)
+        self._run_json = RunJson(self.path)
         self._training = Training.from_environment().given()
         self._update_constants()
         self._bad_lines: tuple[BadLineAt, ...] | None = ()
@@ -104,20 +106,20 @@ class RunIndex:
         self._changed = False
         self._cache = RunCache(self.path, self.reading.line_bytes) if self.reading.cache else None
         self._resumed = False
-        self._late: ColumnBackfill | None = None
-        self._saved = 0  # version
-        self._tidied = 0  # bytes that were read when the memory was last given back
-        self._renumbered = False  # whether rows that are saved have other line numbers now
+        self._backfill: ColumnBackfill | None = None
+        self._saved_version = 0  # version of the last save
+        self._trimmed_at = 0  # `bytes_read` when memory was last returned to the system
+        self._renumbered = False  # whether line numbers of saved rows have changed since
 
     # -- reading ---------------------------------------------------------------------------------
 
     def rescan(self) -> None:
-        """Look for files that came or went. While the folder cannot be read its last state stays."""
+        """Update the list of files. While the folder cannot be read, its last state is kept."""
         if self._real and os.path.realpath(self.path) != self._real:
-            self.folder_problem = "the run's folder leads elsewhere now; its last state is shown"
+            self.folder_problem = "the path of the run's folder leads elsewhere now; its last state is shown"
             return
         try:
-            listed, self._unlisted = self._directory.look(self.path)
+            listed, self._inaccessible = self._directory.look(self.path)
         except FileNotFoundError:
             self.folder_problem = "the run's folder is gone; its last state is shown"
             return
@@ -128,8 +130,8 @@ class RunIndex:
             return
         self.folder_problem = ""
         seen = {found.name: found for found in listed}
-        self._said = self._directory.said.of(self.path).problem
-        if self._run_file.changed():
+        self._config_problem = self._directory.said.of(self.path).problem
+        if self._run_json.changed():
             self._update_constants()
         if not self._resumed:
             self._resume(seen)
@@ -138,41 +140,43 @@ class RunIndex:
         gone = [
             file
             for name, file in self._files.items()
-            if name not in seen and not file.gone and not any(one.covers(name) for one in self._unlisted)
+            if name not in seen
+            and not file.gone
+            and not any(item.covers(name) for item in self._inaccessible)
         ]
         for file in gone:
             file.gone, file.more, file.problem, file.retry = True, False, None, False
             file.reader.tail.reset()
         self._invalidate(gone)
         self._start_backlog(seen)
-        if self._late is not None:
-            self._late.stuck = False
+        if self._backfill is not None:
+            self._backfill.stuck = False
         self._scalars.rescan()
 
     def read(self, only: set[str] | None = None, seconds: float = math.inf) -> bool:
-        """One turn: at most one budget from each file; True while whole lines may be waiting.
+        """Read at most ``turn_bytes`` of each file; True if there may be unread lines left.
 
         Parameters
         ----------
         only : set of str, optional
-            Paths on disk that changed; files with lines waiting are read as well. All by default.
+            Paths on disk that changed; files with unread lines are read as well. All by default.
         seconds : float
-            Files that only have lines waiting are begun within this time, the newest first.
+            Time limit for starting on unchanged files with unread lines, the newest first.
         """
         deadline = time.monotonic() + seconds
         if not self.folder_problem:
             changed, waiting = files_to_read(self._numbered, only)
             for file in changed:
-                self._turn(file)
+                self._read_file(file)
             for file in waiting:
-                self._turn(file)
+                self._read_file(file)
                 if time.monotonic() > deadline:
                     break
-            for where, piece in self._backlog.turn():
-                self._add_range(where, piece)
-            self._add_late()
+            for byte_range, result in self._backlog.turn():
+                self._add_range(byte_range, result)
+            self._run_backfill()
             self._changed |= self._scalars.read(only, self.reading.turn_bytes)
-        if self._changed or self._news():
+        if self._changed or self._status_changed():
             self.commit()
         return not self.snapshot.progress.caught_up
 
@@ -183,74 +187,74 @@ class RunIndex:
 
     @property
     def busy(self) -> bool:
-        """Whether another turn would bring something at once, rather than wait for a process."""
-        late = self._late is not None and not self._late.stuck
-        more = late or self._scalars.more or any(file.more and not file.gone for file in self._numbered)
+        """Whether another `read` would make progress at once, rather than wait for a process."""
+        backfills = self._backfill is not None and not self._backfill.stuck
+        more = backfills or self._scalars.more or any(file.more and not file.gone for file in self._numbered)
         return not self.folder_problem and (more or self._backlog.busy)
 
     @property
     def loose(self) -> bool:
-        """Whether lines come out of order just now, because a backlog is read from its end."""
+        """Whether a backlog is being read, in ranges from its end, so that lines arrive out of order."""
         return bool(self._backlog)
 
     @property
     def at_rest(self) -> bool:
-        """Whether no process is needed for a backlog."""
+        """Whether no worker process is needed at the moment."""
         return self._backlog.at_rest
 
     def pause(self, halted: bool) -> None:
-        """Read no more of a backlog for now, or go on with it; lines that come are read either way.
+        """Pause or resume the reading of a backlog; new lines are read in either case.
 
-        From any thread; the next snapshot shows it.
+        Thread-safe; the next snapshot shows it.
         """
         self._backlog.halted = halted and self.loose
         if self._workers is not None:
             self._workers.wake()
 
     def commit(self) -> None:
-        """Publish what was read."""
-        self._table.add_staged(self._next)
+        """Publish everything read so far as a new snapshot."""
+        self._table.add_staged(self._next_version)
         self.version += 1
         self._changed = False
-        before, self.view = self.snapshot, RunView(self._freeze(), self._memories)
+        before, self.view = self.snapshot, RunView(self._make_snapshot(), self._memories)
         caught_up = self.snapshot.progress.caught_up and not before.progress.caught_up
-        if caught_up and self.bytes_read - self._tidied >= WORTH_TIDYING:
-            self._tidied = self.bytes_read
+        if caught_up and self.bytes_read - self._trimmed_at >= WORTH_TIDYING:
+            self._trimmed_at = self.bytes_read
             give_back()
 
     def save(self, *, last: bool = False) -> None:
-        """Bring the index on disk up to date, at most every few seconds or for the ``last`` time.
+        """Save to the cache if a save is due, or in any case if this is the ``last`` one.
 
-        While a backlog is read, not after some file's lines got their numbers: then all is written anew.
+        Once line numbers have changed, everything must be written again; so this waits for the backlog.
         """
         cache = self._cache
         if cache is None:
             return
-        worth = self.snapshot.progress.bytes_read >= WORTH_BYTES and self._late is None
+        is_worthwhile = self.snapshot.progress.bytes_read >= WORTH_BYTES and self._backfill is None
         if self._renumbered and self.loose and not last:
-            worth = False
-        if worth and self._saved != self.version and (last or cache.due):
+            is_worthwhile = False
+        if is_worthwhile and self._saved_version != self.version and (last or cache.due):
             if self._changed:
                 self.commit()
             if cache.save(state_of(self._table, self._numbered, self._backlog, self._newest_line)):
-                self._saved, self._renumbered = self.version, False
+                self._saved_version, self._renumbered = self.version, False
         if last:
             cache.close()
 
     def close(self) -> None:
-        """Save what is whole and read no further."""
+        """Save for the last time and cancel the backlog."""
         self.save(last=True)
         self._backlog.cancel()
 
     def reader(self, name: str) -> JsonlFile:
-        """The reader of a file, for `fetch` from any thread."""
+        """Return the reader of a file. Thread-safe, for fetching single lines."""
         return self._files[name].reader
 
-    # -- inside ----------------------------------------------------------------------------------
+    # -- internals -------------------------------------------------------------------------------
 
     @property
-    def _next(self) -> int:
-        """The version that the next commit will have."""
+    def _next_version(self) -> int:
+        """Version of the next commit."""
         return self.version + 1
 
     def _add_file(self, name: str, found: Found) -> None:
@@ -265,12 +269,12 @@ class RunIndex:
             file.gone, file.more = False, True
         file.modified = found.status.st_mtime
         if file is not None and found.adapter.name != file.reader.adapter.name:
-            # Somebody said meanwhile how the file is to be read.
+            # The user has changed which adapter reads this file.
             file.reader.adapter, file.more = found.adapter, True
             file.reader.tail.reset()
 
     def _start_backlog(self, seen: dict[str, Found]) -> None:
-        """Where much is unread, let ranges of the long files come newest first, and follow their ends."""
+        """If much is unread, queue long files in ranges, newest first, and follow them from their ends."""
         unread = [
             (file, found.status)
             for name, found in seen.items()
@@ -280,46 +284,46 @@ class RunIndex:
         waiting = sum(status.st_size - file.reader.tail.done for file, status in unread)
         if waiting < self.reading.backlog_bytes:
             return
-        loosened = [open_at_end(file.number, file.reader, status) for file, status in unread]
+        opened = [open_at_end(file.number, file.reader, status) for file, status in unread]
         for file, _ in unread:
-            file.more = True  # what this look at it saw, a later one no longer calls a change
-        self._invalidate([file for file, _ in unread if file.renewed()])  # replaced since it was read
-        files = [loose for loose in loosened if loose is not None]
-        self._table.loosen({loose.file: loose.start for loose in files}, self._next)
+            file.more = True  # this check has consumed the file's change: the next one would not report it
+        self._invalidate([file for file, _ in unread if file.renewed()])  # replaced since they were read
+        files = [unfinished for unfinished in opened if unfinished is not None]
+        self._table.loosen({unfinished.file: unfinished.start for unfinished in files}, self._next_version)
         self._backlog.add(files)
 
-    def _add_range(self, where: ByteRange, piece: RangeResult | OSError) -> None:
-        """Take in a range of a loose file."""
-        file = self._numbered[where.file]
-        if isinstance(piece, OSError) or piece.void:
-            self._backlog.drop(where.file)
-            file.reader.tail.reset()  # it is read from its beginning, and what is wrong shows there
+    def _add_range(self, byte_range: ByteRange, result: RangeResult | OSError) -> None:
+        """Add the result of a range of a file in the backlog."""
+        file = self._numbered[byte_range.file]
+        if isinstance(result, OSError) or result.void:
+            self._backlog.drop(byte_range.file)
+            file.reader.tail.reset()  # reading the file from its start reports the problem
             file.more = True
             return
-        self.bytes_read += piece.bytes
-        file.blank_count += piece.blank_count
+        self.bytes_read += result.bytes
+        file.blank_count += result.blank_count
         self._changed = True
-        if piece.rows is not None:
-            self._table.join(piece.rows, self._next)
+        if result.rows is not None:
+            self._table.join(result.rows, self._next_version)
             self._newest_line = max(self._newest_line, min(file.reader.tail.modified, time.time()))
-        if piece.bad:
-            file.keep_bad([replace(bad, line=0) for bad in piece.bad], piece.bad_count)
+        if result.bad:
+            file.keep_bad([replace(bad, line=0) for bad in result.bad], result.bad_count)
             self._bad_lines = None
-        if self._backlog.take(where, piece):
+        if self._backlog.take(byte_range, result):
             self._finish_file(file)
 
     def _finish_file(self, file: RunFile) -> None:
-        """All ranges of a file are in."""
-        settled = self._backlog.settle(file.number)
-        file.reader.lines += settled.lines_before_end
-        self._table.settle(file.number, settled.starts, settled.before, self._next)
+        """Assign line numbers to a file whose ranges have all been read."""
+        finished = self._backlog.settle(file.number)
+        file.reader.lines += finished.lines_before_end
+        self._table.settle(file.number, finished.starts, finished.before, self._next_version)
         self._renumbered = True
-        file.renumber(settled.bad)
+        file.renumber(finished.bad)
         self._bad_lines = None
 
     def _update_constants(self) -> None:
-        """What is known of the training; where rows were made with other constants, they are made again."""
-        constants = gather(self._run_file.content, self._training)
+        """Update the training constants; if rows were computed with different ones, read all files again."""
+        constants = gather(self._run_json.content, self._training)
         before, self._table.stage.constants = self._table.stage.constants, constants
         self._backlog.constants = constants
         self._changed = True
@@ -331,13 +335,13 @@ class RunIndex:
             self._invalidate(files)
 
     def _resume(self, seen: dict[str, Found]) -> None:
-        """Begin with the rows that are on disk, of files that are still what they were."""
+        """Start with the rows from the cache, for all files that are unchanged or only grew."""
         self._resumed = True
         saved = self._cache.load() if self._cache is not None else None
         constants = list(self._table.stage.constants.at_ingest)
         if saved is None or saved.constants != constants:
             return
-        kept: dict[int, tuple[int, int]] = {}
+        kept: dict[int, tuple[int, int]] = {}  # as for `kept_rows`
         unsettled: list[OpenFile] = []
         for state in saved.files:
             found = seen.get(state.name)
@@ -345,37 +349,37 @@ class RunIndex:
                 continue
             self._add_file(state.name, found)
             file = self._files[state.name]
-            loose = None
+            unfinished = None
             if state.unsettled is not None:
-                loose = restored(file.number, file.reader, state.unsettled, file.modified)
-                if loose is None or saved.missing:
+                unfinished = restored(file.number, file.reader, state.unsettled, file.modified)
+                if unfinished is None or saved.missing:
                     continue
-            # What is late is read line by line, which a compressed file is not made for.
+            # Column backfill needs random access, so compressed files are skipped.
             if (file.reader.lines_on_disk or not saved.missing) and file.reader.resume(state.mark):
                 file.restore(state)
                 kept[state.number] = file.number, state.since
-                unsettled += [loose] if loose is not None else []
-        self._table.loose = {loose.file: loose.start for loose in unsettled}
+                unsettled += [unfinished] if unfinished is not None else []
+        self._table.loose = {unfinished.file: unfinished.start for unfinished in unsettled}
         self._backlog.add(unsettled)
-        self._table.adopt(kept_rows(saved.columns, kept), self._next)
+        self._table.adopt(kept_rows(saved.columns, kept), self._next_version)
         self._table.stage.left_out = saved.left_out
         self._newest_line, self._bad_lines = saved.newest_line, None
         if saved.missing:
-            self._late = ColumnBackfill(self._table, saved.missing)
+            self._backfill = ColumnBackfill(self._table, saved.missing)
 
-    def _add_late(self) -> None:
-        """Columns of metrics that are new, for the rows that were saved without."""
-        if self._late is None:
+    def _run_backfill(self) -> None:
+        """Continue to backfill the columns of new metrics, for rows that were saved without them."""
+        if self._backfill is None:
             return
         files = list(self._files.values())
-        if self._late.turn(lambda number: files[number].reader, self._next):
-            self._late, self._changed = None, True
+        if self._backfill.turn(lambda number: files[number].reader, self._next_version):
+            self._backfill, self._changed = None, True
 
-    def _turn(self, file: RunFile) -> None:
-        """Read a budget's worth of one file."""
+    def _read_file(self, file: RunFile) -> None:
+        """Read at most ``turn_bytes`` of one file."""
         try:
             for chunk in file.reader.poll(self.reading.turn_bytes):
-                self._take(file, chunk)
+                self._add_chunk(file, chunk)
             file.problem, file.retry = None, False
         except SourceDamaged as error:
             file.problem = Unread(file.reader.name, str(error), "what comes before is kept")
@@ -384,11 +388,11 @@ class RunIndex:
             file.problem = Unread(file.reader.name, reason_of(error))
             file.more, file.retry = False, not isinstance(error, SourceUnready)
         except BaseException:
-            file.reader.tail.reset()  # what was read and not taken must come again
+            file.reader.tail.reset()  # bytes that were read but not added must be read again
             raise
 
     def _invalidate(self, files: list[RunFile]) -> None:
-        """These files were replaced or deleted: what was read of them no longer counts."""
+        """Discard everything read from these files, because they were replaced or deleted."""
         if not files:
             return
         for file in files:
@@ -396,9 +400,10 @@ class RunIndex:
             self._backlog.drop(file.number)
         self._bad_lines = None
         self._changed = True
-        self._table.mark_dead([file.number for file in files], self._next)
+        self._table.mark_dead([file.number for file in files], self._next_version)
 
-    def _take(self, file: RunFile, chunk: Chunk) -> None:
+    def _add_chunk(self, file: RunFile, chunk: Chunk) -> None:
+        """Add a chunk read from a file."""
         if file.renewed():
             self._invalidate([file])
         file.more = chunk.more
@@ -409,7 +414,7 @@ class RunIndex:
             self._backlog.live(file.number, chunk.bad)
             bad = [replace(line, line=0) for line in bad]
         if len(chunk):
-            self._table.take(file.number, chunk, self._next)
+            self._table.take(file.number, chunk, self._next_version)
         if bad:
             file.keep_bad(bad, len(bad))
             self._bad_lines = None
@@ -417,22 +422,22 @@ class RunIndex:
             self._newest_line = max(self._newest_line, min(file.reader.tail.modified, time.time()))
             self._changed = True
 
-    def _news(self) -> bool:
-        """Whether something besides rows differs from what was published."""
+    def _status_changed(self) -> bool:
+        """Return whether progress or problems differ from the published snapshot."""
         return self._progress() != self.snapshot.progress or self._problems() != self.snapshot.problems
 
     def _unread(self) -> tuple[Unread, ...]:
-        """Files and folders of the run that are not read now, each once."""
+        """Return the files and folders of the run that cannot be read at the moment, each once."""
         if self.folder_problem:
             return (Unread("./", self.folder_problem),)
         of_files = [file.problem for file in self._files.values() if file.problem]
-        told = {one.file for one in of_files}
-        return (*(one for one in self._unlisted if one.file not in told), *of_files)
+        reported = {item.file for item in of_files}
+        return (*(item for item in self._inaccessible if item.file not in reported), *of_files)
 
     def _problems(self) -> tuple[str, ...]:
         if self.folder_problem:
             return (self.folder_problem,)
-        problems = [self._said] * bool(self._said)
+        problems = [self._config_problem] * bool(self._config_problem)
         problems += map(str, self._unread())
         if self._table.stage.left_out:
             problems.append(
@@ -443,22 +448,22 @@ class RunIndex:
 
     def _progress(self) -> Progress:
         files = [file for file in self._files.values() if not file.gone]
-        late = self._late
-        read = (
-            sum(file.reader.tail.done for file in files) - self._backlog.bytes - (late.waiting if late else 0)
-        )
+        backfill = self._backfill
+        read = sum(file.reader.tail.done for file in files) - self._backlog.bytes
+        read -= backfill.waiting if backfill else 0
         halted = self._backlog.halted
-        backlog = bool(self._backlog) and not halted
-        waits = backlog or self._scalars.more or any(file.more for file in files)
+        has_backlog = bool(self._backlog) and not halted
+        has_unread = has_backlog or self._scalars.more or any(file.more for file in files)
         return Progress(
             bytes_read=read,
             bytes_total=sum(file.reader.tail.size for file in files),
-            caught_up=bool(self.folder_problem) or not (waits or (late is not None and not late.stuck)),
+            caught_up=bool(self.folder_problem)
+            or not (has_unread or (backfill is not None and not backfill.stuck)),
             halted=halted,
-            rate=self._pace.rate(time.monotonic(), read),
+            rate=self._throughput.rate(time.monotonic(), read),
         )
 
-    def _freeze(self) -> Snapshot:
+    def _make_snapshot(self) -> Snapshot:
         table, columns = self._table, self._table.columns
         rows = columns.rows
         state = table.state[:rows]
@@ -476,13 +481,13 @@ class RunIndex:
             steps=by_split.get(split, Steps()),
             state=state,
             files=tuple(self._files),
-            bad_lines=(*self._bad_lines, *_of_scalars(self._scalars)),
+            bad_lines=(*self._bad_lines, *_bad_scalar_lines(self._scalars)),
             bad_count=sum(file.bad_count for file in files) + self._scalars.bad_count,
             blank_count=sum(file.blank_count for file in files),
             problems=self._problems(),
             unread=self._unread(),
             ranks=len(table.ranks),
-            restarts=tuple(sorted({r.step for found in table.restarts.values() for r in found})),
+            restarts=tuple(sorted({restart.step for part in table.restarts.values() for restart in part})),
             newest_line=self._newest_line,
             progress=self._progress(),
             scalars=self._scalars.freeze(),
@@ -495,5 +500,5 @@ class RunIndex:
         )
 
 
-def _of_scalars(log: ScalarLog) -> list[BadLineAt]:
+def _bad_scalar_lines(log: ScalarLog) -> list[BadLineAt]:
     return [BadLineAt(name, bad.line, bad.offset, bad.reason) for name, bad in log.bad]

@@ -1,4 +1,4 @@
-"""What is saved of a run, and which saved rows count: those of the newest generation of files still there."""
+"""Converts a run to and from its saved state; rows of replaced or deleted files are dropped on loading."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rlpanel.store.index.run_file import RunFile
 
 
 def state_of(table: RunTable, files: Sequence[RunFile], backlog: Backlog, newest_line: float) -> SavedRun:
-    """What is to be saved. A file that was replaced and not read again yet is left out."""
+    """Return the state to save. A file that was replaced and not read again yet is left out."""
     since = first_living(table.columns, table.state, len(files))
-    kept = []
+    states = []
     for file in files:
         mark = None if file.gone else file.reader.mark(file.generation)
         if mark is not None:
-            kept.append(file.state(since[file.number], mark, backlog.state(file.number)))
+            states.append(file.state(since[file.number], mark, backlog.state(file.number)))
     constants = list(table.stage.constants.at_ingest)
-    return SavedRun(table.columns, kept, newest_line, table.stage.left_out, constants)
+    return SavedRun(table.columns, states, newest_line, table.stage.left_out, constants)
 
 
 def first_living(columns: Columns, state: np.ndarray, files: int) -> list[int]:
-    """For each file the row behind its last dead one: rows die by the file, so all before it are dead."""
+    """Return for each file the row after its last dead row: all rows of a file die together."""
     since = np.zeros(files, np.int64)
     dead = np.flatnonzero(state[: columns.rows] == DEAD)
     np.maximum.at(since, columns.place["file"].view(columns.rows)[dead], dead + 1)
@@ -34,22 +34,22 @@ def first_living(columns: Columns, state: np.ndarray, files: int) -> list[int]:
 
 
 def kept_rows(columns: Columns, kept: Mapping[int, tuple[int, int]]) -> Columns:
-    """The rows of kept files under their new numbers; the same columns where that is all of them.
+    """Return the rows of kept files with new file numbers; the same object if nothing changes.
 
     Parameters
     ----------
     columns : Columns
     kept : mapping of int to (int, int)
-        By the number that a file had: the one it has now, and the row from which its rows count.
+        Old file number to new file number and first valid row.
     """
     file = columns.place["file"].view(columns.rows)
-    most = 1 + max([*kept, *file[:1], int(file.max(initial=-1))])
-    number, since = np.full(most, -1, np.int32), np.full(most, columns.rows, np.int64)
+    n_files = 1 + max([*kept, *file[:1], int(file.max(initial=-1))])
+    number, since = np.full(n_files, -1, np.int32), np.full(n_files, columns.rows, np.int64)
     for old, (new, first) in kept.items():
         number[old], since[old] = new, first
     alive = np.arange(columns.rows) >= since[file]
     if alive.all() and all(old == new for old, (new, _) in kept.items()):
         return columns
-    found = columns.only(np.flatnonzero(alive))
-    found.place["file"].write(0, number[file[alive]])
-    return found
+    selected = columns.only(np.flatnonzero(alive))
+    selected.place["file"].write(0, number[file[alive]])
+    return selected

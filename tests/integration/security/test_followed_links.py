@@ -131,7 +131,9 @@ def test_a_run_whose_folder_becomes_a_link_is_read_no_further(shared: Path, foll
     index.rescan()
     index.read()
     assert index.snapshot.samples == 2
-    assert index.snapshot.problems == ("the run's folder leads elsewhere now; its last state is shown",)
+    assert index.snapshot.problems == (
+        "the path of the run's folder leads elsewhere now; its last state is shown",
+    )
 
 
 def test_a_file_that_becomes_a_link_is_not_read_before_the_next_listing(shared: Path) -> None:
