@@ -87,9 +87,7 @@ class RunIndex:
         self.version = 0
         self.bytes_read = 0
         self.folder_problem = ""
-        self._inaccessible: list[
-            Unread
-        ] = []  # files and folders that may belong to the run but are unreadable
+        self._inaccessible: list[Unread] = []  # unreadable files and folders that may belong to the run
         self._config_problem = ""  # error in the folder's `rlpanel.toml`; empty if it was applied
         self._directory = Directory(root or self.path, self.reading)
         self._scalars = ScalarLog(self.path, path_of(root or self.path))
@@ -223,7 +221,7 @@ class RunIndex:
             give_back()
 
     def save(self, *, last: bool = False) -> None:
-        """Save to the cache if a save is due, or in any case if this is the ``last`` one.
+        """Save to the cache if a save is due or this is the ``last`` one; small logs are not saved.
 
         Once line numbers have changed, everything must be written again; so this waits for the backlog.
         """
@@ -452,13 +450,13 @@ class RunIndex:
         read = sum(file.reader.tail.done for file in files) - self._backlog.bytes
         read -= backfill.waiting if backfill else 0
         halted = self._backlog.halted
+        backfills = backfill is not None and not backfill.stuck
         has_backlog = bool(self._backlog) and not halted
         has_unread = has_backlog or self._scalars.more or any(file.more for file in files)
         return Progress(
             bytes_read=read,
             bytes_total=sum(file.reader.tail.size for file in files),
-            caught_up=bool(self.folder_problem)
-            or not (has_unread or (backfill is not None and not backfill.stuck)),
+            caught_up=bool(self.folder_problem) or not (has_unread or backfills),
             halted=halted,
             rate=self._throughput.rate(time.monotonic(), read),
         )
