@@ -1,1 +1,1 @@
-"""The cache on disk: saves the columns of a run, so that opening it again is quick."""
+"""Cache on disk: saves the columns of a run, so that it opens quickly the next time."""

@@ -1,4 +1,4 @@
-"""A file that is only ever appended to, with a hash of all that counts in it."""
+"""Append-only file with a running hash of its valid content."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rlpanel.sources.files.mounts import REMOTE, file_system
 
 @dataclass(frozen=True)
 class AppendFile:
-    """How much of a file counts; a new one for each append, so a failed append leaves the old.
+    """Length and hash of a file's valid content. Immutable, so that a failed append changes nothing.
 
     Attributes
     ----------
     items, bytes : int
-        What was written, counted by who writes and in bytes.
+        Number of items written, in the caller's unit, and of bytes.
     """
 
     items: int = 0
@@ -30,11 +30,11 @@ class AppendFile:
 
     @property
     def hash(self) -> str:
-        """Of all bytes that count."""
+        """Hash of all valid bytes."""
         return self._hash.hexdigest()
 
     def append(self, folder: SafeFolder, name: str, items: int, data: np.ndarray) -> AppendFile:
-        """Write bytes (dtype uint8) behind those that count; what a dead process left there goes."""
+        """Write bytes (dtype uint8) after the valid ones; leftovers of a killed process are cut off."""
         if not len(data):
             return self
         descriptor = folder.open_to_write(name, create=not self.bytes)
@@ -47,17 +47,17 @@ class AppendFile:
         return self.followed_by(items, data)
 
     def followed_by(self, items: int, data: np.ndarray) -> AppendFile:
-        """The same with more in it."""
-        after = self._hash.copy()
-        after.update(data.data)
-        return AppendFile(self.items + items, self.bytes + len(data), after)
+        """Return the state after appending ``data``, without writing."""
+        new_hash = self._hash.copy()
+        new_hash.update(data.data)
+        return AppendFile(self.items + items, self.bytes + len(data), new_hash)
 
 
 def read_content(folder: SafeFolder, name: str, size: int) -> np.ndarray:
-    """The first ``size`` bytes of a file, read-only; mapped where nobody else can take them away.
+    """Return the first ``size`` bytes of a file, read-only; memory-mapped if nobody else can truncate it.
 
-    A mapped page whose bytes are gone ends the process. So a file on a network's disk is read instead, and
-    so is another user's.
+    Accessing a mapped page of a truncated file kills the process. So files on network file systems and
+    files of other users are read instead.
 
     Raises
     ------
@@ -67,8 +67,8 @@ def read_content(folder: SafeFolder, name: str, size: int) -> np.ndarray:
     with os.fdopen(folder.open_to_read(name), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         if status.st_size < size:
-            raise ValueError(f"{name} is cut short")
-        if size and _is_own(status) and _is_mapped(str(folder.path)):
+            raise ValueError(f"{name} is truncated")
+        if size and _is_own(status) and _can_be_mapped(str(folder.path)):
             return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
         return np.frombuffer(file.read(size), np.uint8)
 
@@ -78,6 +78,6 @@ def _is_own(status: os.stat_result) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _is_mapped(folder: str) -> bool:
+def _can_be_mapped(folder: str) -> bool:
     kind = file_system(folder)
     return bool(kind) and not kind.startswith(REMOTE)

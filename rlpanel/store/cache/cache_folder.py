@@ -1,9 +1,9 @@
-"""Where a run's index lies on disk, and who may write there.
+"""Finds, creates and locks the cache folder of a run.
 
-An index lies in the run's folder if that belongs to this user, else in the user's cache folder. Its folder
-carries a marker (`rlpanel.safe_files.MARKER`), and so does each folder of columns in it: only these are
-deleted. A folder without a marker is taken over if every name in it is one that rlpanel 0.1.0 wrote. So are
-its folders of columns if they hold numbered files alone.
+The cache is in the run's folder if that belongs to this user, else in the user's cache folder. The cache
+folder and each column folder in it carry a marker (`rlpanel.safe_files.MARKER`): only marked folders are ever
+deleted. A folder without a marker is adopted if rlpanel 0.1.0 may have written every name in it, and a column
+folder in it if it holds numbered files only.
 """
 
 from __future__ import annotations
@@ -30,47 +30,47 @@ try:
 except ImportError:  # pragma: no cover - Windows: nothing is saved there
     fcntl = None  # type: ignore[assignment]
 
-#: The names of folders of columns.
+#: Names of column folders.
 COLUMNS = re.compile(r"data-[0-9a-f]{32}")
-#: What rlpanel 0.1.0 left in the folder of an index, and a marker that was not finished.
+#: Names that rlpanel 0.1.0 wrote into a cache folder, and the temporary file of a marker.
 _OLD_NAMES = re.compile(rf"lock|manifest|manifest\.new|alerts|{COLUMNS.pattern}|\.CACHEDIR\.TAG\.[0-9a-f]+")
 
 
 @dataclass(frozen=True)
 class CacheFolder:
-    """A folder that may hold a run's index; ``open`` opens it to read."""
+    """A folder that may hold a run's cache; ``open`` opens it for reading."""
 
     path: Path
     open: Callable[[], SafeFolder]
 
 
 def places(run: AnyPath) -> Iterator[CacheFolder]:
-    """The folders that may hold a run's index: in the run's own if it is here, in the user's cache.
+    """Yield the folders that may hold a run's cache: in the run's folder if it is local, in the user's cache.
 
-    The one in the run's folder is read whoever wrote it, as the run itself is.
+    The cache in the run's folder is trusted regardless of its owner, like the run itself.
     """
     if isinstance(run, Path):
         yield CacheFolder(run / OWN_FOLDER, partial(SafeFolder.open, run / OWN_FOLDER))
     for folder in cache_folders():
-        yield CacheFolder(folder / _name(run), partial(_in_cache, folder, run))
+        yield CacheFolder(folder / _folder_name(run), partial(_open_in_cache, folder, run))
 
 
 def writable_places(run: AnyPath) -> Iterator[SafeFolder]:
-    """Open the folders in which a run's index can be written, the best one first; the caller closes them."""
-    if isinstance(run, Path) and (beside := _or_none(partial(_beside, run))):
-        yield beside
+    """Open the folders in which a run's cache can be written, the best one first; the caller closes them."""
+    if isinstance(run, Path) and (in_run := _open_or_none(partial(_claim_in_run, run))):
+        yield in_run
     for cache in cache_folders():
-        if folder := _or_none(partial(_claimed_in_cache, cache, run)):
+        if folder := _open_or_none(partial(_claim_in_cache, cache, run)):
             yield folder
 
 
 class Lock:
-    """The right to write in a folder; the system takes it back when the process ends, however it ends.
+    """Exclusive lock on a cache folder; the system releases it when the process ends, even if it is killed.
 
     Attributes
     ----------
     folder : SafeFolder
-        Stays open with the lock: all is written where the lock is, whatever its path leads to by then.
+        Stays open with the lock, so that writes go to the locked folder even if its path is replaced.
     """
 
     def __init__(self, folder: SafeFolder, descriptor: int) -> None:
@@ -78,20 +78,20 @@ class Lock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Let others write."""
+        """Release the lock and close the folder."""
         os.close(self._descriptor)
         self.folder.close()
 
 
 def lock(run: AnyPath, avoided: Container[Path] = ()) -> Lock | None:
-    """Lock the first folder that can be written; None if there is none or another process holds it.
+    """Lock the first cache folder that can be written; None if no folder can, or another process holds it.
 
     Parameters
     ----------
     run : path
         The run's real folder.
     avoided : container of Path
-        Folders that are passed over.
+        Folders to skip.
     """
     if fcntl is None:
         return None
@@ -101,53 +101,53 @@ def lock(run: AnyPath, avoided: Container[Path] = ()) -> Lock | None:
             continue
         descriptor = -1
         try:
-            # Private: whoever can open the file could hold the lock.
+            # Private mode: every user who can open the file could hold the lock.
             descriptor = folder.open_to_write("lock", mode=0o600)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:  # also a file system without locks
+        except OSError as error:  # includes file systems without locks
             if descriptor >= 0:
                 os.close(descriptor)
             folder.close()
             if isinstance(error, BlockingIOError):
                 return None
-            _tell(error)
+            _warn_if_unsafe(error)
             continue
         return Lock(folder, descriptor)
     return None
 
 
-def _beside(run: Path) -> SafeFolder:
-    """The index's folder in the run's own, made if need be; never the run's own folder, which may be away."""
+def _claim_in_run(run: Path) -> SafeFolder:
+    """Open or create the cache folder in the run's folder, which must exist and belong to this user."""
     with SafeFolder.open(run) as home:
         if not home.is_own:
             raise PermissionError(errno.EPERM, "belongs to another user", os.fspath(run))
-        return _claimed(home, OWN_FOLDER, 0o755)
+        return _claim(home, OWN_FOLDER, 0o755)
 
 
-def _in_cache(cache: Path, run: AnyPath) -> SafeFolder:
+def _open_in_cache(cache: Path, run: AnyPath) -> SafeFolder:
     with open_cache(cache) as opened:
-        return opened.subfolder(_name(run))
+        return opened.subfolder(_folder_name(run))
 
 
-def _claimed_in_cache(cache: Path, run: AnyPath) -> SafeFolder:
+def _claim_in_cache(cache: Path, run: AnyPath) -> SafeFolder:
     with open_cache(cache, create=True) as opened:
-        return _claimed(opened, _name(run), 0o700)
+        return _claim(opened, _folder_name(run), 0o700)
 
 
-def _claimed(parent: SafeFolder, name: str, mode: int) -> SafeFolder:
-    """Open or make an index's folder, and mark it as ours; `UnsafePath` if another wrote what is in it."""
+def _claim(parent: SafeFolder, name: str, mode: int) -> SafeFolder:
+    """Open or create a cache folder and mark it as ours; `UnsafePath` if it holds files of others."""
     folder = parent.subfolder(name, create=True, mode=mode)
     try:
         folder.require_own()
         if not folder.is_marked:
-            _mark(folder)
+            _mark_folder(folder)
     except BaseException:
         folder.close()
         raise
     return folder
 
 
-def _mark(folder: SafeFolder) -> None:
+def _mark_folder(folder: SafeFolder) -> None:
     names = folder.names()
     if not all(_OLD_NAMES.fullmatch(name) for name in names):
         raise UnsafePath(errno.EPERM, "holds files that rlpanel did not write", os.fspath(folder.path))
@@ -158,19 +158,19 @@ def _mark(folder: SafeFolder) -> None:
                 columns.mark()
 
 
-def _or_none(opening: Callable[[], SafeFolder]) -> SafeFolder | None:
+def _open_or_none(opening: Callable[[], SafeFolder]) -> SafeFolder | None:
     try:
         return opening()
     except OSError as error:
-        _tell(error)
+        _warn_if_unsafe(error)
         return None
 
 
-def _tell(error: OSError) -> None:
-    """Say that a folder is not used where somebody may have tampered with it; not that a disk is full."""
+def _warn_if_unsafe(error: OSError) -> None:
+    """Warn if a folder is not used because it may have been tampered with; other errors are no reason to."""
     if isinstance(error, UnsafePath):
         warn_once(f"{error}: rlpanel writes nothing there")
 
 
-def _name(run: AnyPath) -> str:
+def _folder_name(run: AnyPath) -> str:
     return xxhash.xxh3_128_hexdigest(os.fsencode(run))

@@ -1,7 +1,7 @@
-"""Fingerprints of the code that made saved rows: of the reading code, and of each token metric.
+"""Fingerprints of the code that computed cached rows: of the reading code, and of each token metric.
 
-A saved row is believed as long as the code that would make it again is the same. That code is found by
-following import statements from where rows are made, so a new or renamed module cannot be forgotten.
+A cached row is valid as long as the code that computes it is unchanged. That code is found by following the
+import statements of the modules that build rows, so that a new or renamed module is always included.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _IMPORT = re.compile(
 
 @cache
 def of_reading() -> str:
-    """Fingerprint of the code that turns lines into rows, without the metrics themselves."""
+    """Return the fingerprint of the code that turns lines into rows, without the metrics themselves."""
     return _hash_of(_reading_code())
 
 
 def of_columns() -> dict[str, str]:
-    """Fingerprint of the metric behind each column over tokens, by the column's name."""
-    return {name: _of_metric(m) for m in column_info.of_level("token") for name in m.columns.values()}
+    """Return the fingerprint of the token metric behind each column, by column name."""
+    return {name: _hash_metric(m) for m in column_info.of_level("token") for name in m.columns.values()}
 
 
-def _of_metric(m: column_info.Metric) -> str:
+def _hash_metric(m: column_info.Metric) -> str:
     code = m.function.__code__
-    found = xxhash.xxh3_64(f"{m.needs} {code.co_consts} {code.co_names}".encode())
-    found.update(code.co_code)
-    home = getattr(sys.modules.get(m.function.__module__), "__file__", None)
-    if home:
-        # What is part of the reading code is in that fingerprint already.
-        found.update(_hash_of(code_behind(Path(home)) - _reading_code()).encode())
-    return found.hexdigest()
+    digest = xxhash.xxh3_64(f"{m.needs} {code.co_consts} {code.co_names}".encode())
+    digest.update(code.co_code)
+    module_file = getattr(sys.modules.get(m.function.__module__), "__file__", None)
+    if module_file:
+        # The reading code has a fingerprint of its own.
+        digest.update(_hash_of(code_behind(Path(module_file)) - _reading_code()).encode())
+    return digest.hexdigest()
 
 
 @cache
@@ -55,39 +55,39 @@ def _reading_code() -> frozenset[Path]:
 
 
 def _hash_of(files: Iterable[Path]) -> str:
-    found = xxhash.xxh3_64()
+    digest = xxhash.xxh3_64()
     for path in sorted(files):
-        found.update(path.as_posix().removeprefix(_PACKAGE.as_posix()).encode())
-        found.update(_content(path))
-    return found.hexdigest()
+        digest.update(path.as_posix().removeprefix(_PACKAGE.as_posix()).encode())
+        digest.update(_content(path))
+    return digest.hexdigest()
 
 
 @cache
 def code_behind(path: Path) -> frozenset[Path]:
-    """Files of the package that a module imports, directly or through others, and the module itself.
+    """Return the module's file and those of all rlpanel modules that it imports, directly or indirectly.
 
     Parameters
     ----------
     path : Path
-        The module's file; it may lie outside the package, such as a user's own metric.
+        The module's file; it may be outside of the package, such as a user's own metric.
     """
-    seen: set[Path] = set()
-    waiting = [path]
-    while waiting:
-        if (file := waiting.pop()) not in seen:
-            seen.add(file)
-            waiting += _imported_by(file)
-    return frozenset(seen)
+    visited: set[Path] = set()
+    stack = [path]
+    while stack:
+        if (file := stack.pop()) not in visited:
+            visited.add(file)
+            stack += _imported_by(file)
+    return frozenset(visited)
 
 
 @cache
 def _imported_by(path: Path) -> frozenset[Path]:
-    """Files behind a module's import statements; those inside functions count, too."""
-    return frozenset(chain.from_iterable(map(_targets_of, _IMPORT.finditer(_content(path)))))
+    """Return the files that a module imports, including imports inside functions."""
+    return frozenset(chain.from_iterable(map(_imported_files, _IMPORT.finditer(_content(path)))))
 
 
-def _targets_of(statement: re.Match[bytes]) -> Iterator[Path]:
-    """Files of the modules, or of the packages' own code, that one import statement names."""
+def _imported_files(statement: re.Match[bytes]) -> Iterator[Path]:
+    """Yield the file of each module that an import statement names, or of its package."""
     package, names, module = (part.decode() if part else "" for part in statement.groups())
     names = re.sub(r"#.*|\bas\s+\w+", "", names)
     for target in (f"{package}.{name}" for name in re.findall(r"\w+", names)) if package else (module,):
@@ -96,7 +96,7 @@ def _targets_of(statement: re.Match[bytes]) -> Iterator[Path]:
 
 
 def _file_of(name: str) -> Path | None:
-    """The file of a module or package of rlpanel; None where there is none."""
+    """Return the file of a module or package of rlpanel; None if it does not exist."""
     path = _PACKAGE.joinpath(*name.split(".")[1:])
     candidates = (path.with_suffix(".py"), path / "__init__.py") if path != _PACKAGE else ()
     return next((file for file in candidates if file.is_file()), None)

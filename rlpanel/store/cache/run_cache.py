@@ -1,12 +1,12 @@
-"""A run's index on disk, so that a known run opens at once and goes on where it stood.
+"""Cache of a run's index on disk: a cached run opens at once and continues where reading stopped.
 
-It is disposable and never the truth: whatever does not fit together is thrown away and made anew from the
-logs. A folder holds raw columns that are only ever appended to, and a manifest that says how much of them
-counts. The manifest is replaced in one piece after the columns were written, so a process that dies in
-between costs only what it had not told yet. One process writes, any number read. Files are opened through
-`rlpanel.safe_files`: the run's folder may be one in which others plant links.
+The cache is disposable: if anything is inconsistent, it is discarded and rebuilt from the logs. A folder
+holds append-only raw columns, and a manifest with the valid length of each. The manifest is replaced
+atomically after the columns were written, so a process that is killed in between loses only the last save.
+One process writes, any number read. Files are opened through `rlpanel.safe_files`, because other users may
+be able to place links in the run's folder.
 
-What a row counts for and all statistics follow from the rows, so they are not saved.
+Row states and statistics are not saved, because they are derived from the rows.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from rlpanel.store.columns.columns import Column, Columns, Labels
 
 log = logging.getLogger(__name__)
 
-#: Goes up when the layout on disk changes.
+#: Version of the layout on disk.
 FORMAT = 3
-#: Seconds between two saves, and before the next try after one that failed.
+#: Seconds between two saves, and before the next attempt after a failed one.
 SAVE_EVERY, RETRY_AFTER = 5.0, 60.0
-#: Logs smaller than this are read as fast as their index, and get none.
+#: Logs smaller than this are not cached: reading them is as fast as reading a cache.
 WORTH_BYTES = 4 << 20
-#: What a response's chance is judged by, before any row counts.
+#: Column that identifies duplicates; needed before it is decided which rows count.
 SURPRISAL = "surprisal_sum"
-#: How often a reader tries again whose files were replaced by the writer meanwhile.
+#: Attempts to load, because the writer may replace the files in the meantime.
 _READ_TRIES = 3
 _MANIFEST = "manifest"
 
 
 @dataclass(frozen=True)
 class OpenFileState:
-    """How far a file is that is read in ranges of ``range_bytes``, from ``start`` up to ``limit``.
+    """Progress of a file that is read in ranges of ``range_bytes``, from ``start`` up to ``limit``.
 
-    ``parts`` are the ranges that are in: where each begins, and its lines; the rows of a range count their
-    lines from its first. ``bad`` are bad lines with their range.
+    ``parts`` are the ranges already read: start offset and number of lines. Line numbers of their rows are
+    relative to the range. ``bad`` are the bad lines, each with the start offset of its range.
     """
 
     start: int
@@ -67,7 +67,7 @@ class OpenFileState:
 
     @classmethod
     def of(cls, plain: dict[str, Any] | None) -> OpenFileState | None:
-        """What JSON gave."""
+        """Convert from parsed JSON."""
         if plain is None:
             return None
         parts = [(int(start), int(lines)) for start, lines in plain["parts"]]
@@ -76,9 +76,9 @@ class OpenFileState:
 
 @dataclass(frozen=True)
 class FileState:
-    """Where the reading of one file stands.
+    """Reading state of one file.
 
-    ``since`` is the first row of its newest generation; rows of the file before it are dead.
+    ``since`` is the first row of the file's current generation; earlier rows of the file are dead.
     """
 
     name: str
@@ -94,10 +94,10 @@ class FileState:
 
 @dataclass(frozen=True)
 class SavedRun:
-    """What is saved of a run; rows of file numbers that are not in ``files`` are dead.
+    """Saved state of a run; rows with a file number that is not in ``files`` are dead.
 
-    ``constants`` are those of the training that the rows were made with; ``missing`` are columns over
-    tokens that were not saved, or were made in another way.
+    ``constants`` are the training constants that the rows were computed with. ``missing`` are the columns of
+    token metrics that are not in the cache or whose code has changed.
     """
 
     columns: Columns
@@ -110,7 +110,7 @@ class SavedRun:
 
 @dataclass(frozen=True)
 class _OnDisk:
-    """What stands on disk, as far as this process knows: ``manifest`` is the file's bytes."""
+    """Content of the cache folder as last read or written by this process; ``manifest`` is its raw bytes."""
 
     folder: Path
     data: str
@@ -119,14 +119,14 @@ class _OnDisk:
 
 
 class RunCache:
-    """Loads and saves one run's index; never raises, for nothing depends on it.
+    """Loads and saves one run's index. Never raises: the program works without a cache.
 
     Parameters
     ----------
     run : path
         The run's real folder.
     line_bytes : int
-        The longest line that was read.
+        Limit on the line length that the rows were read with.
     """
 
     def __init__(self, run: AnyPath, line_bytes: int) -> None:
@@ -134,39 +134,39 @@ class RunCache:
         self._code = f"{of_reading()}-{line_bytes}"
         self._lock: Lock | None = None
         self._disk: _OnDisk | None = None
-        self._columns: tuple[Columns, int] | None = None  # those that `_disk` has, and their edition
+        self._columns: tuple[Columns, int] | None = None  # columns that `_disk` holds, and their edition
         self._due = 0.0
-        self._avoided: set[Path] = set()  # folders that hold what is not safe to write
+        self._avoided: set[Path] = set()  # folders in which writing is not safe
 
     @property
     def due(self) -> bool:
-        """Whether it is time to save again."""
+        """Whether enough time has passed since the last save."""
         return time.monotonic() >= self._due
 
     def load(self) -> SavedRun | None:
-        """What was saved, or None where nothing usable was."""
-        for place in sorted(places(self._run), key=_age):
+        """Return the newest usable saved state; None without one."""
+        for location in sorted(places(self._run), key=_age):
             for _ in range(_READ_TRIES):
                 try:
-                    with place.open() as folder:
+                    with location.open() as folder:
                         return self._read(folder, folder.read(_MANIFEST))
                 except FileNotFoundError:
-                    continue  # a writer began anew, or there is none
+                    continue  # a writer has replaced the column folder, or nothing was saved
                 except (OSError, ValueError, KeyError, TypeError) as error:
-                    log.info("the saved index in %s is not used: %s", place.path, error)
+                    log.info("the cache in %s is not used: %s", location.path, error)
                     break
         return None
 
     def save(self, saved: SavedRun) -> bool:
-        """Write what is new; False if that failed or another process writes."""
+        """Append new rows to the cache; False if that failed or another process holds the lock."""
         self._due = time.monotonic() + SAVE_EVERY
         while self._lock_folder():
             try:
                 self._write(saved)
             except UnsafePath as error:
-                self._avoid(error)
+                self._switch_folder(error)
             except OSError as error:
-                log.warning("the index of %s is not saved just now: %s", self._run, error)
+                log.warning("the cache of %s cannot be saved now: %s", self._run, error)
                 self._due = time.monotonic() + RETRY_AFTER
                 self.close()
                 return False
@@ -175,23 +175,23 @@ class RunCache:
         return False
 
     def close(self) -> None:
-        """Let others write."""
+        """Release the lock, so that other processes can write."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def _avoid(self, error: UnsafePath) -> None:
-        """Go on in the next folder: in this one somebody has put what rlpanel must not write."""
+    def _switch_folder(self, error: UnsafePath) -> None:
+        """Switch to the next folder, because this one holds files that are not safe to write."""
         assert self._lock is not None
-        log.warning("the index of %s is not saved in its folder: %s", self._run, error)
+        log.warning("the cache of %s is not saved in this folder: %s", self._run, error)
         self._avoided.add(self._lock.folder.path)
         self._disk = None
         self.close()
 
     def _lock_folder(self) -> bool:
-        """Whether this process may write, now or since it last did."""
+        """Acquire the lock unless this process holds it; False if that is impossible."""
         if self._lock is None:
             self._lock = lock(self._run, self._avoided)
             if self._lock is None:
@@ -204,65 +204,65 @@ class RunCache:
 
     def _write(self, saved: SavedRun) -> None:
         assert self._lock is not None
-        disk, place = self._disk, self._lock.folder
+        disk, cache_folder = self._disk, self._lock.folder
         columns = saved.columns, saved.columns.edition
         if disk is None or columns != self._columns:
-            disk = _OnDisk(place.path, f"data-{uuid.uuid4().hex}")
+            disk = _OnDisk(cache_folder.path, f"data-{uuid.uuid4().hex}")
         files = dict(disk.files)
-        with _columns_folder(place, disk.data, new=not disk.files) as folder:
+        with _columns_folder(cache_folder, disk.data, new=not disk.files) as folder:
             for key, items, data in _new_parts(saved.columns, disk.files):
-                known = files.setdefault(key, AppendFile())
-                files[key] = known.append(folder, str(list(files).index(key)), items, data)
+                file = files.setdefault(key, AppendFile())
+                files[key] = file.append(folder, str(list(files).index(key)), items, data)
         manifest = _manifest(saved, self._code, disk.data, files)
-        place.replace(_MANIFEST, manifest)
+        cache_folder.replace(_MANIFEST, manifest)
         self._disk, self._columns = _OnDisk(disk.folder, disk.data, manifest, files), columns
-        _tidy(place, disk.data)
+        _delete_outdated(cache_folder, disk.data)
 
     # -- reading ---------------------------------------------------------------------------------
 
     def _read(self, folder: SafeFolder, manifest: bytes) -> SavedRun:
         digest, _, body = manifest.partition(b"\n")
         if _digest(body) != digest:
-            raise ValueError("its manifest is damaged")
-        found = json.loads(body)
-        if (found["format"], found["code"]) != (FORMAT, self._code):
-            raise ValueError("it was made by another version")
-        name, columns, files = str(found["data"]), Columns(), {}
-        columns.rows = int(found["rows"])
+            raise ValueError("the manifest is damaged")
+        content = json.loads(body)
+        if (content["format"], content["code"]) != (FORMAT, self._code):
+            raise ValueError("it was written by another version or with another limit on line length")
+        name, columns, files = str(content["data"]), Columns(), {}
+        columns.rows = int(content["rows"])
         with folder.subfolder(name) as data_folder:
-            for at, (key, items, size, digest) in enumerate(found["columns"]):
-                data = read_content(data_folder, str(at), int(size))
+            for index, (key, items, size, digest) in enumerate(content["columns"]):
+                data = read_content(data_folder, str(index), int(size))
                 files[key] = AppendFile().followed_by(int(items), data)
                 if files[key].hash != digest:
                     raise ValueError(f"{key} is damaged")
                 _restore(columns, key, data)
-        missing = _drop_outdated(columns, found["made_by"])
+        missing = _drop_outdated(columns, content["made_by"])
         if not missing:
             self._disk = _OnDisk(folder.path, name, manifest, files)
             self._columns = columns, columns.edition
-        states = [_state(**state) for state in found["files"]]
-        newest, left_out = float(found["newest_line"]), str(found["left_out"])
-        return SavedRun(columns, states, newest, left_out, found["constants"], missing)
+        states = [_file_state(**state) for state in content["files"]]
+        newest, left_out = float(content["newest_line"]), str(content["left_out"])
+        return SavedRun(columns, states, newest, left_out, content["constants"], missing)
 
 
-def _state(*, mark: list[Any], unsettled: dict[str, Any] | None, **rest: Any) -> FileState:
+def _file_state(*, mark: list[Any], unsettled: dict[str, Any] | None, **rest: Any) -> FileState:
     return FileState(mark=Mark.of(mark), unsettled=OpenFileState.of(unsettled), **rest)
 
 
-def _new_parts(columns: Columns, known: dict[str, AppendFile]) -> Iterator[tuple[str, int, np.ndarray]]:
-    """What each file lacks: its key, how many items, their bytes."""
-    nothing = AppendFile()
+def _new_parts(columns: Columns, written: dict[str, AppendFile]) -> Iterator[tuple[str, int, np.ndarray]]:
+    """Yield the data that each file lacks: key, number of items, bytes."""
+    empty = AppendFile()
     for key, column in _saved_columns(columns).items():
-        values = column.view(columns.rows)[known.get(key, nothing).items :]
+        values = column.view(columns.rows)[written.get(key, empty).items :]
         yield key, len(values), values.view(np.uint8)
     for name, labels in columns.labels.items():
-        texts = labels.names[known.get(f"texts/{name}", nothing).items :]
+        texts = labels.names[written.get(f"texts/{name}", empty).items :]
         lines = "".join(f"{json.dumps(text)}\n" for text in texts).encode()
         yield f"texts/{name}", len(texts), np.frombuffer(lines, np.uint8)
 
 
 def _saved_columns(columns: Columns) -> dict[str, Column]:
-    """Every column by a key that tells its kind. What follows from other columns is not saved."""
+    """Return the columns to save by key, ``<kind>/<name>``; columns derived from others are left out."""
     derived = {m.name for m in column_info.of_level("sample")}
     return {
         **{f"place/{name}": column for name, column in columns.place.items()},
@@ -272,7 +272,7 @@ def _saved_columns(columns: Columns) -> dict[str, Column]:
 
 
 def _restore(columns: Columns, key: str, data: np.ndarray) -> None:
-    """Put the bytes of a part where they belong."""
+    """Set the column with this key from its saved bytes."""
     kind, _, name = key.partition("/")
     if kind == "texts":
         columns.labels[name].restore(_texts(data))
@@ -281,25 +281,25 @@ def _restore(columns: Columns, key: str, data: np.ndarray) -> None:
         if name in column_info.computed_columns() and name in {
             m.name for m in column_info.of_level("sample")
         }:
-            raise ValueError(f"{name!r} is a metric's name now")
+            raise ValueError(f"the logged column {name!r} has the name of a new metric")
         columns.numbers[name] = Column(np.float64, np.nan)
     elif kind == "label":
         columns.labels[name] = Labels()
     column = {"place": columns.place.get, "number": columns.numbers.get}.get(kind, lambda _: None)(name)
     column = column or columns.labels[name].codes
     if len(data) != columns.rows * column.dtype.itemsize:
-        raise ValueError(f"{key} has another length")
+        raise ValueError(f"{key} has the wrong length")
     column.adopt(data.view(column.dtype))
 
 
 def _drop_outdated(columns: Columns, made_by: dict[str, str]) -> tuple[str, ...]:
-    """Drop columns whose metric is gone or another one now; returns those that are to be made."""
+    """Drop columns whose metric was removed or changed; return the columns that must be computed."""
     now = of_columns()
     if SURPRISAL in now and now[SURPRISAL] != made_by.get(SURPRISAL):
-        raise ValueError("what tells duplicates is made in another way")
+        raise ValueError(f"the metric {SURPRISAL}, which identifies duplicates, has changed")
     for name in set(now) - set(made_by):
         if name in columns.numbers:
-            raise ValueError(f"{name!r} is a metric's name now")
+            raise ValueError(f"the logged column {name!r} has the name of a new metric")
     for name in [name for name, code in made_by.items() if now.get(name) != code]:
         columns.numbers.pop(name, None)
     return tuple(name for name, code in now.items() if made_by.get(name) != code)
@@ -310,19 +310,19 @@ def _texts(raw: np.ndarray) -> list[str]:
 
 
 def _manifest(saved: SavedRun, code: str, data: str, files: dict[str, AppendFile]) -> bytes:
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "format": FORMAT,
         "code": code,
         "data": data,
         "rows": saved.columns.rows,
-        "columns": [(key, grown.items, grown.bytes, grown.hash) for key, grown in files.items()],
+        "columns": [(key, file.items, file.bytes, file.hash) for key, file in files.items()],
         "files": [{**asdict(state), "mark": state.mark.plain()} for state in saved.files],
         "made_by": of_columns(),
         "newest_line": saved.newest_line,
         "left_out": saved.left_out,
         "constants": saved.constants,
     }
-    body = json.dumps(found).encode()
+    body = json.dumps(content).encode()
     return _digest(body) + b"\n" + body
 
 
@@ -337,9 +337,9 @@ def _manifest_in(folder: SafeFolder) -> bytes:
         return b""
 
 
-def _columns_folder(place: SafeFolder, name: str, *, new: bool) -> SafeFolder:
-    """Open the folder of columns in an index's folder; `UnsafePath` if it is not one that rlpanel made."""
-    folder = place.subfolder(name, create=new)
+def _columns_folder(cache_folder: SafeFolder, name: str, *, new: bool) -> SafeFolder:
+    """Open the column folder in a cache folder; `UnsafePath` if rlpanel did not create it."""
+    folder = cache_folder.subfolder(name, create=new)
     try:
         if new and not folder.names():
             folder.mark()
@@ -351,19 +351,19 @@ def _columns_folder(place: SafeFolder, name: str, *, new: bool) -> SafeFolder:
     return folder
 
 
-def _tidy(place: SafeFolder, data: str) -> None:
-    """Delete other folders of columns, and manifests that a killed process did not finish."""
-    for name in place.names():
-        with suppress(OSError):  # it is tried again after the next save
+def _delete_outdated(cache_folder: SafeFolder, data: str) -> None:
+    """Delete outdated column folders, and temporary manifests that killed processes left behind."""
+    for name in cache_folder.names():
+        with suppress(OSError):  # the next save tries again
             if COLUMNS.fullmatch(name) and name != data:
-                place.remove_folder(name)
+                cache_folder.remove_folder(name)
             elif name.startswith(f".{_MANIFEST}."):
-                place.remove(name)
+                cache_folder.remove(name)
 
 
-def _age(place: CacheFolder) -> float:
-    """Newer ones are smaller."""
+def _age(location: CacheFolder) -> float:
+    """Return a sort key that puts newer caches first."""
     try:
-        return -(place.path / _MANIFEST).lstat().st_mtime
+        return -(location.path / _MANIFEST).lstat().st_mtime
     except OSError:
         return 0.0

@@ -1,7 +1,7 @@
-"""The user's own cache folder, for what cannot be kept beside a run.
+"""The user's cache folder, for files that cannot be written into a run's folder.
 
-It is ``rlpanel`` below ``$XDG_CACHE_HOME`` or ``~/.cache``. Where there is no home that can be written, it is
-``rlpanel-<uid>`` in the temporary folder. It is private, and one that another user made is refused.
+It is ``rlpanel`` below ``$XDG_CACHE_HOME`` or ``~/.cache``. Without a writable home directory it is
+``rlpanel-<uid>`` in the temporary directory. It is private; a folder created by another user is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAME = "rlpanel"
 
 
 def cache_folders() -> list[Path]:
-    """The folders that may be this user's cache, the best one first; not all of them exist."""
+    """Return the candidates for this user's cache folder, the best one first; not all of them exist."""
     return [*_in_home(), *_in_temporary()]
 
 
@@ -33,14 +33,14 @@ def open_cache(folder: Path, *, create: bool = False) -> SafeFolder:
     ----------
     folder : Path
     create : bool
-        Make it if it does not exist, and take it from other users' reach if it does.
+        Create it if it does not exist; if it does, revoke the access of other users.
 
     Raises
     ------
     UnsafePath
-        If it is a link or another user made it.
+        If it is a link, or another user created it.
     OSError
-        If it does not exist or cannot be made.
+        If it does not exist or cannot be created.
     """
     with SafeFolder.open(folder.parent, create=create, mode=0o700) as parent:
         opened = parent.subfolder(folder.name, create=create, mode=0o700)
@@ -56,24 +56,24 @@ def open_cache(folder: Path, *, create: bool = False) -> SafeFolder:
 
 @lru_cache(maxsize=1000)
 def warn_once(message: str) -> None:
-    """Log a warning, each once: what is wrong with a folder is met again at every try."""
+    """Log a warning once per message: an unusable folder causes the same message at every attempt."""
     log.warning("%s", message)
 
 
 def _in_home() -> Iterator[Path]:
     named = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(named):  # others do not count, says the standard
+    if os.path.isabs(named):  # the XDG standard says to ignore relative paths
         yield Path(os.path.realpath(named), _NAME)
         return
     with suppress(RuntimeError, OSError):  # no HOME and no passwd entry, or a home that does not exist
         home = Path.home()
-        # Under sudo, HOME may be another user's: his links would lead our files anywhere.
+        # Under sudo, HOME may belong to another user, whose links could redirect our files.
         if home.is_absolute() and _belongs_to_us(home):
             yield Path(os.path.realpath(home / ".cache"), _NAME)
 
 
 def _in_temporary() -> Iterator[Path]:
-    with suppress(OSError):  # there is no such folder
+    with suppress(OSError):  # there may be no temporary directory
         user = f"-{os.geteuid()}" if hasattr(os, "geteuid") else ""
         yield Path(os.path.realpath(tempfile.gettempdir()), f"{_NAME}{user}")
 
