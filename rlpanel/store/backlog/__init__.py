@@ -1,1 +1,1 @@
-"""Backlog: reads the parts of large files that were written before the run was opened."""
+"""Backlog: reads large files that were written before the run was opened, in byte ranges."""

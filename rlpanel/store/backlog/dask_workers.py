@@ -1,8 +1,8 @@
-"""Other machines that index ranges: the workers of a dask cluster, in the place of processes here.
+"""Indexes ranges on the workers of a dask cluster, instead of in local processes.
 
-They run what a process here runs, `index_chunk`, so the pieces merge into the same
-index. A worker that dies loses its range to another one; what no worker could read is read here. distributed
-is imported when a scheduler is named.
+They run the same function as local processes, so the index is the same. If a worker dies, dask gives its
+range to another one; ranges that no worker can read are read locally. The package distributed is imported
+only if a scheduler address is given.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from rlpanel.store.backlog.range_reader import ByteRange, RangeResult, index_chu
 from rlpanel.store.backlog.workers import WorkerDied
 from rlpanel.store.cache.fingerprint import of_reading
 
-#: Seconds for a scheduler to answer.
+#: Timeout for connecting to the scheduler.
 PATIENCE = "15s"
-_OTHER = "a worker of the cluster has another version of rlpanel: install the same one everywhere"
+_OTHER_VERSION = "a worker of the cluster has another version of rlpanel: install the same one everywhere"
 
 log = logging.getLogger(__name__)
 
 
 class ClusterError(RLPanelError, RuntimeError):
-    """A cluster that cannot help; the message says what to do."""
+    """The cluster cannot be used; the message says what to do."""
 
 
-def index_there(where: ByteRange, code: str) -> RangeResult:
-    """A range's piece, made by a worker; it must make rows as whoever asks does.
+def index_there(byte_range: ByteRange, code: str) -> RangeResult:
+    """Index a range on a worker, after checking that its code builds the same rows as the caller's.
 
     Raises
     ------
@@ -38,8 +38,8 @@ def index_there(where: ByteRange, code: str) -> RangeResult:
         If the worker has another version of rlpanel.
     """
     if of_reading() != code:
-        raise ClusterError(_OTHER)
-    return index_chunk(where)
+        raise ClusterError(_OTHER_VERSION)
+    return index_chunk(byte_range)
 
 
 class DaskWorkers:
@@ -48,16 +48,16 @@ class DaskWorkers:
     Parameters
     ----------
     address : str
-        The scheduler's, for example ``tcp://10.0.0.1:8786``.
+        Address of the scheduler, for example ``tcp://10.0.0.1:8786``.
     wake : callable
-        Called on some thread when a range is done; must return at once.
+        Called on any thread when a range is done; must return at once.
 
     Attributes
     ----------
     jobs : int
-        Ranges that the workers index at a time.
+        Number of ranges that the workers index in parallel.
     refused : int
-        Ranges that no worker could index; they are read here.
+        Number of ranges that no worker could index; they are read locally.
     """
 
     def __init__(self, address: str, wake: Callable[[], None] = lambda: None) -> None:
@@ -72,15 +72,15 @@ class DaskWorkers:
             self.rest()
             raise
 
-    def submit(self, where: ByteRange) -> Future[RangeResult]:
-        """Index a range on some worker; the result raises `WorkerDied` where none could."""
-        asked: Future[RangeResult] = Future()
-        there = self._client.submit(index_there, where, of_reading(), pure=False)
-        there.add_done_callback(lambda done: self._done(done, asked, where))
-        return asked
+    def submit(self, byte_range: ByteRange) -> Future[RangeResult]:
+        """Index a range on a worker; the future raises `WorkerDied` if no worker could."""
+        future: Future[RangeResult] = Future()
+        task = self._client.submit(index_there, byte_range, of_reading(), pure=False)
+        task.add_done_callback(lambda done: self._on_done(done, future, byte_range))
+        return future
 
     def rest(self) -> None:
-        """Leave the cluster; its workers stay."""
+        """Disconnect from the cluster; its workers keep running."""
         self._client.close(timeout=2)
 
     def _check(self) -> None:
@@ -89,23 +89,26 @@ class DaskWorkers:
         try:
             codes = set(self._client.run(of_reading).values())
         except ImportError as error:
-            raise ClusterError(f"the workers of {self._address} have no rlpanel: install it there") from error
+            raise ClusterError(
+                f"rlpanel is not installed on the workers of {self._address}: install it there"
+            ) from error
         if codes != {of_reading()}:
-            raise ClusterError(_OTHER)
+            raise ClusterError(_OTHER_VERSION)
 
-    def _done(self, there: Any, asked: Future[RangeResult], where: ByteRange) -> None:
-        """Hand on what a worker answered."""
-        if not asked.set_running_or_notify_cancel():
+    def _on_done(self, task: Any, future: Future[RangeResult], byte_range: ByteRange) -> None:
+        """Copy the outcome of a dask task to the future that the caller holds."""
+        if not future.set_running_or_notify_cancel():
             return
         try:
-            asked.set_result(there.result())
-        except Exception as error:  # its workers died over it, or do not see the file
+            future.set_result(task.result())
+        except Exception as error:  # the workers died, or cannot see the file
             with self._lock:
                 self.refused += 1
                 first = self.refused == 1
             if first:
-                log.warning("%s: read here, as no worker of %s could: %s", where.name, self._address, error)
-            asked.set_exception(WorkerDied(f"{where.name}: {error}"))
+                message = "%s is read locally, because no worker of %s could: %s"
+                log.warning(message, byte_range.name, self._address, error)
+            future.set_exception(WorkerDied(f"{byte_range.name}: {error}"))
         self.wake()
 
 
@@ -113,7 +116,9 @@ def _client(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError as error:
-        raise ClusterError("a scheduler needs dask.distributed: pip install 'rlpanel[dask]'") from error
+        raise ClusterError(
+            "using a dask scheduler needs dask.distributed: pip install 'rlpanel[dask]'"
+        ) from error
     try:
         return Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:

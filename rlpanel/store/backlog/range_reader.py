@@ -1,7 +1,7 @@
-"""A backlog in pieces: what one range of a file's bytes holds is a pure function of those bytes.
+"""Indexes one byte range of a file. The result depends only on the bytes, so any process can do it.
 
-Whoever runs it, in whatever order, the pieces put together are what reading the file from its beginning
-gives. A range owns the lines that start in it.
+A range owns the lines that start in it. The results of all ranges, read in any order, merge into the same
+rows as reading the file from the beginning.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Adapter, BadLine
 from rlpanel.store.columns.row_builder import RowBuilder, Rows
 
-#: Bytes of a range: short enough to be read between two live lines, long enough to be worth the sending.
+#: Bytes per range: small enough not to delay live lines, large enough to be worth sending to a process.
 RANGE_BYTES = 8 << 20
-#: Bytes read at a time where an end of a line is sought.
+#: Bytes read at a time when searching for the end of a line.
 _STEP = 64 << 10
-#: Bad lines that a piece keeps with their reason; all are counted.
+#: Number of bad lines kept with their reason; all are counted.
 BAD_KEPT = 1000
 
 
@@ -32,17 +32,17 @@ class ByteRange:
     file : int
         The file's number in its run.
     path, name : str
-        Where it is, and what messages call it.
+        Path of the file, and its name in messages.
     adapter : Adapter
-        Its dialect; it goes to the processes, so it must be one that pickle can send.
+        Adapter for the file's lines; must be picklable, because it is sent to the processes.
     start, end : int
-        The range.
+        Byte offsets of the range.
     limit : int
-        Up to where the file is indexed in ranges; stands just after a newline.
+        End of the last range of the file; just after a newline.
     line_bytes : int
-        Longest line that is read.
+        Length limit for lines.
     constants : Constants
-        What is known of the training.
+        Training constants that rows are computed with.
     """
 
     file: int
@@ -58,19 +58,19 @@ class ByteRange:
 
 @dataclass
 class RangeResult:
-    """What a range holds.
+    """Rows and bad lines of a range.
 
     Attributes
     ----------
     rows : Rows or None
-        Their lines are counted from the first of this piece.
+        Their line numbers are relative to the range.
     bad : list of BadLine
-        The first of them; numbered likewise.
+        The first bad lines; their line numbers are relative to the range.
     newlines, bad_count, blank_count, bytes : int
     left_out : str
-        A logged column for which there was no room.
+        The first logged column beyond the limit on columns; empty if all fit.
     void : bool
-        Whether the file was replaced meanwhile; the rest means nothing then.
+        Whether the file was replaced while it was read; the other fields are invalid then.
     """
 
     rows: Rows | None = None
@@ -83,70 +83,70 @@ class RangeResult:
     void: bool = False
 
 
-def index_chunk(where: ByteRange) -> RangeResult:
-    """The samples and bad lines whose lines start in a range.
+def index_chunk(byte_range: ByteRange) -> RangeResult:
+    """Read the samples and bad lines whose lines start in a range.
 
     Raises
     ------
     OSError
         If the file cannot be read.
     """
-    start, end = _owned(where)
-    piece = RangeResult(bytes=end - start)
+    start, end = _owned_offsets(byte_range)
+    result = RangeResult(bytes=end - start)
     if start == end:
-        return piece
-    file = JsonlFile(where.path, where.name, where.adapter, where.line_bytes, end)
+        return result
+    file = JsonlFile(byte_range.path, byte_range.name, byte_range.adapter, byte_range.line_bytes, end)
     file.tail.begin(start)
-    stage, more = RowBuilder(), True
-    stage.constants = where.constants
+    builder, more = RowBuilder(), True
+    builder.constants = byte_range.constants
     while more:
         for chunk in file.poll(end - start):
             if chunk.generation:
                 return RangeResult(void=True)
             more = chunk.more
-            stage.take(where.file, chunk)
-            piece.bad += chunk.bad[: BAD_KEPT - len(piece.bad)]
-            piece.bad_count += len(chunk.bad)
-            piece.blank_count += chunk.blank_lines
-    piece.newlines = file.lines
-    piece.void = file.tail.offset != end
-    piece.rows = stage.gathered()
-    piece.left_out = stage.left_out
-    return piece
+            builder.take(byte_range.file, chunk)
+            result.bad += chunk.bad[: BAD_KEPT - len(result.bad)]
+            result.bad_count += len(chunk.bad)
+            result.blank_count += chunk.blank_lines
+    result.newlines = file.lines
+    result.void = file.tail.offset != end
+    result.rows = builder.gathered()
+    result.left_out = builder.left_out
+    return result
 
 
-def _owned(where: ByteRange) -> tuple[int, int]:
-    """From the first line that starts in a range to the first that starts behind it."""
-    with files.file(where.path, _STEP) as file:
-        start = _line_start(file, where.start, where.limit)
-        return start, max(start, _line_start(file, where.end, where.limit))
+def _owned_offsets(byte_range: ByteRange) -> tuple[int, int]:
+    """Return the offsets of the first line that starts in a range and of the first one after it."""
+    with files.file(byte_range.path, _STEP) as file:
+        start = _line_start(file, byte_range.start, byte_range.limit)
+        return start, max(start, _line_start(file, byte_range.end, byte_range.limit))
 
 
-def _line_start(file: files.Readable, at: int, limit: int) -> int:
-    """The first line start that is not before ``at``; ``limit`` where none is found before it."""
-    if at == 0:
+def _line_start(file: files.Readable, offset: int, limit: int) -> int:
+    """Return the first line start at or after ``offset``, at most ``limit``."""
+    if offset == 0:
         return 0
-    place = at - 1
-    while place < limit and (data := file.read(_STEP, place)):
-        found = data.find(b"\n")
-        if found >= 0:
-            return min(place + found + 1, limit)
-        place += len(data)
+    position = offset - 1
+    while position < limit and (data := file.read(_STEP, position)):
+        newline = data.find(b"\n")
+        if newline >= 0:
+            return min(position + newline + 1, limit)
+        position += len(data)
     return limit
 
 
 def last_line_start(path: str, size: int, farthest: int) -> int:
-    """The end of the last whole line in a file's first ``size`` bytes, sought ``farthest`` bytes back.
+    """Return the end of the last whole line in the first ``size`` bytes, searching ``farthest`` bytes back.
 
-    0 if there is none.
+    Returns 0 if no newline is found.
     """
     with files.file(path, _STEP) as file:
         end = size
         while end > max(0, size - farthest):
             start = max(0, end - _STEP)
-            found = file.read(end - start, start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
+            newline = file.read(end - start, start).rfind(b"\n")
+            if newline >= 0:
+                return start + newline + 1
             end = start
     return 0
 
@@ -154,15 +154,15 @@ def last_line_start(path: str, size: int, farthest: int) -> int:
 def ranges(
     file: int, reader: JsonlFile, start: int, limit: int, constants: Constants = USUAL
 ) -> Iterator[ByteRange]:
-    """The ranges from ``start`` to ``limit``, both just after a newline, the last bytes first."""
-    for at in reversed(range(start, limit, RANGE_BYTES)):
+    """Yield the ranges from ``start`` to ``limit``, both just after a newline, the last range first."""
+    for range_start in reversed(range(start, limit, RANGE_BYTES)):
         yield ByteRange(
             file,
             reader.path,
             reader.name,
             reader.adapter,
-            at,
-            min(at + RANGE_BYTES, limit),
+            range_start,
+            min(range_start + RANGE_BYTES, limit),
             limit,
             reader.tail.line_bytes,
             constants,

@@ -1,9 +1,10 @@
-"""Processes that index ranges, so that the reader's thread stays with the live lines.
+"""Pool of worker processes that index ranges, so that the reader thread is free for live lines.
 
-Each is a fresh interpreter, as multiprocessing's ``spawn`` makes it, but does not import the caller's
-script: that script may open a run at its top level and has no reason to guard it. One that dies is started
-again once for the range it had; a second death is told to whoever asked. They end with their parent,
-however that ends, because their input ends.
+Each worker is a fresh interpreter, as with multiprocessing's ``spawn``, but does not import the caller's
+script: it may open a run at its top level, without a guard. A forked copy of a threaded process would not be
+safe, and unlike a thread, a process can be killed. If a worker dies, its range is tried once more in another
+one, then the error is reported to the caller. Workers end with their parent, even if that is killed, because
+their standard input is closed.
 """
 
 from __future__ import annotations
@@ -27,86 +28,87 @@ _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from rlpanel.store.backlog import workers; workers.serve()"
 )
-#: How many times a range is given to a process.
+#: Attempts per range.
 _TRIES = 2
 
 
 class WorkerDied(RLPanelError):
-    """The processes that had a range ended before it was done."""
+    """The processes that indexed a range ended before it was done."""
 
 
 class WorkerPool(Protocol):
-    """Who indexes ranges elsewhere.
+    """Interface of worker pools: local processes or a dask cluster.
 
     Attributes
     ----------
     jobs : int
-        Ranges at a time.
+        Number of ranges indexed in parallel.
     """
 
     jobs: int
 
     @property
     def wake(self) -> Callable[[], None]:
-        """Has the reader look again; returns at once."""
+        """Function that wakes the reader; returns at once."""
 
-    def submit(self, where: ByteRange) -> Future[RangeResult]:
-        """Index a range; the result raises `WorkerDied` or OSError instead of a piece."""
+    def submit(self, byte_range: ByteRange) -> Future[RangeResult]:
+        """Index a range; the future raises `WorkerDied` or OSError if that fails."""
 
     def rest(self) -> None:
-        """Be done; what is under way is given up."""
+        """Release the workers; ranges in progress are abandoned."""
 
 
 class Worker:
-    """One process, asked by one thread at a time."""
+    """One worker process, used by one thread at a time."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            # -P: a module in the working folder must not take the place of an installed one.
+            # -P: modules in the working directory must not shadow installed ones.
             [sys.executable, "-P", "-c", _BOOT, json.dumps(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C in the terminal is for the parent
+            start_new_session=True,  # Ctrl-C in the terminal must reach the parent only
         )
 
-    def ask(self, where: ByteRange) -> RangeResult:
-        """What a range holds; EOFError, OSError or UnpicklingError if the process dies."""
+    def ask(self, byte_range: ByteRange) -> RangeResult:
+        """Index a range in the process; EOFError, OSError or UnpicklingError if the process dies."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        pickle.dump(where, self.process.stdin, pickle.HIGHEST_PROTOCOL)
+        pickle.dump(byte_range, self.process.stdin, pickle.HIGHEST_PROTOCOL)
         self.process.stdin.flush()
         answer = pickle.load(self.process.stdout)
         if isinstance(answer, Exception):
-            raise _Refused(answer)
+            raise _RangeError(answer)
         return answer
 
     def end(self) -> None:
-        """End the process; returns when it is gone."""
+        """Kill the process and wait until it has ended."""
         self.process.kill()
         for pipe in (self.process.stdin, self.process.stdout):
-            with suppress(OSError):  # what was not flushed has nobody to go to
+            with suppress(OSError):  # closing flushes, which fails because the reader is dead
                 if pipe is not None:
                     pipe.close()
         self.process.wait()
 
 
-class _Refused(Exception):
-    """The process is well; the range could not be read."""
+class _RangeError(Exception):
+    """The range could not be read; the process itself is fine."""
 
 
 class Workers:
-    """As many processes as settings allow, started when first asked.
+    """Pool of local worker processes, started when needed.
 
     Parameters
     ----------
     jobs : int
-        Most processes.
+        Maximum number of processes.
     wake : callable
-        Called on some thread when a range is done, and when a backlog goes on; must return at once.
+        Called on any thread when a range is done, and when a backlog is paused or resumed; must return at
+        once.
     """
 
     def __init__(self, jobs: int, wake: Callable[[], None] = lambda: None) -> None:
-        self.jobs = jobs if _known_to_others() else 0
+        self.jobs = jobs if _all_metrics_builtin() else 0
         self.wake = wake
         self._lock = threading.Lock()
         self._idle: list[Worker] = []
@@ -116,17 +118,17 @@ class Workers:
 
     @property
     def processes(self) -> list[int]:
-        """Ids of the living processes."""
+        """Process ids of the workers."""
         with self._lock:
             return [worker.process.pid for worker in self._all]
 
-    def submit(self, where: ByteRange) -> Future[RangeResult]:
-        """Index a range in some process; the result raises `WorkerDied` or OSError instead of a piece."""
+    def submit(self, byte_range: ByteRange) -> Future[RangeResult]:
+        """Index a range in a process; the future raises `WorkerDied` or OSError if that fails."""
         with self._lock:
             self._closed = False
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self.jobs, thread_name_prefix="rlpanel-backlog")
-            future = self._threads.submit(self._run, where)
+            future = self._threads.submit(self._run, byte_range)
         future.add_done_callback(lambda _: self.wake())
         return future
 
@@ -141,67 +143,69 @@ class Workers:
         if threads is not None:
             threads.shutdown(wait=True, cancel_futures=True)
 
-    def _run(self, where: ByteRange) -> RangeResult:
+    def _run(self, byte_range: ByteRange) -> RangeResult:
         for _ in range(_TRIES):
-            worker = self._take()
+            worker = self._acquire()
             try:
-                piece = worker.ask(where)
-            except _Refused as refused:
-                self._give_back(worker)
-                raise refused.args[0] from refused
+                result = worker.ask(byte_range)
+            except _RangeError as range_error:
+                self._release(worker)
+                raise range_error.args[0] from range_error
             except (EOFError, OSError, ValueError, pickle.UnpicklingError):
-                self._drop(worker)
+                self._discard(worker)
                 continue
-            self._give_back(worker)
-            return piece
-        raise WorkerDied(f"{where.name}: the process that indexed bytes {where.start:,}-{where.end:,} died")
+            self._release(worker)
+            return result
+        raise WorkerDied(
+            f"{byte_range.name}: the process that indexed bytes {byte_range.start:,}-{byte_range.end:,} died"
+        )
 
-    def _take(self) -> Worker:
+    def _acquire(self) -> Worker:
         with self._lock:
             if self._closed:
-                raise WorkerDied("the processes were ended")
+                raise WorkerDied("the worker processes were stopped")
             if self._idle:
                 return self._idle.pop()
             try:
                 worker = Worker()
             except OSError as error:
-                raise WorkerDied(f"no process could be started: {error.strerror}") from error
+                raise WorkerDied(f"no worker process could be started: {error.strerror}") from error
             self._all.add(worker)
             return worker
 
-    def _give_back(self, worker: Worker) -> None:
+    def _release(self, worker: Worker) -> None:
         with self._lock:
             if worker in self._all:
                 self._idle.append(worker)
 
-    def _drop(self, worker: Worker) -> None:
+    def _discard(self, worker: Worker) -> None:
         with self._lock:
             self._all.discard(worker)
         worker.end()
 
 
-def _known_to_others() -> bool:
-    """Whether a fresh process would compute the same columns: it knows no metric made in a script."""
+def _all_metrics_builtin() -> bool:
+    """Return whether a fresh process would compute the same columns: it lacks metrics defined in scripts."""
     return all(m.function.__module__.startswith("rlpanel.") for m in METRICS.values())
 
 
 def serve() -> None:
-    """Index what comes on standard input until it ends (the worker's side)."""
+    """Run the worker process: index the ranges that arrive on standard input until it is closed."""
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
     if hasattr(os, "nice"):
         os.nice(5)
     while True:
         try:
-            where = pickle.load(requests)
+            byte_range = pickle.load(requests)
         except EOFError:
             return
         try:
-            answer: RangeResult | Exception = index_chunk(where)
+            answer: RangeResult | Exception = index_chunk(byte_range)
         except Exception as error:
             answer = error if isinstance(error, OSError) else RuntimeError(f"{type(error).__name__}: {error}")
         try:
             pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)
             answers.flush()
-        except BrokenPipeError:  # the parent ended meanwhile
+        except BrokenPipeError:  # the parent has ended
             os._exit(0)
