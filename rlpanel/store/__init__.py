@@ -1,1 +1,1 @@
-"""The store: keeps all samples of a run as columns and answers queries on snapshots of them."""
+"""Store: keeps all samples of a run as columns and answers queries on immutable snapshots."""

@@ -1,4 +1,4 @@
-"""A run's folder, opened: which one is meant, read once or followed by the process's reader."""
+"""`open_run`: finds the run's folder, then reads it once or follows it with the process-wide reader."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.run import Run
 from rlpanel.store.terminal_progress import TerminalProgress
 
-#: Seconds between two words about the progress.
-_NOTICE = 0.1
+#: Seconds between two updates of the progress line.
+_PROGRESS_INTERVAL = 0.1
 
 _reader: Reader | None = None
 _reader_lock = threading.Lock()
 
 
 def reader() -> Reader:
-    """The process's reader, started when first asked for."""
+    """Return the process-wide reader; created on first use."""
     global _reader
     with _reader_lock:
         if _reader is None or _reader.stopped:
@@ -44,68 +44,68 @@ def open_run(
     jobs: int | None = None,
     scheduler: str = "",
 ) -> Run:
-    """Open a run's folder: read what is there, follow what comes until `Run.close`.
+    """Open a run's folder: read it, and follow new lines until `Run.close`.
 
     Parameters
     ----------
     path : path
-        The folder that holds the run's rollout files.
+        Folder that holds the run's rollout files.
     wait : bool
-        Return when all that stood on disk is indexed (with progress on a terminal); False returns at
+        Return after everything on disk has been indexed, with progress on a terminal. False returns at
         once and reads in the background.
     follow : bool
-        Keep following what is appended. False reads once, in the calling thread.
+        Keep reading lines that are appended. False reads once, in the calling thread.
     jobs : int, optional
-        Processes that help where ``follow`` is False; as the settings say by default.
+        Number of worker processes if ``follow`` is False; taken from the settings by default.
     scheduler : str
-        Address of a dask scheduler whose workers help in their place.
+        Address of a dask scheduler, whose workers are used instead of processes.
 
     Raises
     ------
     RunNotFound
-        If the folder does not exist or holds no rollout files; the message says what was seen.
+        If the folder does not exist or holds no rollout files; the message lists the files seen.
     """
     given = path_of(path).resolve()
     folder = _run_folder(given)
-    # A followed link may lead out of what was given.
-    bound = given if folder.is_relative_to(given) else folder
+    # A followed link may lead out of the given folder.
+    root = given if folder.is_relative_to(given) else folder
     if not follow:
-        return _read_once(folder, bound, {} if jobs is None else {"jobs": jobs}, scheduler)
+        return _read_once(folder, root, {} if jobs is None else {"jobs": jobs}, scheduler)
     service = reader()
-    run = Run(service.open(folder, root=bound), service)
+    run = Run(service.open(folder, root=root), service)
     if wait:
         run.wait(progress=True)
     return run
 
 
 def _read_once(folder: AnyPath, root: AnyPath, settings: dict[str, Any], scheduler: str) -> Run:
-    reading, news = Reading.from_environment(**settings), threading.Event()
-    workers: WorkerPool = DaskWorkers(scheduler, news.set) if scheduler else Workers(reading.jobs, news.set)
+    reading, wake = Reading.from_environment(**settings), threading.Event()
+    workers: WorkerPool = DaskWorkers(scheduler, wake.set) if scheduler else Workers(reading.jobs, wake.set)
     index = RunIndex(folder, folder.name, reading, root, workers)
-    show = TerminalProgress(index.name)
+    progress = TerminalProgress(index.name)
     try:
         index.rescan()
-        while index.read(seconds=_NOTICE):
-            show(index.snapshot.progress)
+        while index.read(seconds=_PROGRESS_INTERVAL):
+            progress(index.snapshot.progress)
             index.save()
             if not index.busy:
-                news.wait(_NOTICE)
-                news.clear()
+                wake.wait(_PROGRESS_INTERVAL)
+                wake.clear()
         index.save(last=True)
     finally:
         workers.rest()
-        show.end()
+        progress.end()
     return Run(index)
 
 
 def _run_folder(path: AnyPath) -> AnyPath:
-    """The folder of the run at ``path``: itself, or the only run below it."""
+    """Return the folder of the run at ``path``: the folder itself, or that of the only run below it."""
     if isinstance(path, RemotePath):
         if not path.is_dir():
             raise RunNotFound(diagnose(Directory(path)).sentence)
     elif not path.is_dir():
         hint = f"; its folder {path.parent} may be the run" if path.is_file() else ""
-        raise RunNotFound(f"{path} is no folder{hint}")
+        raise RunNotFound(f"{path} is not a folder{hint}")
     directory = Directory(path)
     try:
         if directory.files(path):
@@ -118,16 +118,16 @@ def _run_folder(path: AnyPath) -> AnyPath:
     if runs:
         names = ", ".join([info.name for info in runs[:5]] + ["…"] * (len(runs) > 5))
         raise RunNotFound(f"{path} holds {len(runs)} runs ({names}); open one of them")
-    raise RunNotFound(_nothing_in(path, directory))
+    raise RunNotFound(_no_rollouts_message(path, directory))
 
 
-def _nothing_in(path: AnyPath, directory: Directory) -> str:
-    """Why a folder is no run: what was seen, what would be read."""
-    found = diagnose(directory)
-    seen = "; ".join(f"{sight.name}: {sight.what}" for sight in found.seen) or "no files"
-    way = f" For other lines say which key is which: --map {found.mapping}." if found.mapping else ""
-    why = "".join(f" {hint}." for hint in found.hints) if found.seen else ""
-    packed = "a .jsonl file also as .gz or .zst"
-    return (
-        f"{path} holds no rollout files. Seen: {seen}.{why}{way} Accepted: {'; '.join([*accepted(), packed])}"
-    )
+def _no_rollouts_message(path: AnyPath, directory: Directory) -> str:
+    """Explain why a folder is not a run: the files seen, and the formats that can be read."""
+    diagnosis = diagnose(directory)
+    seen = "; ".join(f"{sight.name}: {sight.what}" for sight in diagnosis.seen) or "no files"
+    mapping = ""
+    if diagnosis.mapping:
+        mapping = f" If the lines use other keys, map them: --map {diagnosis.mapping}."
+    hints = "".join(f" {hint}." for hint in diagnosis.hints) if diagnosis.seen else ""
+    formats = "; ".join([*accepted(), "a .jsonl file also as .gz or .zst"])
+    return f"{path} holds no rollout files. Seen: {seen}.{hints}{mapping} Accepted: {formats}"

@@ -1,4 +1,4 @@
-"""A run as people use it from Python: follow a folder, ask for tables and samples."""
+"""`Run`: the Python interface to an opened run, with its tables, samples and statistics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rlpanel.store.terminal_progress import TerminalProgress
 
 @dataclass(frozen=True)
 class Stats:
-    """What indexing a run came to."""
+    """Counts from indexing a run."""
 
     rows: int
     bad_lines: int
@@ -39,17 +39,17 @@ class Stats:
 
 
 class Run:
-    """A run's samples and statistics.
+    """Samples and statistics of a run.
 
-    Made by `open_run`. Tables are pandas; each call reads the newest snapshot.
+    Created by `open_run`. Tables are pandas data frames; each call reads the newest snapshot.
     """
 
     def __init__(self, index: RunIndex, service: Reader | None = None) -> None:
         self._index = index
         self._service = service
         self._split = ""
-        self._whole: Run | None = None
-        self._parts: dict[str, Run] = {}
+        self._parent: Run | None = None  # of a run that is restricted to a split
+        self._by_split: dict[str, Run] = {}
 
     @property
     def path(self) -> AnyPath:
@@ -58,21 +58,21 @@ class Run:
 
     @property
     def index(self) -> RunIndex:
-        """What views read samples from."""
+        """Index of the run, from which panels fetch samples."""
         return self._index
 
     def listen(self, listener: Callable[[RunIndex | None], None]) -> Callable[[], None]:
-        """Hear of what is read, as `Reader.listen`; nothing is heard of a run that nobody follows."""
-        service = self._followed_by
+        """Subscribe to changes, see `Reader.listen`; without effect if the run is not followed."""
+        service = self._reader
         return service.listen(listener) if service is not None else lambda: None
 
     @property
-    def _followed_by(self) -> Reader | None:
-        return (self._whole or self)._service
+    def _reader(self) -> Reader | None:
+        return (self._parent or self)._service
 
     @property
     def name(self) -> str:
-        """The run's name."""
+        """Name of the run."""
         return self._index.name
 
     @property
@@ -82,92 +82,98 @@ class Run:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The newest snapshot: the data as they are stored."""
+        """Newest immutable snapshot."""
         return self.view.snapshot
 
     @property
     def splits(self) -> dict[str, int]:
-        """Samples that count in each split, training first."""
+        """Number of counted samples per split, training first."""
         return self.snapshot.splits
 
     def split(self, name: str) -> Run:
-        """The run with the samples of another split: ``run.split("eval").steps``.
+        """Return the run restricted to the samples of a split: ``run.split("eval").steps``.
 
-        It is closed with the run that it was asked of.
+        It is closed together with this run.
 
         Raises
         ------
         SettingError
-            If no sample is of this split.
+            If no sample belongs to this split.
         """
         if name not in self.splits:
             raise SettingError(
-                f"no split {name!r} in {self.name}; there is {', '.join(self.splits) or 'none'}"
+                f"no split {name!r} in {self.name}; available: {', '.join(self.splits) or 'none'}"
             )
-        whole = self._whole or self
-        if name not in whole._parts:
-            part = whole._parts[name] = Run(self._index)
-            part._split, part._whole = name, whole
-        return whole._parts[name]
+        parent = self._parent or self
+        if name not in parent._by_split:
+            run = parent._by_split[name] = Run(self._index)
+            run._split, run._parent = name, parent
+        return parent._by_split[name]
 
     @property
     def steps(self) -> pd.DataFrame:
-        """A row a step: ``step``, ``samples``, ``reward_mean``, ``reward_std``, ``kl_k3_mean``, ..."""
+        """One row per step: ``step``, ``samples``, ``reward_mean``, ``reward_std``, ``kl_k3_mean``, ..."""
         return self.view.step_frame()
 
     def quantiles(self, column: str, q: Sequence[float] = (0.25, 0.5, 0.75)) -> pd.DataFrame:
-        """A row a step, a column a quantile: exact, of all that count; KeyError if nobody logged it."""
+        """Return exact quantiles of a column over the counted samples: one row per step.
+
+        Raises
+        ------
+        KeyError
+            If the column was never logged.
+        """
         view = self.view
-        found = view.quantiles(column, tuple(q))
+        values = view.quantiles(column, tuple(q))
         return pd.DataFrame(
-            found.T, pd.Index(view.snapshot.steps.values, name="step"), pd.Index(q, name=column)
+            values.T, pd.Index(view.snapshot.steps.values, name="step"), pd.Index(q, name=column)
         )
 
     def histogram(self, column: str, bins: int = 64) -> pd.DataFrame:
-        """A row a step, a column an interval: how many samples' numbers lie in it, of all that count.
+        """Count the samples per interval of a column's values: one row per step, one column per interval.
 
         Parameters
         ----------
         column : str
         bins : int
-            At most as many intervals; each is a power of two wide and closed on the left.
+            Maximum number of intervals; their width is a power of two, and they are closed on the left.
 
         Raises
         ------
         KeyError
-            If nobody logged the column.
+            If the column was never logged.
         """
-        found = self.view.histogram(column, bins)
-        intervals = pd.IntervalIndex.from_breaks(found.edges, closed="left", name=column)
-        return pd.DataFrame(found.counts, pd.Index(found.steps, name="step"), intervals)
+        histogram = self.view.histogram(column, bins)
+        intervals = pd.IntervalIndex.from_breaks(histogram.edges, closed="left", name=column)
+        return pd.DataFrame(histogram.counts, pd.Index(histogram.steps, name="step"), intervals)
 
     @property
     def notes(self) -> pd.DataFrame:
-        """A row a sample that readers left a tag or a note on: ``uid``, ``tag``, ``note``, ``time``."""
+        """One row per sample with a tag or note by a viewer: ``uid``, ``tag``, ``note``, ``time``."""
         return Notes(self.path).frame()
 
     @property
     def scalars(self) -> pd.DataFrame:
-        """The trainer's own log, a row a step: ``step``, ``loss``, ``learning_rate``, ...
+        """The trainer's own log, one row per step: ``step``, ``loss``, ``learning_rate``, ...
 
-        Under the trainer's names, from the files beside the run (``scalars.jsonl``, ``metrics.jsonl``,
-        ``trainer_state.json``, TensorBoard's events); NaN where a step lacks one.
+        Columns have the trainer's names. They come from files in the run's folder (``scalars.jsonl``,
+        ``metrics.jsonl``, ``trainer_state.json``, TensorBoard events). NaN if a step has no value.
         """
         return self.snapshot.scalars.frame()
 
     def samples(self, step: int | None = None, *, text: bool = False, older: bool = False) -> pd.DataFrame:
-        """A row a sample: ``uid``, ``step``, ``rank``, ``group``, ``reward``, ``kl_k3_mean``, ...
+        """Return one row per sample: ``uid``, ``step``, ``rank``, ``group``, ``reward``, ``kl_k3_mean``, ...
 
         Parameters
         ----------
         step : int, optional
             Only this step; all by default.
         text : bool
-            Add the texts (``prompt``, ``response``, ...), read back from the files, and how repetitive the
-            responses are (``zlib_ratio``, ``distinct_4``).
+            Add the texts (``prompt``, ``response``, ...), which are read from the files, and how repetitive
+            the responses are (``zlib_ratio``, ``distinct_4``).
         older : bool
-            Add the samples of older attempts, which a restart of the job replaced; the column ``older``
-            tells which they are.
+            Add the samples of older attempts, which a restart of the job replaced, and the column ``older``
+            that marks them.
         """
         view = self.view
         snapshot = view.snapshot
@@ -178,41 +184,41 @@ class Run:
         if text:
             texts = [self._fetch_texts(snapshot, row) for row in rows.tolist()]
             for name in schema.TEXTS:
-                if any(name in found for found in texts):
-                    frame[name] = [found.get(name) for found in texts]
+                if any(name in sample for sample in texts):
+                    frame[name] = [sample.get(name) for sample in texts]
             if "response" in frame:
-                responses = np.array([found.get("response", "") for found in texts], object)
+                responses = np.array([sample.get("response", "") for sample in texts], object)
                 frame = frame.assign(**text_columns(responses))
         return frame
 
     def sample(self, uid: str) -> Sample:
-        """One sample, whole.
+        """Return one sample with all its fields.
 
         Raises
         ------
         SampleNotFound
-            If no living row has this uid.
+            If no sample in the log has this uid.
         SourceChanged
-            If its bytes are no longer there.
+            If its line in the file has changed or was deleted.
         """
         view = self.view
         return fetch(self._index, view, view.snapshot.row(uid))
 
     @property
     def errors(self) -> pd.DataFrame:
-        """A row a bad line: ``file``, ``line`` (from 1), ``offset`` (bytes), ``reason``."""
+        """One row per bad line: ``file``, ``line`` (from 1), ``offset`` (bytes), ``reason``."""
         bad = self.snapshot.bad_lines
         names = ("file", "line", "offset", "reason")
         return pd.DataFrame({name: [getattr(line, name) for line in bad] for name in names})
 
     @property
     def unread(self) -> pd.DataFrame:
-        """A row a file or folder that is not read now: ``file``, ``reason``; none if the run is whole."""
+        """One row per file or folder that cannot be read now: ``file``, ``reason``; empty if all can."""
         unread = self.snapshot.unread
-        return pd.DataFrame({name: [getattr(one, name) for one in unread] for name in ("file", "reason")})
+        return pd.DataFrame({name: [getattr(item, name) for item in unread] for name in ("file", "reason")})
 
     def stats(self) -> Stats:
-        """Rows, bad lines, steps, ranks, files and bytes so far."""
+        """Return the numbers of rows, bad lines, steps, ranks, files and bytes so far."""
         snapshot = self.snapshot
         return Stats(
             rows=snapshot.samples if self._split else snapshot.all_samples,
@@ -225,48 +231,48 @@ class Run:
         )
 
     def wait(self, timeout: float | None = None, *, progress: bool = False) -> bool:
-        """Until what stands on disk is indexed; False if the time ran out before.
+        """Wait until everything on disk is indexed; False if the timeout expires first.
 
         Parameters
         ----------
         timeout : float, optional
-            Seconds; no bound by default.
+            Seconds; no limit by default.
         progress : bool
-            Show how far it is on a terminal's stderr.
+            Show the progress on stderr if it is a terminal.
 
         Raises
         ------
         RLPanelError
             If the reader failed or was stopped.
         """
-        service = self._followed_by
+        service = self._reader
         if service is None:
             return True
-        news = threading.Event()
-        forget = service.listen(lambda _: news.set())
+        changed = threading.Event()
+        unsubscribe = service.listen(lambda _: changed.set())
         deadline = None if timeout is None else time.monotonic() + timeout
-        show = TerminalProgress(self.name) if progress else None
+        terminal = TerminalProgress(self.name) if progress else None
         try:
             while not (self.snapshot.version and self.snapshot.progress.caught_up):
                 if deadline is not None and time.monotonic() > deadline:
                     return False
-                self._check_service(service)
-                if show:
-                    show(self.snapshot.progress)
-                news.wait(0.1)
-                news.clear()
+                self._check_reader(service)
+                if terminal:
+                    terminal(self.snapshot.progress)
+                changed.wait(0.1)
+                changed.clear()
             return True
         finally:
-            forget()
-            if show:
-                show.end()
+            unsubscribe()
+            if terminal:
+                terminal.end()
 
-    def _check_service(self, service: Reader) -> None:
+    def _check_reader(self, service: Reader) -> None:
         if service.failure or service.stopped:
             raise RLPanelError(f"{self.name} cannot be read: {service.failure or 'the reader was stopped'}")
 
     def close(self) -> None:
-        """Stop following; tables keep their last state."""
+        """Stop following the run; its tables keep their last state."""
         service, self._service = self._service, None
         if service is not None:
             service.close(self._index)

@@ -1,4 +1,4 @@
-"""How far the reading of a run is, said on a terminal."""
+"""Progress line on a terminal while a run is read."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from rlpanel.store.snapshot.snapshot import Progress
 
 
 class TerminalProgress:
-    """How far a run is read, on stderr where that is a terminal."""
+    """Progress line of a run on stderr; writes nothing if stderr is not a terminal."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._shown = 0
+        self._width = 0
 
     def __call__(self, progress: Progress) -> None:
-        """Say it anew on the same line."""
+        """Overwrite the line with the current progress."""
         if sys.stderr.isatty():
             line = f"{self._name}: {describe(progress.bytes_read, progress.bytes_total, progress.rate)}"
-            sys.stderr.write(f"\r{line:<{self._shown}}")  # spaces over what a longer line left
+            sys.stderr.write(f"\r{line:<{self._width}}")  # padded, to erase a longer line
             sys.stderr.flush()
-            self._shown = len(line)
+            self._width = len(line)
 
     def end(self) -> None:
-        """Leave the line."""
-        if self._shown:
+        """Finish the line with a newline."""
+        if self._width:
             sys.stderr.write("\n")

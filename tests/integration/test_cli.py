@@ -96,7 +96,7 @@ def test_export_shows_the_split_that_was_asked_for(tmp_path: Path) -> None:
     assert say("export", run, "--html", page, "--split", "eval").returncode == 0
     assert "<title>run · eval · step 2 · rlpanel</title>" in page.read_text("utf-8")
     done = say("export", run, "--html", page, "--split", "test")
-    assert done.stderr == "rlpanel: no split 'test' in run; there is train, eval\n"
+    assert done.stderr == "rlpanel: no split 'test' in run; available: train, eval\n"
 
 
 def test_export_of_a_step_that_is_not_there_writes_nothing(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_split_has_its_own_samples_and_the_counts_of_the_run_have_all(run: rlp
 
 
 def test_a_split_that_is_not_there_is_refused_by_name(run: rlpanel.Run) -> None:
-    with pytest.raises(SettingError, match="no split 'test' in a; there is train, eval"):
+    with pytest.raises(SettingError, match="no split 'test' in a; available: train, eval"):
         run.split("test")
 
 
