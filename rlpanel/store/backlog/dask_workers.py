@@ -116,9 +116,7 @@ def _client(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError as error:
-        raise ClusterError(
-            "using a dask scheduler needs dask.distributed: pip install 'rlpanel[dask]'"
-        ) from error
+        raise ClusterError("a dask scheduler needs dask.distributed: pip install 'rlpanel[dask]'") from error
     try:
         return Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
