@@ -1,6 +1,6 @@
-"""Metrics, one subject a file: functions from arrays to arrays, without files and without Panel.
+"""Metrics, one module per subject: functions from arrays to arrays, independent of files and of Panel.
 
-Importing a subject registers its metrics; the order here is the order of menus.
+Importing a module registers its metrics; the order of the imports is the order in menus.
 """
 
 from rlpanel.metrics import reward  # noqa: F401, I001

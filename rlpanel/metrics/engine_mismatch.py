@@ -1,6 +1,7 @@
-"""The engine that sampled against the trainer that scores its tokens: they should agree, and often do not.
+"""Metrics that compare the logprobs of the sampling engine with the trainer's logprobs of the same tokens.
 
-``logprobs`` is the trainer's, ``rollout_logprobs`` the engine's; ρ = exp(logprobs − rollout_logprobs).
+The two should agree, and often do not. ``logprobs`` are the trainer's, ``rollout_logprobs`` the engine's, and
+ρ = exp(logprobs − rollout_logprobs).
 """
 
 from __future__ import annotations
@@ -22,44 +23,44 @@ _VERL = "verl, rollout correction metrics"
     reductions=("mean",),
     pooled=True,
     good="near 0",
-    advice="Trainer minus engine: what differs here is numerics or stale weights, not learning.",
+    advice="Differences come from numerical precision or stale weights, not from learning.",
     scale="diverging",
     color="bad",
 )
 def engine_log_ratio(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.ndarray:
-    """The trainer's logprob minus the sampling engine's, for the same token."""
+    """Trainer's logprob minus the sampling engine's logprob of the same token."""
     return logprobs - rollout_logprobs
 
 
 @metric("engine gap", level="token", pooled=True)
 def _engine_gap(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.ndarray:
-    """Exp of the absolute difference."""
+    """Return exp|log ρ| of each token."""
     return np.exp(np.abs(logprobs - rollout_logprobs))
 
 
 @metric("engine k3", level="token", pooled=True)
 def _engine_k3(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.ndarray:
-    """k3 of engine against trainer: tokens were sampled from the engine."""
+    """Return the k3 estimate of KL(engine || trainer); the tokens were sampled from the engine."""
     d = np.clip(logprobs - rollout_logprobs, -CLAMP, CLAMP)
     return np.expm1(d) - d
 
 
 @metric("engine far", level="token", pooled=True)
 def _engine_far(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.ndarray:
-    """Whether ρ is outside [0.5, 2]."""
+    """Return 1 where ρ is outside [0.5, 2], else 0."""
     d = logprobs - rollout_logprobs
     return np.where(np.isfinite(d), np.abs(d) > np.log(2) + 1e-12, np.nan)
 
 
 @metric("engine weight", level="token", pooled=True)
 def _engine_rho(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.ndarray:
-    """ρ."""
+    """Return ρ of each token."""
     return np.exp(logprobs - rollout_logprobs)
 
 
 @metric("engine squared weight", level="token", pooled=True)
 def _engine_rho_sq(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.ndarray:
-    """ρ²."""
+    """Return ρ² of each token."""
     return np.exp(2 * (logprobs - rollout_logprobs))
 
 
@@ -68,13 +69,13 @@ def _engine_rho_sq(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.nda
     level="step",
     source=_VERL,
     good="near 1",
-    advice="Above 1.05: investigate precision, kernels and weight synchronisation before anything else.",
+    advice="Above 1.05, check numerical precision, kernels and weight synchronisation before anything else.",
     color="bad",
 )
 def engine_mismatch(
     by: Segments, _engine_gap_sum: np.ndarray, engine_log_ratio_count: np.ndarray
 ) -> np.ndarray:
-    """Mean over tokens of exp|trainer's logprob − engine's|."""
+    """Mean over tokens of exp|trainer's logprob − engine's logprob|."""
     return by.ratio(_engine_gap_sum, engine_log_ratio_count)
 
 
@@ -84,11 +85,11 @@ def engine_mismatch(
     unit="nats",
     source="Schulman 2020",
     good="near 0",
-    advice="KL(engine || trainer) on the engine's own samples.",
+    advice="An estimate of KL(engine || trainer), since the engine sampled the tokens.",
     color="bad",
 )
 def engine_kl(by: Segments, _engine_k3_sum: np.ndarray, engine_log_ratio_count: np.ndarray) -> np.ndarray:
-    """k3 of the sampling engine against the trainer, mean over tokens."""
+    """k3 estimate of the KL between sampling engine and trainer, mean over tokens."""
     return by.ratio(_engine_k3_sum, engine_log_ratio_count)
 
 
@@ -98,13 +99,13 @@ def engine_kl(by: Segments, _engine_k3_sum: np.ndarray, engine_log_ratio_count: 
     unit="share",
     source=_VERL,
     good="near 0",
-    advice="Few tokens far off bias the gradient more than many that are slightly off.",
+    advice="A few tokens with a large mismatch bias the gradient more than many with a small one.",
     color="bad",
 )
 def engine_outside(
     by: Segments, _engine_far_sum: np.ndarray, engine_log_ratio_count: np.ndarray
 ) -> np.ndarray:
-    """Share of tokens that trainer and engine see a factor of two apart."""
+    """Share of tokens whose probabilities in trainer and engine differ by more than a factor of 2."""
     return by.ratio(_engine_far_sum, engine_log_ratio_count)
 
 
@@ -114,8 +115,7 @@ def engine_outside(
     unit="share",
     source="Kish 1965: (Σρ)² / (n Σρ²)",
     good="near 1",
-    advice="The share of tokens that importance weights leave in effect; near 0 a few tokens are the "
-    "gradient.",
+    advice="Near 0, the importance weights let a few tokens dominate the gradient.",
     color="bad",
 )
 def effective_sample_size(
@@ -124,7 +124,7 @@ def effective_sample_size(
     _engine_rho_sq_sum: np.ndarray,
     engine_log_ratio_count: np.ndarray,
 ) -> np.ndarray:
-    """How many equally weighted tokens the step's tokens are worth, as a share."""
-    whole = np.isfinite(_engine_rho_sum) & np.isfinite(_engine_rho_sq_sum)
-    count = by.sum(np.where(whole, engine_log_ratio_count, np.nan))
+    """Equivalent number of equally weighted tokens, as a share of the step's tokens."""
+    finite = np.isfinite(_engine_rho_sum) & np.isfinite(_engine_rho_sq_sum)
+    count = by.sum(np.where(finite, engine_log_ratio_count, np.nan))
     return by.sum(_engine_rho_sum) ** 2 / (count * by.sum(_engine_rho_sq_sum))

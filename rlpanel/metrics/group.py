@@ -1,7 +1,7 @@
-"""Samples of one prompt in one step: what they tell about each other, and the advantages that follow.
+"""Metrics of a group, the samples of one prompt in one step: statistics, advantages, pass@k.
 
-``groups`` are runs of rows of one step with one explicit id, else one prompt. A group of one is no group and
-has no value. A reward that is missing is missing for its own sample; the others are compared without it.
+``groups`` are the rows of a step with the same group id or, where none is logged, with the same prompt.
+Groups of one sample have no value. A missing reward is ignored; the group's other samples still count.
 
 References
 ----------
@@ -18,11 +18,11 @@ from rlpanel.metrics.engine.column_info import metric
 from rlpanel.metrics.engine.segments import Segments, SubSegments
 from rlpanel.metrics.reward import SAME
 
-#: What GRPO adds to the deviation.
+#: GRPO adds this to a group's standard deviation, to avoid division by 0.
 _EPSILON = 1e-4
 
 
-# -- one number a group ------------------------------------------------------------------------------
+# -- one number per group ------------------------------------------------------------------------------
 
 
 @metric(
@@ -31,19 +31,19 @@ _EPSILON = 1e-4
     unit="reward",
     good="up",
     color="policy",
-    advice="Compare with the prompt's own past: prompts differ in how hard they are.",
+    advice="Compare it with earlier steps of the same prompt, since prompts differ in difficulty.",
 )
 def group_mean(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
-    """Mean reward of the group."""
+    """Mean reward of the group's samples."""
     return _of_several(groups, reward, groups.mean(reward))
 
 
 @metric(
-    "group deviation",
+    "group std",
     level="group",
     unit="reward",
     color="policy",
-    advice="0 means that no sample of the group is preferred, so it teaches nothing.",
+    advice="At 0 no sample of the group is preferred, so the group has no learning signal.",
 )
 def group_std(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Standard deviation (ddof 1) of the group's rewards."""
@@ -51,12 +51,12 @@ def group_std(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 
 
 @metric(
-    "group best",
+    "group max",
     level="group",
     unit="reward",
     good="up",
     color="good",
-    advice="What the policy can do with luck.",
+    advice="Shows what the policy can already reach with several attempts.",
 )
 def group_best(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Highest reward of the group."""
@@ -64,7 +64,12 @@ def group_best(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 
 
 @metric(
-    "group worst", level="group", unit="reward", good="up", color="bad", advice="What it still does wrong."
+    "group min",
+    level="group",
+    unit="reward",
+    good="up",
+    color="bad",
+    advice="Shows what the policy still gets wrong.",
 )
 def group_worst(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Lowest reward of the group."""
@@ -77,10 +82,10 @@ def group_worst(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     source="DAPO",
     good="down",
     color="bad",
-    advice="The group has no learning signal, whether all its answers are right or all are wrong.",
+    advice="Such a group has no learning signal, whether all its answers are right or all are wrong.",
 )
 def group_zero_variance(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
-    """1 where all rewards of the group are the same (within 1e-6)."""
+    """1 if all rewards of the group are equal (within 1e-6), else 0."""
     same = groups.max(reward) - groups.min(reward) <= SAME
     return _of_several(groups, reward, same.astype(float))
 
@@ -91,10 +96,10 @@ def group_zero_variance(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     unit="share",
     good="up",
     color="length",
-    advice="Near 0 the samples repeat one answer: collapse, or a prompt with one way to say it.",
+    advice="Near 0 all samples give the same answer: mode collapse, or a prompt with only one good answer.",
 )
 def group_diversity(groups: SubSegments, response_key: np.ndarray) -> np.ndarray:
-    """Distinct responses over the group's size."""
+    """Number of distinct responses divided by the group's size."""
     return np.where(groups.shared, groups.distinct(response_key) / groups.sizes, np.nan)
 
 
@@ -105,7 +110,8 @@ def group_diversity(groups: SubSegments, response_key: np.ndarray) -> np.ndarray
     source="c / n, which is pass@1: Chen 2021",
     good="up",
     color="good",
-    advice="0 is too hard for the policy as it is, 1 is solved; between them the group teaches most.",
+    advice="At 0 the prompt is too hard for the current policy, at 1 it is solved; values between teach "
+    "most.",
 )
 def group_pass_rate(groups: SubSegments, reward: np.ndarray, pass_reward: float) -> np.ndarray:
     """Share of the group's rewards that are at least ``pass_reward``."""
@@ -114,12 +120,13 @@ def group_pass_rate(groups: SubSegments, reward: np.ndarray, pass_reward: float)
 
 
 def _of_several(groups: SubSegments, reward: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the values, with NaN for groups of fewer than two rewards."""
     return np.where(groups.count(reward) > 1, values, np.nan)
 
 
-# -- one number a sample, from its group -------------------------------------------------------------
+# -- one number per sample, from its group -------------------------------------------------------------
 
-_TO_LOGGED = "Differs from the logged advantage where the trainer uses another baseline, scale or clipping."
+_TO_LOGGED = "Differs from the logged advantage if the trainer uses another baseline, scale or clipping."
 
 
 @metric(
@@ -131,7 +138,7 @@ _TO_LOGGED = "Differs from the logged advantage where the trainer uses another b
     scale="diverging",
 )
 def grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
-    """Reward less the group's mean, over its deviation."""
+    """Reward minus the group's mean, divided by the group's standard deviation."""
     std = groups.spread(_of_several(groups, reward, groups.std(reward)))
     return (reward - groups.spread(groups.mean(reward))) / (std + _EPSILON)
 
@@ -145,7 +152,7 @@ def grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     scale="diverging",
 )
 def dr_grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
-    """Reward less the group's mean."""
+    """Reward minus the group's mean."""
     return reward - groups.spread(_of_several(groups, reward, groups.mean(reward)))
 
 
@@ -154,11 +161,12 @@ def dr_grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     level="sample",
     source="R − mean of the others: Ahmadian 2024",
     color="reference",
-    advice="TRL takes β Σ log-ratio off the reward first; with β known, that is what is compared.",
+    advice="TRL first subtracts β Σ log-ratio from the reward; 'RLOO advantage, KL in the reward' does so "
+    "too.",
     scale="diverging",
 )
 def rloo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
-    """Reward less the mean of the group's other rewards."""
+    """Reward minus the mean reward of the group's other samples."""
     return _leave_one_out(groups, reward)
 
 
@@ -173,41 +181,52 @@ def rloo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 def rloo_kl_advantage(
     groups: SubSegments, reward: np.ndarray, log_ratio_sum: np.ndarray, kl_coef: float
 ) -> np.ndarray:
-    """Reward with the KL penalty taken off, less the mean of the group's others."""
+    """Reward minus KL penalty, minus the mean of the same for the group's other samples."""
     return _leave_one_out(groups, reward - kl_coef * log_ratio_sum)
 
 
 def _leave_one_out(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
+    """Return the reward minus the mean of the group's other rewards; NaN in groups of one reward."""
     total, count = groups.spread(groups.sum(reward)), groups.spread(groups.count(reward))
     return np.where(count > 1, reward - (total - reward) / (count - 1), np.nan)
 
 
-_LESS = "0 everywhere says that this is the trainer's formula."
+_DIFFERENCE = "If it is near 0 everywhere, the trainer uses this formula."
 
 
 @metric(
-    "logged less GRPO advantage", level="sample", good="near 0", advice=_LESS, scale="diverging", color="bad"
+    "logged − GRPO advantage",
+    level="sample",
+    good="near 0",
+    advice=_DIFFERENCE,
+    scale="diverging",
+    color="bad",
 )
 def advantage_less_grpo(groups: SubSegments, advantage: np.ndarray, reward: np.ndarray) -> np.ndarray:
-    """The logged advantage less the one recomputed by GRPO's formula."""
+    """Logged advantage minus the advantage recomputed by GRPO's formula."""
     return advantage - grpo_advantage(groups, reward)
 
 
 @metric(
-    "logged less Dr. GRPO advantage",
+    "logged − Dr. GRPO advantage",
     level="sample",
     good="near 0",
-    advice=_LESS,
+    advice=_DIFFERENCE,
     scale="diverging",
     color="bad",
 )
 def advantage_less_dr_grpo(groups: SubSegments, advantage: np.ndarray, reward: np.ndarray) -> np.ndarray:
-    """The logged advantage less the one recomputed by Dr. GRPO's formula."""
+    """Logged advantage minus the advantage recomputed by Dr. GRPO's formula."""
     return advantage - dr_grpo_advantage(groups, reward)
 
 
 @metric(
-    "logged less RLOO advantage", level="sample", good="near 0", advice=_LESS, scale="diverging", color="bad"
+    "logged − RLOO advantage",
+    level="sample",
+    good="near 0",
+    advice=_DIFFERENCE,
+    scale="diverging",
+    color="bad",
 )
 def advantage_less_rloo(
     groups: SubSegments,
@@ -217,32 +236,33 @@ def advantage_less_rloo(
     log_ratio_sum: np.ndarray | None = None,
     kl_coef: float | None = None,
 ) -> np.ndarray:
-    """The logged advantage less the one by RLOO's formula, with the KL penalty where β is known."""
+    """Logged advantage minus the one by RLOO's formula, with the KL penalty in the reward if β is given."""
     if log_ratio_sum is not None and kl_coef is not None:
         reward = reward - kl_coef * log_ratio_sum
     return advantage - _leave_one_out(groups, reward)
 
 
-# -- one number a step, from its groups --------------------------------------------------------------
+# -- one number per step, from its groups --------------------------------------------------------------
 
 
-@metric("groups", level="step", unit="groups", color="muted", advice="Groups of one sample do not count.")
+@metric("groups", level="step", unit="groups", color="muted", advice="Groups of one sample are not counted.")
 def group_count(by: Segments, groups: SubSegments) -> np.ndarray:
-    """How many groups the step has."""
+    """Number of groups in the step."""
     return groups.outer.sum(np.where(groups.shared, 1.0, np.nan))
 
 
 @metric(
-    "group deviation, mean",
+    "group std, mean over groups",
     level="step",
     unit="reward",
     good="up",
     color="policy",
     source="mean over groups of std, ddof 1",
-    advice="Falls to 0 as groups agree; the step's own deviation also has what lies between prompts.",
+    advice="Falls to 0 as rewards within groups become equal. The step's std also contains differences "
+    "between prompts.",
 )
 def reward_group_std(by: Segments, groups: SubSegments, reward: np.ndarray) -> np.ndarray:
-    """Mean deviation of the rewards within groups."""
+    """Mean over groups of the standard deviation of the group's rewards."""
     return groups.outer.mean(group_std(groups, reward))
 
 
@@ -253,10 +273,10 @@ def reward_group_std(by: Segments, groups: SubSegments, reward: np.ndarray) -> n
     source="DAPO",
     good="down",
     color="bad",
-    advice="Groups without learning signal; TRL's frac_reward_zero_std undercounts them in float32.",
+    advice="These groups have no learning signal. TRL's frac_reward_zero_std undercounts them in float32.",
 )
 def zero_variance_groups(by: Segments, groups: SubSegments, reward: np.ndarray) -> np.ndarray:
-    """Share of groups whose rewards are all the same."""
+    """Share of groups whose rewards are all equal."""
     return groups.outer.mean(group_zero_variance(groups, reward))
 
 
@@ -267,12 +287,12 @@ def zero_variance_groups(by: Segments, groups: SubSegments, reward: np.ndarray) 
     source="DAPO",
     good="down",
     color="bad",
-    advice="Prompts that are too hard: all samples of the group score the same, below a pass.",
+    advice="Prompts that are too hard: all samples of the group have the same reward and fail.",
 )
 def zero_variance_low(
     by: Segments, groups: SubSegments, reward: np.ndarray, pass_reward: float
 ) -> np.ndarray:
-    """Share of groups whose rewards are all the same, and below ``pass_reward``."""
+    """Share of groups whose rewards are all equal and below ``pass_reward``."""
     low = groups.mean(reward) < pass_reward - SAME
     return groups.outer.mean(low * group_zero_variance(groups, reward))
 
@@ -283,24 +303,24 @@ def zero_variance_low(
     unit="share",
     source="DAPO",
     color="good",
-    advice="Prompts that are solved: all samples of the group score the same, a pass or better.",
+    advice="Prompts that are solved: all samples of the group have the same reward and pass.",
 )
 def zero_variance_high(
     by: Segments, groups: SubSegments, reward: np.ndarray, pass_reward: float
 ) -> np.ndarray:
-    """Share of groups whose rewards are all the same, and at least ``pass_reward``."""
+    """Share of groups whose rewards are all equal and at least ``pass_reward``."""
     high = groups.mean(reward) >= pass_reward - SAME
     return groups.outer.mean(high * group_zero_variance(groups, reward))
 
 
 @metric(
-    "group diversity, mean",
+    "group diversity, mean over groups",
     level="step",
     unit="share",
     good="up",
     color="length",
     source="distinct responses / G",
-    advice="Falls in collapse before the reward does.",
+    advice="In mode collapse it falls before the reward does.",
 )
 def response_diversity(by: Segments, groups: SubSegments, response_key: np.ndarray) -> np.ndarray:
     """Mean over groups of the share of distinct responses."""
@@ -308,7 +328,7 @@ def response_diversity(by: Segments, groups: SubSegments, response_key: np.ndarr
 
 
 def _pass_at(k: int) -> None:
-    """Declare pass@k."""
+    """Declare the metric pass@k."""
 
     @metric(
         f"pass@{k}",
@@ -318,10 +338,11 @@ def _pass_at(k: int) -> None:
         good="up",
         color="good",
         source="1 − C(n−c, k) / C(n, k): Chen 2021",
-        advice="A pass is a reward of at least the constant pass_reward; groups smaller than k do not count.",
+        advice="A sample passes with a reward of at least pass_reward. Groups of one sample or of fewer than"
+        " k are not counted.",
     )
     def pass_at(by: Segments, groups: SubSegments, reward: np.ndarray, pass_reward: float) -> np.ndarray:
-        """Chance that one of k samples of a prompt passes, without bias, mean over groups."""
+        """Unbiased estimate of the chance that at least one of k samples passes, mean over groups."""
         n = groups.count(reward)
         failed = groups.sum(np.where(np.isfinite(reward), reward < pass_reward - SAME, np.nan))
         drawn = np.arange(k)[:, None]

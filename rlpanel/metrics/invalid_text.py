@@ -1,4 +1,4 @@
-"""Responses that are no text: byte-level tokenizers let a policy say half a character."""
+"""Share of responses with invalid UTF-8: with a byte-level tokenizer a policy can emit half a character."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rlpanel.metrics.engine.segments import Segments
     source="responses with U+FFFD / all",
     good="down",
     color="bad",
-    advice="A rise is the policy losing the language, whatever the reward does; see whether it sits in one "
-    "language.",
+    advice="A rise means that the policy degrades, whatever the reward does. Check whether one language is "
+    "affected.",
 )
 def invalid_text_share(by: Segments, invalid_chars: np.ndarray) -> np.ndarray:
-    """Share of responses that hold U+FFFD, which stands for bytes that are no UTF-8."""
-    known = np.where(np.isfinite(invalid_chars), (invalid_chars > 0).astype(float), np.nan)
-    return by.mean(known)
+    """Share of responses that contain U+FFFD, the replacement for bytes that are not valid UTF-8."""
+    invalid = np.where(np.isfinite(invalid_chars), (invalid_chars > 0).astype(float), np.nan)
+    return by.mean(invalid)

@@ -1,7 +1,7 @@
-"""How far the policy has moved from the reference, by named estimators.
+"""Token metrics of policy and reference: estimators of their KL divergence, entropy and log-probabilities.
 
-All take the log-probabilities of tokens *sampled from the policy*. With ``d = logprobs -
-ref_logprobs`` the estimators of KL(policy || reference) are k1 = d, k2 = d²/2 and k3 = exp(-d) - 1 + d.
+All assume tokens *sampled from the policy*. With ``d = logprobs - ref_logprobs`` the estimators of
+KL(policy || reference) are k1 = d, k2 = d²/2 and k3 = exp(-d) - 1 + d.
 
 References
 ----------
@@ -17,13 +17,13 @@ from rlpanel.metrics.engine.column_info import metric
 
 _SCHULMAN = "Schulman 2020, Approximating KL Divergence"
 
-#: |d| beyond which exp would leave the range that means anything (e^20 ≈ 5e8).
+#: |d| is clamped to this before exp is taken: beyond it the result has no meaning (e^20 ≈ 5e8).
 CLAMP = 20.0
 
 
 @metric("clamped", level="token", pooled=True)
 def _clamped(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
-    """Tokens whose log-ratio k3 clamps."""
+    """Return 1 for tokens whose log-ratio k3 clamps, else 0."""
     d = logprobs - ref_logprobs
     return (np.abs(d, out=d) > CLAMP).astype(float)
 
@@ -36,15 +36,14 @@ def _clamped(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     reductions=("mean", "sum"),
     pooled=True,
     good="near 0",
-    advice="Its expectation is a KL, so a step's mean that stays below 0 says that the logged logprobs "
-    "are not "
+    advice="Its expectation is the KL. A step mean that stays below 0 means that the logged logprobs are not "
     "those of the policy that sampled.",
     aliases={"objective/kl": "sum", "objective/kl_dist": "sum"},
     scale="diverging",
     color="kl",
 )
 def log_ratio(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
-    """Log of the policy's probability over the reference's; as an estimate of KL this is k1.
+    """Log of policy probability over reference probability; as an estimate of KL this is k1.
 
     Parameters
     ----------
@@ -54,7 +53,7 @@ def log_ratio(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray of float, shape (T,)
-        Nats; a step's mean below 0 is a warning, since its expectation is a KL.
+        Nats. A step mean below 0 is a warning, since the expectation is a KL, which is never negative.
     """
     return logprobs - ref_logprobs
 
@@ -66,9 +65,8 @@ def log_ratio(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     source=_SCHULMAN,
     reductions=("mean", "sum"),
     good="near 0",
-    advice="Never below 0; one token that the reference finds impossible can make a whole step's mean, so "
-    "look "
-    "at the step's samples before the curve.",
+    advice="Never below 0. A single token that the policy held very unlikely and the reference did not can "
+    "dominate a step's mean, so look at the step's samples before the curve.",
     color="kl",
 )
 def kl_k3(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
@@ -96,7 +94,7 @@ def kl_k3(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     source=_SCHULMAN,
     reductions=("mean", "sum"),
     good="near 0",
-    advice="Biased, but with the smallest spread of the three while the models are close.",
+    advice="Biased, but has the lowest variance of the three while the two models are close.",
     color="kl",
 )
 def kl_k2(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
@@ -124,13 +122,14 @@ def kl_k2(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     unit="nats",
     source="RLLoggingBoard (estimates chi-square minus KL)",
     reductions=("mean", "sum"),
-    advice="Only to compare with old screenshots: where the true KL is 0.368 it reads 0.272.",
+    advice="Use it only to compare with screenshots of RLLoggingBoard; it does not estimate the KL.",
     color="kl",
 )
 def kl_rllb(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
-    """What RLLoggingBoard calls KL: k3 with its sign turned; kept to compare with old screenshots.
+    """The number that RLLoggingBoard calls KL: k3 with the sign of the log-ratio reversed.
 
-    ``exp(d) - 1 - d``. On tokens sampled from the policy this is no estimate of KL(policy || reference).
+    ``exp(d) - 1 - d``. On tokens sampled from the policy this does not estimate KL(policy || reference).
+    It is kept for comparisons with screenshots of that tool.
 
     Parameters
     ----------
@@ -145,11 +144,14 @@ def kl_rllb(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
 
 
 def _exp_beyond_line(d: np.ndarray) -> np.ndarray:
-    """exp(d) - 1 - d of clamped values, which are written over: new arrays cost more than the formula."""
+    """Return exp(d) - 1 - d of the clamped values.
+
+    Overwrites ``d``, because allocating arrays costs more than the formula.
+    """
     np.clip(d, -CLAMP, CLAMP, out=d)
-    found = np.expm1(d)
-    found -= d
-    return found
+    result = np.expm1(d)
+    result -= d
+    return result
 
 
 @metric(
@@ -159,14 +161,13 @@ def _exp_beyond_line(d: np.ndarray) -> np.ndarray:
     source="TRL objective/entropy is its sum",
     reductions=("mean", "sum"),
     pooled=True,
-    advice="A steady fall towards 0 is collapse, above about 2 nats a token the policy rambles; its sum "
-    "moves "
-    "with the length.",
+    advice="A steady fall towards 0 is entropy collapse; above about 2 nats per token the text is close to "
+    "random. Its sum grows with the length.",
     aliases={"objective/entropy": "sum"},
     color="entropy",
 )
 def surprisal(logprobs: np.ndarray) -> np.ndarray:
-    """−logprob of the sampled token: an estimate of the policy's entropy from one draw.
+    """−logprob of the sampled token: a one-sample estimate of the policy's entropy.
 
     Parameters
     ----------
@@ -187,11 +188,11 @@ def surprisal(logprobs: np.ndarray) -> np.ndarray:
     unit="nats",
     reductions=("mean",),
     pooled=True,
-    advice="Exact where surprisal is an estimate from one draw; a steady fall towards 0 is collapse.",
+    advice="Exact, while surprisal is a one-sample estimate. A steady fall towards 0 is entropy collapse.",
     color="entropy",
 )
 def token_entropy(entropy: np.ndarray) -> np.ndarray:
-    """Entropy of the policy's full distribution, as the trainer logged it.
+    """Entropy of the policy's full next-token distribution, as logged by the trainer.
 
     Parameters
     ----------
@@ -210,7 +211,7 @@ def token_entropy(entropy: np.ndarray) -> np.ndarray:
     level="token",
     unit="nats",
     reductions=("mean",),
-    advice="Near 0 the policy was sure; one very negative token is one it hardly believed itself.",
+    advice="Near 0 the policy was certain; a very negative value is a token that it held unlikely.",
     aliases={"objective/logprobs": "mean"},
     color="entropy",
 )
@@ -234,7 +235,7 @@ def logprob(logprobs: np.ndarray) -> np.ndarray:
     level="token",
     unit="nats",
     reductions=("mean",),
-    advice="Falling while the policy's stays: the policy says what the reference would not.",
+    advice="If it falls while the policy's logprob does not, the policy writes text the reference would not.",
     aliases={"objective/ref_logprobs": "mean"},
     color="reference",
 )
@@ -256,7 +257,7 @@ def ref_logprob(ref_logprobs: np.ndarray) -> np.ndarray:
 @metric(
     "prob",
     level="token",
-    advice="The logprob on a scale people read; small ones all look like 0.",
+    advice="Easier to read than the logprob, but all small probabilities look like 0.",
     color="policy",
 )
 def prob(logprobs: np.ndarray) -> np.ndarray:
@@ -278,7 +279,7 @@ def prob(logprobs: np.ndarray) -> np.ndarray:
 @metric(
     "ref prob",
     level="token",
-    advice="Beside prob: where the two part, the policy has learnt something.",
+    advice="Compare it with prob: where the two differ, training has changed the policy.",
     color="reference",
 )
 def ref_prob(ref_logprobs: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""The KL penalty in the reward: what it took, and the coefficient that the rows themselves show.
+"""KL penalty in the reward: its size, and the coefficient β estimated from token rewards.
 
-RLHF maximises score − β Σ d, with d the log-ratio. Trainers that log the reward of each token show what was
-taken; where they do not, β has to be given.
+RLHF maximises score − β Σ d, with d the log-ratio. If token rewards are logged, the penalty follows from
+them; otherwise β has to be given.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _TRL = "TRL PPO and RLOO; the documentation's signs contradict the code, which t
     unit="reward",
     source=_TRL,
     good="near 0",
-    advice="Below 0 the penalty costs reward; above 0 the policy is paid for being unlike itself, see "
-    "log-ratio.",
+    advice="Below 0 the penalty costs reward. Above 0 it adds reward, which means that the log-ratio is "
+    "negative: see its advice.",
     aliases=("objective/non_score_reward", "ppo/mean_non_score_reward"),
     scale="diverging",
     color="kl",
@@ -34,17 +34,17 @@ def non_score_reward(
     log_ratio_sum: np.ndarray | None = None,
     kl_coef: float | None = None,
 ) -> np.ndarray:
-    """Reward beside the score: Σ of the token rewards less the score, else −β Σ log-ratio where β is known.
+    """KL penalty's part of the reward: Σ token rewards − score or, without those, −β Σ log-ratio.
 
-    Token rewards that sum to exactly 0 beside another score are what writers without a critic log; they say
-    nothing. Beside a score of 0 they may be honest.
+    Token rewards that sum to exactly 0 while the score is not 0 are ignored: trainers without a critic fill
+    the field with zeros. If the score is 0 too, they may be real.
     """
-    unknown = np.full(len(reward), np.nan)
-    given = unknown if kl_coef is None or log_ratio_sum is None else -kl_coef * log_ratio_sum
+    missing = np.full(len(reward), np.nan)
+    penalty = missing if kl_coef is None or log_ratio_sum is None else -kl_coef * log_ratio_sum
     if token_reward_sum is None:
-        return given
-    told = np.isfinite(token_reward_sum) & ((token_reward_sum != 0) | (reward == 0))
-    return np.where(told, token_reward_sum - reward, given)
+        return penalty
+    logged = np.isfinite(token_reward_sum) & ((token_reward_sum != 0) | (reward == 0))
+    return np.where(logged, token_reward_sum - reward, penalty)
 
 
 @metric(
@@ -54,7 +54,8 @@ def non_score_reward(
     unit="reward",
     source=_TRL,
     good="up",
-    advice="The quantity that RLHF maximises; where it falls while the score rises, the KL costs too much.",
+    advice="The quantity that RLHF maximises. If it falls while the score rises, the KL penalty outweighs "
+    "the gain.",
     aliases=("objective/rlhf_reward",),
     scale="diverging",
     color="policy",
@@ -68,7 +69,7 @@ def rlhf_reward(reward: np.ndarray, non_score_reward: np.ndarray) -> np.ndarray:
 def _fit_xx(
     token_rewards: np.ndarray, logprobs: np.ndarray, ref_logprobs: np.ndarray, lengths: np.ndarray
 ) -> np.ndarray:
-    """Squared log-ratio, the last token left out: the score stands there."""
+    """Return the squared log-ratio, 0 at the last token, whose reward contains the score."""
     return _but_last(np.square(logprobs - ref_logprobs), lengths)
 
 
@@ -76,7 +77,7 @@ def _fit_xx(
 def _fit_xy(
     token_rewards: np.ndarray, logprobs: np.ndarray, ref_logprobs: np.ndarray, lengths: np.ndarray
 ) -> np.ndarray:
-    """Log-ratio times token reward."""
+    """Return log-ratio times token reward, 0 at the last token."""
     return _but_last((logprobs - ref_logprobs) * token_rewards, lengths)
 
 
@@ -84,12 +85,13 @@ def _fit_xy(
 def _fit_yy(
     token_rewards: np.ndarray, logprobs: np.ndarray, ref_logprobs: np.ndarray, lengths: np.ndarray
 ) -> np.ndarray:
-    """Squared token reward."""
+    """Return the squared token reward, 0 at the last token."""
     return _but_last(np.square(token_rewards), lengths)
 
 
 def _but_last(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    values[np.cumsum(lengths) - 1] = 0.0  # in place: what comes in was just made
+    """Set the last token of each response to 0, in place: the callers pass temporary arrays."""
+    values[np.cumsum(lengths) - 1] = 0.0
     return values
 
 
@@ -97,37 +99,37 @@ def _but_last(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     "KL coefficient (fit)",
     level="step",
     source="token rewards on log-ratio, for all tokens but the last",
-    advice="Trust it where its fit is near 1; an adaptive controller moves it.",
+    advice="Reliable only if the R² of its fit is near 1. It changes under an adaptive KL controller.",
     aliases=("objective/kl_coef",),
     color="kl",
 )
 def kl_coef_fit(
     by: Segments, _fit_xx_sum: np.ndarray, _fit_xy_sum: np.ndarray, _fit_yy_sum: np.ndarray
 ) -> np.ndarray:
-    """β as the token rewards show it: the slope of −reward over log-ratio, through 0."""
-    spread = by.sum(_fit_xx_sum)
-    told = (spread > MEASURABLE) & (by.sum(_fit_yy_sum) > 0)  # no penalty at all is not logged, rather than 0
-    return np.where(told, -by.sum(_fit_xy_sum) / spread, np.nan)
+    """β estimated from token rewards: least-squares slope through 0 of −reward over log-ratio."""
+    xx = by.sum(_fit_xx_sum)
+    # If all token rewards are 0, they were not logged: the result is NaN rather than β = 0.
+    measurable = (xx > MEASURABLE) & (by.sum(_fit_yy_sum) > 0)
+    return np.where(measurable, -by.sum(_fit_xy_sum) / xx, np.nan)
 
 
 @metric(
-    "fit of the KL coefficient",
+    "KL coefficient (fit), R²",
     level="step",
     unit="R²",
     good="near 1",
     color="kl",
     source="token rewards on log-ratio, for all tokens but the last",
-    advice="Below about 0.99 the token rewards are no k1 penalty, and the coefficient beside it says little.",
+    advice="Below about 0.99 the token rewards are not a k1 penalty, and the fitted coefficient means "
+    "little.",
 )
 def kl_coef_r2(
     by: Segments, _fit_xx_sum: np.ndarray, _fit_xy_sum: np.ndarray, _fit_yy_sum: np.ndarray
 ) -> np.ndarray:
-    """Share of the token rewards' squares that a k1 penalty explains."""
-    spread, squares = by.sum(_fit_xx_sum), by.sum(_fit_yy_sum)
-    return np.where(
-        (spread > MEASURABLE) & (squares > 0), by.sum(_fit_xy_sum) ** 2 / (spread * squares), np.nan
-    )
+    """R² of the fitted KL coefficient: share of the squared token rewards that a k1 penalty explains."""
+    xx, yy = by.sum(_fit_xx_sum), by.sum(_fit_yy_sum)
+    return np.where((xx > MEASURABLE) & (yy > 0), by.sum(_fit_xy_sum) ** 2 / (xx * yy), np.nan)
 
 
-#: Σ d² of a step below which policy and reference are the same and no coefficient can be read off.
+#: Σ d² of a step below which policy and reference count as equal, so that no coefficient can be fitted.
 MEASURABLE = 1e-6

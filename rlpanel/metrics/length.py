@@ -1,4 +1,4 @@
-"""How long responses are, how they end, and whether length is what is rewarded."""
+"""Response length and endings: truncated responses, correlation of length and reward, repeated responses."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from rlpanel.metrics.engine.segments import Segments
 
 
 @metric(
-    "cut responses",
+    "truncated responses",
     level="step",
     unit="share",
     source="truncated",
     good="down",
     color="bad",
-    advice="Cut answers often score low for their end alone; near 1 nothing finishes.",
+    advice="Truncated answers often score low just because they lack an end; near 1 no answer finishes.",
 )
 def truncated_share(by: Segments, ended: np.ndarray) -> np.ndarray:
-    """Share of responses that the length limit cut."""
+    """Share of responses that were cut off at the length limit."""
     return 1 - by.mean(ended)
 
 
@@ -29,12 +29,12 @@ def truncated_share(by: Segments, ended: np.ndarray) -> np.ndarray:
     source="TRL PPO",
     good="up",
     color="length",
-    advice="Falling means that answers outgrow the limit. TRL counts the end tokens themselves, which may be "
-    "one or two apart.",
+    advice="A fall means that more answers exceed the length limit. TRL counts end tokens instead; its "
+    "number may differ by one or two.",
     aliases=("val/num_eos_tokens",),
 )
 def ended_count(by: Segments, ended: np.ndarray) -> np.ndarray:
-    """How many responses ended by themselves."""
+    """Number of responses that ended before the length limit."""
     return by.sum(ended)
 
 
@@ -43,11 +43,11 @@ def ended_count(by: Segments, ended: np.ndarray) -> np.ndarray:
     level="step",
     source="Pearson, over samples",
     color="length",
-    advice="Above 0.5 and rising, length may be what is rewarded: read the long ones.",
+    advice="If it is above 0.5 and rising, the reward may favour length: read the long responses.",
     scale="diverging",
 )
 def length_reward_correlation(by: Segments, length: np.ndarray, reward: np.ndarray) -> np.ndarray:
-    """Correlation of response length (tokens where logged, else characters) and reward."""
+    """Correlation of reward and response length (in tokens if logged, else in characters)."""
     return by.correlation(length, reward)
 
 
@@ -58,8 +58,8 @@ def length_reward_correlation(by: Segments, length: np.ndarray, reward: np.ndarr
     source="1 − distinct / all",
     good="down",
     color="bad",
-    advice="Short answers repeat honestly; compare with the run's own start.",
+    advice="Short answers repeat naturally, so compare it with the start of the run.",
 )
 def repeated_responses(by: Segments, response_key: np.ndarray) -> np.ndarray:
-    """Share of the step's responses that another of its responses already said."""
+    """Share of the step's responses that duplicate another response of the step."""
     return 1 - by.distinct(response_key) / by.sizes

@@ -1,7 +1,7 @@
-"""How far one update moved the policy, and how far the engine that sampled was from it.
+"""Metrics of one policy update: importance ratio, approximate KL, share of clipped tokens.
 
-``new_logprobs`` and ``old_logprobs`` are the two sides of an update (`derived_arrays` says which logged
-arrays they are); the engine's own are ``rollout_logprobs``.
+``new_logprobs`` and ``old_logprobs`` are the policy's logprobs after and before the update. `derived_arrays`
+chooses the logged arrays for them; if only the engine's ``rollout_logprobs`` are logged, they serve as old.
 
 References
 ----------
@@ -25,31 +25,30 @@ _PPO = "TRL PPO"
     reductions=("mean",),
     pooled=True,
     good="near 1",
-    advice="At a single token 2 or 0.1 is drastic and 200 is collapse; TRL's val/ratio is divided by the "
-    "number "
-    "of mini-batches.",
+    advice="For a single token, 2 or 0.1 is a drastic change and 200 a collapse. TRL divides its val/ratio "
+    "by the number of mini-batches.",
     color="policy",
 )
 def ratio(new_logprobs: np.ndarray, old_logprobs: np.ndarray) -> np.ndarray:
-    """Probability of the sampled token after the update over that before it (or the engine's)."""
+    """Probability of the sampled token after the update divided by that before it (or the engine's)."""
     return np.exp(new_logprobs - old_logprobs)
 
 
 @metric("squared ratio", level="token", pooled=True)
 def _ratio_sq(new_logprobs: np.ndarray, old_logprobs: np.ndarray) -> np.ndarray:
-    """The ratio, squared."""
+    """Return the squared ratio."""
     return np.exp(2 * (new_logprobs - old_logprobs))
 
 
 @metric("policy KL", level="token", pooled=True)
 def _update_k1(new_logprobs: np.ndarray, old_logprobs: np.ndarray) -> np.ndarray:
-    """k1 of the policy before the update against the one after it."""
+    """Return k1 of the KL of the policy before the update from the policy after it."""
     return old_logprobs - new_logprobs
 
 
 @metric("approximate KL", level="token", pooled=True)
 def _update_k2(new_logprobs: np.ndarray, old_logprobs: np.ndarray) -> np.ndarray:
-    """k2 of the policy before the update against the one after it."""
+    """Return k2 of the KL of the policy before the update from the policy after it."""
     return 0.5 * np.square(new_logprobs - old_logprobs)
 
 
@@ -62,11 +61,11 @@ def _clipped(
     epsilon: float,
     epsilon_high: float | None = None,
 ) -> np.ndarray:
-    """Whether the clip took the token out of the gradient."""
-    moved = np.exp(new_logprobs - old_logprobs)
+    """Return 1 where clipping removed the token from the gradient, else 0."""
+    rho = np.exp(new_logprobs - old_logprobs)
     high = epsilon if epsilon_high is None else epsilon_high
-    clipped = ((moved < 1 - epsilon) & (weight < 0)) | ((moved > 1 + high) & (weight > 0))
-    return np.where(np.isfinite(moved) & np.isfinite(weight), clipped, np.nan)
+    clipped = ((rho < 1 - epsilon) & (weight < 0)) | ((rho > 1 + high) & (weight > 0))
+    return np.where(np.isfinite(rho) & np.isfinite(weight), clipped, np.nan)
 
 
 @metric(
@@ -74,8 +73,8 @@ def _clipped(
     level="step",
     source=_PPO,
     good="near 1",
-    advice="Its expectation is 1; a step outside 0.5 to 2 was too large an update, or two streams do not "
-    "match.",
+    advice="Its expectation is 1. Outside 0.5 to 2, the update was too large or the two logprobs do not "
+    "belong together.",
     aliases=("ppo/policy/ratio", "val/ratio"),
     color="policy",
 )
@@ -89,7 +88,7 @@ def ratio_pooled(by: Segments, ratio_sum: np.ndarray, ratio_count: np.ndarray) -
     level="step",
     source=_PPO,
     good="near 0",
-    advice="Grows before the mean leaves 1.",
+    advice="It grows before the mean departs from 1.",
     aliases=("val/ratio_var",),
     color="policy",
 )
@@ -106,12 +105,13 @@ def ratio_variance(
     unit="nats",
     source=_PPO,
     good="near 0",
-    advice="How far the policy moved in this update, not how far it is from the reference.",
+    advice="Measures the change of the policy in this update, not its distance from the reference. If only "
+    "the engine's logprobs are logged beside the policy's, it measures their mismatch instead.",
     aliases=("ppo/policy/approxkl", "policy/approxkl_avg", "approxkl"),
     color="kl",
 )
 def approxkl(by: Segments, _update_k2_sum: np.ndarray, ratio_count: np.ndarray) -> np.ndarray:
-    """Half the squared log-ratio of new and old policy, mean over tokens."""
+    """Half the squared log-ratio of new to old policy, mean over tokens."""
     return by.ratio(_update_k2_sum, ratio_count)
 
 
@@ -121,13 +121,13 @@ def approxkl(by: Segments, _update_k2_sum: np.ndarray, ratio_count: np.ndarray) 
     unit="nats",
     source=_PPO,
     good="near 0",
-    advice="Noisier than k2, and below 0 by chance alone.",
+    advice="Noisier than k2; it can be negative by chance.",
     aliases=("ppo/policy/policykl",),
     scale="diverging",
     color="kl",
 )
 def policykl(by: Segments, _update_k1_sum: np.ndarray, ratio_count: np.ndarray) -> np.ndarray:
-    """Old minus new logprob, mean over tokens."""
+    """Old logprob minus new logprob, mean over tokens."""
     return by.ratio(_update_k1_sum, ratio_count)
 
 
@@ -137,7 +137,8 @@ def policykl(by: Segments, _update_k1_sum: np.ndarray, ratio_count: np.ndarray) 
     unit="share",
     source="TRL PPO policy/clipfrac; GRPO clip_ratio/region_mean",
     good="down",
-    advice="Tokens the loss ignored because the ratio went too far; 0 while a step has a single update.",
+    advice="Clipped tokens do not contribute to the gradient. With a single on-policy update per step it is "
+    "0.",
     aliases=("ppo/policy/clipfrac", "policy/clipfrac_avg", "clip_ratio/region_mean"),
     color="bad",
 )

@@ -1,4 +1,4 @@
-"""Loops in a text: too dear for every line of a log, so worked out for the samples that are shown."""
+"""Repetition in response texts. Too slow to compute for every row, so computed only for displayed samples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from rlpanel.metrics.engine.column_info import metric
 
-#: Shorter texts say nothing about repetition.
+#: Texts with fewer characters are too short to measure repetition.
 SHORTEST = 16
 
 
@@ -17,11 +17,11 @@ SHORTEST = 16
     level="sample",
     source="packed bytes / bytes, zlib level 6",
     good="",
-    advice="Prose is near 0.5 and loops are below 0.2, but short texts are always near 1.",
+    advice="Prose is near 0.5, repetition loops are below 0.2, and short texts are always near 1.",
     color="length",
 )
 def zlib_ratio(response_text: np.ndarray) -> np.ndarray:
-    """How well the response packs: low where it repeats itself.
+    """Compressed size of the response divided by its size; low if the text repeats itself.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def zlib_ratio(response_text: np.ndarray) -> np.ndarray:
     ndarray of float, shape (N,)
         NaN for texts of fewer than 16 characters.
     """
-    return np.array([_packed(text) for text in response_text])
+    return np.array([_compression_ratio(text) for text in response_text])
 
 
 @metric(
@@ -40,11 +40,11 @@ def zlib_ratio(response_text: np.ndarray) -> np.ndarray:
     level="sample",
     unit="share",
     source="Li 2016, distinct-n, over characters",
-    advice="Below about 0.5 the text loops.",
+    advice="Below about 0.5 the text contains repetition loops.",
     color="length",
 )
 def distinct_4(response_text: np.ndarray) -> np.ndarray:
-    """Distinct runs of four characters over all of them.
+    """Number of distinct character 4-grams divided by the number of all 4-grams.
 
     Parameters
     ----------
@@ -55,14 +55,16 @@ def distinct_4(response_text: np.ndarray) -> np.ndarray:
     ndarray of float, shape (N,)
         NaN for texts of fewer than 16 characters.
     """
-    return np.array([_distinct(text) for text in response_text])
+    return np.array([_distinct_ratio(text) for text in response_text])
 
 
-def _packed(text: str) -> float:
+def _compression_ratio(text: str) -> float:
     raw = text.encode("utf-8", "surrogatepass")
     return len(zlib.compress(raw)) / len(raw) if len(text) >= SHORTEST else np.nan
 
 
-def _distinct(text: str) -> float:
+def _distinct_ratio(text: str) -> float:
     count = len(text) - 3
-    return len({text[at : at + 4] for at in range(count)}) / count if len(text) >= SHORTEST else np.nan
+    return (
+        len({text[start : start + 4] for start in range(count)}) / count if len(text) >= SHORTEST else np.nan
+    )

@@ -1,4 +1,4 @@
-"""What the response earned, against the reference and token by token."""
+"""Reward metrics: gap and win rate against the reference, token rewards, differences between ranks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from rlpanel.metrics.engine.column_info import metric
 from rlpanel.metrics.engine.segments import Segments, SubSegments
 
-#: Rewards no further apart than this are the same.
+#: Rewards that differ by at most this count as equal.
 SAME = 1e-6
 
 
@@ -16,11 +16,11 @@ SAME = 1e-6
     level="sample",
     unit="reward",
     good="up",
-    advice="Rises with the policy only where the reference answered the same prompts.",
+    advice="Meaningful only if the reference answered the same prompts.",
     color="policy",
 )
 def reward_gap(reward: np.ndarray, ref_reward: np.ndarray) -> np.ndarray:
-    """Reward minus the reference's reward for the same prompt; above 0 the policy won.
+    """Reward minus the reference's reward for the same prompt; above 0 the policy wins.
 
     Parameters
     ----------
@@ -38,7 +38,8 @@ def reward_gap(reward: np.ndarray, ref_reward: np.ndarray) -> np.ndarray:
     level="sample",
     unit="reward",
     good="up",
-    advice="Where it falls while the reward gap rises, the policy learns the reward and not the task.",
+    advice="If it falls while the reward gap rises, the policy exploits the reward instead of learning the "
+    "task.",
     color="policy",
 )
 def valid_reward_gap(valid_reward: np.ndarray, ref_valid_reward: np.ndarray) -> np.ndarray:
@@ -61,12 +62,12 @@ def valid_reward_gap(valid_reward: np.ndarray, ref_valid_reward: np.ndarray) -> 
     unit="reward",
     reductions=("sum",),
     silent_at_zero=True,
-    advice="All zeros beside another score is what trainers without a critic log; it says nothing.",
+    advice="Zeros at all tokens beside a non-zero score mean nothing: trainers without a critic log them.",
     scale="diverging",
     color="policy",
 )
 def token_reward(token_rewards: np.ndarray) -> np.ndarray:
-    """The reward training used at each token; its sum is the score with the KL penalty taken off.
+    """Reward of each token as used in training; their sum is the score minus the KL penalty.
 
     Parameters
     ----------
@@ -80,42 +81,42 @@ def token_reward(token_rewards: np.ndarray) -> np.ndarray:
 
 
 @metric(
-    "wins against the reference",
+    "win rate against the reference",
     level="step",
     unit="share",
     good="up",
     color="good",
     source="reward > ref_reward",
-    advice="Compare its interval, not the number: 64 samples leave ±12 points.",
+    advice="Look at its interval: with 64 samples it is ±12 percentage points wide.",
 )
 def win_share(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
-    """Share of samples that score above the reference's answer."""
+    """Share of samples with a higher reward than the reference's answer."""
     return _share(by, reward_gap, reward_gap > SAME)
 
 
 @metric(
-    "wins, lower bound",
+    "win rate, lower bound",
     level="step",
     unit="share",
     source="Wilson 1927, 95 %",
     color="good",
-    advice="Below 0.5 the policy may be no better than the reference.",
+    advice="If it is below 0.5, the policy may be no better than the reference.",
 )
 def win_share_low(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
-    """Lower end of the 95 % interval of the share of wins."""
+    """Lower end of the 95 % confidence interval of the win rate."""
     return wilson(win_share(by, reward_gap), by.count(reward_gap))[0]
 
 
 @metric(
-    "wins, upper bound",
+    "win rate, upper bound",
     level="step",
     unit="share",
     source="Wilson 1927, 95 %",
     color="good",
-    advice="Samples of one prompt go together, so the true interval is wider.",
+    advice="Samples of one prompt are correlated, so the true interval is wider.",
 )
 def win_share_high(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
-    """Upper end of the 95 % interval of the share of wins."""
+    """Upper end of the 95 % confidence interval of the win rate."""
     return wilson(win_share(by, reward_gap), by.count(reward_gap))[1]
 
 
@@ -125,10 +126,10 @@ def win_share_high(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
     unit="share",
     source="reward = ref_reward",
     color="muted",
-    advice="Many ties under a coarse reward hide both wins and losses.",
+    advice="A coarse reward causes many ties, which hide wins and losses.",
 )
 def tie_share(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
-    """Share of samples that score what the reference's answer scores (within 1e-6)."""
+    """Share of samples with the same reward as the reference's answer (within 1e-6)."""
     return _share(by, reward_gap, np.abs(reward_gap) <= SAME)
 
 
@@ -139,35 +140,37 @@ def tie_share(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
     good="down",
     source="reward < ref_reward",
     color="bad",
-    advice="Should fall as training goes on.",
+    advice="It should fall during training.",
 )
 def loss_share(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
-    """Share of samples that score below the reference's answer."""
+    """Share of samples with a lower reward than the reference's answer."""
     return _share(by, reward_gap, reward_gap < -SAME)
 
 
-def _share(by: Segments, values: np.ndarray, which: np.ndarray) -> np.ndarray:
-    return by.mean(np.where(np.isfinite(values), which, np.nan))
+def _share(by: Segments, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the share of rows in the mask among those with a finite value, per step."""
+    return by.mean(np.where(np.isfinite(values), mask, np.nan))
 
 
 def wilson(share: np.ndarray, count: np.ndarray, z: float = 1.959964) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of Wilson's interval of a share among ``count`` draws."""
+    """Return both ends of the Wilson score interval of a share of ``count`` samples."""
     middle = share + z * z / (2 * count)
     half = z * np.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
     return (middle - half) / (1 + z * z / count), (middle + half) / (1 + z * z / count)
 
 
 @metric(
-    "spread between ranks",
+    "range of reward over ranks",
     level="step",
     unit="reward",
     good="near 0",
     color="bad",
     source="highest less lowest mean reward of a rank",
-    advice="Ranks draw from the same data; one that stays apart reads other data or scores otherwise.",
+    advice="All ranks draw from the same data. A rank that stays apart reads other data or uses another "
+    "reward.",
 )
 def reward_rank_spread(by: Segments, rank: np.ndarray, reward: np.ndarray) -> np.ndarray:
-    """How far apart the ranks' mean rewards are; NaN with a single rank."""
+    """Highest minus lowest mean reward of the step's ranks; NaN with a single rank."""
     ranks = SubSegments(by, rank)
     means = ranks.mean(reward)
     several = ranks.outer.count(means) > 1

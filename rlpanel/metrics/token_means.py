@@ -1,7 +1,7 @@
-"""KL and entropy pooled over a step's tokens, in the reductions that trainers log.
+"""KL and entropy pooled over the tokens of a step, in the reductions that trainers log.
 
-A mean over samples of their means weighs a token of a short response more than one of a long response; these
-weigh all tokens alike. Which of the two a trainer logs differs, so each name says its reduction.
+A mean over samples gives a token of a short response more weight than one of a long response; a mean over
+tokens gives all tokens the same weight. Trainers differ in this, so each label names its reduction.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import numpy as np
 from rlpanel.metrics.engine.column_info import metric
 from rlpanel.metrics.engine.segments import Segments, SubSegments
 
-_LONG = "A long response weighs more than a short one here; the mean over samples weighs them alike."
-_MICRO = "What TRL logs: micro-batches weigh alike, whatever their lengths."
+_TOKENS = "Long responses weigh more than short ones; in the mean over samples all weigh the same."
+_MICRO = "The number that TRL logs: all micro-batches weigh the same, whatever their lengths."
 
 
 @metric(
@@ -21,13 +21,13 @@ _MICRO = "What TRL logs: micro-batches weigh alike, whatever their lengths."
     unit="nats",
     source="TRL RLOO, kl: Σd / ΣT",
     good="near 0",
-    advice=_LONG,
+    advice=_TOKENS,
     aliases=("kl (RLOO)",),
     scale="diverging",
     color="kl",
 )
 def kl_k1_pooled(by: Segments, log_ratio_sum: np.ndarray, log_ratio_count: np.ndarray) -> np.ndarray:
-    """k1 over all tokens of the step: the sum of log-ratios over the number of tokens."""
+    """Sum of the step's log-ratios divided by its number of tokens."""
     return by.ratio(log_ratio_sum, log_ratio_count)
 
 
@@ -37,11 +37,11 @@ def kl_k1_pooled(by: Segments, log_ratio_sum: np.ndarray, log_ratio_count: np.nd
     unit="nats",
     source="Schulman 2020",
     good="near 0",
-    advice=_LONG,
+    advice=_TOKENS,
     color="kl",
 )
 def kl_k3_pooled(by: Segments, kl_k3_sum: np.ndarray, log_ratio_count: np.ndarray) -> np.ndarray:
-    """k3 over all tokens of the step."""
+    """Sum of the step's k3 divided by its number of tokens."""
     return by.ratio(kl_k3_sum, log_ratio_count)
 
 
@@ -58,7 +58,7 @@ def kl_k3_pooled(by: Segments, kl_k3_sum: np.ndarray, log_ratio_count: np.ndarra
 def kl_k3_micro(
     by: Segments, kl_k3_sum: np.ndarray, log_ratio_count: np.ndarray, micro_batch: np.ndarray
 ) -> np.ndarray:
-    """Mean of the micro-batches' k3 per token."""
+    """Mean over micro-batches of their k3 per token."""
     return _over_micro_batches(by, kl_k3_sum, log_ratio_count, micro_batch)
 
 
@@ -68,11 +68,11 @@ def kl_k3_micro(
     unit="tokens",
     source="|log-ratio| > 20",
     good="near 0",
-    advice="Above 0, k3 understates; the tokens themselves are impossible under one of the models.",
+    advice="Above 0, k3 is too low. Such tokens are practically impossible under one of the two models.",
     color="kl",
 )
 def kl_k3_clamped(by: Segments, _clamped_sum: np.ndarray) -> np.ndarray:
-    """How many tokens k3 had to clamp."""
+    """Number of tokens whose log-ratio was clamped in k3."""
     return by.sum(_clamped_sum)
 
 
@@ -81,13 +81,13 @@ def kl_k3_clamped(by: Segments, _clamped_sum: np.ndarray) -> np.ndarray:
     level="step",
     unit="nats",
     source="logged entropies",
-    advice=_LONG,
+    advice=_TOKENS,
     color="entropy",
 )
 def entropy_pooled(
     by: Segments, token_entropy_sum: np.ndarray, token_entropy_count: np.ndarray
 ) -> np.ndarray:
-    """The logged entropy over all tokens of the step."""
+    """Sum of the step's logged entropies divided by its number of tokens."""
     return by.ratio(token_entropy_sum, token_entropy_count)
 
 
@@ -103,7 +103,7 @@ def entropy_pooled(
 def entropy_micro(
     by: Segments, token_entropy_sum: np.ndarray, token_entropy_count: np.ndarray, micro_batch: np.ndarray
 ) -> np.ndarray:
-    """Mean of the micro-batches' logged entropy per token."""
+    """Mean over micro-batches of their logged entropy per token."""
     return _over_micro_batches(by, token_entropy_sum, token_entropy_count, micro_batch)
 
 
@@ -112,11 +112,11 @@ def entropy_micro(
     level="step",
     unit="nats",
     source="−Σ logprob / ΣT",
-    advice="An estimate of the entropy from one draw a token; logged entropies are exact.",
+    advice="Estimates the entropy from one sampled token per position; logged entropies are exact.",
     color="entropy",
 )
 def surprisal_pooled(by: Segments, surprisal_sum: np.ndarray, surprisal_count: np.ndarray) -> np.ndarray:
-    """−logprob over all tokens of the step."""
+    """Sum of the step's −logprobs divided by its number of tokens."""
     return by.ratio(surprisal_sum, surprisal_count)
 
 

@@ -1,4 +1,4 @@
-"""Which tokens stand out over many samples: counts, means and extremes by the token's own text."""
+"""Token statistics over many samples: count, mean and largest values of each measure, by token text."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: Places that are remembered of each token.
+#: Number of largest values whose positions are stored per token.
 PLACES = 3
 
 
 class RankedToken(NamedTuple):
-    """One token of the vocabulary, as one measure saw it.
+    """Statistics of one token of the vocabulary in one measure.
 
     Attributes
     ----------
     token : str
         As logged.
     seen : int
-        Places with a finite value.
+        Number of occurrences with a finite value.
     mean, most : float
-        Over those places; the largest one.
+        Mean and maximum of these values.
     places : tuple of (int, int)
-        Where the `PLACES` largest ones stand, the largest first: the number that `TokenTally.add` was
-        given, and the token's index.
+        Positions of the `PLACES` largest values, largest first: the sample number given to `TokenTally.add`,
+        and the token's index in that sample.
     """
 
     token: str
@@ -35,7 +35,7 @@ class RankedToken(NamedTuple):
 
 
 class _Measure:
-    """Running count, sum and largest values by token code, with where those stand."""
+    """Running count, sum and largest values by token code, with the positions of the largest values."""
 
     def __init__(self) -> None:
         self.count = np.zeros(0, np.int64)
@@ -44,43 +44,48 @@ class _Measure:
         self.place = np.zeros((0, PLACES, 2), np.int64)
 
     def add(self, codes: np.ndarray, values: np.ndarray, sample: int, size: int) -> None:
+        """Add the values of a sample; ``size`` is the number of token codes so far."""
         if size > len(self.count):
             self._grow(max(size, 2 * len(self.count)))
         finite = np.flatnonzero(np.isfinite(values))
         codes, values = codes[finite], values[finite]
         np.add.at(self.count, codes, 1)
         np.add.at(self.sum, codes, values)
-        enters = values > self.most[codes, -1]
-        if enters.any():
-            self._enter(codes[enters], values[enters], finite[enters], sample)
+        large = values > self.most[codes, -1]
+        if large.any():
+            self._merge_largest(codes[large], values[large], finite[large], sample)
 
-    def _enter(self, codes: np.ndarray, values: np.ndarray, at: np.ndarray, sample: int) -> None:
-        """Merge a sample's values into the largest ones; of equal ones the first stays."""
+    def _merge_largest(
+        self, codes: np.ndarray, values: np.ndarray, positions: np.ndarray, sample: int
+    ) -> None:
+        """Merge a sample's values into the largest ones; among equal values the earlier one stays."""
         order = np.lexsort((-values, codes))
-        codes, values, at = codes[order], values[order], at[order]
-        met, starts, row = np.unique(codes, return_index=True, return_inverse=True)
+        codes, values, positions = codes[order], values[order], positions[order]
+        distinct, starts, row = np.unique(codes, return_index=True, return_inverse=True)
         rank = np.arange(len(codes)) - starts[row]
-        kept = rank < PLACES
-        row, rank = row[kept], rank[kept]
-        most = np.full((len(met), PLACES), -np.inf)
-        place = np.full((len(met), PLACES, 2), sample)
-        most[row, rank] = values[kept]
-        place[row, rank, 1] = at[kept]
-        both = np.hstack([self.most[met], most])
+        top = rank < PLACES
+        row, rank = row[top], rank[top]
+        most = np.full((len(distinct), PLACES), -np.inf)
+        place = np.full((len(distinct), PLACES, 2), sample)
+        most[row, rank] = values[top]
+        place[row, rank, 1] = positions[top]
+        both = np.hstack([self.most[distinct], most])
         best = np.argsort(-both, axis=1, kind="stable")[:, :PLACES]
-        self.most[met] = np.take_along_axis(both, best, 1)
-        self.place[met] = np.take_along_axis(np.hstack([self.place[met], place]), best[..., None], 1)
+        self.most[distinct] = np.take_along_axis(both, best, 1)
+        self.place[distinct] = np.take_along_axis(
+            np.hstack([self.place[distinct], place]), best[..., None], 1
+        )
 
     def places(self, code: int) -> tuple[tuple[int, int], ...]:
-        """Where the largest values of a token stand."""
-        known = np.isfinite(self.most[code])
-        return tuple((sample, at) for sample, at in self.place[code][known].tolist())
+        """Return the positions of a token's largest values as (sample, token index)."""
+        finite = np.isfinite(self.most[code])
+        return tuple((sample, token) for sample, token in self.place[code][finite].tolist())
 
     def copy(self) -> _Measure:
-        made = _Measure()
-        made.count, made.sum = self.count.copy(), self.sum.copy()
-        made.most, made.place = self.most.copy(), self.place.copy()
-        return made
+        copied = _Measure()
+        copied.count, copied.sum = self.count.copy(), self.sum.copy()
+        copied.most, copied.place = self.most.copy(), self.place.copy()
+        return copied
 
     def _grow(self, size: int) -> None:
         more = size - len(self.count)
@@ -91,7 +96,7 @@ class _Measure:
 
 
 class TokenTally:
-    """Gathers samples one by one; its size goes with the vocabulary that was met, not with the samples."""
+    """Token statistics, accumulated sample by sample; memory grows with the vocabulary, not the samples."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
@@ -100,30 +105,30 @@ class TokenTally:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Names of the measures that any sample had."""
+        """Names of the measures that at least one sample has."""
         return tuple(self._measures)
 
     def copy(self) -> TokenTally:
-        """A tally of its own that holds the same."""
-        made = TokenTally()
-        made._codes, made.tokens = self._codes.copy(), self.tokens
-        made._measures = {name: measure.copy() for name, measure in self._measures.items()}
-        return made
+        """Return an independent copy."""
+        copied = TokenTally()
+        copied._codes, copied.tokens = self._codes.copy(), self.tokens
+        copied._measures = {name: measure.copy() for name, measure in self._measures.items()}
+        return copied
 
     def add(
         self, sample: int, tokens: Sequence[str], values: Mapping[str, np.ndarray], keep: np.ndarray
     ) -> None:
-        """Count a sample's tokens.
+        """Add a sample's tokens.
 
         Parameters
         ----------
         sample : int
-            Given back in `RankedToken.sample`.
+            Number of the sample, returned in `RankedToken.places`.
         tokens : sequence of str, length T
         values : mapping of str to ndarray
-            By measure; one of another length than T is left out.
+            Values by measure; arrays whose length is not T are ignored.
         keep : ndarray of bool, shape (T,)
-            Which tokens count: not pads, not those outside the loss.
+            Mask of the tokens to count, without padding and without tokens outside the loss.
         """
         index = self._codes
         codes = np.fromiter((index.setdefault(token, len(index)) for token in tokens), np.int64, len(tokens))
@@ -134,29 +139,29 @@ class TokenTally:
                 measure.add(codes, np.where(keep, array, np.nan), sample, len(index))
 
     def ranking(self, name: str, *, least: int = 1, most: int = 50) -> list[RankedToken]:
-        """The tokens with the highest mean of a measure.
+        """Return the tokens with the highest mean of a measure.
 
         Parameters
         ----------
         name : str
             One of `measures`.
         least : int
-            Tokens seen less often are left out: a mean of one is no mean.
+            Tokens with fewer occurrences are left out, because their mean is not reliable.
         most : int
-            How many at most.
+            Maximum number of tokens to return.
         """
-        found = self._measures[name]
-        codes = np.flatnonzero(found.count >= max(1, least))
-        means = found.sum[codes] / found.count[codes]
-        names = list(self._codes)
+        measure = self._measures[name]
+        codes = np.flatnonzero(measure.count >= max(1, least))
+        means = measure.sum[codes] / measure.count[codes]
+        tokens = list(self._codes)
         order = np.argsort(-means, kind="stable")[:most]
         return [
             RankedToken(
-                names[code],
-                int(found.count[code]),
+                tokens[code],
+                int(measure.count[code]),
                 float(mean),
-                float(found.most[code, 0]),
-                found.places(code),
+                float(measure.most[code, 0]),
+                measure.places(code),
             )
             for code, mean in zip(codes[order].tolist(), means[order].tolist(), strict=True)
         ]

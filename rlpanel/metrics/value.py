@@ -1,7 +1,7 @@
-"""What the critic thought, and how well: values, returns, advantages and what they explain.
+"""Critic metrics: values, returns, advantages, value error and explained variance.
 
-Returns and advantages are the logged ones, else they follow from ``values`` and ``token_rewards`` by
-`rlpanel.metrics.engine.gae` (see `rlpanel.metrics.engine.derived_arrays`).
+Returns and advantages that were not logged are derived from ``values`` and ``token_rewards`` by GAE (see
+`rlpanel.metrics.engine.derived_arrays`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ _GAE = "logged, else GAE(γ, λ): Schulman 2016"
     reductions=("mean",),
     pooled=True,
     silent_at_zero=True,
-    advice="It should come to the return it predicts; a critic that starts at 0 is at 0 in the first steps.",
+    advice="It should approach the return, which it predicts. A critic initialised at 0 stays near 0 in the "
+    "first steps.",
     scale="diverging",
     color="length",
 )
 def value(values: np.ndarray) -> np.ndarray:
-    """The critic's value at each token.
+    """The critic's value estimate at each token.
 
     Parameters
     ----------
@@ -46,13 +47,12 @@ def value(values: np.ndarray) -> np.ndarray:
     reductions=("mean",),
     pooled=True,
     silent_at_zero=True,
-    advice="Trainers that whiten log a mean of 0 by construction; what matters is which tokens are far "
-    "from it.",
+    advice="Whitened advantages have mean 0 by construction, so look for single tokens far from 0.",
     scale="diverging",
     color="reference",
 )
 def token_advantage(advantages: np.ndarray) -> np.ndarray:
-    """The weight the loss gave each token: as logged, else worked out from values and token rewards.
+    """Advantage of each token: as logged, else derived from values and token rewards.
 
     Parameters
     ----------
@@ -73,12 +73,12 @@ def token_advantage(advantages: np.ndarray) -> np.ndarray:
     reductions=("mean",),
     pooled=True,
     silent_at_zero=True,
-    advice="With γ = 1 it is the score less the KL penalty still to come.",
+    advice="With γ = λ = 1 it is the score minus the KL penalty of the remaining tokens.",
     scale="diverging",
     color="good",
 )
 def token_return(returns: np.ndarray) -> np.ndarray:
-    """The return the critic was trained towards: as logged, else advantage plus value.
+    """Return that the critic was trained to predict: as logged, else advantage plus value.
 
     Parameters
     ----------
@@ -93,25 +93,25 @@ def token_return(returns: np.ndarray) -> np.ndarray:
 
 @metric("squared value", level="token", pooled=True, silent_at_zero=True)
 def _value_sq(values: np.ndarray) -> np.ndarray:
-    """V²."""
+    """Return V² of each token."""
     return np.square(values)
 
 
 @metric("squared return", level="token", pooled=True, silent_at_zero=True)
 def _return_sq(returns: np.ndarray) -> np.ndarray:
-    """G²."""
+    """Return G² of each token."""
     return np.square(returns)
 
 
-@metric("return less value", level="token", pooled=True, silent_at_zero=True)
+@metric("return minus value", level="token", pooled=True, silent_at_zero=True)
 def _error(values: np.ndarray, returns: np.ndarray) -> np.ndarray:
-    """G − V."""
+    """Return G − V of each token."""
     return returns - values
 
 
 @metric("squared value error", level="token", pooled=True, silent_at_zero=True)
 def _error_sq(values: np.ndarray, returns: np.ndarray) -> np.ndarray:
-    """(G − V)²."""
+    """Return (G − V)² of each token."""
     return np.square(returns - values)
 
 
@@ -121,12 +121,12 @@ def _error_sq(values: np.ndarray, returns: np.ndarray) -> np.ndarray:
     unit="reward",
     source="TRL PPO",
     color="length",
-    advice="Compare with the returns' mean: a constant distance is a biased critic.",
+    advice="Compare it with the mean return: a constant difference means a biased critic.",
     aliases=("ppo/val/mean", "ppo/val/vpred"),
     scale="diverging",
 )
 def value_pooled(by: Segments, value_sum: np.ndarray, value_count: np.ndarray) -> np.ndarray:
-    """Mean value over all tokens of the step, as it was when the samples were made."""
+    """Mean value over all tokens of the step, as estimated at the time of sampling."""
     return by.ratio(value_sum, value_count)
 
 
@@ -135,7 +135,7 @@ def value_pooled(by: Segments, value_sum: np.ndarray, value_count: np.ndarray) -
     level="step",
     source="TRL PPO",
     color="length",
-    advice="Near 0 the critic says the same everywhere.",
+    advice="Near 0 the critic predicts the same value everywhere.",
     aliases=("ppo/val/var",),
 )
 def value_variance(
@@ -152,7 +152,7 @@ def value_variance(
     source="TRL PPO",
     color="good",
     good="up",
-    advice="Rises with the reward; a long response weighs more.",
+    advice="Rises with the reward; long responses weigh more than short ones.",
     aliases=("ppo/returns/mean",),
     scale="diverging",
 )
@@ -166,7 +166,7 @@ def return_pooled(by: Segments, token_return_sum: np.ndarray, token_return_count
     level="step",
     source="TRL PPO",
     color="good",
-    advice="What there is to explain for the critic.",
+    advice="The variance that the critic has to explain.",
     aliases=("ppo/returns/var",),
 )
 def return_variance(
@@ -199,11 +199,11 @@ def advantage_pooled(
     source="TRL PPO",
     good="down",
     color="bad",
-    advice="Squared, so it grows with the rewards' scale; explained variance does not.",
+    advice="It is squared, so it depends on the scale of rewards; explained variance does not.",
     aliases=("ppo/val/error",),
 )
 def value_error(by: Segments, _error_sq_sum: np.ndarray, _error_count: np.ndarray) -> np.ndarray:
-    """Mean squared difference of return and value over all tokens of the step."""
+    """Mean squared difference between return and value over all tokens of the step."""
     return by.ratio(_error_sq_sum, _error_count)
 
 
@@ -212,9 +212,8 @@ def value_error(by: Segments, _error_sq_sum: np.ndarray, _error_count: np.ndarra
     level="step",
     source="1 − Var(G − V) / Var(G)",
     good="near 1",
-    advice="Below 0 the critic is worse than a constant; TRL's old PPO puts the mean square for the "
-    "variance, so "
-    "it reads lower where the critic is biased.",
+    advice="Below 0 the critic predicts worse than a constant. TRL's old PPO uses the mean square instead of"
+    " the variance, so its number is lower if the critic is biased.",
     aliases=("ppo/val/var_explained",),
     color="good",
 )
@@ -227,15 +226,16 @@ def var_explained(
     _value_sq_sum: np.ndarray,
     _error_count: np.ndarray,
 ) -> np.ndarray:
-    """Share of the returns' variance that the critic explains, pooled over the step's tokens."""
-    whole = np.isfinite(_error_sum) & np.isfinite(token_return_sum)
-    total, squares = (np.where(whole, column, np.nan) for column in (token_return_sum, _return_sq_sum))
+    """Share of the returns' variance that the critic explains, over all tokens of the step."""
+    finite = np.isfinite(_error_sum) & np.isfinite(token_return_sum)
+    total, squares = (np.where(finite, column, np.nan) for column in (token_return_sum, _return_sq_sum))
     returns = _variance(by, total, squares, _error_count)
-    left = _variance(by, _error_sum, _error_sq_sum, _error_count)
-    told = (by.sum(_value_sq_sum) > 0) & (returns > 1e-12)  # a critic that is constant 0 says nothing
-    return np.where(told, 1 - left / returns, np.nan)
+    unexplained = _variance(by, _error_sum, _error_sq_sum, _error_count)
+    # Values that are all 0 are a filler for a missing critic, so they give no result.
+    measurable = (by.sum(_value_sq_sum) > 0) & (returns > 1e-12)
+    return np.where(measurable, 1 - unexplained / returns, np.nan)
 
 
 def _variance(by: Segments, total: np.ndarray, squares: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Over tokens (ddof 0), from sums a sample."""
+    """Return the variance (ddof 0) over the tokens of each step, from sums per sample."""
     return np.maximum(by.ratio(squares, count) - by.ratio(total, count) ** 2, 0.0)

@@ -1,7 +1,7 @@
-"""Two runs on the same prompts: how many prompts one wins, and by how much, with intervals.
+"""Win rate and mean reward difference of two runs on the same prompts, with confidence intervals.
 
-The unit is the prompt. Its number in a run is the mean over the run's samples of it, so that prompts with
-many samples weigh no more than others, and samples of one prompt are not taken for independent.
+The unit is the prompt: each run's reward for it is the mean over its samples of the prompt. So all prompts
+weigh the same, and samples of one prompt are not treated as independent.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ Z95 = 1.959963984540054
 
 @dataclass(frozen=True)
 class Share:
-    """A share of prompts with its 95 % Wilson interval.
+    """A share of prompts with its 95 % Wilson score interval.
 
     Attributes
     ----------
     count, of : int
+        Numerator and denominator.
     low, high : float
-        Between 0 and 1; NaN where there are no prompts.
+        Ends of the interval, between 0 and 1; NaN if there are no prompts.
     """
 
     count: int
@@ -35,22 +36,23 @@ class Share:
 
     @property
     def value(self) -> float:
-        """The share itself; NaN where there are no prompts."""
+        """The share, count / of; NaN if there are no prompts."""
         return self.count / self.of if self.of else math.nan
 
 
 @dataclass(frozen=True)
 class WinRate:
-    """What the differences of many prompts come to.
+    """Wins, ties, losses and mean difference over many prompts.
 
     Attributes
     ----------
     wins, ties, losses : Share
-        Prompts whose difference is above 0, 0 (to rounding) and below it.
+        Prompts whose difference is above 0, equal to 0 (within `SAME`) and below 0.
     mean : float
-        Of the differences; NaN where there are none.
+        Mean difference; NaN if there are no prompts.
     low, high : float
-        Its 95 % interval by the normal approximation, mean ± 1.96 · s / √P; NaN below two prompts.
+        95 % interval of the mean by the normal approximation, mean ± 1.96 · s / √P; NaN for fewer than two
+        prompts.
     """
 
     wins: Share
@@ -62,7 +64,7 @@ class WinRate:
 
 
 def wilson(count: int, of: int) -> Share:
-    """A share with its 95 % score interval, which stays between 0 and 1 and does not collapse at either end.
+    """Return a share with its 95 % Wilson interval, which stays within [0, 1] and keeps a width at both ends.
 
     Parameters
     ----------
@@ -85,16 +87,16 @@ def wilson(count: int, of: int) -> Share:
 
 
 def win_rate_of(differences: np.ndarray) -> WinRate:
-    """Wins, ties and losses of paired differences, and their mean.
+    """Return wins, ties, losses and mean of paired differences.
 
     Parameters
     ----------
     differences : ndarray of float, shape (P,)
-        One a prompt, all finite.
+        One per prompt, all finite.
 
     Returns
     -------
-    Outcome
+    WinRate
     """
     of = len(differences)
     wins, losses = int((differences > SAME).sum()), int((differences < -SAME).sum())
