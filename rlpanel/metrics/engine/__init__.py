@@ -1,1 +1,1 @@
-"""What metrics are made of: the decorator, ragged arrays, segments, derived arrays, known constants."""
+"""Framework for metrics: the decorator, ragged arrays, segments, derived arrays, training constants."""

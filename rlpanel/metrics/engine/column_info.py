@@ -1,4 +1,4 @@
-"""What a column is, in words: for headers, axes, hover texts, menus and docs."""
+"""Label, unit, help and colour of each column, for headers, axes, tooltips, menus and docs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ColumnInfo:
-    """What a sample column or a step metric means."""
+    """Description of a sample column or a step metric."""
 
     name: str
     label: str
@@ -61,13 +61,13 @@ class ColumnInfo:
 
     @property
     def axis(self) -> str:
-        """Label, reduction and unit in one line: ``KL k3, mean per token (nats)``."""
+        """Label, reduction and unit in one line, for example ``KL k3, mean per token (nats)``."""
         text = f"{self.label}, {self.detail}" if self.detail else self.label
         return f"{text} ({self.unit})" if self.unit else text
 
     @property
     def tip(self) -> str:
-        """What it is, how to read it and where its formula is from, in one paragraph."""
+        """Tooltip: definition, advice, source of the formula and trainer names, in one paragraph."""
         parts = [f"{self.axis}: {self.help}", self.advice, f"Good: {self.good}." if self.good else ""]
         parts.append(f"Formula: {self.source}." if self.source else "")
         parts.append(f"In TRL: {', '.join(self.aliases)}." if self.aliases else "")
@@ -75,14 +75,13 @@ class ColumnInfo:
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """The names that trainers log it under."""
+        """Names under which trainers log this number."""
         return tuple(alias for alias, name in aliases().items() if name == self.name)
 
 
 _REDUCED = {"mean": "mean per token", "sum": "sum over tokens", "count": "tokens"}
 
-#: Columns that are counted or logged rather than computed by a metric: label, unit, help, colour, and how to
-#: read them.
+#: Descriptions of columns that are counted at ingest rather than computed by a metric.
 _FIELDS: dict[str, ColumnInfo] = {
     c.name: c
     for c in (
@@ -90,36 +89,41 @@ _FIELDS: dict[str, ColumnInfo] = {
             "response_tokens",
             "response length",
             "tokens",
-            help="Number of response tokens logged.",
+            help="Number of logged response tokens.",
             color="length",
-            advice="Where the shortest equals the longest, every response was cut.",
+            advice="If minimum and maximum are equal, every response was truncated.",
         ),
         ColumnInfo(
-            "prompt_chars", "prompt length", "characters", help="Characters of the prompt.", color="length"
+            "prompt_chars",
+            "prompt length",
+            "characters",
+            help="Number of characters in the prompt.",
+            color="length",
         ),
         ColumnInfo(
             "response_chars",
             "response length",
             "characters",
-            help="Characters of the response.",
+            help="Number of characters in the response.",
             color="length",
         ),
         ColumnInfo(
             "invalid_chars",
             "invalid characters",
             "characters",
-            help="Characters U+FFFD of the response: bytes that are no UTF-8.",
+            help="Number of U+FFFD characters in the response, which replace bytes that are not valid UTF-8.",
             good="down",
             color="bad",
-            advice="A byte-level tokenizer's policy can say half a character; trainers log it as U+FFFD.",
+            advice="With a byte-level tokenizer a policy can emit half a character; trainers log it as "
+            "U+FFFD.",
         ),
         ColumnInfo(
             "ended",
-            "ended by itself",
-            help="1 where the response ended with an end token, 0 where it was cut.",
+            "ended (not truncated)",
+            help="1 if the response ended with an end token, 0 if it was truncated.",
             source="truncated where logged, else finish_reason",
             good="up",
-            advice="A falling share means that answers outgrow the length limit.",
+            advice="A falling share means that more answers exceed the length limit.",
         ),
     )
 }
@@ -131,14 +135,17 @@ _FIELD_COLORS = {
     "advantage": "policy",
 }
 _FIELD_READING: dict[str, tuple[Good, str]] = {
-    "reward": ("up", "A rise says that the score rose, not that the answers got better: read some."),
-    "truncated": ("down", "Cut answers often score low for their end alone; near 1 nothing finishes."),
+    "reward": ("up", "A higher reward does not prove better answers: read some samples."),
+    "truncated": (
+        "down",
+        "Truncated answers often score low just because they lack an end; near 1 no answer finishes.",
+    ),
 }
 
-#: Names that mean the same number. k1 *is* the log-ratio; it is stored once.
+#: Second names of columns: k1 *is* the log-ratio, so it is stored only once.
 ALIASES = {"kl_k1_mean": "log_ratio_mean", "kl_k1_sum": "log_ratio_sum"}
 
-#: TRL's names for what is logged as it is; the step's mean, deviation and spread are drawn together.
+#: TRL's names of logged columns. A step's mean, std and distribution lead to the same plot.
 _FIELD_ALIASES = {
     "objective/scores": "reward",
     "env/reward_mean": "reward",
@@ -158,34 +165,34 @@ _FIELD_ALIASES = {
 
 @remembered
 def aliases() -> dict[str, str]:
-    """Every name that trainers log a number under → the column or step metric that it is."""
+    """Return the column or step metric for each name under which trainers log it."""
     declared = {alias: name for m in METRICS.values() for alias, name in m.aliases.items()}
     return {**_FIELD_ALIASES, **declared}
 
 
 def canonical(name: str) -> str:
-    """Rlpanel's own name of a column; the name itself where it is no other's."""
+    """Return rlpanel's name for a trainer's name; other names are returned unchanged."""
     return aliases().get(name, name)
 
 
 @remembered
 def computed_columns() -> frozenset[str]:
-    """Names that a logged column may not take, because rlpanel computes columns of these names."""
-    own = {m.name for m in METRICS.values()} | set(ALIASES) | {"ended"}
-    return frozenset(own | reduced())
+    """Return the reserved column names: rlpanel computes columns with these names itself."""
+    names = {m.name for m in METRICS.values()} | set(ALIASES) | {"ended"}
+    return frozenset(names | reduced())
 
 
 @remembered
 def describe(name: str) -> ColumnInfo:
-    """What the column ``name`` is; an unknown one is a custom column under its own name."""
+    """Return the description of a column; an unknown name is taken for a custom column of the trainer."""
     if name in ALIASES:
         source = describe(ALIASES[name])
         return ColumnInfo(name, "KL k1", "nats", source.detail, source.help, "kl", source.source)
     if name in METRICS:
-        return _of(METRICS[name], name, "")
+        return _describe_metric(METRICS[name], name, "")
     base, _, reduction = name.rpartition("_")
     if base in METRICS and reduction in METRICS[base].columns:
-        return _of(METRICS[base], name, _REDUCED[reduction])
+        return _describe_metric(METRICS[base], name, _REDUCED[reduction])
     if name in _FIELDS:
         return _FIELDS[name]
     if name in schema.BY_NAME:
@@ -193,16 +200,16 @@ def describe(name: str) -> ColumnInfo:
         good, advice = _FIELD_READING.get(name, ("", ""))
         color = _FIELD_COLORS.get(name, "muted")
         return ColumnInfo(name, f.label, f.unit, "", f.help, color, good=good, advice=advice)
-    # A name without letters is quoted: where it stands alone, nothing would be seen of it.
+    # Quote a name of blanks only, since it would be invisible on screen.
     label = name if name.strip() else f'"{name}"'
     return ColumnInfo(name, label, help="Logged by the trainer under this name.")
 
 
-def _of(m: Metric, name: str, detail: str) -> ColumnInfo:
+def _describe_metric(m: Metric, name: str, detail: str) -> ColumnInfo:
     level = "sample" if detail else m.level
     return ColumnInfo(name, m.label, m.unit, detail, m.help, m.color, m.source, m.good, m.advice, level)
 
 
 def shown() -> list[Metric]:
-    """All metrics that people see: by token, by sample, by group, by step."""
+    """Return all visible metrics, ordered by level: token, sample, group, step."""
     return [m for level in LEVELS for m in of_level(level) if not m.hidden]

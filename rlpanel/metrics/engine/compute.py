@@ -1,7 +1,7 @@
-"""Run the declared metrics: token arrays of one sample, or sample columns of a batch.
+"""Compute the declared metrics: token arrays of one sample, or sample columns of a batch.
 
-The arrays of a batch are laid end to end (`rlpanel.metrics.engine.ragged`); the sums then come from one
-``np.add.reduceat`` a metric.
+A batch is a ragged array (`rlpanel.metrics.engine.ragged`), so that one ``np.add.reduceat`` per metric gives
+the sums of all samples.
 """
 
 from __future__ import annotations
@@ -21,36 +21,37 @@ _NO_COLUMNS: Mapping[str, np.ndarray] = {}
 
 
 def token_values(arrays: Arrays) -> dict[str, np.ndarray]:
-    """Every token metric that these arrays allow.
+    """Compute every token metric whose inputs are available.
 
     Parameters
     ----------
     arrays : mapping of str to ndarray, each of shape (T,)
-        By field name; lengths may differ between fields.
+        Arrays of one sample by field name; lengths may differ between fields.
 
     Returns
     -------
     dict of str to ndarray, shape (T,)
-        By metric name, in menu order. A metric whose inputs differ in length is left out.
+        Values by metric name, in menu order. A metric whose inputs differ in length is left out.
     """
-    known = {name: laid.flat for name, laid in with_derived(ragged_fields([arrays]), _NO_COLUMNS, {}).items()}
-    found = {}
+    derived = with_derived(ragged_fields([arrays]), _NO_COLUMNS, {})
+    inputs = {name: field.flat for name, field in derived.items()}
+    values = {}
     for m in column_info.of_level("token"):
-        if m.available(known) and not m.hidden and len({len(known[need]) for need in m.needs}) == 1:
+        if m.available(inputs) and not m.hidden and len({len(inputs[need]) for need in m.needs}) == 1:
             with np.errstate(all="ignore"):
-                found[m.name] = m.call(known)
-    return found
+                values[m.name] = m.call(inputs)
+    return values
 
 
-class _Some:
-    """The samples of a batch that have certain inputs.
+class _SampleSubset:
+    """The samples of a batch that have all inputs of some metric.
 
     Parameters
     ----------
     rows : ndarray of bool, shape (N,)
-        Which of the batch they are.
+        Mask of these samples in the batch.
     counts : ndarray of int
-        Tokens of each of them, all above 0.
+        Number of tokens of each, all above 0.
     """
 
     def __init__(self, rows: np.ndarray, counts: np.ndarray) -> None:
@@ -59,19 +60,19 @@ class _Some:
         self._starts = np.cumsum(counts) - counts
         self._counts = counts.astype(float)
 
-    def columns(self, metric: column_info.Metric, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """A metric's sample columns."""
-        total = np.add.reduceat(metric.call(given), self._starts, dtype=np.float64)
-        made = {}
+    def columns(self, metric: column_info.Metric, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Return the sample columns of a token metric, by column name."""
+        total = np.add.reduceat(metric.call(inputs), self._starts, dtype=np.float64)
+        columns = {}
         for reduction, name in metric.columns.items():
             if reduction == "count":
-                made[name] = self._spread(self._counts)
+                columns[name] = self._to_batch(self._counts)
             else:
-                made[name] = self._spread(total if reduction == "sum" else total / self._counts)
-        return made
+                columns[name] = self._to_batch(total if reduction == "sum" else total / self._counts)
+        return columns
 
-    def _spread(self, values: np.ndarray) -> np.ndarray:
-        """A column over the whole batch, NaN where a sample has no value."""
+    def _to_batch(self, values: np.ndarray) -> np.ndarray:
+        """Return a column of the whole batch, with NaN for the samples outside the subset."""
         if self._rows is None:
             return values
         column = np.full(len(self._rows), np.nan)
@@ -79,55 +80,59 @@ class _Some:
         return column
 
 
-class _Batches:
-    """The inputs of a batch's metrics: of the samples that have all of them, equally long and not empty."""
+class _MetricInputs:
+    """Cache of metric inputs by the names of the needed fields.
 
-    def __init__(self, laid: Mapping[str, Ragged], constants: Mapping[str, Any]) -> None:
-        self._laid, self._constants = laid, constants
-        self._known: dict[tuple[str, ...], tuple[_Some, dict[str, Any]] | None] = {}
-        self._whole: dict[int, _Some] = {}  # by the counts that several inputs share, all above 0
+    Selects the samples that have all needed fields, with equal lengths and at least one token.
+    """
 
-    def __getitem__(self, needs: tuple[str, ...]) -> tuple[_Some, dict[str, Any]] | None:
-        if needs not in self._known:
-            self._known[needs] = self._made(needs)
-        return self._known[needs]
+    def __init__(self, fields: Mapping[str, Ragged], constants: Mapping[str, Any]) -> None:
+        self._fields, self._constants = fields, constants
+        self._cached: dict[tuple[str, ...], tuple[_SampleSubset, dict[str, Any]] | None] = {}
+        #: Subsets that contain all samples, by the id of the ``counts`` array that the fields share.
+        self._whole: dict[int, _SampleSubset] = {}
 
-    def _made(self, needs: tuple[str, ...]) -> tuple[_Some, dict[str, Any]] | None:
-        laid = self._laid
-        counts = laid[needs[0]].counts
-        alike = all(laid[need].counts is counts for need in needs) and "loss_mask" not in laid
-        some = self._whole.get(id(counts)) if alike else None
-        if some is not None:
-            return some, self._given(some, {need: laid[need].flat for need in needs})
+    def __getitem__(self, needs: tuple[str, ...]) -> tuple[_SampleSubset, dict[str, Any]] | None:
+        if needs not in self._cached:
+            self._cached[needs] = self._select(needs)
+        return self._cached[needs]
+
+    def _select(self, needs: tuple[str, ...]) -> tuple[_SampleSubset, dict[str, Any]] | None:
+        fields = self._fields
+        counts = fields[needs[0]].counts
+        alike = all(fields[need].counts is counts for need in needs) and "loss_mask" not in fields
+        subset = self._whole.get(id(counts)) if alike else None
+        if subset is not None:
+            return subset, self._with_constants(subset, {need: fields[need].flat for need in needs})
         rows = counts > 0
         for need in needs[1:]:
-            rows &= laid[need].counts == counts
-        given = {need: laid[need].values(rows) for need in needs}
+            rows &= fields[need].counts == counts
+        inputs = {need: fields[need].values(rows) for need in needs}
         lengths = counts[rows]
-        if "loss_mask" in laid:
-            keep = _kept(laid["loss_mask"], rows, lengths)
-            given = {need: values[keep] for need, values in given.items()}
+        if "loss_mask" in fields:
+            keep = _token_mask(fields["loss_mask"], rows, lengths)
+            inputs = {need: values[keep] for need, values in inputs.items()}
             lengths = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[keep], minlength=len(lengths))
             rows[rows] = lengths > 0
             lengths = lengths[lengths > 0]
         if not len(lengths):
             return None
-        some = _Some(rows, lengths)
+        subset = _SampleSubset(rows, lengths)
         if alike and len(lengths) == len(counts):
-            self._whole[id(counts)] = some
-        return some, self._given(some, given)
+            self._whole[id(counts)] = subset
+        return subset, self._with_constants(subset, inputs)
 
-    def _given(self, some: _Some, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        return {**self._constants, **inputs, "lengths": some.lengths}
+    def _with_constants(self, subset: _SampleSubset, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        return {**self._constants, **inputs, "lengths": subset.lengths}
 
 
-def _kept(mask: Ragged, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Which tokens take part; all of a sample's, where its mask is absent or of another length."""
+def _token_mask(mask: Ragged, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the mask of tokens to use; a sample without a loss mask of its length uses all its tokens."""
     masked = mask.counts[rows] == counts
-    which = rows.copy()
-    which[rows] = masked
+    masked_rows = rows.copy()
+    masked_rows[rows] = masked
     keep = np.ones(int(counts.sum()), bool)
-    keep[np.repeat(masked, counts)] = mask.values(which) != 0
+    keep[np.repeat(masked, counts)] = mask.values(masked_rows) != 0
     return keep
 
 
@@ -136,78 +141,79 @@ def reduce_tokens(
     numbers: Mapping[str, np.ndarray] = _NO_COLUMNS,
     constants: Mapping[str, Any] = USUAL,
 ) -> dict[str, np.ndarray]:
-    """Sample columns from token arrays.
+    """Compute sample columns from token arrays.
 
-    Tokens outside ``loss_mask`` do not count, where one was logged with the arrays' length.
+    Tokens outside ``loss_mask`` are left out, if a mask of the arrays' length was logged.
 
     Parameters
     ----------
     samples : sequence of mapping, length N
-        Token arrays by field name, one mapping a sample.
+        Token arrays by field name, one mapping per sample.
     numbers : mapping of str to ndarray, shape (N,)
-        The samples' logged numbers.
+        Logged numbers of the samples.
     constants : mapping
-        What is known of the training; the usual values by default.
+        Training constants; `USUAL` values by default.
 
     Returns
     -------
     dict of str to ndarray of float64, shape (N,)
         ``<metric>_<reduction>``; NaN where a sample lacks an input, has inputs of unequal length, has
-        no tokens, or holds a NaN. A metric that no sample allows is absent.
+        no tokens, or contains a NaN. A metric that no sample has the inputs for is absent.
     """
     return reduce_ragged(ragged_fields(samples), numbers, constants)
 
 
 def reduce_ragged(
-    laid: Mapping[str, Ragged], numbers: Mapping[str, np.ndarray], constants: Mapping[str, Any]
+    fields: Mapping[str, Ragged], numbers: Mapping[str, np.ndarray], constants: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
-    """`reduce_tokens` of arrays that are laid end to end already."""
-    if not laid:
+    """Compute sample columns as `reduce_tokens` does, from ragged arrays by field name."""
+    if not fields:
         return {}
-    laid = with_derived(laid, numbers, constants)
-    batches, columns = _Batches(laid, constants), {}
+    fields = with_derived(fields, numbers, constants)
+    cached_inputs, columns = _MetricInputs(fields, constants), {}
     with np.errstate(all="ignore"):
-        for m in _reducible(frozenset((*laid, *constants))):
-            batch = batches[m.needs]
-            if batch is not None:
-                columns |= batch[0].columns(m, batch[1])
+        for m in _reducible(frozenset((*fields, *constants))):
+            selected = cached_inputs[m.needs]
+            if selected is not None:
+                subset, inputs = selected
+                columns |= subset.columns(m, inputs)
     return columns
 
 
 @remembered
-def _reducible(known: frozenset[str]) -> list[column_info.Metric]:
-    """Token metrics that become sample columns and have all they need."""
-    return [m for m in column_info.of_level("token") if m.columns and m.available(known)]
+def _reducible(names: frozenset[str]) -> list[column_info.Metric]:
+    """Return the token metrics that become sample columns and whose inputs are among ``names``."""
+    return [m for m in column_info.of_level("token") if m.columns and m.available(names)]
 
 
 def derive_columns(
     columns: Mapping[str, np.ndarray], constants: Mapping[str, Any] = USUAL
 ) -> dict[str, np.ndarray]:
-    """Sample metrics from sample columns; those that look at whole groups wait.
+    """Compute sample metrics from sample columns, except lazy metrics, which need whole groups.
 
     Parameters
     ----------
     columns : mapping of str to ndarray, shape (N,)
     constants : mapping
-        What is known of the training; the usual values by default.
+        Training constants; `USUAL` values by default.
 
     Returns
     -------
     dict of str to ndarray, shape (N,)
-        A metric that no row has a number for is absent, whatever columns stand beside each other.
+        Values by metric name; a metric that is NaN in all rows is absent.
     """
-    known = {**constants, **columns}
-    found: dict[str, np.ndarray] = {}
+    inputs = {**constants, **columns}
+    computed: dict[str, np.ndarray] = {}
     with np.errstate(all="ignore"):
         for m in column_info.of_level("sample"):
-            if not m.lazy and m.available(known):
-                values = m.call(known)
+            if not m.lazy and m.available(inputs):
+                values = m.call(inputs)
                 if not np.isnan(values).all():
-                    found[m.name] = known[m.name] = values
-    return found
+                    computed[m.name] = inputs[m.name] = values
+    return computed
 
 
 def text_columns(response_text: np.ndarray) -> dict[str, np.ndarray]:
-    """Sample metrics of responses' texts, shape (N,) each; too dear to work out for every line of a log."""
-    known = {"response_text": response_text}
-    return {m.name: m.call(known) for m in column_info.of_level("sample") if m.needs == ("response_text",)}
+    """Compute the sample metrics of response texts, shape (N,) each; too slow for every row of a log."""
+    inputs = {"response_text": response_text}
+    return {m.name: m.call(inputs) for m in column_info.of_level("sample") if m.needs == ("response_text",)}

@@ -1,7 +1,8 @@
-"""What formulas need to know of the training, and where that is known from.
+"""Training constants that formulas need (β, γ, λ, ε), each with its origin.
 
-A log's rows lack the coefficients of the loss. They come from the run's own ``run.json``, else from settings,
-else they are read off the rows and shown with their fit; where a usual value stands in, it is shown as such.
+Rows of a log do not contain the coefficients of the loss. They come from the run's ``run.json``, else from
+settings. Else β is inferred from the rows and displayed with its fit, and others have a usual value,
+displayed as such.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Origin = Literal["run.json", "setting", "inferred", "usual"]
 
 @dataclass(frozen=True)
 class KnownConstant:
-    """One constant's value with its origin; ``note`` is the fit where it was inferred."""
+    """Value and origin of a constant; ``note`` describes the fit if it was inferred."""
 
     name: str
     value: Any
@@ -31,13 +32,13 @@ _ORIGINS = {
     "run.json": "from run.json",
     "setting": "from settings",
     "inferred": "inferred",
-    "usual": "not logged: the usual value",
+    "usual": "usual value, not logged",
 }
 
 
 @dataclass(frozen=True)
 class DeclaredConstant:
-    """A constant that formulas or people ask for."""
+    """A constant that formulas or readers need, with its names in ``run.json`` and its usual value."""
 
     name: str
     label: str
@@ -47,37 +48,45 @@ class DeclaredConstant:
 
 
 DECLARED: tuple[DeclaredConstant, ...] = (
-    DeclaredConstant("algo", "algorithm", "Which trainer wrote the run.", ("algorithm", "trainer")),
+    DeclaredConstant(
+        "algo", "algorithm", "Algorithm or trainer that wrote the run.", ("algorithm", "trainer")
+    ),
     DeclaredConstant(
         "kl_coef", "KL coefficient β", "Weight of the KL penalty in the reward or the loss.", ("beta",)
     ),
     DeclaredConstant(
-        "kl_estimator", "KL estimator", "Which estimate of KL the trainer logs.", ("kl_logged", "estimator")
+        "kl_estimator", "KL estimator", "KL estimator that the trainer logs.", ("kl_logged", "estimator")
     ),
-    DeclaredConstant("gamma", "discount γ", "Discount of later rewards.", (), 1.0),
+    DeclaredConstant("gamma", "discount γ", "Discount factor of later rewards.", (), 1.0),
     DeclaredConstant(
-        "lam", "GAE λ", "How far advantages look ahead.", ("lambda", "lambda_", "gae_lambda"), 0.95
+        "lam",
+        "GAE λ",
+        "How far advantages look ahead: 0 for one token, 1 to the end of the response.",
+        ("lambda", "lambda_", "gae_lambda"),
+        0.95,
     ),
     DeclaredConstant(
-        "epsilon", "clip range ε", "How far the ratio may go before it is clipped.", ("cliprange",), 0.2
+        "epsilon", "clip range ε", "Distance of the ratio from 1 at which it is clipped.", ("cliprange",), 0.2
     ),
     DeclaredConstant(
-        "epsilon_high", "upper clip range", "The upper clip range, where it differs from the lower one."
+        "epsilon_high", "upper clip range", "Upper clip range, if it differs from the lower one."
     ),
-    DeclaredConstant("reward_weights", "reward weights", "Weight of each reward function in the total."),
     DeclaredConstant(
-        "pass_reward", "reward of a pass", "A sample with at least this reward counts as solved.", (), 1.0
+        "reward_weights", "reward weights", "Weight of each reward function in the total reward."
+    ),
+    DeclaredConstant(
+        "pass_reward", "pass threshold", "A sample with at least this reward counts as solved.", (), 1.0
     ),
 )
 _NAMES = {key: d.name for d in DECLARED for key in (d.name, *d.keys)}
 NAMES = frozenset(d.name for d in DECLARED)
 
-#: Constants that columns made at ingest depend on: another value means that the run is read again.
+#: Constants that columns computed at ingest depend on. If one changes, the run is read again.
 AT_INGEST = ("kl_coef", "gamma", "lam", "epsilon", "epsilon_high")
 
 
 class Constants(Mapping[str, Any]):
-    """Value by name, for formulas; `known` has the origins too.
+    """Mapping of constants to values, for formulas; `known` also has their origins.
 
     Parameters
     ----------
@@ -104,42 +113,42 @@ class Constants(Mapping[str, Any]):
 
     @property
     def at_ingest(self) -> tuple[Any, ...]:
-        """The values that columns made at ingest depend on."""
+        """Values of the constants in `AT_INGEST`."""
         return tuple(self.get(name) for name in AT_INGEST)
 
     def inferring(self, name: str, value: float, note: str) -> Constants:
-        """With a value read off the rows, where none was given."""
+        """Return these constants plus an inferred one; a given value is not replaced."""
         if name in self.known:
             return self
         return Constants((*self.known.values(), KnownConstant(name, value, "inferred", note)))
 
 
 def gather(logged: Mapping[str, Any], settings: Mapping[str, Any]) -> Constants:
-    """What is known before a row is read.
+    """Return the constants that are known before any row is read.
 
     Parameters
     ----------
     logged : mapping
-        The run's ``run.json``; keys that mean nothing here are left alone.
+        Content of the run's ``run.json``; unknown keys are ignored.
     settings : mapping
-        By constant name; None where not set.
+        Values by constant name; None if not set.
     """
-    found: dict[str, KnownConstant] = {}
+    values: dict[str, KnownConstant] = {}
     for key, value in logged.items():
         name = _NAMES.get(key)
-        if name and name not in found and (value := _usable(name, value)) is not None:
-            found[name] = KnownConstant(name, value, "run.json")
+        if name and name not in values and (value := _usable(name, value)) is not None:
+            values[name] = KnownConstant(name, value, "run.json")
     for name, value in settings.items():
-        if name not in found and value is not None:
-            found[name] = KnownConstant(name, value, "setting")
+        if name not in values and value is not None:
+            values[name] = KnownConstant(name, value, "setting")
     for declared in DECLARED:
-        if declared.name not in found and declared.usual is not None:
-            found[declared.name] = KnownConstant(declared.name, declared.usual, "usual")
-    return Constants(tuple(found[d.name] for d in DECLARED if d.name in found))
+        if declared.name not in values and declared.usual is not None:
+            values[declared.name] = KnownConstant(declared.name, declared.usual, "usual")
+    return Constants(tuple(values[d.name] for d in DECLARED if d.name in values))
 
 
 def _usable(name: str, value: Any) -> Any:
-    """The value in the type that the constant has; None where it has another."""
+    """Return the value in the constant's type; None if it has a wrong type."""
     if name == "reward_weights":
         if isinstance(value, (list, tuple, dict)):
             return str(value)[:200]
@@ -151,5 +160,5 @@ def _usable(name: str, value: Any) -> Any:
     return float(value) if abs(float(value)) < 1e300 else None
 
 
-#: What stands in where nothing is known.
+#: Constants of a run that gives none.
 USUAL = gather({}, {})

@@ -1,6 +1,6 @@
-"""Token arrays that follow from others: where one was not logged it is worked out, so metrics need not ask.
+"""Derives token arrays that were not logged (returns, advantages, old and new logprobs) from those that were.
 
-What was logged always wins. A row lacks what it cannot have, and only that row.
+Logged arrays always take precedence. If a sample lacks an input, only that sample lacks the derived array.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ import numpy as np
 from rlpanel.metrics.engine.gae import advantages as gae
 from rlpanel.metrics.engine.ragged import Arrays, Ragged, first, ragged_fields
 
-#: Arrays that metrics may take besides the logged ones.
+#: Derived arrays that metrics may take and that are never logged.
 DERIVED = ("weight",)
 
 
 def with_derived(
-    laid: Mapping[str, Ragged], numbers: Mapping[str, np.ndarray], constants: Mapping[str, float]
+    fields: Mapping[str, Ragged], numbers: Mapping[str, np.ndarray], constants: Mapping[str, float]
 ) -> dict[str, Ragged]:
-    """A batch with what follows from what it has.
+    """Return the token arrays of a batch together with those derived from them.
 
     Parameters
     ----------
-    laid : mapping of str to Laid
+    fields : mapping of str to Ragged
         Token arrays of N samples, by field name.
     numbers : mapping of str to ndarray, shape (N,)
-        Logged sample columns: ``advantage``, ``terminal_value``, ``terminal_reward`` are looked at.
+        Logged sample columns, of which ``advantage``, ``terminal_value`` and ``terminal_reward`` are used.
     constants : mapping
         ``gamma`` and ``lam`` for advantages and returns.
 
     Returns
     -------
-    dict of str to Laid
-        With ``new_logprobs`` and ``old_logprobs`` (the two sides of an update), ``returns``,
-        ``advantages`` and ``weight`` (the advantage at each token) where they can be known.
+    dict of str to Ragged
+        Adds, where possible, ``new_logprobs`` and ``old_logprobs`` (after and before an update), ``returns``,
+        ``advantages`` and ``weight`` (the advantage at each token).
     """
-    filled = dict(laid)
+    filled = dict(fields)
     _add_update(filled)
     _add_returns(filled, numbers, constants)
     _add_weight(filled, numbers)
@@ -46,44 +46,46 @@ def with_derived(
 def derived_of_sample(
     arrays: Arrays, numbers: Mapping[str, float], constants: Mapping[str, float]
 ) -> dict[str, np.ndarray]:
-    """Advantages and returns of one sample that were not logged and follow from what was.
+    """Return advantages and returns of one sample, if they were not logged and can be derived.
 
-    None from zeros alone: of one sample nobody can tell whether a critic said them.
+    Returns {} if values and rewards are all 0: zeros may be a trainer's filler rather than a critic's output.
     """
     if not any(arrays[name].any() for name in ("values", "token_rewards") if name in arrays):
         return {}
     columns = {name: np.array([number]) for name, number in numbers.items()}
     filled = with_derived(ragged_fields([arrays]), columns, constants)
-    found = {"advantages", "returns"} & filled.keys() - arrays.keys()
-    return {name: filled[name].flat for name in sorted(found)}
+    derived = {"advantages", "returns"} & filled.keys() - arrays.keys()
+    return {name: filled[name].flat for name in sorted(derived)}
 
 
-def _put(laid: dict[str, Ragged], name: str, found: Ragged | None) -> None:
-    if found is not None:
-        laid[name] = found
+def _set(fields: dict[str, Ragged], name: str, array: Ragged | None) -> None:
+    """Set a field unless the array is None."""
+    if array is not None:
+        fields[name] = array
 
 
-def _add_update(laid: dict[str, Ragged]) -> None:
-    """Both sides of an update: after (``new_logprobs``) and before it (``old_logprobs``).
+def _add_update(fields: dict[str, Ragged]) -> None:
+    """Add the logprobs after (``new_logprobs``) and before an update (``old_logprobs``).
 
-    Where a trainer logs one side, ``logprobs`` is the other; where it logs neither, the engine's stand for
-    the side before.
+    If a trainer logs one of them, ``logprobs`` is the other. If it logs neither, the engine's logprobs are
+    used as the old ones.
     """
-    logprobs = laid.get("logprobs")
-    new, old, engine = (laid.get(name) for name in ("new_logprobs", "old_logprobs", "rollout_logprobs"))
+    logprobs = fields.get("logprobs")
+    new, old, engine = (fields.get(name) for name in ("new_logprobs", "old_logprobs", "rollout_logprobs"))
     if logprobs is None or (new is None and old is None and engine is None):
         return
-    nowhere = np.zeros(len(logprobs.counts), bool)
-    has_new, has_old, has_engine = (nowhere if one is None else one.has for one in (new, old, engine))
-    _put(laid, "new_logprobs", first(new, logprobs.where(has_old | has_engine)))
+    no_sample = np.zeros(len(logprobs.counts), bool)
+    has_new, has_old, has_engine = (no_sample if array is None else array.has for array in (new, old, engine))
+    _set(fields, "new_logprobs", first(new, logprobs.where(has_old | has_engine)))
     before = None if engine is None else engine.where(logprobs.has & ~has_new)
-    _put(laid, "old_logprobs", first(old, logprobs.where(has_new), before))
+    _set(fields, "old_logprobs", first(old, logprobs.where(has_new), before))
 
 
 def _add_returns(
-    laid: dict[str, Ragged], numbers: Mapping[str, np.ndarray], constants: Mapping[str, float]
+    fields: dict[str, Ragged], numbers: Mapping[str, np.ndarray], constants: Mapping[str, float]
 ) -> None:
-    values, rewards, logged = (laid.get(name) for name in ("values", "token_rewards", "returns"))
+    """Add returns and advantages by GAE, for samples with values and token rewards but no logged returns."""
+    values, rewards, logged = (fields.get(name) for name in ("values", "token_rewards", "returns"))
     if values is None or rewards is None or "gamma" not in constants or "lam" not in constants:
         return
     wanted = (values.counts > 0) & (values.counts == rewards.counts)
@@ -96,25 +98,26 @@ def _add_returns(
         rewards.values(wanted),
         values.flat,
         lengths=values.counts[wanted],
-        terminal_value=_of(numbers, "terminal_value", wanted),
-        terminal_reward=_of(numbers, "terminal_reward", wanted),
+        terminal_value=_column_at(numbers, "terminal_value", wanted),
+        terminal_reward=_column_at(numbers, "terminal_reward", wanted),
         gamma=constants["gamma"],
         lam=constants["lam"],
     )
-    _put(laid, "returns", first(logged, Ragged(values.counts, advantages + values.flat)))
-    _put(laid, "advantages", first(laid.get("advantages"), Ragged(values.counts, advantages)))
+    _set(fields, "returns", first(logged, Ragged(values.counts, advantages + values.flat)))
+    _set(fields, "advantages", first(fields.get("advantages"), Ragged(values.counts, advantages)))
 
 
-def _of(numbers: Mapping[str, np.ndarray], name: str, rows: np.ndarray) -> np.ndarray:
+def _column_at(numbers: Mapping[str, np.ndarray], name: str, rows: np.ndarray) -> np.ndarray:
+    """Return a column at the masked rows; NaN if the column is absent."""
     return numbers[name][rows] if name in numbers else np.full(int(rows.sum()), np.nan)
 
 
-def _add_weight(laid: dict[str, Ragged], numbers: Mapping[str, np.ndarray]) -> None:
-    """The advantage at each token, for samples that went through an update."""
-    new, advantages = laid.get("new_logprobs"), laid.get("advantages")
+def _add_weight(fields: dict[str, Ragged], numbers: Mapping[str, np.ndarray]) -> None:
+    """Add the advantage at each token, for samples with logprobs of an update."""
+    new, advantages = fields.get("new_logprobs"), fields.get("advantages")
     if new is None:
         return
-    each = None
+    repeated = None
     if "advantage" in numbers:
-        each = Ragged(new.counts, np.repeat(numbers["advantage"], new.counts.clip(min=0)))
-    _put(laid, "weight", first(None if advantages is None else advantages.where(new.has), each))
+        repeated = Ragged(new.counts, np.repeat(numbers["advantage"], new.counts.clip(min=0)))
+    _set(fields, "weight", first(None if advantages is None else advantages.where(new.has), repeated))

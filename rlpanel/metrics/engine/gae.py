@@ -1,4 +1,4 @@
-"""Generalised advantage estimation, for a batch of responses laid end to end.
+"""Generalised advantage estimation (GAE) for a ragged batch of responses.
 
 References
 ----------
@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 
-#: Powers stay below e^300, so that values up to 10^170 do.
-_RANGE = 300.0
-#: Tokens from which on a response is worth a call of its own.
+#: Powers of the factor stay below e^300, so that values up to 10^170 do not overflow.
+_MAX_EXPONENT = 300.0
+#: Responses of at least this many tokens are summed one by one.
 _LONG = 512
 
 
@@ -27,26 +27,28 @@ def advantages(
     gamma: float,
     lam: float,
 ) -> np.ndarray:
-    """A_t = δ_t + γλ A_{t+1} with δ_t = r_t + γ V_{t+1} − V_t, for each response on its own.
+    """Compute A_t = δ_t + γλ A_{t+1} with δ_t = r_t + γ V_{t+1} − V_t, separately for each response.
 
-    TRL's PPO puts the score one slot after the end token. Where that slot was logged, the score, which the
-    last token's reward holds, is moved there: A_T = terminal_reward − terminal_value.
+    TRL's PPO puts the score one slot after the end token. If that slot was logged, the score is moved there
+    from the last token's reward, which contains it: A_T = terminal_reward − terminal_value.
 
     Parameters
     ----------
     token_rewards, values : ndarray of float, shape (T₁ + … + T_N,)
     lengths : ndarray of int, shape (N,)
-        Tokens of each response, all above 0.
+        Number of tokens of each response, all above 0.
     terminal_value, terminal_reward : ndarray of float, shape (N,)
-        The slot after the last token; NaN where there is none.
+        Value and reward of the slot after the last token; NaN for responses without it.
 
     Returns
     -------
     ndarray of float, shape (T₁ + … + T_N,)
-        Not whitened. The return is this plus the value.
+        Advantages, not whitened. Advantage plus value is the return.
     """
     last = np.cumsum(lengths) - 1
-    slot_value, slot_reward = (np.where(np.isnan(of), 0.0, of) for of in (terminal_value, terminal_reward))
+    slot_value, slot_reward = (
+        np.where(np.isnan(slot), 0.0, slot) for slot in (terminal_value, terminal_reward)
+    )
     delta = np.append(values[1:], 0.0)
     delta[last] = slot_value
     delta *= gamma
@@ -57,7 +59,7 @@ def advantages(
 
 
 def discounted(values: np.ndarray, factor: float, lengths: np.ndarray) -> np.ndarray:
-    """y_t = x_t + factor · y_{t+1} within each response, whatever others are beside it.
+    """Compute y_t = x_t + factor · y_{t+1} within each response.
 
     Parameters
     ----------
@@ -65,6 +67,7 @@ def discounted(values: np.ndarray, factor: float, lengths: np.ndarray) -> np.nda
     factor : float
         Between 0 and 1.
     lengths : ndarray of int, shape (N,)
+        Number of tokens of each response.
     """
     long = lengths >= _LONG
     if not long.any() or factor <= 0:
@@ -78,39 +81,40 @@ def discounted(values: np.ndarray, factor: float, lengths: np.ndarray) -> np.nda
 
 
 def _doubled(values: np.ndarray, factor: float, lengths: np.ndarray) -> np.ndarray:
-    """By doubling: after k rounds each place holds the sum over the next 2^k places.
+    """Compute `discounted` by doubling: after k rounds each token has the sum over the next 2^k tokens.
 
-    A hundred tokens take seven rounds over the whole batch, and fewer where the factor has faded.
+    Responses of a hundred tokens take seven rounds over the whole batch, or fewer once the factor is negligible.
     """
-    # Working arrays are made once and kept narrow: new ones a round cost more than the sums.
+    # Working arrays are allocated once: allocating them in each round costs more than the sums.
     left = np.repeat(np.cumsum(lengths, dtype=np.int32), lengths)
     left -= np.arange(1, len(values) + 1, dtype=np.int32)
     total, ahead, reach = values.copy(), np.empty_like(values), 1
     longest = int(lengths.max(initial=0))
     while reach < longest and factor > 1e-18:
-        here = slice(None, -reach)
-        np.multiply(total[reach:], factor, out=ahead[here])
-        np.copyto(ahead[here], 0.0, where=left[here] < reach)
-        total[here] += ahead[here]
+        head = slice(None, -reach)
+        np.multiply(total[reach:], factor, out=ahead[head])
+        np.copyto(ahead[head], 0.0, where=left[head] < reach)
+        total[head] += ahead[head]
         reach, factor = 2 * reach, factor * factor
     return total
 
 
 def _run(values: np.ndarray, factor: float, lengths: np.ndarray) -> np.ndarray:
-    """By running sums from each response's end, of the values over the powers of the factor.
+    """Compute `discounted` as cumulative sums from each response's end, weighted by powers of the factor.
 
-    The terms grow towards the sum's own size, so nothing is lost that the plain loop would keep.
+    The terms grow towards the size of the sum, so precision is as good as that of a plain loop.
     """
-    most = int(_RANGE / max(abs(math.log(factor)), 1e-9)) + 1  # tokens over which the powers keep in range
-    parts = [_parts(length, most) for length in lengths.tolist()]
+    # Over more tokens, the powers of the factor would overflow.
+    max_size = int(_MAX_EXPONENT / max(abs(math.log(factor)), 1e-9)) + 1
+    parts = [_split_length(length, max_size) for length in lengths.tolist()]
     powers = factor ** -np.arange(max(map(max, parts)), dtype=float)[::-1]
     weights = np.concatenate([powers[-size:] for part in parts for size in part])
     total = values * weights
     end = len(total)
     for response in reversed(parts):
-        for at, size in enumerate(reversed(response)):
+        for number, size in enumerate(reversed(response)):
             backwards = total[end - size : end][::-1]
-            if at:
+            if number:
                 backwards[0] += factor * total[end] / weights[end]
             np.add.accumulate(backwards, 0, None, backwards)
             end -= size
@@ -118,7 +122,7 @@ def _run(values: np.ndarray, factor: float, lengths: np.ndarray) -> np.ndarray:
     return total
 
 
-def _parts(length: int, most: int) -> list[int]:
-    """A length in parts of at most ``most``, the last ones whole."""
-    whole, rest = divmod(length, most)
-    return [rest] * bool(rest) + [most] * whole
+def _split_length(length: int, max_size: int) -> list[int]:
+    """Split a length into parts of ``max_size``; the first part is smaller if there is a remainder."""
+    whole, rest = divmod(length, max_size)
+    return [rest] * bool(rest) + [max_size] * whole

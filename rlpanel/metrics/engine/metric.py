@@ -1,17 +1,17 @@
-"""Declare a metric once; curves, grid, token colours, hover texts and docs read the declaration.
+"""Registry of metrics. Curves, grid, token colours, tooltips and docs all use the same declaration.
 
-Four levels, and at each the parameters say what the function needs:
+There are four levels. At each level the function's parameters name its inputs:
 
-- *token*: elementwise on token arrays, of one sample or of thousands laid end to end. Its reductions
-  become sample columns (``kl_k3`` → ``kl_k3_mean``, ``kl_k3_sum``).
-- *sample*: elementwise on sample columns. With a parameter ``groups`` it looks at whole groups, and is
-  computed when asked for, because a group may still be growing while rows come in.
-- *group*: one number a group of a step, from ``groups`` and sample columns.
-- *step*: one number a step, pooled over its samples, from ``by`` (and ``groups``) and sample columns.
+- *token*: elementwise on token arrays, of one sample or of a ragged batch. Its reductions become sample
+  columns (``kl_k3`` → ``kl_k3_mean``, ``kl_k3_sum``).
+- *sample*: elementwise on sample columns. With a parameter ``groups`` it reads whole groups and is lazy
+  (computed on demand), because a group may still grow while rows arrive.
+- *group*: one number per group of a step, from ``groups`` and sample columns.
+- *step*: one number per step, pooled over its samples, from ``by`` (and ``groups``) and sample columns.
 
-Parameters before the ``*`` are needed. Those behind it are taken where they are there (default None): sample
-columns, or constants of the training (`constants`); a constant without a default is needed.
-A function whose name starts with an underscore is there for step metrics alone, and is shown nowhere.
+Parameters without a default are required. Those with a default of None are optional: they are passed if
+available. Both name sample columns or training constants (`constants`).
+A function whose name starts with an underscore serves step metrics only and is hidden.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Good = Literal["", "up", "down", "near 0", "near 1"]
 
 LEVELS: tuple[Level, ...] = ("token", "sample", "group", "step")
 
-#: Parameters that are no data: rows by step, rows by group, tokens by sample.
+#: Parameters that describe structure rather than data: rows by step, rows by group, tokens by sample.
 _ORDERING = frozenset({"by", "groups", "lengths"})
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What is known of a metric.
+    """Declaration of a metric.
 
     Attributes
     ----------
@@ -48,30 +48,31 @@ class Metric:
     level : str
         ``token`` (shape (T,)), ``sample`` (shape (N,)), ``group`` (shape (G,)) or ``step`` (shape (S,)).
     source : str
-        Paper or trainer file that the formula comes from.
+        Paper or trainer file of the formula.
     needs : tuple of str
-        Fields or columns without which there is no value.
+        Required fields or columns.
     constants : tuple of str
-        Constants without which there is none.
+        Required training constants.
     takes : tuple of str
-        Fields, columns and constants that are used where they are there.
+        Optional fields, columns and constants.
     ordering : tuple of str
-        Which of ``by``, ``groups`` and ``lengths`` the function takes.
+        Those of ``by``, ``groups`` and ``lengths`` that the function takes.
     reductions : tuple of str
-        Which reductions over a sample's tokens become sample columns.
+        Reductions over a sample's tokens that become sample columns.
     pooled : bool
-        Whether step metrics pool its tokens: sum and count become columns too, shown only where asked for.
+        Whether step metrics pool its tokens. If so, sum and count become columns too; they are hidden unless
+        they are among ``reductions``.
     silent_at_zero : bool
-        Whether a run in which it is 0 throughout has not logged it: trainers without a critic fill its fields
-        with 0.0. Single rows do not tell, for a critic may start at 0.
+        Whether a run in which it is always 0 counts as not having logged it, since trainers without a critic
+        fill such fields with 0.0. Single rows prove nothing, because a critic may start at 0.
     good : str
-        Which way is good, where one is.
+        Desired direction or value; empty if neither is better.
     advice : str
-        How to read it and its trap, in a sentence.
+        How to read the metric and what can mislead, in one or two sentences.
     aliases : mapping of str to str
-        Other names, as TRL logs them → the column each one is.
+        Names under which TRL logs it → column.
     scale, color : str
-        How to draw it: ``diverging`` around zero or ``sequential``; the theme's colour name.
+        Colour scale, ``diverging`` around zero or ``sequential``, and the theme's colour name.
     """
 
     name: str
@@ -96,53 +97,53 @@ class Metric:
 
     @property
     def hidden(self) -> bool:
-        """Whether it is there for step metrics alone."""
+        """Whether it serves step metrics only and is not displayed."""
         return self.name.startswith("_")
 
     @cached_property
     def columns(self) -> dict[str, str]:
-        """Its sample columns by reduction, those for pooling alone as well; empty above the token level."""
+        """Its sample columns by reduction, including hidden ones for pooling; empty unless a token metric."""
         pooling = ("sum", "count") if self.pooled else ()
         return {reduction: f"{self.name}_{reduction}" for reduction in (*self.reductions, *pooling)}
 
     @property
     def lazy(self) -> bool:
-        """Whether it needs whole groups, and so waits until it is asked for."""
+        """Whether it needs whole groups and is therefore computed on demand."""
         return "groups" in self.ordering
 
     def available(self, fields: Collection[str]) -> bool:
-        """Whether all that the function needs is there."""
+        """Whether all required fields, columns and constants are among ``fields``."""
         return all(need in fields for need in (*self.needs, *self.constants))
 
-    def call(self, given: Mapping[str, Any]) -> np.ndarray:
-        """The function on what it needs and what of the rest is there."""
-        arguments = {name: given[name] for name in self._must}
+    def call(self, inputs: Mapping[str, Any]) -> np.ndarray:
+        """Call the function with its required inputs and those optional ones that are available."""
+        arguments = {name: inputs[name] for name in self._required}
         for name in self.takes:
-            if name in given:
-                arguments[name] = given[name]
+            if name in inputs:
+                arguments[name] = inputs[name]
         return self.function(**arguments)
 
     @cached_property
-    def _must(self) -> tuple[str, ...]:
+    def _required(self) -> tuple[str, ...]:
         return (*self.ordering, *self.needs, *self.constants)
 
 
 METRICS: dict[str, Metric] = {}
 
 Function = Callable[..., np.ndarray]
-_Answer = TypeVar("_Answer", bound=Callable[..., Any])
-_REMEMBERED: list[Callable[[], None]] = []
+_Cached = TypeVar("_Cached", bound=Callable[..., Any])
+_CACHE_CLEARS: list[Callable[[], None]] = []
 
 
-def remembered(function: _Answer) -> _Answer:
-    """Remember the function's answers for as long as no metric comes or goes."""
-    known = cache(function)
-    _REMEMBERED.append(known.cache_clear)
-    return wraps(function)(known)  # type: ignore[return-value]
+def remembered(function: _Cached) -> _Cached:
+    """Cache the function's results until a metric is registered or removed (decorator)."""
+    cached = cache(function)
+    _CACHE_CLEARS.append(cached.cache_clear)
+    return wraps(function)(cached)  # type: ignore[return-value]
 
 
-def _forget() -> None:
-    for clear in _REMEMBERED:
+def _clear_caches() -> None:
+    for clear in _CACHE_CLEARS:
         clear()
 
 
@@ -162,33 +163,33 @@ def metric(
     color: str = "muted",
     name: str = "",
 ) -> Callable[[Function], Function]:
-    """Register the decorated function under its own name, or under ``name``.
+    """Register the decorated function as a metric under its own name, or under ``name``.
 
     Parameters
     ----------
     aliases : tuple of str, or mapping of str to str
-        Other names of the metric itself; or of its reductions, ``{"objective/kl": "sum"}``.
+        Trainer names of the metric; a mapping gives those of its reductions, ``{"objective/kl": "sum"}``.
 
     Raises
     ------
     ValueError
-        If the name is taken.
+        If the name is already registered.
     """
 
     def register(function: Function) -> Function:
-        own = name or function.__name__
-        if own in METRICS:
-            raise ValueError(f"metric {own!r} is declared twice")
+        metric_name = name or function.__name__
+        if metric_name in METRICS:
+            raise ValueError(f"metric {metric_name!r} is declared twice")
         parameters = inspect.signature(function).parameters.values()
-        must = [p.name for p in parameters if p.default is p.empty and p.name not in _ORDERING]
-        METRICS[own] = Metric(
-            name=own,
+        required = [p.name for p in parameters if p.default is p.empty and p.name not in _ORDERING]
+        METRICS[metric_name] = Metric(
+            name=metric_name,
             label=label,
             level=level,
             unit=unit,
             source=source,
-            needs=tuple(need for need in must if need not in CONSTANTS),
-            constants=tuple(need for need in must if need in CONSTANTS),
+            needs=tuple(need for need in required if need not in CONSTANTS),
+            constants=tuple(need for need in required if need in CONSTANTS),
             takes=tuple(p.name for p in parameters if p.default is not p.empty),
             ordering=tuple(p.name for p in parameters if p.name in _ORDERING),
             help=(inspect.getdoc(function) or "").split("\n")[0],
@@ -198,65 +199,66 @@ def metric(
             silent_at_zero=silent_at_zero,
             good=good,
             advice=advice,
-            aliases=_aliases(own, aliases),
+            aliases=_aliases(metric_name, aliases),
             scale=scale,
             color=color,
         )
-        _forget()
+        _clear_caches()
         return function
 
     return register
 
 
 def withdraw(name: str) -> None:
-    """Take a declaration back, so that a metric of this name can be declared anew (KeyError if none)."""
+    """Remove a metric, so that the name can be registered again; KeyError if it is not registered."""
     del METRICS[name]
-    _forget()
+    _clear_caches()
 
 
-def _aliases(own: str, aliases: tuple[str, ...] | Mapping[str, str]) -> Mapping[str, str]:
+def _aliases(name: str, aliases: tuple[str, ...] | Mapping[str, str]) -> Mapping[str, str]:
+    """Return the column for each alias."""
     if isinstance(aliases, tuple):
-        return dict.fromkeys(aliases, own)
-    return {alias: f"{own}_{reduction}" for alias, reduction in aliases.items()}
+        return dict.fromkeys(aliases, name)
+    return {alias: f"{name}_{reduction}" for alias, reduction in aliases.items()}
 
 
 def of_level(level: Level) -> list[Metric]:
-    """The metrics of a level, in the order they were declared; those that are shown nowhere as well."""
+    """Return the metrics of a level, hidden ones included, in the order of declaration."""
     return [m for m in METRICS.values() if m.level == level]
 
 
 def get(name: str) -> Metric:
-    """The metric of this name (KeyError if none)."""
+    """Return the metric of this name; KeyError if there is none."""
     return METRICS[name]
 
 
 @remembered
 def reduced() -> frozenset[str]:
-    """Sample columns that token metrics are reduced to, those for pooling alone as well."""
+    """Return the sample columns that token metrics are reduced to, including hidden ones for pooling."""
     return frozenset(column for m in of_level("token") for column in m.columns.values())
 
 
 @remembered
 def pooling() -> frozenset[str]:
-    """Sample columns that are there for step metrics alone, and shown nowhere."""
-    shown = {f"{m.name}_{r}" for m in of_level("token") if not m.hidden for r in m.reductions}
-    return reduced() - shown
+    """Return the sample columns that serve step metrics only and are hidden."""
+    visible = {f"{m.name}_{r}" for m in of_level("token") if not m.hidden for r in m.reductions}
+    return reduced() - visible
 
 
 @remembered
 def silent_at_zero() -> frozenset[str]:
-    """Sample columns that were not logged where they are 0 in the whole run."""
-    mute = [m for m in METRICS.values() if m.silent_at_zero]
-    return frozenset(column for m in mute for column in (m.columns.values() or [m.name]))
+    """Return the sample columns that count as not logged if they are 0 in the whole run."""
+    metrics = [m for m in METRICS.values() if m.silent_at_zero]
+    return frozenset(column for m in metrics for column in (m.columns.values() or [m.name]))
 
 
 @remembered
 def token_means() -> frozenset[str]:
-    """Sample columns that are a mean over tokens (``kl_k3_mean``); their step mean keeps the name."""
+    """Return the sample columns that are means over tokens; their step mean keeps the name."""
     return frozenset(f"{m.name}_mean" for m in of_level("token") if "mean" in m.reductions)
 
 
 @remembered
 def step_names() -> tuple[str, ...]:
-    """Names of the step metrics, in menu order."""
+    """Return the names of the step metrics, in menu order."""
     return tuple(m.name for m in of_level("step"))

@@ -1,4 +1,4 @@
-"""Run the metrics that look at many samples: of steps, of groups, and of samples within their group."""
+"""Compute metrics over many samples: step metrics, group metrics, and sample metrics that need groups."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import numpy as np
 from rlpanel.metrics.engine.column_info import Metric, get
 from rlpanel.metrics.engine.segments import Segments, SubSegments
 
-#: The key of a row that belongs to no group.
+#: Key of rows that belong to no group.
 NO_GROUP = -1
 
 
 class StepRows:
-    """Rows of some steps, step by step, with what metrics ask for.
+    """Rows of some steps, with the inputs of metrics.
 
     Parameters
     ----------
     step : ndarray of int, shape (N,)
-        Ascending.
+        Step of each row, ascending.
     column : function
-        A column of these rows by name, shape (N,); KeyError where there is none.
+        Returns a column of these rows by name, shape (N,); KeyError if it does not exist.
     constants : mapping
-        What is known of the training.
+        Training constants.
     """
 
     def __init__(
@@ -34,39 +34,40 @@ class StepRows:
         self._step = step
         self._column = column
         self._constants = constants
-        self._known: dict[str, Any] = {}
+        self._columns: dict[str, Any] = {}
 
     @cached_property
     def by(self) -> Segments:
-        """The rows of each step."""
+        """Segments of rows by step."""
         starts = np.flatnonzero(np.append(True, np.diff(self._step) != 0)) if len(self._step) else self._step
         return Segments(starts, len(self._step))
 
     @cached_property
     def groups(self) -> SubSegments:
-        """The rows of each group, from the column ``group_key``."""
+        """Segments of rows by group within each step, from the column ``group_key``."""
         keys = self._get("group_key")
         return SubSegments(self.by, keys, keys != NO_GROUP)
 
     def value(self, name: str) -> np.ndarray:
-        """A metric of level step (shape (S,)), group (G,) or sample (N,); KeyError if a column is missing."""
+        """Compute a step (shape (S,)), group (G,) or sample metric (N,); KeyError if a column is missing."""
         m = get(name)
         with np.errstate(all="ignore"):
-            return np.asarray(m.call(self._given(m)), float)
+            return np.asarray(m.call(self._inputs(m)), float)
 
-    def _given(self, m: Metric) -> dict[str, Any]:
-        given: dict[str, Any] = {name: getattr(self, name) for name in m.ordering}
-        given |= {name: self._get(name) for name in (*m.needs, *m.constants)}
+    def _inputs(self, m: Metric) -> dict[str, Any]:
+        """Return the metric's inputs by name; optional ones that are missing are left out."""
+        inputs: dict[str, Any] = {name: getattr(self, name) for name in m.ordering}
+        inputs |= {name: self._get(name) for name in (*m.needs, *m.constants)}
         for name in m.takes:
             try:
-                given[name] = self._get(name)
+                inputs[name] = self._get(name)
             except KeyError:
                 continue
-        return given
+        return inputs
 
     def _get(self, name: str) -> Any:
         if name in self._constants:
             return self._constants[name]
-        if name not in self._known:
-            self._known[name] = self._column(name)
-        return self._known[name]
+        if name not in self._columns:
+            self._columns[name] = self._column(name)
+        return self._columns[name]

@@ -1,15 +1,16 @@
-"""Which of a trainer's scalars is which number of ours, to rounding: a column's step mean, or a step metric.
+"""Maps a trainer's logged scalars to equal numbers of rlpanel: a column's step mean, or a step metric.
 
-A name alone is no proof: TRL's ``kl`` is three different numbers in GRPO, RLOO and PPO, and its ``entropy``
-is a mean over micro-batches where a sample column's step mean is one over samples. Here stands only what
-equals, and where the trainer decides, only for runs that say which one wrote them.
+Equal names are no proof: TRL's ``kl`` is a different number in each of GRPO, RLOO and PPO, and its
+``entropy`` is a mean over micro-batches, while a sample column's step mean is over samples. The map contains
+only scalars that equal ours up to rounding; where the name is ambiguous, the algorithm of ``run.json`` is
+needed.
 """
 
 from __future__ import annotations
 
 import re
 
-#: Scalar → sample column. TRL's names.
+#: TRL's scalar → sample column.
 _MEANS = {
     "reward": "reward",
     "objective/scores": "reward",
@@ -22,31 +23,31 @@ _MEANS = {
     "tokens/responses_len_mean": "response_tokens",
     "completions/clipped_ratio": "truncated",
 }
-#: By the algorithm that ``run.json`` names, because these mean something else in each.
+#: Scalars that differ between algorithms: (algorithm in ``run.json``, scalar) → step metric.
 _BY_ALGORITHM = {
     ("grpo", "kl"): "kl_k3_micro",
     ("grpo", "entropy"): "entropy_micro",
     ("rloo", "kl"): "kl_k1_pooled",
     ("rloo", "entropy"): "entropy_micro",
 }
-#: The mean of one reward function: ``rewards/format/mean``.
-_PART = re.compile(r"(rewards/.+)/mean")
+#: Mean of one reward function, such as ``rewards/format/mean``.
+_REWARD_MEAN = re.compile(r"(rewards/.+)/mean")
 
 
 def column_of(scalar: str, algorithm: str = "") -> str | None:
-    """The sample column whose step mean a scalar is, or the step metric that it is; None where there is none.
+    """Return the sample column whose step mean equals a scalar, or the equal step metric; None if unknown.
 
     Parameters
     ----------
     scalar : str
-        As the trainer calls it.
+        The trainer's name of it.
     algorithm : str
-        Which trainer wrote the run (``grpo``, ``rloo``, ``ppo``); empty where that is not known.
+        Algorithm of the run (``grpo``, ``rloo``, ``ppo``); empty if unknown.
     """
-    part = _PART.fullmatch(scalar)
-    return part.group(1) if part else _MEANS.get(scalar) or _BY_ALGORITHM.get((algorithm, scalar))
+    match = _REWARD_MEAN.fullmatch(scalar)
+    return match.group(1) if match else _MEANS.get(scalar) or _BY_ALGORITHM.get((algorithm, scalar))
 
 
 def skips_missing(scalar: str) -> bool:
-    """Whether the mean is over the samples that have a number: TRL's over one reward function is."""
-    return _PART.fullmatch(scalar) is not None
+    """Whether the trainer's mean skips samples without a value, as TRL's mean of one reward function does."""
+    return _REWARD_MEAN.fullmatch(scalar) is not None

@@ -37,7 +37,7 @@ def test_trainers_own_names_are_understood(key: str, name: str) -> None:
 def test_each_value_says_where_it_comes_from() -> None:
     known = gather({"beta": 0.05, "reward_weights": {"a": 1.0}}, {}).known
     assert [str(known[name]) for name in ("kl_coef", "reward_weights", "gamma")] == [
-        "0.05 (from run.json)", "{'a': 1.0} (from run.json)", "1 (not logged: the usual value)",
+        "0.05 (from run.json)", "{'a': 1.0} (from run.json)", "1 (usual value, not logged)",
     ]  # fmt: skip
 
 
