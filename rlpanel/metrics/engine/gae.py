@@ -83,7 +83,7 @@ def discounted(values: np.ndarray, factor: float, lengths: np.ndarray) -> np.nda
 def _doubled(values: np.ndarray, factor: float, lengths: np.ndarray) -> np.ndarray:
     """Compute `discounted` by doubling: after k rounds each token has the sum over the next 2^k tokens.
 
-    Responses of a hundred tokens take seven rounds over the whole batch, or fewer once the factor is negligible.
+    Responses of a hundred tokens take seven rounds over the batch, or fewer once the factor is negligible.
     """
     # Working arrays are allocated once: allocating them in each round costs more than the sums.
     left = np.repeat(np.cumsum(lengths, dtype=np.int32), lengths)

@@ -158,7 +158,7 @@ class SubSegments(Segments):
 
     @cached_property
     def outer(self) -> Segments:
-        """Outer segments with these segments as rows: reduces a value per segment to one per outer segment."""
+        """Outer segments with these segments as rows, to reduce a value per segment to one per outer one."""
         starts = np.flatnonzero(np.append(True, np.diff(self.outer_run) > 0))
         return Segments(starts, len(self))
 
