@@ -1,1 +1,1 @@
-"""Queries: filters, text search, order, groups, notes and export of samples."""
+"""Queries over a run's samples: filters, text search, sort order, groups, notes and export."""

@@ -1,6 +1,6 @@
-"""Where some bytes stand in a block of a log: one quick pass for the rarest of them, and few places after it.
+"""Case-insensitive byte search in blocks of a log: a vectorised pass for the rarest bytes, then exact checks.
 
-Upper and lower letters are one: a block is folded by `fold_bytes`, and needles come folded.
+Case is ignored by folding: callers fold a block with `fold_block` and needles with `fold_bytes`.
 """
 
 from __future__ import annotations
@@ -9,27 +9,28 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-#: Bytes of a block that say how common each byte is.
+#: Number of bytes of a block that are sampled to estimate byte frequencies.
 SAMPLE = 1 << 16
-#: Share of a block whose places are looked at one by one; above it another byte thins them out first.
+#: Share of candidate positions below which the rest of the needle is checked at the candidates only.
 FEW = 1 / 256
-#: Bytes of a needle that are compared: what is longer differs before, or is read anyway.
+#: Number of needle bytes that are compared. The few false matches this allows are parsed and rejected later.
 MOST = 64
 
-_ESCAPE = b"|u00"  # a backslash and a bar are one byte, folded
+_ESCAPE = b"|u00"  # folding maps a backslash and a bar to the same byte
 _DIGITS = 2
 
 
 class ByteSearch:
-    r"""What is sought in a file's blocks.
+    r"""Searches blocks of a file for several needles at once.
 
     Parameters
     ----------
     needles : sequence of bytes
-        Folded; a line that holds any of them is of interest.
+        Folded byte strings; a line that contains any of them is a candidate.
     letters : iterable of str
-        Plain letters and signs of the needles. No known writer escapes one (``\u0071``), so a line that does
-        is of interest as it is, and no further way to write a needle is sought.
+        ASCII characters of the needles. A writer may escape them (``\u0071``), though no known one does. A
+        line with such an escape is always a candidate, so that needles need not be sought in escaped
+        spellings.
     """
 
     def __init__(self, needles: Sequence[bytes], letters: Iterable[str] = ()) -> None:
@@ -40,10 +41,10 @@ class ByteSearch:
         self._codes = np.zeros(1 << 16, bool)
         self._codes[[int.from_bytes(code, "big") for code in codes]] = True
         self._escapes = bool(codes)
-        self._common: np.ndarray | None = None
+        self._frequencies: np.ndarray | None = None
 
     def places(self, block: np.ndarray) -> np.ndarray:
-        """Where something is found, in no order.
+        """Return the positions of candidates in a block, in no particular order.
 
         Parameters
         ----------
@@ -54,46 +55,47 @@ class ByteSearch:
         -------
         ndarray of int, shape (M,)
         """
-        if self._common is None:
+        if self._frequencies is None:
             sample = block[:: max(1, len(block) // SAMPLE)]
-            self._common = np.bincount(sample, minlength=256) / max(1, len(sample))
-        found = [_find(block, needle, self._common) for needle in self._needles]
+            self._frequencies = np.bincount(sample, minlength=256) / max(1, len(sample))
+        positions = [_find(block, needle, self._frequencies) for needle in self._needles]
         if self._escapes:
-            found.append(self._escaped(block, self._common))
-        return np.concatenate(found)
+            positions.append(self._find_escapes(block, self._frequencies))
+        return np.concatenate(positions)
 
-    def _escaped(self, block: np.ndarray, common: np.ndarray) -> np.ndarray:
-        at = _find(block[: max(0, len(block) - _DIGITS)], _ESCAPE, common)
-        digits = at + len(_ESCAPE)
-        return at[self._codes[block[digits].astype(np.uint16) << 8 | block[digits + 1]]]
+    def _find_escapes(self, block: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
+        r"""Return the positions of JSON escapes (``\u00xx``) of the needles' letters."""
+        positions = _find(block[: max(0, len(block) - _DIGITS)], _ESCAPE, frequencies)
+        digits = positions + len(_ESCAPE)
+        return positions[self._codes[block[digits].astype(np.uint16) << 8 | block[digits + 1]]]
 
 
 def fold_bytes(text: bytes) -> bytes:
-    """Upper and lower letters as the same byte, and some other bytes too."""
+    """Map upper and lower case to the same byte by setting bit 0x20; some other bytes coincide too."""
     return bytes(byte | 0x20 for byte in text)
 
 
 def fold_block(block: np.ndarray) -> None:
-    """The same to a block, where it stands."""
+    """Fold a block in place, as `fold_bytes` does."""
     np.bitwise_or(block, 0x20, out=block)
 
 
-def _find(block: np.ndarray, needle: bytes, common: np.ndarray) -> np.ndarray:
-    """Where a needle begins; its rarest bytes first, by how common they are."""
+def _find(block: np.ndarray, needle: bytes, frequencies: np.ndarray) -> np.ndarray:
+    """Return the positions at which a needle begins, comparing its rarest bytes first."""
     room = len(block) - len(needle) + 1
     if room <= 0:
         return np.empty(0, np.intp)
-    rarest: Iterator[int] = iter(sorted(range(len(needle)), key=lambda at: common[needle[at]]))
+    rarest: Iterator[int] = iter(sorted(range(len(needle)), key=lambda offset: frequencies[needle[offset]]))
     first = next(rarest)
-    held, share = block[first : first + room] == needle[first], common[needle[first]]
-    for at in rarest:
+    matches, share = block[first : first + room] == needle[first], frequencies[needle[first]]
+    for offset in rarest:
         if share < FEW:
             break
-        np.logical_and(held, block[at : at + room] == needle[at], out=held)
-        share *= common[needle[at]]
-    places = np.flatnonzero(held)
-    for at, byte in enumerate(needle):
-        if not len(places):
+        np.logical_and(matches, block[offset : offset + room] == needle[offset], out=matches)
+        share *= frequencies[needle[offset]]
+    positions = np.flatnonzero(matches)
+    for offset, byte in enumerate(needle):
+        if not len(positions):
             break
-        places = places[block[places + at] == byte]
-    return places
+        positions = positions[block[positions + offset] == byte]
+    return positions

@@ -1,4 +1,4 @@
-"""Tables as CSV (RFC 4180) whose texts a spreadsheet does not take for formulas."""
+"""CSV export (RFC 4180), with protection against formula injection in spreadsheets."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ from typing import Any
 
 import pandas as pd
 
-#: A text that a spreadsheet may calculate, see OWASP's "CSV Injection". Programs drop blanks, quotes and
-#: invisible characters before a formula; Excel in East Asia takes the wide forms for the narrow ones.
-_DROPPED = r"""[\s"'\x00-\x1f\x7f\u200b-\u200f\u2060\ufeff]*"""
-_FORMULA = re.compile(_DROPPED + r"[=+\-@＝＋－＠﹦﹢﹣﹫]|[\t\r\n\x00]")
+#: Texts that a spreadsheet may evaluate as a formula, see OWASP's "CSV Injection". Programs ignore blanks,
+#: quotes and invisible characters before a formula; East Asian versions of Excel also accept full-width
+#: signs.
+_IGNORED = r"""[\s"'\x00-\x1f\x7f\u200b-\u200f\u2060\ufeff]*"""
+_FORMULA = re.compile(_IGNORED + r"[=+\-@＝＋－＠﹦﹢﹣﹫]|[\t\r\n\x00]")
 
 
 def csv_text(frame: pd.DataFrame, *, raw: bool = False, header: bool = True) -> str:
-    """A table as CSV: numbers as they are, texts and column names defused.
+    """Return a table as CSV: numbers unchanged, texts and column names made safe by `defuse`.
 
     Parameters
     ----------
     frame : DataFrame
     raw : bool
-        Keep every text as it is.
+        Write all texts unchanged.
     header : bool
-        Begin with the column names.
+        Write the column names first.
     """
-    # With this line end a lone CR is quoted too; unquoted it would end a row.
+    # This line end makes pandas quote a lone CR as well, which would otherwise end a row.
     return (frame if raw else _defused(frame)).to_csv(index=False, header=header, lineterminator="\r\n")
 
 
 def defuse(cell: Any) -> Any:
-    """A cell with ``'`` before a text that begins like a formula; all else as it is.
+    """Return a cell, with ``'`` put before a text that begins like a formula.
 
-    Different texts stay different: one apostrophe taken off such a cell gives the text back.
+    Distinct texts stay distinct: removing one apostrophe from such a cell restores the text.
     """
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
@@ -40,12 +41,12 @@ def _defused(frame: pd.DataFrame) -> pd.DataFrame:
     columns = {name: frame[name] for name in frame.columns}
     return pd.DataFrame(
         {
-            defuse(name): values if pd.api.types.is_numeric_dtype(values) else _cells(values)
+            defuse(name): values if pd.api.types.is_numeric_dtype(values) else _defused_cells(values)
             for name, values in columns.items()
         },
         index=frame.index,
     )
 
 
-def _cells(values: pd.Series) -> pd.Series:
+def _defused_cells(values: pd.Series) -> pd.Series:
     return pd.Series([defuse(cell) for cell in values.tolist()], values.index, dtype=object)

@@ -1,4 +1,4 @@
-"""One sample, whole: read back from where it stands in its file."""
+"""Read one complete sample back from its file, by the locator of its row."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 
 def fetch_record(index: RunIndex, snapshot: Snapshot, row: int) -> Record:
-    """The record of a row, read from its file; SourceChanged if its bytes are gone."""
+    """Read the record of a row from its file; SourceChanged if the file has changed."""
     return index.reader(snapshot.file(row)).fetch(snapshot.locator(row))
 
 
 def fetch_texts(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
-    """The texts of a row alone, as `fetch_record` finds them."""
+    """Read only the texts of a row from its file, as `fetch_record` does."""
     return index.reader(snapshot.file(row)).texts(snapshot.locator(row))
 
 
-def fetch(index: RunIndex, view: RunView, row: int) -> Sample:
-    """The sample of a row, read from its file."""
-    snapshot = view.snapshot
+def fetch(index: RunIndex, snapshot: Snapshot, row: int) -> Sample:
+    """Read the sample of a row from its file."""
     try:
         record = fetch_record(index, snapshot, row)
     except IndexError as error:
-        raise SourceChanged(f"{snapshot.uid(row)}: the line holds fewer samples now") from error
+        raise SourceChanged(
+            f"{snapshot.uid(row)}: its line now holds fewer samples than when it was indexed"
+        ) from error
     numbers = {name: float(snapshot.number(name)[row]) for name in snapshot.numbers}
     numbers.update({alias: numbers[name] for alias, name in ALIASES.items() if name in numbers})
     values: dict[str, Any] = {name: record.numbers[name] for name in schema.NUMBERS if name in record.numbers}

@@ -1,4 +1,4 @@
-"""The rows that a query is about, with every column it may name: the store's, and those of the moment."""
+"""The rows a filter runs on, with stored columns and computed ones (attempt, copies, group_reward)."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from rlpanel.store.query.filter import LABEL, NUMBER, TEXT, Labels
 from rlpanel.store.query.notes import NOTED, Notes
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Where a sample stands, as number columns.
+#: Number columns that locate a sample in the run.
 PLACES = ("step", "rank", "line")
-#: Whether the sample is of its step's newest attempt, or of one that a restart replaced.
+#: Column that says whether a sample is of its step's newest attempt, or of one that a restart replaced.
 ATTEMPT = "attempt"
 _ATTEMPTS = ("newest", "older")
-#: Mean reward of the sample's group.
+#: Column with the mean reward of the sample's group.
 GROUP_REWARD = "group_reward"
-#: How often the sample's prompt and response stand in the step.
+#: Column with the number of samples of the step that have the same prompt and response.
 COPIES = "copies"
-#: Samples of one prompt have one key.
+#: Column with a key that all samples of one prompt share.
 PROMPT_KEY = "prompt_key"
 
 
 class Scope:
-    """Rows of a snapshot as the table a filter asks (`rlpanel.store.query.filter.FilterTable`).
+    """Rows of a snapshot as a `rlpanel.store.query.filter.FilterTable`.
 
     Parameters
     ----------
     snapshot : Snapshot
     rows : ndarray of int, shape (N,)
     notes : Notes, optional
-        Gives the columns ``tag`` and ``note``.
+        Adds the columns ``tag`` and ``note``.
     copies : callable, optional
-        Gives how often each row's texts stand in the step, shape (N,), where that can be read.
+        Returns the column `COPIES`, shape (N,); without it there is no such column.
     """
 
     def __init__(
@@ -57,34 +57,34 @@ class Scope:
         return len(self.rows)
 
     def kinds(self) -> dict[str, str]:
-        """Column name to its kind; only what the run has, the most telling first."""
+        """Return the kind of each column that the run has, the most useful columns first."""
         snapshot = self.snapshot
         numbers = [name for name in snapshot.numbers if snapshot.has_number(name)]
         aliases = [alias for alias, name in ALIASES.items() if name in numbers]
-        found = dict.fromkeys([*numbers, *aliases, *PLACES], NUMBER)
+        kinds = dict.fromkeys([*numbers, *aliases, *PLACES], NUMBER)
         if "reward" in numbers:
-            found[GROUP_REWARD] = NUMBER
+            kinds[GROUP_REWARD] = NUMBER
         if self._copies is not None:
-            found[COPIES] = NUMBER
-        found |= {label_name(snapshot, name): LABEL for name in snapshot.labels}
-        found |= {PROMPT_KEY: LABEL} if snapshot.has_number("prompt_chars") else {}
-        found |= {"file": LABEL}
-        found |= dict.fromkeys(NOTED, LABEL) if self._notes is not None else {}
-        found |= {ATTEMPT: LABEL} if self._older.any() else {}
-        return found | dict.fromkeys(schema.TEXTS, TEXT)
+            kinds[COPIES] = NUMBER
+        kinds |= {label_name(snapshot, name): LABEL for name in snapshot.labels}
+        kinds |= {PROMPT_KEY: LABEL} if snapshot.has_number("prompt_chars") else {}
+        kinds |= {"file": LABEL}
+        kinds |= dict.fromkeys(NOTED, LABEL) if self._notes is not None else {}
+        kinds |= {ATTEMPT: LABEL} if self._older.any() else {}
+        return kinds | dict.fromkeys(schema.TEXTS, TEXT)
 
     def number(self, name: str) -> np.ndarray:
-        """A number column of the rows, shape (N,)."""
+        """Return a number column of the rows, shape (N,)."""
         if name == GROUP_REWARD:
             return self._group_reward
         if name == COPIES:
             return self._copied
-        in_place = name in PLACES and name not in self.snapshot.numbers
-        column = self.snapshot.place(name) if in_place else self.snapshot.number(name)
+        is_place = name in PLACES and name not in self.snapshot.numbers
+        column = self.snapshot.place(name) if is_place else self.snapshot.number(name)
         return self._of_rows(column)
 
     def codes(self, name: str) -> Labels:
-        """A label column of the rows: codes, shape (N,), and their texts; -1 where it was not logged."""
+        """Return a label column of the rows: codes, shape (N,), -1 if not logged, and texts by code."""
         if name in NOTED:
             return self._noted[name]
         if name == ATTEMPT:
@@ -94,25 +94,25 @@ class Scope:
             return codes, [prompt_key(text) for text in hashes.tolist()]
         if name == "file":
             return self._of_rows(self.snapshot.place("file")), self.snapshot.files
-        for own in self.snapshot.labels:
-            if label_name(self.snapshot, own) == name:
-                codes, texts = self.snapshot.coded(own)
+        for label in self.snapshot.labels:
+            if label_name(self.snapshot, label) == name:
+                codes, texts = self.snapshot.coded(label)
                 return self._of_rows(codes), texts
         raise KeyError(name)
 
-    def only(self, which: np.ndarray) -> Scope:
-        """The same columns of some of the rows; ``which`` are places, shape (M,)."""
-        part = Scope(self.snapshot, self.rows[which], self._notes, self._copies)
-        # A group's mean and the number of copies are over the whole scope.
+    def only(self, positions: np.ndarray) -> Scope:
+        """Return the same columns for some of the rows, given by their positions in `rows`, shape (M,)."""
+        part = Scope(self.snapshot, self.rows[positions], self._notes, self._copies)
+        # These columns aggregate over the whole scope, so they must not be computed from the part alone.
         for name in ("_group_reward", "_copied"):
             if name in self.__dict__:
-                part.__dict__[name] = self.__dict__[name][which]
+                part.__dict__[name] = self.__dict__[name][positions]
         if "_noted" in self.__dict__:
-            part._noted = {name: (codes[which], texts) for name, (codes, texts) in self._noted.items()}
+            part._noted = {name: (codes[positions], texts) for name, (codes, texts) in self._noted.items()}
         return part
 
     def _of_rows(self, column: np.ndarray) -> np.ndarray:
-        """A column at the rows, without a copy where these are all."""
+        """Return a column at the rows, without a copy if these are all rows."""
         return column if self._whole else column[self.rows]
 
     @cached_property
@@ -135,27 +135,27 @@ class Scope:
 
     @cached_property
     def _group_reward(self) -> np.ndarray:
-        """Mean reward of each row's group: by its label, else by its prompt, within the step's attempt."""
+        """Mean reward of each row's group; groups go by label, else prompt, within a step and attempt."""
         group = self._of_rows(self.snapshot.place("prompt_hash"))
         if "group" in self.snapshot.labels:
             codes = self._of_rows(self.snapshot.coded("group")[0])
             group = np.where(codes >= 0, codes.astype(np.uint64), group)
         step = self._of_rows(self.snapshot.place("step")).astype(np.uint64)
         key = mix(group ^ mix(step ^ (self._older.astype(np.uint64) << np.uint64(63))))
-        places = np.unique(key, return_inverse=True)[1]
+        group_of_row = np.unique(key, return_inverse=True)[1]
         reward = self.number("reward")
         finite = np.isfinite(reward)
-        count = np.bincount(places[finite], minlength=int(places.max(initial=-1)) + 1)
-        total = np.bincount(places[finite], reward[finite], minlength=len(count))
+        count = np.bincount(group_of_row[finite], minlength=int(group_of_row.max(initial=-1)) + 1)
+        total = np.bincount(group_of_row[finite], reward[finite], minlength=len(count))
         with np.errstate(invalid="ignore"):
-            return (total / count)[places]
+            return (total / count)[group_of_row]
 
 
 def prompt_key(prompt_hash: int) -> str:
-    """The text of `PROMPT_KEY` for a prompt's hash."""
+    """Return the value of `PROMPT_KEY` for a prompt's hash."""
     return f"{prompt_hash:016x}"
 
 
 def label_name(snapshot: Snapshot, name: str) -> str:
-    """A label's name; where a key was logged as number too, the texts have a name of their own."""
+    """Return a label column's name; it gets the suffix ``_text`` if a number column has the same name."""
     return f"{name}_text" if name in snapshot.numbers else name

@@ -1,4 +1,4 @@
-"""From a filter's text to its tree: what may be written, and nothing that could run.
+"""Parser for filter expressions: turns a text into a syntax tree; no Python code is evaluated.
 
 ::
 
@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeAlias
 
 from rlpanel.errors import FilterError
 
-#: Characters of a filter, and brackets and signs inside one another.
+#: Limits on the number of characters and on the nesting of brackets and signs.
 MOST_CHARS = 2000
 MOST_DEPTH = 30
 
@@ -34,7 +34,7 @@ WORDS = frozenset({"and", "or", "not", "in", "missing", "true", "false", *TEXT_T
 
 @dataclass(frozen=True)
 class Number:
-    """A number; ``text`` is how it was written, for columns that hold texts."""
+    """A number; ``text`` is its spelling, for comparisons with text columns."""
 
     value: float
     text: str
@@ -69,7 +69,7 @@ class Arithmetic:
 
 @dataclass(frozen=True)
 class Comparison:
-    """``a < b <= c``: each operand against the next."""
+    """A chain ``a < b <= c``, which compares each operand with the next."""
 
     signs: tuple[str, ...]
     operands: tuple[Node, ...]
@@ -78,7 +78,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Membership:
-    """Whether a value is one of a list."""
+    """A test whether a value is in a list."""
 
     value: Node
     items: tuple[Number | Text, ...]
@@ -87,7 +87,7 @@ class Membership:
 
 @dataclass(frozen=True)
 class TextMatch:
-    """A text operator of `TEXT_TESTS`."""
+    """A text test with an operator of `TEXT_TESTS`."""
 
     word: str
     value: Node
@@ -97,7 +97,7 @@ class TextMatch:
 
 @dataclass(frozen=True)
 class Missing:
-    """Whether a column was not logged."""
+    """A test whether a column was not logged."""
 
     column: Name
     at: int
@@ -105,7 +105,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Logic:
-    """``and``, ``or`` of several; ``not`` of one."""
+    """``and`` or ``or`` of several parts, or ``not`` of one."""
 
     word: str
     parts: tuple[Node, ...]
@@ -116,7 +116,7 @@ Node: TypeAlias = Number | Text | Name | Arithmetic | Comparison | Membership | 
 
 
 class Token(NamedTuple):
-    """A piece of the text: its kind, what stands there, and where."""
+    """A token: its kind, its text and its position in the filter."""
 
     kind: str
     text: str
@@ -147,12 +147,12 @@ _HINTS = {
 
 
 def parse_filter(text: str) -> Node:
-    """The tree of a filter.
+    """Parse a filter into its syntax tree.
 
     Raises
     ------
     FilterError
-        With the place where it went wrong.
+        If the text is not a filter; the error has the position.
     """
     if len(text) > MOST_CHARS:
         raise FilterError(f"a filter has at most {MOST_CHARS:,} characters", MOST_CHARS)
@@ -160,72 +160,74 @@ def parse_filter(text: str) -> Node:
 
 
 def _tokens(text: str) -> list[Token]:
-    found, at = [], 0
+    tokens, position = [], 0
     while True:
-        match = _TOKEN.match(text, at)
+        match = _TOKEN.match(text, position)
         if match is None:
-            at += len(text[at:]) - len(text[at:].lstrip())
-            hint = _HINTS.get(text[at], "numbers, columns and texts in quotes are understood here")
-            raise FilterError(f"{text[at]!r} is not understood: {hint}", at)
+            position += len(text[position:]) - len(text[position:].lstrip())
+            character = text[position]
+            hint = _HINTS.get(character, "write a number, a column or a text in quotes")
+            raise FilterError(f"{character!r} is not understood: {hint}", position)
         kind = str(match.lastgroup)
         token = Token(kind, match[kind], match.start(kind))
         if kind == "name" and token.text.lower() in WORDS:
             token = Token("word", token.text.lower(), token.at)
-        found.append(token)
+        tokens.append(token)
         if kind == "end":
-            return found
-        at = match.end()
+            return tokens
+        position = match.end()
 
 
 def unquote(literal: str) -> str:
-    r"""The text between quotes; ``\"``, ``\\``, ``\n`` and ``\t`` are read as in JSON, others stay."""
+    r"""Return the text between quotes; ``\"``, ``\\``, ``\n`` and ``\t`` are unescaped, others stay."""
     plain = {"n": "\n", "t": "\t", '"': '"', "'": "'", "\\": "\\"}
-    return re.sub(r"\\(.)", lambda found: plain.get(found[1], found[0]), literal[1:-1], flags=re.DOTALL)
+    return re.sub(r"\\(.)", lambda match: plain.get(match[1], match[0]), literal[1:-1], flags=re.DOTALL)
 
 
 def quote(text: str) -> str:
-    """A text as a filter writes it."""
+    """Return a text in quotes, as it is written in a filter."""
     return json.dumps(text, ensure_ascii=False)
 
 
 class _Parser:
-    """Recursive descent over the tokens, a method a rule."""
+    """Recursive descent parser with one method per grammar rule."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
-        self._at = 0
+        self._position = 0
         self._depth = 0
 
     def whole(self) -> Node:
-        tree = self._any()
+        """Parse the whole text; FilterError if something follows the filter."""
+        tree = self._filter()
         if self._next.kind != "end":
             raise FilterError(
-                f"{self._next.text!r} is not expected here; and, or are missing?", self._next.at
+                f"{self._next.text!r} is not expected here; is 'and' or 'or' missing?", self._next.at
             )
         return tree
 
     @property
     def _next(self) -> Token:
-        return self._tokens[self._at]
+        return self._tokens[self._position]
 
     def _take(self, *texts: str) -> Token | None:
-        """The next token if it is one of these words or signs."""
+        """Consume and return the next token if it is one of these words or signs, else return None."""
         token = self._next
         if token.kind in ("word", "sign") and token.text in texts:
-            self._at += 1
+            self._position += 1
             return token
         return None
 
     def _expect(self, text: str) -> Token:
         token = self._take(text)
         if token is None:
-            raise FilterError(f"{text!r} is expected {self._here()}", self._next.at)
+            raise FilterError(f"{text!r} is expected {self._instead()}", self._next.at)
         return token
 
-    def _here(self) -> str:
+    def _instead(self) -> str:
         return "at the end" if self._next.kind == "end" else f"instead of {self._next.text!r}"
 
-    def _any(self) -> Node:
+    def _filter(self) -> Node:
         return self._chain("or", lambda: self._chain("and", self._negation))
 
     def _chain(self, word: str, part: Callable[[], Node]) -> Node:
@@ -239,7 +241,7 @@ class _Parser:
         token = self._take("not")
         if token is None:
             return self._comparison()
-        return self._deeper(lambda: Logic("not", (self._negation(),), token.at))
+        return self._nested(lambda: Logic("not", (self._negation(),), token.at))
 
     def _comparison(self) -> Node:
         at = self._next.at
@@ -251,13 +253,13 @@ class _Parser:
             test = TextMatch(word.text, left, self._text(word.text), at)
         elif negated:
             raise FilterError(
-                "after not here stands in, contains, startswith, endswith or matches", negated.at
+                "not must be followed by in, contains, startswith, endswith or matches here", negated.at
             )
         else:
-            return self._compared(left, at)
+            return self._comparison_chain(left, at)
         return Logic("not", (test,), at) if negated else test
 
-    def _compared(self, left: Node, at: int) -> Node:
+    def _comparison_chain(self, left: Node, at: int) -> Node:
         signs, operands = [], [left]
         while sign := self._take(*COMPARE):
             signs.append(sign.text)
@@ -272,15 +274,15 @@ class _Parser:
                 self._expect(",")
             item = self._sign()
             if not isinstance(item, (Number, Text)):
-                raise FilterError("a list holds numbers and texts in quotes", item.at)
+                raise FilterError("a list may only hold numbers and texts in quotes", item.at)
             items.append(item)
         return tuple(items)
 
     def _text(self, word: str) -> Text:
         token = self._next
         if token.kind != "text":
-            raise FilterError(f'after {word} stands a text in quotes: {word} "…"', token.at)
-        self._at += 1
+            raise FilterError(f'{word} must be followed by a text in quotes: {word} "…"', token.at)
+        self._position += 1
         return Text(unquote(token.text), token.at)
 
     def _sum(self) -> Node:
@@ -300,7 +302,7 @@ class _Parser:
         minus = self._take("-")
         if minus is None:
             return self._primary()
-        value = self._deeper(self._sign)
+        value = self._nested(self._sign)
         if isinstance(value, Number):
             return Number(-value.value, f"-{value.text}", minus.at)
         return Arithmetic("-", Number(0.0, "0", minus.at), value, minus.at)
@@ -308,7 +310,7 @@ class _Parser:
     def _primary(self) -> Node:
         token = self._next
         if self._take("("):
-            inner = self._deeper(self._any)
+            inner = self._nested(self._filter)
             self._expect(")")
             return inner
         if self._take("missing"):
@@ -316,8 +318,8 @@ class _Parser:
         if flag := self._take("true", "false"):
             return Number(float(flag.text == "true"), flag.text, flag.at)
         if token.kind not in ("number", "text", "name", "quoted"):
-            raise FilterError(f"a column, number or text is expected {self._here()}", token.at)
-        self._at += 1
+            raise FilterError(f"a column, number or text is expected {self._instead()}", token.at)
+        self._position += 1
         if token.kind == "number":
             return Number(float(token.text), token.text, token.at)
         if token.kind == "text":
@@ -332,11 +334,13 @@ class _Parser:
         self._expect(")")
         return Missing(column, at)
 
-    def _deeper(self, part: Callable[[], Node]) -> Node:
-        """One level further inside, where there still is one."""
+    def _nested(self, part: Callable[[], Node]) -> Node:
+        """Parse a part one nesting level deeper; FilterError beyond `MOST_DEPTH` levels."""
         self._depth += 1
         if self._depth > MOST_DEPTH:
-            raise FilterError(f"more than {MOST_DEPTH} brackets inside one another", self._next.at)
+            raise FilterError(
+                f"brackets or signs are nested more than {MOST_DEPTH} levels deep", self._next.at
+            )
         try:
             return part()
         finally:

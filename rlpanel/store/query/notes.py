@@ -1,8 +1,8 @@
-"""Tags and notes that readers leave on samples: a file of lines beside the log; a sample's last line counts.
+"""Tags and notes that viewers add to samples: a JSONL file beside the log; a sample's newest line applies.
 
-The file is only ever appended to, one write a line, so that two readers at once lose nothing. It is hidden,
-so that nobody takes it for rollouts. Where the run's folder cannot be written or belongs to another user, it
-stands in the user's cache folder. No link is followed, to read or to write.
+The file is append-only, with one write per line, so that concurrent viewers lose nothing. It is hidden, so
+that it is not taken for a log of rollouts. If the run's folder is not writable or belongs to another user,
+the file is in the user's cache folder. Symbolic links are not followed, neither for reading nor for writing.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from rlpanel.store.query.filter import Labels
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 FILE = ".rlpanel-notes.jsonl"
-_FOLDER = "notes"  # in the cache
-#: The columns that notes give.
+_FOLDER = "notes"  # subfolder of the cache folder
+#: Columns made from notes.
 NOTED = ("tag", "note")
-#: Characters of a tag and of a note.
+#: Maximum number of characters of a tag and of a note.
 MOST_TAG, MOST_NOTE = 40, 2000
 
 
 @dataclass(frozen=True)
 class Note:
-    """What a reader left on a sample."""
+    """Tag and note of a sample; ``time`` is when they were written, in seconds since the epoch."""
 
     uid: str
     tag: str = ""
@@ -53,13 +53,13 @@ class Notes:
     Parameters
     ----------
     run : path
-        The run's real folder.
+        The run's folder, with symbolic links resolved.
 
     Attributes
     ----------
     run : path
     version : int
-        Goes up with every change.
+        Increases with every change.
     """
 
     def __init__(self, run: AnyPath) -> None:
@@ -72,49 +72,49 @@ class Notes:
         self.refresh()
 
     def refresh(self) -> bool:
-        """Read what others wrote; True if anything did change."""
+        """Read the files again if they changed; return whether they did."""
         with self._lock:
             files = list(self._files())
             stamps = tuple(_stamp(path) for path, _ in files)
             if stamps == self._stamps:
                 return False
             self._stamps = stamps
-            found = [note for _, read in files for note in _notes_in(read)]
-            self._notes = {note.uid: note for note in sorted(found, key=lambda note: note.time)}
+            notes = [note for _, read in files for note in _parse_notes(read)]
+            self._notes = {note.uid: note for note in sorted(notes, key=lambda note: note.time)}
             self.version += 1
             return True
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was ever left."""
+        """Whether no note was ever written."""
         return not self._notes
 
     def of(self, uid: str) -> Note:
-        """What was left on a sample; an empty note if nothing was."""
+        """Return the note of a sample; an empty one if there is none."""
         return self._notes.get(uid, Note(uid))
 
     def write(self, uid: str, tag: str, note: str) -> Path:
-        """Leave a tag and a note; both empty takes them back.
+        """Write a tag and a note for a sample; two empty texts delete them.
 
         Returns
         -------
         Path
-            The file it stands in.
+            The file written to.
 
         Raises
         ------
         OSError
-            If no folder can be written.
+            If no folder is writable.
         """
-        left = Note(uid, tag.strip()[:MOST_TAG], note.strip()[:MOST_NOTE], time.time())
-        line = json.dumps(asdict(left), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-        failure = OSError(errno.EACCES, "no folder can be written")
-        for opening, name in self._openings():
+        written = Note(uid, tag.strip()[:MOST_TAG], note.strip()[:MOST_NOTE], time.time())
+        line = json.dumps(asdict(written), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        failure = OSError(errno.EACCES, "no folder for notes is writable")
+        for open_folder, name in self._writable_folders():
             try:
-                with opening() as folder:
+                with open_folder() as folder:
                     folder.append(name, line)
             except OSError as error:
-                _tell(error)
+                _warn(error)
                 failure = error
                 continue
             self.refresh()
@@ -122,69 +122,75 @@ class Notes:
         raise failure
 
     def tags(self) -> list[str]:
-        """Tags in use, the most used first."""
+        """Return the tags in use, most frequent first."""
         used = [note.tag for note in self._notes.values() if note.tag]
         return sorted(set(used), key=lambda tag: (-used.count(tag), tag))
 
     def frame(self) -> pd.DataFrame:
-        """A row a sample that carries something: ``uid``, ``tag``, ``note``, ``time``."""
-        left = [asdict(note) for note in self._notes.values() if note.tag or note.note]
-        return pd.DataFrame(left, columns=["uid", "tag", "note", "time"])
+        """Return a table of the samples with a tag or note: ``uid``, ``tag``, ``note``, ``time``."""
+        rows = [asdict(note) for note in self._notes.values() if note.tag or note.note]
+        return pd.DataFrame(rows, columns=["uid", "tag", "note", "time"])
 
     def labels(self, snapshot: Snapshot) -> dict[str, Labels]:
-        """The columns ``tag`` and ``note`` for all rows of a snapshot; always there, so that filters are."""
-        rows, left = self._rows(snapshot)
-        return {name: _column(snapshot.rows, rows, [getattr(note, name) for note in left]) for name in NOTED}
+        """Return the columns ``tag`` and ``note`` of a snapshot; filters need them even without notes."""
+        rows, notes = self._noted_rows(snapshot)
+        return {name: _column(snapshot.rows, rows, [getattr(note, name) for note in notes]) for name in NOTED}
 
-    def _rows(self, snapshot: Snapshot) -> tuple[np.ndarray, list[Note]]:
-        """The rows that carry something, and what."""
-        carrying = {uid: note for uid, note in self._notes.items() if note.tag or note.note}
-        if not carrying or not snapshot.rows:
+    def _noted_rows(self, snapshot: Snapshot) -> tuple[np.ndarray, list[Note]]:
+        """Return the rows with a tag or note, and these notes."""
+        noted = {uid: note for uid, note in self._notes.items() if note.tag or note.note}
+        if not noted or not snapshot.rows:
             return np.empty(0, int), []
-        offsets = [int(uid.rpartition(":")[2].partition("/")[0] or -1) for uid in carrying]
-        near = np.flatnonzero(np.isin(snapshot.place("offset"), offsets) & (snapshot.state != DEAD))
+        offsets = [int(uid.rpartition(":")[2].partition("/")[0] or -1) for uid in noted]
+        # Compare offsets first: building the uids of all rows would be slow.
+        candidates = np.flatnonzero(np.isin(snapshot.place("offset"), offsets) & (snapshot.state != DEAD))
         pairs = [
-            (row, carrying[uid])
-            for row, uid in zip(near, snapshot.uids(near), strict=True)
-            if uid in carrying
+            (row, noted[uid])
+            for row, uid in zip(candidates, snapshot.uids(candidates), strict=True)
+            if uid in noted
         ]
         return np.array([row for row, _ in pairs], int), [note for _, note in pairs]
 
     def _files(self) -> Iterator[tuple[AnyPath, Callable[[], bytes]]]:
-        """Every file that may hold notes, and how it is read: beside the log, and in the user's cache."""
+        """Yield every file for notes, beside the log and in the user's cache, with a function to read it."""
         beside = self.run / FILE
         if isinstance(self.run, Path):
-            yield beside, partial(_content, partial(SafeFolder.open, self.run), FILE)
+            yield beside, partial(_read_file, partial(SafeFolder.open, self.run), FILE)
         else:
             yield beside, beside.read_bytes
         for cache in cache_folders():
-            yield cache / _FOLDER / self._cached, partial(_content, partial(_in_cache, cache), self._cached)
+            yield (
+                cache / _FOLDER / self._cached,
+                partial(_read_file, partial(_open_cache_folder, cache), self._cached),
+            )
 
-    def _openings(self) -> Iterator[tuple[Callable[[], SafeFolder], str]]:
-        """How the folders that may take a note are opened, and the file's name there; the best one first."""
-        if isinstance(self.run, Path):  # another machine's folders are only read
-            yield partial(_own, self.run), FILE
+    def _writable_folders(self) -> Iterator[tuple[Callable[[], SafeFolder], str]]:
+        """Yield functions that open the folders for notes, preferred one first, each with the file's name."""
+        if isinstance(self.run, Path):  # folders on other machines are only read
+            yield partial(_open_own, self.run), FILE
         for cache in cache_folders():
-            yield partial(_in_cache, cache, create=True), self._cached
+            yield partial(_open_cache_folder, cache, create=True), self._cached
 
 
-def _column(rows: int, at: np.ndarray, texts: list[str]) -> Labels:
+def _column(rows: int, noted: np.ndarray, texts: list[str]) -> Labels:
+    """Return a label column with the texts at the noted rows."""
     names = list(dict.fromkeys(text for text in texts if text))
     codes = np.full(rows, -1, np.int32)
-    codes[at] = [names.index(text) if text else -1 for text in texts]
+    codes[noted] = [names.index(text) if text else -1 for text in texts]
     return codes, names
 
 
-def _own(run: Path) -> SafeFolder:
-    """Open a run's folder; PermissionError if it is another user's, which is nothing to warn of."""
+def _open_own(run: Path) -> SafeFolder:
+    """Open a run's folder; PermissionError if another user owns it, which is common and gives no warning."""
     folder = SafeFolder.open(run)
     try:
-        return _checked(folder)
+        return _require_own(folder)
     except UnsafePath as error:
         raise PermissionError(error.errno, error.strerror, error.filename) from error
 
 
-def _checked(folder: SafeFolder) -> SafeFolder:
+def _require_own(folder: SafeFolder) -> SafeFolder:
+    """Return the folder; close it and raise UnsafePath if another user owns it."""
     try:
         folder.require_own()
     except UnsafePath:
@@ -193,23 +199,24 @@ def _checked(folder: SafeFolder) -> SafeFolder:
     return folder
 
 
-def _in_cache(cache: Path, *, create: bool = False) -> SafeFolder:
+def _open_cache_folder(cache: Path, *, create: bool = False) -> SafeFolder:
     with open_cache(cache, create=create) as opened:
         folder = opened.subfolder(_FOLDER, create=create, mode=0o700)
-    return _checked(folder)
+    return _require_own(folder)
 
 
-def _content(opening: Callable[[], SafeFolder], name: str) -> bytes:
-    with opening() as folder:
+def _read_file(open_folder: Callable[[], SafeFolder], name: str) -> bytes:
+    with open_folder() as folder:
         return folder.read(name)
 
 
-def _tell(error: OSError) -> None:
+def _warn(error: OSError) -> None:
     if isinstance(error, UnsafePath):
-        warn_once(f"{error}: no note is written there")
+        warn_once(f"{error}: notes are not written there")
 
 
 def _stamp(path: AnyPath) -> tuple[int, int] | None:
+    """Return a file's size and modification time, which change if it does; None if there is no file."""
     try:
         status = path.lstat() if isinstance(path, Path) else path.stat()
     except OSError:
@@ -217,20 +224,20 @@ def _stamp(path: AnyPath) -> tuple[int, int] | None:
     return status.st_size, status.st_mtime_ns
 
 
-def _notes_in(read: Callable[[], bytes]) -> list[Note]:
-    """The notes of a file; lines that are none, such as half a line of a full disk, are left out."""
+def _parse_notes(read: Callable[[], bytes]) -> list[Note]:
+    """Return the notes of a file, without invalid lines such as one cut off by a full disk."""
     try:
         lines = read().splitlines()
     except OSError:
         return []
-    return [note for note in map(_note, lines) if note is not None]
+    return [note for note in map(_parse_note, lines) if note is not None]
 
 
-def _note(line: bytes) -> Note | None:
+def _parse_note(line: bytes) -> Note | None:
     try:
-        found = json.loads(line)
-        uid, tag, note = (str(found.get(name, "")) for name in ("uid", "tag", "note"))
+        values = json.loads(line)
+        uid, tag, note = (str(values.get(name, "")) for name in ("uid", "tag", "note"))
         int(uid.rpartition(":")[2].partition("/")[0])
-        return Note(uid, tag[:MOST_TAG], note[:MOST_NOTE], float(found.get("time", 0.0)))
+        return Note(uid, tag[:MOST_TAG], note[:MOST_NOTE], float(values.get("time", 0.0)))
     except (ValueError, TypeError, AttributeError):
         return None

@@ -1,4 +1,4 @@
-"""The order of the grid as a text: a number column, with ``-`` in front from the largest down."""
+"""Sort order as a text: the name of a number column, with ``-`` in front for descending order."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Order:
-    """A sort by one column.
+    """A sort order by one column.
 
     Attributes
     ----------
     name : str
         The column.
     falling : bool
-        Whether the largest value comes first.
+        Whether the order is descending.
     """
 
     name: str
@@ -22,13 +22,13 @@ class Order:
 
     @property
     def text(self) -> str:
-        """As links say it; in backticks, as in a filter, where the name alone could mean something else."""
+        """Form used in links; a name that would be ambiguous is put in backticks, as in a filter."""
         plain = self.name and self.name[0] not in "-`"
         return f"{'-' * self.falling}{self.name if plain else f'`{self.name}`'}"
 
 
 def parse_order(text: str) -> Order | None:
-    """The order that a text names; None where it is empty."""
+    """Return the order that a text describes; None if it is empty."""
     name = text.removeprefix("-")
     if len(name) > 1 and name[0] == name[-1] == "`":
         return Order(name[1:-1], text.startswith("-"))

@@ -1,4 +1,4 @@
-"""A question to a run, answered bit by bit: which samples pass a filter and hold a text, in which order."""
+"""Queries over a run: the samples that pass a filter and contain a text, sorted, with partial results."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class QuerySpec:
-    """What is asked.
+    """Description of a query.
 
     Attributes
     ----------
     step : int or None
-        One step; None asks the whole run.
+        One step; None for the whole run.
     older : bool
-        Whether samples of older attempts are asked too.
+        Whether samples of older attempts are included.
     filter : str
-        An expression (`rlpanel.store.query.filter_syntax`); empty passes all.
+        Filter expression (`rlpanel.store.query.filter_syntax`); empty passes all samples.
     search : str
-        A text sought in prompts and responses, or a regular expression ``/like this/``.
+        Text to find in prompts and responses, or a regular expression ``/like this/``.
     sort : str
-        A number column, with ``-`` before it from the largest down; empty keeps the order of arrival.
+        A number column, with ``-`` in front for descending order; empty keeps the order of arrival.
     """
 
     step: int | None = None
@@ -47,26 +47,27 @@ class QuerySpec:
 
 @dataclass(frozen=True)
 class QueryResult:
-    """What was found so far.
+    """Result of a query so far.
 
     Attributes
     ----------
     rows : ndarray of int
-        Rows that pass, sorted as asked.
+        Rows that pass, in the query's sort order.
     of : int
-        Samples that were asked about.
+        Number of samples in the query's scope.
     finished : bool
     bytes_done, bytes_total : int
-        Of lines that a text is sought in; 0 where none is.
+        Size of the lines to search for texts; 0 without a text search.
     seconds : float
+        Time since the query started.
     percentiles : dict of str to float
-        What p99 and the like came to.
+        Values of the percentiles in the filter, such as p99.
     columns : list of str
-        Number and label columns that the question names.
+        Number and label columns that the query uses.
     unread : int
-        Samples whose bytes are gone.
+        Number of samples whose lines are no longer in their files.
     extra : dict of str to ndarray
-        Values at ``rows`` of columns that the question names and the store does not hold.
+        Values at ``rows`` of computed columns that the query uses, since the store does not have them.
     """
 
     rows: np.ndarray
@@ -82,7 +83,7 @@ class QueryResult:
 
 
 class Query:
-    """A question that was understood, put to one snapshot.
+    """A parsed query on one snapshot.
 
     Parameters
     ----------
@@ -90,23 +91,23 @@ class Query:
     snapshot : Snapshot
     question : QuerySpec
     notes : Notes, optional
-        What readers left, as columns.
+        Adds the columns ``tag`` and ``note``.
 
     Attributes
     ----------
     rows : ndarray of int
-        The rows it is about.
+        The rows in its scope.
     reads : int
-        Bytes of log that it may have to look through.
+        Number of bytes of the log that it may have to read.
     scope : Scope
-        Those rows as a table.
+        These rows as a table.
     patient : bool
-        Whether it may take long whatever its size: a regular expression is asked.
+        Whether it may take long whatever its size, because it has a regular expression.
 
     Raises
     ------
     FilterError
-        If the filter, the search or the sort cannot be understood.
+        If the filter, the search or the sort order is invalid.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class Query:
         self.reads = int(snapshot.place("length")[self.rows].sum(dtype=np.int64)) if needed else 0
 
     def outcomes(self) -> Iterator[QueryResult]:
-        """What is found, from the first bit to all of it; the last outcome is finished.
+        """Run the query: yield partial results, then the complete one, which is marked as finished.
 
         Raises
         ------
@@ -148,42 +149,43 @@ class Query:
         started = time.monotonic()
         percentiles: dict[str, float] = {}
         truth = self._truth(FilterResult(self.scope, percentiles=percentiles))
-        found = np.flatnonzero(truth.sure)
-        open_places = np.flatnonzero(truth.maybe & ~truth.sure)
-        last: ScannedRows | None = None
-        if len(open_places):
-            open_rows = self.rows[open_places]
-            for last in scan(self._index, self._snapshot, open_rows, self._tests):
-                places = open_places[np.searchsorted(open_rows, last.rows)]
-                part = FilterResult(self.scope.only(places), last.texts, percentiles)
-                found = np.concatenate([found, places[self._truth(part).sure]])
-                yield self._outcome(found, started, percentiles, last, finished=False)
-        yield self._outcome(found, started, percentiles, last, finished=True)
+        passing = np.flatnonzero(truth.sure)
+        undecided = np.flatnonzero(truth.maybe & ~truth.sure)
+        batch: ScannedRows | None = None
+        if len(undecided):
+            undecided_rows = self.rows[undecided]
+            for batch in scan(self._index, self._snapshot, undecided_rows, self._tests):
+                positions = undecided[np.searchsorted(undecided_rows, batch.rows)]
+                part = FilterResult(self.scope.only(positions), batch.texts, percentiles)
+                passing = np.concatenate([passing, positions[self._truth(part).sure]])
+                yield self._result(passing, started, percentiles, batch, finished=False)
+        yield self._result(passing, started, percentiles, batch, finished=True)
 
-    def _truth(self, asked: FilterResult) -> Truth:
-        rows = len(asked.table)
-        everything = np.ones(rows, bool)
-        truth = self._filter.ask(asked) if self._filter else Truth(everything, everything)
+    def _truth(self, inputs: FilterResult) -> Truth:
+        """Evaluate the filter and the search."""
+        rows = len(inputs.table)
+        all_rows = np.ones(rows, bool)
+        truth = self._filter.ask(inputs) if self._filter else Truth(all_rows, all_rows)
         if self._search is None:
             return truth
-        held = asked.texts.get(self._search)
-        sure = truth.sure & held if held is not None else np.zeros(rows, bool)
-        return Truth(sure, truth.maybe if held is None else truth.maybe & held)
+        contains = inputs.texts.get(self._search)
+        sure = truth.sure & contains if contains is not None else np.zeros(rows, bool)
+        return Truth(sure, truth.maybe if contains is None else truth.maybe & contains)
 
-    def _outcome(
+    def _result(
         self,
-        found: np.ndarray,
+        passing: np.ndarray,
         started: float,
         percentiles: Mapping[str, float],
         batch: ScannedRows | None,
         *,
         finished: bool,
     ) -> QueryResult:
-        places = self._sorted(found)
-        named = [name for name in (GROUP_REWARD, COPIES) if name in self.columns]
+        positions = self._sorted(passing)
+        computed = [name for name in (GROUP_REWARD, COPIES) if name in self.columns]
         return QueryResult(
-            rows=self.rows[places],
-            extra={name: self.scope.number(name)[places] for name in named},
+            rows=self.rows[positions],
+            extra={name: self.scope.number(name)[positions] for name in computed},
             of=len(self.rows),
             finished=finished,
             bytes_done=batch.bytes_done if batch else 0,
@@ -194,24 +196,24 @@ class Query:
             unread=batch.unread if batch else 0,
         )
 
-    def _sorted(self, places: np.ndarray) -> np.ndarray:
-        """Places in the order asked for; rows without a value come last."""
-        places = np.sort(places)
+    def _sorted(self, positions: np.ndarray) -> np.ndarray:
+        """Return positions in the query's sort order; rows without a value come last."""
+        positions = np.sort(positions)
         if self._order is None:
-            return places
-        values = self.scope.number(self._order.name)[places]
+            return positions
+        values = self.scope.number(self._order.name)[positions]
         if self._order.falling:
             values = -values
-        return places[np.argsort(values, kind="stable")]
+        return positions[np.argsort(values, kind="stable")]
 
 
 def search_test(text: str) -> TextPredicate | None:
-    """The test that a search box's text stands for.
+    """Return the text test for the content of a search box; None if it is empty.
 
     Raises
     ------
     FilterError
-        If ``/…/`` holds no regular expression.
+        If the text between slashes is not a valid regular expression.
     """
     text = text.strip()
     if not text:
@@ -222,26 +224,28 @@ def search_test(text: str) -> TextPredicate | None:
 
 
 def _checked_order(sort: str, kinds: Mapping[str, str]) -> Order | None:
+    """Parse a sort order; FilterError if it is not by a number column."""
     order = parse_order(sort)
     if order and kinds.get(order.name) != NUMBER:
-        text = kinds.get(order.name) == LABEL
-        what = "holds texts" if text else "is not in this run, or not in all steps at once"
-        raise FilterError(f"cannot sort by {order.name!r}: it {what}")
+        is_label = kinds.get(order.name) == LABEL
+        reason = "holds texts" if is_label else "does not exist in this run, or only for single steps"
+        raise FilterError(f"cannot sort by {order.name!r}: it {reason}")
     return order
 
 
 def _copies(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
-    """How often each row's prompt and response stand among these rows, shape (N,)."""
-    keys = [_pair(index, snapshot, row) for row in rows.tolist()]
+    """Return how many of these rows have each row's prompt and response, shape (N,)."""
+    keys = [_text_key(index, snapshot, row) for row in rows.tolist()]
     count: dict[tuple[str | None, ...], int] = {}
     for key in keys:
         count[key] = count.get(key, 0) + 1
     return np.array([count[key] for key in keys], float)
 
 
-def _pair(index: RunIndex, snapshot: Snapshot, row: int) -> tuple[str | None, ...]:
+def _text_key(index: RunIndex, snapshot: Snapshot, row: int) -> tuple[str | None, ...]:
+    """Return the row's prompt and response; a unique key if they cannot be read."""
     try:
         texts = fetch_texts(index, snapshot, row)
-    except (RLPanelError, IndexError):  # its file was written anew; it equals nothing
+    except (RLPanelError, IndexError):  # the file was rewritten, so the row equals no other
         return (snapshot.uid(row),)
     return texts.get("prompt"), texts.get("response")

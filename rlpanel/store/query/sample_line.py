@@ -1,4 +1,4 @@
-"""One sample as a line to take away: texts, tokens, numbers; a line that rlpanel reads again."""
+"""Export one sample as a JSON line with texts, tokens and numbers, which rlpanel can read again."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from rlpanel.store.query.notes import Note
 
 
 def sample_line(sample: Sample, note: Note) -> bytes:
-    """The sample as a line of JSON in rlpanel's own dialect.
+    """Return the sample as a line of JSON in rlpanel's own format.
 
-    Beside what was logged stand ``columns`` (all its numbers, metrics too), ``extra`` (keys without a
-    name here), ``from`` (file, line, uid) and ``tag`` and ``note``. NaN and infinities become null.
+    Besides the logged fields it has ``columns`` (all numbers, including metrics), ``extra`` (unknown keys),
+    ``from`` (file, line, uid), ``tag`` and ``note``. NaN and infinities become null.
     """
     names = [field.name for field in schema.FIELDS]
     logged = {name: getattr(sample, name, None) for name in names}
-    whole: dict[str, Any] = {name: value for name, value in logged.items() if not _absent(value)}
-    whole |= {"columns": sample.columns, "extra": sample.extra, "notes": sample.notes}
-    whole["from"] = {"file": sample.file, "line": sample.line, "uid": sample.uid}
-    whole |= {"tag": note.tag, "note": note.note}
-    return json.dumps(plain(whole), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    content: dict[str, Any] = {name: value for name, value in logged.items() if not _is_missing(value)}
+    content |= {"columns": sample.columns, "extra": sample.extra, "notes": sample.notes}
+    content["from"] = {"file": sample.file, "line": sample.line, "uid": sample.uid}
+    content |= {"tag": note.tag, "note": note.note}
+    return json.dumps(plain(content), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def _absent(value: Any) -> bool:
+def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and np.isnan(value))
 
 
 def plain(value: Any) -> Any:
-    """A value in JSON's own kinds; NaN and infinities are null there."""
+    """Convert a value to JSON types; NaN and infinities become None."""
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
     if isinstance(value, dict):

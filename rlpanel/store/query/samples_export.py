@@ -1,4 +1,4 @@
-"""Samples as a file to take away: CSV, JSON lines or parquet, made piece by piece."""
+"""Streaming export of samples as CSV, JSON lines or parquet."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from rlpanel.store.query.sample_line import plain
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Samples whose texts are read at a time.
+#: Number of samples whose texts are read at a time.
 PIECE_ROWS = 500
 
 
 class ExportFormat(NamedTuple):
-    """A kind of file: its ending, what browsers call it, and how frames become its bytes."""
+    """A file format: its suffix, its media type, and a function that turns frames into its bytes."""
 
     ending: str
     media: str
@@ -36,7 +36,7 @@ class ExportFormat(NamedTuple):
 
 
 class ExportPart(NamedTuple):
-    """Some bytes of the file, and how much of the samples is in by then, between 0 and 1."""
+    """A chunk of the file, and the share of samples written up to it, between 0 and 1."""
 
     data: bytes
     done: float
@@ -45,7 +45,7 @@ class ExportPart(NamedTuple):
 def export_parts(
     index: RunIndex, view: RunView, rows: np.ndarray, notes: Notes, kind: str
 ) -> Iterator[ExportPart]:
-    """The file of these samples, in their order: place, labels, numbers, tags, texts and measures of them.
+    """Yield the file of these samples in chunks: position, labels, numbers, notes, texts and text metrics.
 
     Parameters
     ----------
@@ -66,36 +66,37 @@ def export_parts(
 
 
 def available_formats() -> list[str]:
-    """The kinds that this installation can write."""
+    """Return the formats that this installation can write."""
     return [name for name in FORMATS if name != "parquet" or importlib.util.find_spec("pyarrow")]
 
 
-def _frame(index: RunIndex, view: RunView, rows: np.ndarray, notes: Notes) -> pd.DataFrame:
-    """A part of the table; the same columns and types in every part."""
-    frame = view.frame(rows)
-    left = [notes.of(uid) for uid in frame["uid"]]
-    texts = [_texts(index, view.snapshot, row) for row in rows.tolist()]
-    further: dict[str, list[str | None]] = {
-        "tag": [note.tag or None for note in left],
-        "note": [note.note or None for note in left],
+def _frame(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, notes: Notes) -> pd.DataFrame:
+    """Return a part of the table; all parts have the same columns and types."""
+    frame = snapshot.frame(rows)
+    notes_of_rows = [notes.of(uid) for uid in frame["uid"]]
+    texts = [_texts(index, snapshot, row) for row in rows.tolist()]
+    added: dict[str, list[str | None]] = {
+        "tag": [note.tag or None for note in notes_of_rows],
+        "note": [note.note or None for note in notes_of_rows],
     }
-    further |= {name: [found.get(name) for found in texts] for name in schema.TEXTS}
+    added |= {name: [row.get(name) for row in texts] for name in schema.TEXTS}
     data: dict[str, Any] = {name: frame[name] for name in frame.columns}
-    data |= {name: pd.Series(values, dtype=object) for name, values in further.items()}
-    responses = np.array([found.get("response", "") for found in texts], object)
+    data |= {name: pd.Series(values, dtype=object) for name, values in added.items()}
+    responses = np.array([row.get("response", "") for row in texts], object)
     return pd.DataFrame(data | text_columns(responses))
 
 
 def _texts(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]:
+    """Return the texts of a row; {} if they cannot be read."""
     try:
         return fetch_texts(index, snapshot, row)
-    except (RLPanelError, IndexError):  # its file was written anew; its numbers are still what they were
+    except (RLPanelError, IndexError):  # the file was rewritten, but the row's numbers are still valid
         return {}
 
 
 def _csv(frames: Iterator[pd.DataFrame], *, raw: bool = False) -> Iterator[bytes]:
-    for at, frame in enumerate(frames):
-        yield csv_text(frame, raw=raw, header=at == 0).encode("utf-8", "replace")
+    for number, frame in enumerate(frames):
+        yield csv_text(frame, raw=raw, header=number == 0).encode("utf-8", "replace")
 
 
 def _jsonl(frames: Iterator[pd.DataFrame]) -> Iterator[bytes]:
@@ -108,28 +109,28 @@ def _parquet(frames: Iterator[pd.DataFrame]) -> Iterator[bytes]:
     import pyarrow
     from pyarrow import parquet
 
-    buffer, told = io.BytesIO(), 0
+    buffer, sent = io.BytesIO(), 0
     writer = None
     for frame in frames:
         fields = [(name, _arrow_type(frame[name], pyarrow)) for name in frame.columns]
         table = pyarrow.Table.from_pandas(frame, pyarrow.schema(fields), preserve_index=False)
         writer = writer or parquet.ParquetWriter(buffer, table.schema, compression="zstd")
         writer.write_table(table)
-        yield bytes(buffer.getbuffer()[told:])
-        told = buffer.tell()
+        yield bytes(buffer.getbuffer()[sent:])
+        sent = buffer.tell()
     if writer is not None:
         writer.close()
-    yield bytes(buffer.getbuffer()[told:])
+    yield bytes(buffer.getbuffer()[sent:])
 
 
 def _arrow_type(values: pd.Series, pyarrow: Any) -> Any:
-    """A column's type, the same where a part of it holds nothing."""
+    """Return a column's type, which must be the same in parts without any value."""
     if pd.api.types.is_integer_dtype(values):
         return pyarrow.int64()
     return pyarrow.float64() if pd.api.types.is_float_dtype(values) else pyarrow.string()
 
 
-#: The first CSV is safe to open in a spreadsheet; all others hold texts as they were logged.
+#: "CSV" is safe to open in a spreadsheet; the other formats contain the texts as logged.
 FORMATS: dict[str, ExportFormat] = {
     "CSV": ExportFormat("csv", "text/csv", _csv),
     "CSV, raw": ExportFormat("csv", "text/csv", partial(_csv, raw=True)),

@@ -1,4 +1,4 @@
-"""The groups of one step: who is in each, what its numbers are, and whether it teaches anything."""
+"""The groups of one step: their samples, metrics, and whether they have a learning signal."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.step_metrics import available, step_rows
 
-#: What a group is to the trainer: its rewards differ, or all are the same and below a pass, or all the same
-#: and a pass.
+#: States of a group: rewards that differ, equal rewards below ``pass_reward``, or equal rewards that pass.
 SIGNAL, ALL_LOW, ALL_HIGH = "signal", "all low", "all high"
 
 
 @dataclass(frozen=True)
 class StepGroups:
-    """Groups of two samples or more, in order of arrival.
+    """The groups of a step with at least two samples, in order of arrival.
 
     Attributes
     ----------
-    view : RunView
-        That the rows are of.
+    snapshot : Snapshot
+        Snapshot that the rows belong to.
     members : list of ndarray of int, G of them
         Rows of each group, in order of arrival.
     values : mapping of str to ndarray, shape (G,)
-        The registry's metrics of level group that the run allows.
+        Group metrics whose inputs the run has.
     states : ndarray of str, shape (G,)
-        `SIGNAL`, `ALL_LOW` or `ALL_HIGH`; all `SIGNAL` where there is no reward to tell.
+        `SIGNAL`, `ALL_LOW` or `ALL_HIGH`; all `SIGNAL` if rewards are not logged.
     """
 
     view: RunView
@@ -53,43 +52,43 @@ class StepGroups:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Samples of each group, shape (G,)."""
+        """Number of samples of each group, shape (G,)."""
         return np.array([len(rows) for rows in self.members], int)
 
     @cached_property
     def names(self) -> list[str]:
-        """What each group is called: its id where one is logged, else the key of its prompt."""
-        return [label if label is not None else key for label, key in self._called]
+        """Name of each group: its id if logged, else its prompt's key."""
+        return [label if label is not None else key for label, key in self._ids]
 
     @cached_property
     def filters(self) -> list[str]:
-        """Of each group, the expression that the step's samples pass when they are in it."""
+        """For each group, the filter expression that selects its samples within the step."""
         column = label_name(self.snapshot, "group")
         return [
             f"prompt_key == {quote(key)}" if label is None else f"{column} == {quote(label)}"
-            for label, key in self._called
+            for label, key in self._ids
         ]
 
     def holding(self, uid: str) -> int | None:
-        """Which group a sample is in; None if it is in none."""
+        """Return the index of the group that contains a sample; None if no group does."""
         try:
             row = self.snapshot.row(uid)
-        except SampleNotFound:  # its file was written anew
+        except SampleNotFound:  # its file was rewritten
             return None
-        return next((at for at, rows in enumerate(self.members) if row in rows), None)
+        return next((number for number, rows in enumerate(self.members) if row in rows), None)
 
     @cached_property
-    def _called(self) -> list[tuple[str | None, str]]:
+    def _ids(self) -> list[tuple[str | None, str]]:
         first = np.array([rows[0] for rows in self.members], int)
-        keys = [prompt_key(text) for text in self.snapshot.place("prompt_hash")[first].tolist()]
+        keys = [prompt_key(prompt_hash) for prompt_hash in self.snapshot.place("prompt_hash")[first].tolist()]
         logged = "group" in self.snapshot.labels
         labels = self.snapshot.label("group", first) if logged else [None] * len(first)
         return list(zip(labels, keys, strict=True))
 
 
-def groups_of(view: RunView, step: int | None) -> StepGroups | None:
-    """The groups of a step; None where its samples come in none."""
-    if step is None or not view.grouped:
+def groups_of(snapshot: Snapshot, step: int | None) -> StepGroups | None:
+    """Return the groups of a step; None if it has no group of several samples."""
+    if step is None or not snapshot.grouped:
         return None
     snapshot = view.snapshot
     rows = snapshot.rows_of(step)
@@ -99,21 +98,21 @@ def groups_of(view: RunView, step: int | None) -> StepGroups | None:
     shared = np.flatnonzero(table.groups.shared)
     if not len(shared):
         return None
-    arranged = rows[np.argsort(table.groups.number, kind="stable")]
-    parts = np.split(arranged, table.groups.starts[1:])
-    order = shared[np.argsort([parts[at][0] for at in shared.tolist()], kind="stable")]
+    rows_by_group = rows[np.argsort(table.groups.number, kind="stable")]
+    parts = np.split(rows_by_group, table.groups.starts[1:])
+    order = shared[np.argsort([parts[number][0] for number in shared.tolist()], kind="stable")]
     values = {
         metric.name: table.value(metric.name)[order]
         for metric in of_level("group")
         if available(snapshot, metric, view.grouped)
     }
-    members = [parts[at] for at in order.tolist()]
-    return StepGroups(view, members, values, _states(snapshot, values, len(members)))
+    members = [parts[number] for number in order.tolist()]
+    return StepGroups(snapshot, members, values, _states(snapshot, values, len(members)))
 
 
 def _states(snapshot: Snapshot, values: Mapping[str, np.ndarray], count: int) -> np.ndarray:
     if "group_zero_variance" not in values:
         return np.full(count, SIGNAL)
-    same = values["group_zero_variance"] > 0
-    high = values["group_mean"] >= snapshot.constants["pass_reward"] - SAME
-    return np.select([same & high, same], [ALL_HIGH, ALL_LOW], SIGNAL)
+    equal = values["group_zero_variance"] > 0
+    passing = values["group_mean"] >= snapshot.constants["pass_reward"] - SAME
+    return np.select([equal & passing, equal], [ALL_HIGH, ALL_LOW], SIGNAL)

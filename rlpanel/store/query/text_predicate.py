@@ -1,4 +1,4 @@
-"""One question to a text: contains, equals, matches, with or without a field that it is about."""
+"""Text tests (contains, equals, matches, ...) on one field of a sample or on any of its texts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import regex
 
 from rlpanel.errors import FilterError
 
-#: Seconds that a regular expression may take on one text before it is given up.
+#: Time limit in seconds for a regular expression on one text.
 PATTERN_SECONDS = 0.25
+#: Maximum number of characters of a regular expression.
 MOST_PATTERN = 500
-#: Any of the sample's texts.
+#: Field name that stands for any of the sample's texts.
 ANY = ""
 
 
@@ -25,16 +26,17 @@ class TextPredicate:
     Attributes
     ----------
     field : str
-        The text it is about; `ANY` for whichever passes.
+        The text to test; `ANY` passes if one of the texts does.
     word : str
-        ``contains``, ``startswith``, ``endswith`` (all without regard to case), ``matches`` (a regular
+        Operator: ``contains``, ``startswith``, ``endswith`` (all case-insensitive), ``matches`` (a regular
         expression), ``==`` or ``missing``.
     value : str
+        Text to compare with.
 
     Raises
     ------
     FilterError
-        If the value is no regular expression; from `passes`, if it takes too long.
+        If the value is not a valid regular expression; from `passes`, if it takes too long.
     """
 
     field: str
@@ -43,19 +45,19 @@ class TextPredicate:
 
     def __post_init__(self) -> None:
         if self.word == "matches":
-            self._pattern  # noqa: B018 - a wrong one is said at once
+            self._pattern  # noqa: B018 - compiles it, so that an invalid one raises now
 
     def __hash__(self) -> int:
         return hash((self.field, self.word, self.value))
 
     def of(self, texts: Mapping[str, str]) -> bool:
-        """Whether a sample's texts pass."""
+        """Return whether a sample's texts pass."""
         if self.field:
             return self.passes(texts.get(self.field))
         return any(map(self.passes, texts.values()))
 
     def passes(self, text: str | None) -> bool:
-        """Whether a text passes; None, one that was not logged, passes as missing alone."""
+        """Return whether a text passes; None (not logged) passes only the test ``missing``."""
         if text is None or self.word == "missing":
             return text is None and self.word == "missing"
         return self._check(text)
@@ -79,25 +81,25 @@ class TextPredicate:
         try:
             return regex.compile(self.value, regex.VERSION1)
         except (regex.error, RecursionError, OverflowError) as error:
-            raise FilterError(f"this is no regular expression: {error}") from error
+            raise FilterError(f"this is not a valid regular expression: {error}") from error
 
     def _matches(self, text: str) -> bool:
         started = time.monotonic()
         try:
-            # Given up in the middle, and without the interpreter's lock, so that others go on meanwhile.
+            # The timeout can interrupt a match; concurrent=True releases the GIL for other threads.
             return self._pattern.search(text, timeout=PATTERN_SECONDS, concurrent=True) is not None
         except TimeoutError as error:
             raise FilterError(
-                f"the regular expression was given up after {time.monotonic() - started:.1f} s on one text; "
-                "repeats inside repeats, as in (a+)+, are what takes so long"
+                f"the regular expression was stopped after {time.monotonic() - started:.1f} s on one text; "
+                "nested repeats such as (a+)+ take very long"
             ) from error
 
 
 def fold(text: str) -> str:
-    """A text in lower case, letter by letter.
+    """Return a text in lower case.
 
-    The two letters whose lower case is a plain k or i stay themselves, so that what is plain in the
-    search is plain in the file.
+    The two non-ASCII letters whose lower case contains an ASCII letter (Kelvin sign, dotted I) stay distinct.
+    So an ASCII letter in a search only matches an ASCII letter in the file, as the byte search assumes.
     """
     if not text.isascii():
         text = text.replace("\u212a", "\ue000").replace("\u0130", "\ue001")

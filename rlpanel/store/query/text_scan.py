@@ -1,7 +1,7 @@
-"""Text tests over many samples: their lines' bytes are looked through, and few lines are parsed.
+"""Full-text scan: searches the raw bytes of samples' lines and parses only candidate lines.
 
-What is sought is looked for as a log would write it; only lines that hold it, somewhere, are parsed and asked
-for certain. A regular expression has no such bytes: there every line is parsed.
+The searched text is encoded as a log would write it; only lines that contain these bytes are parsed and
+tested exactly. A regular expression cannot be encoded, so every line is parsed for it.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from rlpanel.store.query.fetch import fetch_texts
 from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Bytes looked through at a time: they stay in the processor's cache, and nobody waits for them for long.
+#: Number of bytes searched at a time: a block fits the CPU cache and takes too little time to notice.
 BLOCK = 1 << 19
-#: Bytes between two wanted lines that are rather read than jumped over.
+#: Gap in bytes between two wanted lines up to which reading on is better than seeking.
 GAP = 64 << 10
-#: Seconds between two batches.
+#: Seconds between two yielded batches.
 PAUSE = 0.2
 
-#: What some writers escape, and what adapters put between the strings that they join.
+#: Characters that some writers escape, or that adapters insert between strings that they join.
 _ODD_ASCII = frozenset("\"\\/<>&'\x7f[]{}:,")
 
 
 @dataclass(frozen=True)
 class ScannedRows:
-    """Samples that were judged.
+    """A batch of tested samples.
 
     Attributes
     ----------
     rows : ndarray of int, shape (N,)
     texts : dict
-        Outcome of each test, shape (N,).
+        Result of each test, shape (N,).
     bytes_done, bytes_total : int
-        Of the lines asked for, over all batches so far.
+        Size of the lines scanned so far, over all batches, and of all lines.
     unread : int
-        Samples so far whose bytes are gone; they pass nothing.
+        Number of samples so far whose lines are no longer in their files; they pass no test.
     """
 
     rows: np.ndarray
@@ -61,7 +61,7 @@ class ScannedRows:
 def scan(
     index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[TextPredicate]
 ) -> Iterator[ScannedRows]:
-    """Judge samples, file by file in the order of their bytes; a batch every `PAUSE` seconds.
+    """Test samples, file by file in byte order; yields a batch about every `PAUSE` seconds.
 
     Raises
     ------
@@ -72,69 +72,69 @@ def scan(
     rows = rows[np.lexsort([place(name)[rows] for name in ("part", "offset", "file")])]
     sizes = np.where(place("part")[rows] == 0, place("length")[rows], 0).astype(np.int64)
     passed = {test: np.zeros(len(rows), bool) for test in tests}
-    told = unread = 0
+    sent = unread = 0
     last = time.monotonic()
-    for end, suspect in _places(_suspects(index, snapshot, rows, tests)):
-        if suspect:
+    for end, is_candidate in _progress(_candidate_blocks(index, snapshot, rows, tests)):
+        if is_candidate:
             try:
                 texts = fetch_texts(index, snapshot, int(rows[end - 1]))
-            except (RLPanelError, IndexError):  # its file was written anew; its new rows come in a moment
+            except (RLPanelError, IndexError):  # the file was rewritten; its new rows arrive soon
                 unread += 1
             else:
                 for test in tests:
                     passed[test][end - 1] = test.of(texts)
-        if end > told and (end == len(rows) or time.monotonic() - last > PAUSE):
-            now = slice(told, end)
-            outcomes = {test: mask[now] for test, mask in passed.items()}
-            yield ScannedRows(rows[now], outcomes, int(sizes[:end].sum()), int(sizes.sum()), unread)
-            told, last = end, time.monotonic()
+        if end > sent and (end == len(rows) or time.monotonic() - last > PAUSE):
+            batch = slice(sent, end)
+            results = {test: mask[batch] for test, mask in passed.items()}
+            yield ScannedRows(rows[batch], results, int(sizes[:end].sum()), int(sizes.sum()), unread)
+            sent, last = end, time.monotonic()
 
 
 @dataclass(frozen=True)
 class _Block:
-    """Places up to ``end`` are looked through; the suspects among the block's are to be parsed."""
+    """Searched rows up to position ``end``, with the positions of candidates, which must be parsed."""
 
     end: int
-    suspects: Sequence[int]
+    candidates: Sequence[int]
 
 
-def _places(blocks: Iterator[_Block]) -> Iterator[tuple[int, bool]]:
-    """How far it is known what to do, and whether the last of these places is to be parsed.
+def _progress(blocks: Iterator[_Block]) -> Iterator[tuple[int, bool]]:
+    """Yield how many rows are searched, and whether the last of them is a candidate, to be parsed.
 
-    A step a suspect: one text may take an expression as long as a block takes otherwise.
+    Each candidate is yielded separately: a regular expression may take as long on one text as the search of a
+    whole block.
     """
     for block in blocks:
-        for place in block.suspects:
-            yield place + 1, True
+        for position in block.candidates:
+            yield position + 1, True
         yield block.end, False
 
 
-def _suspects(
+def _candidate_blocks(
     index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[TextPredicate]
 ) -> Iterator[_Block]:
-    """Blocks of sorted rows, each with the places whose lines may pass."""
+    """Yield blocks of the sorted rows, each with the positions of rows whose lines may pass."""
     files = snapshot.place("file")[rows]
-    stretches = [stretch_of(test) for test in tests]
+    literals = [stretch_of(test) for test in tests]
     start = 0
     for number, group in groupby(files.tolist()):
         end = start + sum(1 for _ in group)
         reader = index.reader(snapshot.files[number])
         offsets = snapshot.place("offset")[rows[start:end]]
         ends = offsets + snapshot.place("length")[rows[start:end]]
-        needles = _needles(stretches) if _holds_texts(reader) and all(stretches) else None
-        look = _Look(reader.path, offsets, ends, needles)
-        for block in look:
-            yield _Block(start + block.end, [start + place for place in block.suspects])
+        needles = _byte_search(literals) if _holds_texts(reader) and all(literals) else None
+        for block in _LineSearch(reader.path, offsets, ends, needles):
+            yield _Block(start + block.end, [start + position for position in block.candidates])
         start = end
 
 
 def _holds_texts(reader: JsonlFile) -> bool:
-    """Whether the file's own bytes hold the texts: no packed file, and no token ids that become text."""
+    """Whether the file's bytes contain the texts: not if it is compressed or has token ids instead."""
     return reader.lines_on_disk and not isinstance(reader.adapter, DetokenizingAdapter)
 
 
-class _Look:
-    """Looks through the lines of one file; without needles every line is a suspect."""
+class _LineSearch:
+    """Searches the lines of one file for needles; without needles every line is a candidate."""
 
     def __init__(self, path: str, offsets: np.ndarray, ends: np.ndarray, needles: ByteSearch | None) -> None:
         self._path, self._needles = path, needles
@@ -151,66 +151,67 @@ class _Look:
                 for start, end in self._blocks():
                     base, size = int(self._offsets[start]), int(self._ends[start:end].max())
                     file.seek(base)
-                    found = base + self._needles.places(self._filled(file, size - base))
-                    yield _Block(end, self._hits(start, end, found))
-        except OSError:  # parsing says for each row that it is gone
+                    matches = base + self._needles.places(self._read_folded(file, size - base))
+                    yield _Block(end, self._rows_with_matches(start, end, matches))
+        except OSError:  # all rows become candidates: parsing them then reports that they are gone
             yield _Block(len(self._offsets), range(len(self._offsets)))
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
-        """Places from, to: lines that stand together and fit a block, or one that is longer."""
+        """Yield ranges of positions: adjacent lines that fit into a block, or a single longer line."""
         offsets, ends = self._offsets, self._ends
         breaks = [*(np.flatnonzero(offsets[1:] - ends[:-1] > GAP) + 1).tolist(), len(offsets)]
         start = 0
         for stop in breaks:
             while start < stop:
                 end = int(np.searchsorted(ends, offsets[start] + BLOCK, "right"))
-                # The samples of one line stay together.
+                # Keep all samples of one line in the same block.
                 end = int(np.searchsorted(offsets, offsets[min(max(end, start + 1), stop) - 1], "right"))
                 yield start, end
                 start = end
 
-    def _filled(self, file: io.BufferedReader, size: int) -> np.ndarray:
-        """The next bytes, folded."""
+    def _read_folded(self, file: io.BufferedReader, size: int) -> np.ndarray:
+        """Read the next bytes and fold them."""
         if size > len(self._buffer):
             self._buffer = bytearray(size)
-        got = file.readinto(memoryview(self._buffer)[:size])
-        block = np.frombuffer(self._buffer, np.uint8, got)
+        length = file.readinto(memoryview(self._buffer)[:size])
+        block = np.frombuffer(self._buffer, np.uint8, length)
         fold_block(block)
         return block
 
-    def _hits(self, start: int, end: int, found: np.ndarray) -> list[int]:
-        """Places of a block whose lines hold what was found, by where in the file it was."""
-        if not len(found):
+    def _rows_with_matches(self, start: int, end: int, matches: np.ndarray) -> list[int]:
+        """Return the positions of the block's rows whose lines contain a match, given by byte offset."""
+        if not len(matches):
             return []
         offsets, ends = self._offsets[start:end], self._ends[start:end]
-        line = np.searchsorted(offsets, found, "right") - 1
-        inside = found < ends[line]
+        line = np.searchsorted(offsets, matches, "right") - 1
+        inside = matches < ends[line]
         return (start + np.flatnonzero(np.isin(offsets, offsets[line[inside]]))).tolist()
 
 
 def stretch_of(test: TextPredicate) -> str:
-    """The longest part of the value that every JSON writer writes in one of two ways.
+    """Return the longest part of the value that every JSON writer encodes in one of two ways.
 
-    As it is, or with all beyond ASCII escaped. Empty where a line that passes need not hold such a part.
+    The two ways are unchanged, or with all non-ASCII characters escaped. Empty if a passing line need not
+    contain such a part.
     """
     if test.word in ("matches", "missing"):
         return ""
-    stretches = ["".join(group).strip() for plain, group in groupby(test.value, _plain) if plain]
-    return max(stretches, key=lambda text: len(text.encode()), default="")
+    literals = ["".join(group).strip() for plain, group in groupby(test.value, _is_plain) if plain]
+    return max(literals, key=lambda text: len(text.encode()), default="")
 
 
-def needles_of(stretch: str) -> tuple[bytes, ...]:
-    """Both ways to write it, folded; one where they are the same."""
-    return tuple(dict.fromkeys(map(fold_bytes, (stretch.encode(), json.dumps(stretch)[1:-1].encode()))))
+def needles_of(literal: str) -> tuple[bytes, ...]:
+    """Return both encodings of a literal, folded, or one if they are equal."""
+    return tuple(dict.fromkeys(map(fold_bytes, (literal.encode(), json.dumps(literal)[1:-1].encode()))))
 
 
-def _needles(stretches: Sequence[str]) -> ByteSearch:
-    needles = [needle for stretch in stretches for needle in needles_of(stretch)]
-    return ByteSearch(needles, {letter for stretch in stretches for letter in stretch if letter.isascii()})
+def _byte_search(literals: Sequence[str]) -> ByteSearch:
+    needles = [needle for literal in literals for needle in needles_of(literal)]
+    return ByteSearch(needles, {letter for literal in literals for letter in literal if letter.isascii()})
 
 
-def _plain(character: str) -> bool:
-    """Whether a character is written in one of two ways, in any case."""
+def _is_plain(character: str) -> bool:
+    """Whether JSON writers encode a character in one of two ways, in upper and in lower case."""
     if character.isascii():
         return character.isprintable() and character not in _ODD_ASCII
     cased = character.lower() != character or character.upper() != character

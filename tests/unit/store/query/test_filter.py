@@ -112,26 +112,26 @@ def test_what_needs_a_text_is_settled_once_it_is_read() -> None:
         ("rewrd > 1", "no column 'rewrd'; did you mean reward?", 0),
         ("reward > 1 and kl_mean > 1", "did you mean kl_k3_mean?", 15),
         ("zzz > 1", "there is no column 'zzz'", 0),
-        ("finish_reason == length", 'a text stands in quotes: "length"', 17),
+        ("finish_reason == length", 'write a text in quotes: "length"', 17),
         ("reward = 3", "write == to compare", 7),
         ("reward > 1 & reward < 2", "write and", 11),
         ("reward", "reward is a value: compare it with something", 0),
         ('reward > "x"', "reward holds numbers", 0),
-        ('reward contains "x"', "contains is for texts, and reward is a number", 0),
+        ('reward contains "x"', "contains is for texts, but reward is a number", 0),
         ('finish_reason < "x"', "texts are compared with == and !=", 0),
-        ("finish_reason + 1 > 2", "finish_reason is a text, and a number is expected", 0),
+        ("finish_reason + 1 > 2", "finish_reason is a text, but a number is expected", 0),
         ("(reward > 1", "')' is expected at the end", 11),
         ("reward > 1 reward", "'reward' is not expected here", 11),
         ("reward >", "is expected at the end", 8),
-        ('response matches "(a"', "this is no regular expression", 17),
+        ('response matches "(a"', "not a valid regular expression", 17),
         ('finish_reason == "length', 'the text has no closing "', 17),
-        ("p50 < p60", "stands alone on one side", 6),
-        ("(reward > 1) + 1 > 0", "true or false", 1),
-        ("reward in [kl_k3_mean]", "a list holds numbers and texts", 11),
+        ("p50 < p60", "must be alone on one side", 6),
+        ("(reward > 1) + 1 > 0", "not a condition", 1),
+        ("reward in [kl_k3_mean]", "a list may only hold numbers and texts", 11),
         ("__import__('os') > 1", "'(' is not expected", 10),
         ("reward.__class__ > 1", "'.' is not understood", 6),
-        ("(" * 100 + "reward > 1" + ")" * 100, "30 brackets inside one another", 31),
-        ("not " * 100 + "reward > 1", "30 brackets inside one another", 124),
+        ("(" * 100 + "reward > 1" + ")" * 100, "nested more than 30 levels deep", 31),
+        ("not " * 100 + "reward > 1", "nested more than 30 levels deep", 124),
         ("reward > 1 and " * 400, "at most 2,000 characters", 2000),
     ],
 )
@@ -143,5 +143,5 @@ def test_what_is_wrong_is_said_with_its_place(text: str, said: str, at: int) -> 
 
 
 def test_a_regular_expression_that_never_ends_is_given_up() -> None:
-    with pytest.raises(FilterError, match="given up"):
+    with pytest.raises(FilterError, match="was stopped after"):
         TextPredicate("", "matches", "(a|aa)+$").of({"response": "a" * 80 + "b"})

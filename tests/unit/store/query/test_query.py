@@ -122,8 +122,8 @@ def test_tags_are_columns(index: RunIndex) -> None:
     [
         ({"sort": "nothing"}, "cannot sort by 'nothing'"),
         ({"sort": "file"}, "holds texts"),
-        ({"sort": "copies"}, "not in all steps at once"),
-        ({"search": "/(/"}, "no regular expression"),
+        ({"sort": "copies"}, "or only for single steps"),
+        ({"search": "/(/"}, "not a valid regular expression"),
         ({"filter": "rewad > 1"}, "did you mean reward"),
     ],
 )
