@@ -1,1 +1,1 @@
-"""Snapshots: an immutable state of the columns, and what is computed from it on demand."""
+"""Snapshots: an immutable state of the columns, and statistics computed from it on demand."""

@@ -1,4 +1,4 @@
-"""Which steps are whole, while the last is still being written."""
+"""Finds the newest complete step, since the last one may still be being written."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from statistics import median
 
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: After this many seconds without a new line the newest step counts as complete.
+#: Seconds without a new line after which the newest step counts as complete.
 SETTLED = 1.0
 
 
 def newest_complete(snapshot: Snapshot, now: float) -> int | None:
-    """The newest step that is not still being written.
+    """Return the newest step that is not still being written; None if there is no step.
 
-    The last step counts when it has as many samples as the steps before it usually had, or when no
-    line has come for a second; until then the one before it does.
+    The last step counts as complete once it has the median number of samples of the five steps before it, or
+    if no line has arrived for a second. Until then the step before it is returned.
     """
     steps, samples = snapshot.steps.values, snapshot.steps.samples
     if not len(steps):

@@ -1,8 +1,8 @@
-"""A column's histogram of each step, over bins that all steps share; made when someone asks.
+"""Histograms of a column per step, over bins shared by all steps; computed on demand and cached.
 
-A bin is a power of two wide and begins at a multiple of its width. So the bins follow from the smallest and
-the greatest value alone, and when values spread further, the old bins join in pairs: what was counted stays
-counted, and only the steps that changed are counted anew.
+The width of a bin is a power of two, and its start a multiple of the width. So the bins follow from minimum
+and maximum alone. If the range grows, old bins merge in pairs: their counts stay valid, and only changed
+steps are counted again.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 
 from rlpanel.store.columns.step_stats import MAX, MIN, Steps
 
-#: Most values that are counted in one go, so that what is made on the way stays small.
-_AT_ONCE = 1 << 18
-#: Beyond this no room is left for edges; such values count in the outermost bins.
-_MOST = 2.0**1000
+#: Number of values counted at a time, to keep temporary arrays small.
+_CHUNK = 1 << 18
+#: Larger values leave no room for bin edges; they are counted in the outermost bins.
+_MAX_VALUE = 2.0**1000
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,21 @@ class SharedBins:
 
     @property
     def edges(self) -> np.ndarray:
-        """Shape (count + 1,)."""
+        """Bin edges, shape (count + 1,)."""
         return np.arange(self.start, self.start + self.count + 1) * self.width
 
     def places(self, values: np.ndarray) -> np.ndarray:
-        """The bin of each value: exact, for a division by a power of two is, where it does not underflow."""
-        places = np.floor(values.clip(-_MOST, _MOST) / self.width) - self.start
-        return places.clip(0, self.count - 1).astype(np.int64)
+        """Return the bin of each value; exact, since dividing by a power of two is (unless it underflows)."""
+        bins = np.floor(values.clip(-_MAX_VALUE, _MAX_VALUE) / self.width) - self.start
+        return bins.clip(0, self.count - 1).astype(np.int64)
 
 
 def shared_bins(low: float, high: float, bins: int) -> SharedBins:
-    """The narrowest bins with which at most ``bins``, two or more, reach from ``low`` to ``high``.
+    """Return the narrowest bins such that at most ``bins`` (at least two) cover ``low`` to ``high``.
 
-    One bin of width 1 where both are the same; never narrower than floats stand apart there.
+    If both are equal, one bin of width 1. Bins are never narrower than the spacing of floats at this size.
     """
-    low, high = (min(max(value, -_MOST), _MOST) for value in (low, high))
+    low, high = (min(max(value, -_MAX_VALUE), _MAX_VALUE) for value in (low, high))
     bins = max(bins, 2)
     least = float(np.spacing(max(abs(low), abs(high))))
     span = (high - low) / bins
@@ -58,13 +58,13 @@ def shared_bins(low: float, high: float, bins: int) -> SharedBins:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How a column's finite values spread in each step.
+    """Counts of a column's finite values by step and bin.
 
     Attributes
     ----------
     steps : ndarray of int, shape (S,)
     edges : ndarray, shape (B + 1,)
-        Of the bins; a value on an edge counts in the bin that begins there.
+        Bin edges; a value on an edge is counted in the bin that begins there.
     counts : ndarray of int, shape (S, B)
     """
 
@@ -74,97 +74,97 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class _Known:
-    """Counts as of a version, by step."""
+class _CachedCounts:
+    """Counts by step and bin at a version of the snapshot."""
 
     version: int
     steps: np.ndarray
-    grid: SharedBins
+    bins: SharedBins
     counts: np.ndarray
 
 
 class Histograms:
-    """Remembers counts between snapshots of one run; any thread may ask."""
+    """Cache of histograms across the snapshots of one run; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[tuple[str, int], _Known] = {}
+        self._cached: dict[tuple[str, int], _CachedCounts] = {}
 
     def of(
         self, name: str, bins: int, version: int, steps: Steps, step: np.ndarray, values: np.ndarray
     ) -> Histogram:
-        """The histogram of a column, of at most ``bins`` bins.
+        """Return the histogram of a column with at most ``bins`` bins; only changed steps are counted again.
 
         Parameters
         ----------
         name : str
         bins : int
         version : int
-            The snapshot's.
+            Version of the snapshot.
         steps : Steps
-            The snapshot's steps.
+            Steps of the snapshot.
         step, values : ndarray, shape (N,)
-            Step and value of the rows that count.
+            Step and value of the rows to count.
         """
         low, high = np.fmin.reduce(steps.stat(name, MIN)), np.fmax.reduce(steps.stat(name, MAX))
         if np.isnan(low):
             return Histogram(steps.values, np.array([0.0, 1.0]), np.zeros((len(steps.values), 1), np.int64))
-        over = shared_bins(float(low), float(high), bins)
+        shared = shared_bins(float(low), float(high), bins)
         with self._lock:
-            known = self._known.get((name, bins))
-        counts = np.zeros((len(steps.values), over.count), np.int64)
+            cached = self._cached.get((name, bins))
+        counts = np.zeros((len(steps.values), shared.count), np.int64)
         stale = np.ones(len(steps.values), bool)
-        if known is not None and known.version <= version and len(known.steps):
-            at, stale = steps.since(known.steps, known.version)
-            if known.grid.width <= over.width:
-                counts[~stale] = _moved(known.counts[at[~stale]], known.grid, over)
+        if cached is not None and cached.version <= version and len(cached.steps):
+            position, stale = steps.since(cached.steps, cached.version)
+            if cached.bins.width <= shared.width:
+                counts[~stale] = _rebin(cached.counts[position[~stale]], cached.bins, shared)
             else:
                 stale[:] = True
         if stale.any():
             wanted = steps.values[stale]
             rows = np.flatnonzero(np.isfinite(values) if stale.all() else np.isin(step, wanted))
-            counts[stale] = count(step[rows], values[rows], wanted, over)
-        if known is None or known.version < version:
+            counts[stale] = count(step[rows], values[rows], wanted, shared)
+        if cached is None or cached.version < version:
             with self._lock:
-                self._known[name, bins] = _Known(version, steps.values, over, counts)
-        return Histogram(steps.values, over.edges, counts)
+                self._cached[name, bins] = _CachedCounts(version, steps.values, shared, counts)
+        return Histogram(steps.values, shared.edges, counts)
 
 
 def count(step: np.ndarray, values: np.ndarray, wanted: np.ndarray, over: SharedBins) -> np.ndarray:
-    """How many finite values of each wanted step lie in each bin.
+    """Count the finite values of each wanted step in each bin.
 
     Parameters
     ----------
     step, values : ndarray, shape (N,)
-        Of wanted steps only.
+        Rows of wanted steps only.
     wanted : ndarray of int, shape (S,)
-        Ascending.
+        Steps, ascending.
     over : SharedBins
-        Holds all finite values.
+        Bins that cover all finite values.
 
     Returns
     -------
     ndarray of int, shape (S, over.count)
     """
     size = len(wanted) * over.count
-    found = np.zeros(size, np.int64)
-    for start in range(0, len(values), _AT_ONCE):
-        part = values[start : start + _AT_ONCE]
+    counts = np.zeros(size, np.int64)
+    for start in range(0, len(values), _CHUNK):
+        part = values[start : start + _CHUNK]
         finite = np.isfinite(part)
-        line = np.searchsorted(wanted, step[start : start + _AT_ONCE][finite])
-        found += np.bincount(line * over.count + over.places(part[finite]), minlength=size)
-    return found.reshape(len(wanted), over.count)
+        row = np.searchsorted(wanted, step[start : start + _CHUNK][finite])
+        counts += np.bincount(row * over.count + over.places(part[finite]), minlength=size)
+    return counts.reshape(len(wanted), over.count)
 
 
-def _moved(counts: np.ndarray, old: SharedBins, new: SharedBins) -> np.ndarray:
-    """Counts over other bins, which are as wide or hold several of the old ones each; shape (S, new.count).
+def _rebin(counts: np.ndarray, old: SharedBins, new: SharedBins) -> np.ndarray:
+    """Convert counts to equal or wider bins, each of which covers several old ones; shape (S, new.count).
 
-    Bins that fall off hold nothing: who counted there has changed.
+    Old bins outside the new range are dropped. They are empty, since only changed steps had values there.
     """
     times = round(new.width / old.width)
-    found = np.zeros((len(counts), new.count), np.int64)
-    for at in range(old.count):
-        place = (old.start + at) // times - new.start
-        if 0 <= place < new.count:
-            found[:, place] += counts[:, at]
-    return found
+    rebinned = np.zeros((len(counts), new.count), np.int64)
+    for number in range(old.count):
+        target = (old.start + number) // times - new.start
+        if 0 <= target < new.count:
+            rebinned[:, target] += counts[:, number]
+    return rebinned

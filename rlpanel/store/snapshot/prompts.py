@@ -1,4 +1,4 @@
-"""Prompts through training: one prompt's samples by step, and the prompts that never get better."""
+"""Prompts over training: the samples of one prompt by step, and the prompts that never improve."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class SamplesOfPrompt:
-    """One prompt's samples, in the order of steps.
+    """The samples of one prompt, sorted by step.
 
     Attributes
     ----------
     rows, step, reward, length : ndarray, shape (N,)
-        ``length`` counts tokens, or characters where no tokens are logged; NaN where neither is.
+        ``length`` is in tokens, or in characters if no tokens are logged; NaN if neither is.
     """
 
     rows: np.ndarray
@@ -25,26 +25,26 @@ class SamplesOfPrompt:
     length: np.ndarray
 
     def means(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Steps, and the mean of finite values at each, shape (S,)."""
+        """Return the steps, and the mean of finite values at each step, shape (S,) each."""
         finite = np.isfinite(values)
-        steps, places = np.unique(self.step[finite], return_inverse=True)
-        return steps, np.bincount(places, values[finite]) / np.bincount(places) if len(steps) else values[:0]
+        steps, index = np.unique(self.step[finite], return_inverse=True)
+        return steps, np.bincount(index, values[finite]) / np.bincount(index) if len(steps) else values[:0]
 
 
 @dataclass(frozen=True)
 class UnsolvedPrompt:
-    """A prompt that never gets better.
+    """A prompt whose mean reward at a step never got better than a target.
 
     Attributes
     ----------
     row : int
-        Its newest sample.
+        Row of its newest sample.
     steps, samples : int
-        At how many steps it was seen, and how often.
+        Number of steps that contain it, and number of its samples.
     bar : float
-        What it never reached: the reference's mean reward, or its own at its first step.
+        The target: the reference's mean reward, or its own at its first step.
     best, last : float
-        Highest mean reward of a step, and that of its last one.
+        Highest mean reward at a step, and mean reward at its last step.
     """
 
     row: int
@@ -56,7 +56,7 @@ class UnsolvedPrompt:
 
 
 def samples_of_prompt(snapshot: Snapshot, row: int) -> SamplesOfPrompt:
-    """All living samples with the prompt of a row."""
+    """Return all living samples with the same prompt as a row."""
     same = snapshot.alive & (snapshot.place("prompt_hash") == snapshot.place("prompt_hash")[row])
     rows = np.flatnonzero(same)
     step = snapshot.place("step")[rows]
@@ -67,10 +67,10 @@ def samples_of_prompt(snapshot: Snapshot, row: int) -> SamplesOfPrompt:
 
 
 def unsolved_prompts(snapshot: Snapshot, least: int) -> list[UnsolvedPrompt]:
-    """Prompts seen at ``least`` steps or more whose mean reward never reached what it is measured by.
+    """Return prompts seen at ``least`` or more steps whose reward never beat a target, worst first.
 
-    That is the mean reward of the reference at the same step; where no reference is logged, the prompt's
-    own mean reward at its first step, which no later one exceeds. The worst come first.
+    If a reference is logged, the mean reward is below the reference's at every step. Else no later step
+    exceeds the mean reward of the prompt's first step.
     """
     rows = snapshot.living[np.isfinite(_numbers(snapshot, "reward", snapshot.living))]
     if not len(rows) or least < 1:
@@ -79,41 +79,43 @@ def unsolved_prompts(snapshot: Snapshot, least: int) -> list[UnsolvedPrompt]:
     order = np.lexsort([step, prompt])
     rows, step, prompt = rows[order], step[order], prompt[order]
     new_prompt = np.r_[True, prompt[1:] != prompt[:-1]]
-    cells = np.flatnonzero(new_prompt | np.r_[True, step[1:] != step[:-1]])  # a prompt at a step each
+    cells = np.flatnonzero(new_prompt | np.r_[True, step[1:] != step[:-1]])  # one cell per prompt and step
     reward = _cell_means(_numbers(snapshot, "reward", rows), cells)
     ref_reward = _numbers(snapshot, "ref_reward", rows)
-    referenced = bool(np.isfinite(ref_reward).any())
-    firsts = np.flatnonzero(new_prompt[cells])  # each prompt's first cell
+    has_reference = bool(np.isfinite(ref_reward).any())
+    firsts = np.flatnonzero(new_prompt[cells])  # first cell of each prompt
     lengths = np.diff(np.r_[firsts, len(cells)])
-    if referenced:
+    if has_reference:
         bar = _cell_means(ref_reward, cells)
         bar_of = np.add.reduceat(bar, firsts) / lengths
         below = reward < bar
     else:
         bar_of = reward[firsts]
         below = reward <= np.repeat(bar_of, lengths)
-    stuck = np.logical_and.reduceat(below, firsts) & (lengths >= max(least, 1 if referenced else 2))
+    unsolved = np.logical_and.reduceat(below, firsts) & (lengths >= max(least, 1 if has_reference else 2))
     best, lasts = np.maximum.reduceat(reward, firsts), firsts + lengths - 1
     ends = np.r_[cells, len(rows)][firsts + lengths]
     samples = ends - cells[firsts]
-    found = [
-        UnsolvedPrompt(int(rows[ends[at] - 1]), int(lengths[at]), int(samples[at]), *map(float, values))
-        for at, values in zip(
-            np.flatnonzero(stuck).tolist(),
-            zip(bar_of[stuck], best[stuck], reward[lasts][stuck], strict=True),
+    prompts = [
+        UnsolvedPrompt(
+            int(rows[ends[number] - 1]), int(lengths[number]), int(samples[number]), *map(float, values)
+        )
+        for number, values in zip(
+            np.flatnonzero(unsolved).tolist(),
+            zip(bar_of[unsolved], best[unsolved], reward[lasts][unsolved], strict=True),
             strict=True,
         )
     ]
-    return sorted(found, key=lambda prompt: (prompt.best - prompt.bar, -prompt.steps))
+    return sorted(prompts, key=lambda prompt: (prompt.best - prompt.bar, -prompt.steps))
 
 
 def _numbers(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:
-    """A number column at rows; NaN where the run has none."""
+    """Return a number column at rows; NaN if the run does not have it."""
     return snapshot.number(name)[rows] if name in snapshot.numbers else np.full(len(rows), np.nan)
 
 
 def _cell_means(values: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Mean of the finite values of each cell; NaN where there are none."""
+    """Return the mean of finite values of each cell; NaN if there are none."""
     finite = np.isfinite(values)
     count = np.add.reduceat(finite.astype(float), cells)
     with np.errstate(invalid="ignore"):

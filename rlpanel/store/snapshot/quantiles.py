@@ -1,4 +1,4 @@
-"""Exact quantiles per step, made when someone asks and only for the steps that changed since."""
+"""Exact quantiles of a column per step, computed on demand and cached; only changed steps are recomputed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from rlpanel.store.columns.step_stats import Steps
 
 
 @dataclass(frozen=True)
-class _Known:
-    """Quantiles as of a version, by step."""
+class _CachedQuantiles:
+    """Quantiles by step at a version of the snapshot."""
 
     version: int
     steps: np.ndarray
-    found: np.ndarray
+    values: np.ndarray
 
 
 class Quantiles:
-    """Remembers quantiles between snapshots of one run; any thread may ask."""
+    """Cache of quantiles across the snapshots of one run; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[tuple[str, tuple[float, ...]], _Known] = {}
+        self._cached: dict[tuple[str, tuple[float, ...]], _CachedQuantiles] = {}
 
     def of(
         self,
@@ -36,16 +36,16 @@ class Quantiles:
         step: np.ndarray,
         values: np.ndarray,
     ) -> np.ndarray:
-        """Quantiles of a column.
+        """Return quantiles of a column per step.
 
         Parameters
         ----------
         name : str
         q : tuple of float
         version : int
-            The snapshot's.
+            Version of the snapshot.
         steps : Steps
-            The snapshot's steps.
+            Steps of the snapshot.
         step, values : ndarray, shape (N,)
             Step and value of the living rows.
 
@@ -54,31 +54,32 @@ class Quantiles:
         ndarray, shape (len(q), S)
         """
         with self._lock:
-            known = self._known.get((name, q))
-        found = np.full((len(q), len(steps.values)), np.nan)
+            cached = self._cached.get((name, q))
+        result = np.full((len(q), len(steps.values)), np.nan)
         stale = np.ones(len(steps.values), bool)
-        if known is not None and known.version <= version and len(known.steps):
-            at, stale = steps.since(known.steps, known.version)
-            found[:, ~stale] = known.found[:, at[~stale]]
+        if cached is not None and cached.version <= version and len(cached.steps):
+            position, stale = steps.since(cached.steps, cached.version)
+            result[:, ~stale] = cached.values[:, position[~stale]]
         if stale.any():
             wanted = steps.values[stale]
             rows = slice(None) if stale.all() else np.isin(step, wanted)
-            found[:, stale] = quantiles(step[rows], values[rows], wanted, q)
-        if known is None or known.version < version:
+            result[:, stale] = quantiles(step[rows], values[rows], wanted, q)
+        if cached is None or cached.version < version:
             with self._lock:
-                self._known[name, q] = _Known(version, steps.values, found)
-        return found
+                self._cached[name, q] = _CachedQuantiles(version, steps.values, result)
+        return result
 
 
 def quantiles(step: np.ndarray, values: np.ndarray, wanted: np.ndarray, q: Sequence[float]) -> np.ndarray:
-    """Quantiles of the finite values of each wanted step, as pandas gives them; NaN where there are none.
+    """Return linearly interpolated quantiles of the finite values of each wanted step; NaN if it has none.
 
     Parameters
     ----------
     step, values : ndarray, shape (N,)
     wanted : ndarray of int, shape (S,)
-        Ascending.
+        Steps, ascending.
     q : sequence of float
+        Between 0 and 1.
 
     Returns
     -------
@@ -89,11 +90,12 @@ def quantiles(step: np.ndarray, values: np.ndarray, wanted: np.ndarray, q: Seque
     order = np.lexsort((values, step))
     step, values = step[order], values[order]
     starts, ends = np.searchsorted(step, wanted), np.searchsorted(step, wanted, side="right")
-    found = np.full((len(q), len(wanted)), np.nan)
-    some = ends > starts
+    result = np.full((len(q), len(wanted)), np.nan)
+    has_values = ends > starts
     for row, p in enumerate(q):
-        at = starts[some] + p * (ends[some] - starts[some] - 1)
-        low = values[np.floor(at).astype(int)]
-        high = values[np.ceil(at).astype(int)]
-        found[row, some] = low + (high - low) * (at - np.floor(at))
-    return found
+        first, last = starts[has_values], ends[has_values] - 1
+        position = first + p * (last - first)
+        low = values[np.floor(position).astype(int)]
+        high = values[np.ceil(position).astype(int)]
+        result[row, has_values] = low + (high - low) * (position - np.floor(position))
+    return result
