@@ -40,8 +40,8 @@ class _Measure:
     def __init__(self) -> None:
         self.count = np.zeros(0, np.int64)
         self.sum = np.zeros(0)
-        self.most = np.zeros((0, PLACES))
-        self.place = np.zeros((0, PLACES, 2), np.int64)
+        self.largest = np.zeros((0, PLACES))
+        self.positions = np.zeros((0, PLACES, 2), np.int64)
 
     def add(self, codes: np.ndarray, values: np.ndarray, sample: int, size: int) -> None:
         """Add the values of a sample; ``size`` is the number of token codes so far."""
@@ -51,7 +51,7 @@ class _Measure:
         codes, values = codes[finite], values[finite]
         np.add.at(self.count, codes, 1)
         np.add.at(self.sum, codes, values)
-        large = values > self.most[codes, -1]
+        large = values > self.largest[codes, -1]
         if large.any():
             self._merge_largest(codes[large], values[large], finite[large], sample)
 
@@ -65,34 +65,34 @@ class _Measure:
         rank = np.arange(len(codes)) - starts[row]
         top = rank < PLACES
         row, rank = row[top], rank[top]
-        most = np.full((len(distinct), PLACES), -np.inf)
-        place = np.full((len(distinct), PLACES, 2), sample)
-        most[row, rank] = values[top]
-        place[row, rank, 1] = positions[top]
-        both = np.hstack([self.most[distinct], most])
+        largest = np.full((len(distinct), PLACES), -np.inf)
+        sample_positions = np.full((len(distinct), PLACES, 2), sample)
+        largest[row, rank] = values[top]
+        sample_positions[row, rank, 1] = positions[top]
+        both = np.hstack([self.largest[distinct], largest])
         best = np.argsort(-both, axis=1, kind="stable")[:, :PLACES]
-        self.most[distinct] = np.take_along_axis(both, best, 1)
-        self.place[distinct] = np.take_along_axis(
-            np.hstack([self.place[distinct], place]), best[..., None], 1
+        self.largest[distinct] = np.take_along_axis(both, best, 1)
+        self.positions[distinct] = np.take_along_axis(
+            np.hstack([self.positions[distinct], sample_positions]), best[..., None], 1
         )
 
-    def places(self, code: int) -> tuple[tuple[int, int], ...]:
+    def positions_of(self, code: int) -> tuple[tuple[int, int], ...]:
         """Return the positions of a token's largest values as (sample, token index)."""
-        finite = np.isfinite(self.most[code])
-        return tuple((sample, token) for sample, token in self.place[code][finite].tolist())
+        finite = np.isfinite(self.largest[code])
+        return tuple((sample, token) for sample, token in self.positions[code][finite].tolist())
 
     def copy(self) -> _Measure:
         copied = _Measure()
         copied.count, copied.sum = self.count.copy(), self.sum.copy()
-        copied.most, copied.place = self.most.copy(), self.place.copy()
+        copied.largest, copied.positions = self.largest.copy(), self.positions.copy()
         return copied
 
     def _grow(self, size: int) -> None:
         more = size - len(self.count)
         self.count = np.concatenate([self.count, np.zeros(more, np.int64)])
         self.sum = np.concatenate([self.sum, np.zeros(more)])
-        self.most = np.concatenate([self.most, np.full((more, PLACES), -np.inf)])
-        self.place = np.concatenate([self.place, np.zeros((more, PLACES, 2), np.int64)])
+        self.largest = np.concatenate([self.largest, np.full((more, PLACES), -np.inf)])
+        self.positions = np.concatenate([self.positions, np.zeros((more, PLACES, 2), np.int64)])
 
 
 class TokenTally:
@@ -160,8 +160,8 @@ class TokenTally:
                 tokens[code],
                 int(measure.count[code]),
                 float(mean),
-                float(measure.most[code, 0]),
-                measure.places(code),
+                float(measure.largest[code, 0]),
+                measure.positions_of(code),
             )
             for code, mean in zip(codes[order].tolist(), means[order].tolist(), strict=True)
         ]
