@@ -89,13 +89,13 @@ class Segments:
         return -self.min(-values)
 
     def quantile(self, values: np.ndarray, q: float) -> np.ndarray:
-        """Quantile of the finite values, shape (S,), interpolated linearly as `numpy.quantile` does.
+        """Return the quantile of the finite values, shape (S,), interpolated linearly as `numpy.quantile` does.
 
-        NaN where a run has no finite value.
+        NaN where a segment has no finite value.
         """
-        values = self._arranged(values)
+        values = self._sorted(values)
         finite = np.isfinite(values)
-        # Sorted within each run; what is not finite comes last.
+        # Sorted within each segment; values that are not finite come last.
         order = np.lexsort((np.where(finite, values, np.inf), np.repeat(np.arange(len(self)), self.sizes)))
         ordered, count = np.where(finite, values, 0.0)[order], self._add(finite)
         position = q * np.maximum(count - 1, 0)

@@ -27,8 +27,9 @@ def fetch_texts(index: RunIndex, snapshot: Snapshot, row: int) -> dict[str, str]
     return index.reader(snapshot.file(row)).texts(snapshot.locator(row))
 
 
-def fetch(index: RunIndex, snapshot: Snapshot, row: int) -> Sample:
+def fetch(index: RunIndex, view: RunView, row: int) -> Sample:
     """Read the sample of a row from its file."""
+    snapshot = view.snapshot
     try:
         record = fetch_record(index, snapshot, row)
     except IndexError as error:

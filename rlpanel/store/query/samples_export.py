@@ -70,11 +70,11 @@ def available_formats() -> list[str]:
     return [name for name in FORMATS if name != "parquet" or importlib.util.find_spec("pyarrow")]
 
 
-def _frame(index: RunIndex, snapshot: Snapshot, rows: np.ndarray, notes: Notes) -> pd.DataFrame:
+def _frame(index: RunIndex, view: RunView, rows: np.ndarray, notes: Notes) -> pd.DataFrame:
     """Return a part of the table; all parts have the same columns and types."""
-    frame = snapshot.frame(rows)
+    frame = view.frame(rows)
     notes_of_rows = [notes.of(uid) for uid in frame["uid"]]
-    texts = [_texts(index, snapshot, row) for row in rows.tolist()]
+    texts = [_texts(index, view.snapshot, row) for row in rows.tolist()]
     added: dict[str, list[str | None]] = {
         "tag": [note.tag or None for note in notes_of_rows],
         "note": [note.note or None for note in notes_of_rows],

@@ -86,9 +86,9 @@ class StepGroups:
         return list(zip(labels, keys, strict=True))
 
 
-def groups_of(snapshot: Snapshot, step: int | None) -> StepGroups | None:
+def groups_of(view: RunView, step: int | None) -> StepGroups | None:
     """Return the groups of a step; None if it has no group of several samples."""
-    if step is None or not snapshot.grouped:
+    if step is None or not view.grouped:
         return None
     snapshot = view.snapshot
     rows = snapshot.rows_of(step)
@@ -107,7 +107,7 @@ def groups_of(snapshot: Snapshot, step: int | None) -> StepGroups | None:
         if available(snapshot, metric, view.grouped)
     }
     members = [parts[number] for number in order.tolist()]
-    return StepGroups(snapshot, members, values, _states(snapshot, values, len(members)))
+    return StepGroups(view, members, values, _states(snapshot, values, len(members)))
 
 
 def _states(snapshot: Snapshot, values: Mapping[str, np.ndarray], count: int) -> np.ndarray:
