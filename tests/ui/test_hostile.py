@@ -121,7 +121,7 @@ def test_nothing_that_a_log_says_is_run(open_board: OpenBoard) -> None:
     look_at_pairs(board)
     board.go(run=f"a{NAMED}", step=2, search="odd")
     expect(board.count).to_contain_text("1 of 5 hit")
-    expect(board.sample_head).to_contain_text("is no number")
+    expect(board.sample_head).to_contain_text("is not a number")
     nothing_ran(board.page)
 
 
@@ -131,7 +131,7 @@ def look_at_names(board: BoardPage) -> None:
     expect(board.badge.locator("b").first).to_have_text(f"a{NAMED}")
     board.badge.locator("summary").first.click()
     expect(board.badge.locator("li")).to_have_count(3)
-    expect(board.badge.locator("li").nth(1)).to_contain_text("no whole number: '<img")
+    expect(board.badge.locator("li").nth(1)).to_contain_text("not an integer: '<img")
     board.badge.locator("summary").first.click()
     hover(board.sample_head.locator("[data-uid]"))
     board.page.locator(".rl-finding-list summary").click()

@@ -1,1 +1,1 @@
-"""Records: JSON lines parsed into fields and columns."""
+"""Parses JSON lines into records, or into columns when lines have the same keys."""

@@ -1,4 +1,4 @@
-"""Lines of the same keys, column by column: what records tell, without objects for each sample."""
+"""Batches of lines with the same keys, parsed straight into columns without one object per sample."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rlpanel.sources.records.column_plan import ColumnPlan, Row
 from rlpanel.sources.records.json_parser import document
 from rlpanel.sources.records.record_types import Chunk, Record, is_eval, rank_of
 
-#: A plan that so many lines in short order did not fit is given up.
-_ODD = 8
-#: Most lines that are read as records before a plan is made again.
-_REST = 1024
+#: Misfit score above which a plan is dropped: +2 for a line that does not fit, -1 for a line that fits.
+_MAX_MISFITS = 8
+#: Most lines that are read as records before a new plan is made.
+_MAX_PAUSE = 1024
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class SampleBatch:
     Attributes
     ----------
     step, rank, notes : ndarray of int, shape (N,)
-        ``notes`` counts what was odd about each.
+        ``notes`` is the number of problems noted in each sample.
     numbers : dict of str to ndarray of float, shape (N,)
     labels, texts : dict of str to sequence of str, length N
-        None where a label was not logged.
+        A label is None if it was not logged.
     counts : dict of str to ndarray of int, shape (N,)
-        Tokens of each token array.
+        Number of tokens in each token array.
     arrays : dict of str to sequence, length N
-        The token arrays, as buffers of float64.
+        Token arrays as buffers of float64.
     """
 
     step: np.ndarray
@@ -49,7 +49,7 @@ class SampleBatch:
 
 @dataclass
 class ColumnBatch:
-    """The lines of one file that follow a plan, one after another.
+    """Consecutive lines of one file that fit the same plan.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class ColumnBatch:
         The file's path below the run.
     rows : list of tuple
     sizes, arrays : list of list
-        What `ColumnPlan.lists` gave, a list a line; nothing where the lines have none.
+        Results of `ColumnPlan.lists`, one list per line; empty if the lines have no lists.
     """
 
     plan: ColumnPlan
@@ -71,31 +71,31 @@ class ColumnBatch:
         return len(self.rows)
 
     def records(self) -> list[Record]:
-        """The samples one by one."""
-        found = join_batches([self])
-        names = list(found.numbers)
-        numbers = zip(*(column.tolist() for column in found.numbers.values()), strict=True)
+        """Return the samples as individual records."""
+        batch = join_batches([self])
+        names = list(batch.numbers)
+        numbers = zip(*(column.tolist() for column in batch.numbers.values()), strict=True)
         records = [
             Record(step, rank, dict(zip(names, row, strict=True)), notes=[""] * notes)
             for step, rank, row, notes in zip(
-                found.step.tolist(), found.rank.tolist(), numbers, found.notes.tolist(), strict=True
+                batch.step.tolist(), batch.rank.tolist(), numbers, batch.notes.tolist(), strict=True
             )
         ]
-        for at, record in enumerate(records):
-            record.texts = {name: texts[at] for name, texts in found.texts.items()}
-            record.arrays = {name: np.frombuffer(arrays[at]) for name, arrays in found.arrays.items()}
-            for name, labels in found.labels.items():
-                if (label := labels[at]) is not None:
+        for position, record in enumerate(records):
+            record.texts = {name: texts[position] for name, texts in batch.texts.items()}
+            record.arrays = {name: np.frombuffer(arrays[position]) for name, arrays in batch.arrays.items()}
+            for name, labels in batch.labels.items():
+                if (label := labels[position]) is not None:
                     record.labels[name] = label
         return records
 
 
-def join_batches(sheets: Sequence[ColumnBatch]) -> SampleBatch:
-    """The samples of sheets with equal plans."""
-    plan = sheets[0].plan
-    columns = _columns(sheet.rows for sheet in sheets)
-    texts = {name: columns[at] for at, (_, kind, name) in enumerate(plan.columns) if kind == "text"}
-    lengths = _columns(sheet.sizes for sheet in sheets)
+def join_batches(batches: Sequence[ColumnBatch]) -> SampleBatch:
+    """Concatenate the samples of batches whose plans are equal."""
+    plan = batches[0].plan
+    columns = _columns(batch.rows for batch in batches)
+    texts = {name: columns[index] for index, (_, kind, name) in enumerate(plan.columns) if kind == "text"}
+    lengths = _columns(batch.sizes for batch in batches)
     sizes = [np.array(column, np.int64) for column in lengths]
     names = [name for _, name in plan.arrays]
     counts = dict(zip(names, sizes[len(plan.sizes) :], strict=True))
@@ -106,24 +106,24 @@ def join_batches(sheets: Sequence[ColumnBatch]) -> SampleBatch:
             notes += count != tokens
     return SampleBatch(
         np.array(columns[0], np.int64),
-        np.concatenate([_ranks(sheet) for sheet in sheets]),
+        np.concatenate([_ranks(batch) for batch in batches]),
         notes,
         _numbers(plan, columns, texts, tokens),
-        _labels(sheets, columns),
+        _labels(batches, columns),
         texts,
         counts,
-        dict(zip(names, _columns(sheet.arrays for sheet in sheets), strict=True)),
+        dict(zip(names, _columns(batch.arrays for batch in batches), strict=True)),
     )
 
 
-def _columns(tables: Iterable[Iterable[Sequence[Any]]]) -> list[tuple[Any, ...]]:
-    return list(zip(*chain.from_iterable(tables), strict=True))
+def _columns(row_lists: Iterable[Iterable[Sequence[Any]]]) -> list[tuple[Any, ...]]:
+    return list(zip(*chain.from_iterable(row_lists), strict=True))
 
 
-def _ranks(sheet: ColumnBatch) -> np.ndarray:
-    if sheet.plan.has_rank:
-        return np.array([row[1] for row in sheet.rows], np.int64)
-    return np.full(len(sheet), rank_of(sheet.path), np.int64)
+def _ranks(batch: ColumnBatch) -> np.ndarray:
+    if batch.plan.has_rank:
+        return np.array([row[1] for row in batch.rows], np.int64)
+    return np.full(len(batch), rank_of(batch.path), np.int64)
 
 
 def _numbers(
@@ -132,38 +132,43 @@ def _numbers(
     texts: Mapping[str, Sequence[str]],
     tokens: np.ndarray | None,
 ) -> dict[str, np.ndarray]:
-    """The number columns, in the order in which records have them."""
+    """Return the number columns in the order in which records have them."""
     kinds = [kind for _, kind, _ in plan.columns] + ["number"] * len(plan.parts)
-    chosen = [column for column, kind in zip(columns, kinds, strict=True) if kind.endswith("number")]
+    number_columns = [column for column, kind in zip(columns, kinds, strict=True) if kind.endswith("number")]
     size = len(columns[0])
-    try:  # no line of Python runs a value
-        values = np.fromiter(chain.from_iterable(chosen), float, len(chosen) * size).reshape(-1, size)
-    except TypeError:  # a null
-        values = np.array([[np.nan if one is None else one for one in column] for column in chosen], float)
-    found = dict(zip(plan.numbers, values, strict=True))
-    found |= {f"{name}_chars": np.fromiter(map(len, column), float, size) for name, column in texts.items()}
+    try:  # numpy consumes the iterator without running Python code per value
+        flat = np.fromiter(chain.from_iterable(number_columns), float, len(number_columns) * size)
+        values = flat.reshape(-1, size)
+    except TypeError:  # some value is None
+        rows = [[np.nan if value is None else value for value in column] for column in number_columns]
+        values = np.array(rows, float)
+    numbers = dict(zip(plan.numbers, values, strict=True))
+    numbers |= {f"{name}_chars": np.fromiter(map(len, column), float, size) for name, column in texts.items()}
     if tokens is not None:
-        found["response_tokens"] = tokens.astype(float)
-    return {name: found[name] for name in plan.order}
+        numbers["response_tokens"] = tokens.astype(float)
+    return {name: numbers[name] for name in plan.order}
 
 
-def _labels(sheets: Sequence[ColumnBatch], columns: list[tuple[Any, ...]]) -> dict[str, Sequence[str | None]]:
-    """The label columns that hold something."""
-    found: dict[str, Sequence[str | None]] = {}
-    for (_, kind, name), column in zip(sheets[0].plan.columns, columns, strict=False):
+def _labels(
+    batches: Sequence[ColumnBatch], columns: list[tuple[Any, ...]]
+) -> dict[str, Sequence[str | None]]:
+    """Return the label columns with at least one value; samples of evaluation files get the split "eval"."""
+    labels: dict[str, Sequence[str | None]] = {}
+    for (_, kind, name), column in zip(batches[0].plan.columns, columns, strict=False):
         if kind == "own label":
             longest = max(map(len, column))
-            found[name] = column if longest <= LABEL_MAX else [_short(text) for text in column]
+            labels[name] = column if longest <= LABEL_MAX else [_short(text) for text in column]
         elif kind == "label":
-            plain = set(map(type, column)) == {str}
-            found[name] = column if plain else [None if one is None else str(one) for one in column]
-    evals = [is_eval(sheet.path) for sheet in sheets for _ in range(len(sheet))]
+            all_text = set(map(type, column)) == {str}
+            labels[name] = column if all_text else [None if value is None else str(value) for value in column]
+    evals = [is_eval(batch.path) for batch in batches for _ in range(len(batch))]
     if any(evals):
-        known = found.get("split", [None] * len(evals))
-        found["split"] = [
-            "eval" if here and split is None else split for here, split in zip(evals, known, strict=True)
+        logged = labels.get("split", [None] * len(evals))
+        labels["split"] = [
+            "eval" if in_eval_file and split is None else split
+            for in_eval_file, split in zip(evals, logged, strict=True)
         ]
-    return {name: column for name, column in found.items() if any(one is not None for one in column)}
+    return {name: column for name, column in labels.items() if any(label is not None for label in column)}
 
 
 def _short(text: str) -> str | None:
@@ -171,7 +176,7 @@ def _short(text: str) -> str | None:
 
 
 class ColumnReader:
-    """Reads lines of one file into sheets, as long as they follow a plan.
+    """Reads lines of one file into column batches, as long as they fit a plan.
 
     Parameters
     ----------
@@ -182,52 +187,54 @@ class ColumnReader:
     def __init__(self, path: str) -> None:
         self._path = path
         self._plan: ColumnPlan | None = None
-        self._odd = self._rest = 0  # lines lately that did not fit; lines to be read as records first
-        self._pause = 1
+        self._misfits = 0  # misfit score of the plan, see `_MAX_MISFITS`
+        self._wait = 0  # lines still to be read as records before the next plan
+        self._pause = 1  # lines to wait after the next failure
 
     def take(self, line: bytes, chunk: Chunk) -> bool:
-        """Put a line into the chunk's last sheet; False where it does not follow the plan."""
+        """Append a line to the chunk's last batch; return False if the line does not fit the plan."""
         plan = self._plan
         if plan is None:
             return False
         try:
-            found = document(line, lazy=plan.lazy)
-            row = plan.row(found) if found is not None else None
-            lists = plan.lists(found) if row is not None and plan.lazy else None
+            fields = document(line, lazy=plan.lazy)
+            row = plan.row(fields) if fields is not None else None
+            lists = plan.lists(fields) if row is not None and plan.lazy else None
         except (KeyError, TypeError, ValueError, RuntimeError, OverflowError):
             row = None
         if row is not None and (lists is not None or not plan.lazy):
-            sheet = self._sheet(plan, chunk)
-            sheet.rows.append(row)
+            batch = self._batch(plan, chunk)
+            batch.rows.append(row)
             if lists is not None:
-                sheet.sizes.append(lists[0])
-                sheet.arrays.append(lists[1])
-            if self._odd:
-                self._odd -= 1
+                batch.sizes.append(lists[0])
+                batch.arrays.append(lists[1])
+            if self._misfits:
+                self._misfits -= 1
             return True
-        self._odd += 2
-        if self._odd > _ODD:
-            self._plan, self._odd, self._rest = None, 0, self._pause
-            self._pause = min(2 * self._pause, _REST)
+        self._misfits += 2
+        if self._misfits > _MAX_MISFITS:
+            self._plan, self._misfits, self._wait = None, 0, self._pause
+            self._pause = min(2 * self._pause, _MAX_PAUSE)
         return False
 
     def learn(self, fields: Mapping[str, Any], record: Record) -> bool:
-        """Make a plan, if there is none, of a line that was read as a record; whether it was made now."""
+        """Make a plan from a line that was read as a record; return True if a plan was made by this call."""
         if self._plan is not None:
             return False
-        if self._rest:
-            self._rest -= 1
+        if self._wait:
+            self._wait -= 1
             return False
         self._plan = ColumnPlan.of(fields, record)
         if self._plan is None:
-            self._rest = self._pause
-            self._pause = min(2 * self._pause, _REST)
+            self._wait = self._pause
+            self._pause = min(2 * self._pause, _MAX_PAUSE)
         return self._plan is not None
 
-    def _sheet(self, plan: ColumnPlan, chunk: Chunk) -> ColumnBatch:
+    def _batch(self, plan: ColumnPlan, chunk: Chunk) -> ColumnBatch:
+        """Return the batch to append to: the chunk's last one if it has this plan, otherwise a new one."""
         last = chunk.parts[-1] if chunk.parts else None
         if isinstance(last, ColumnBatch) and last.plan is plan:
             return last
-        sheet = ColumnBatch(plan, self._path)
-        chunk.parts.append(sheet)
-        return sheet
+        batch = ColumnBatch(plan, self._path)
+        chunk.parts.append(batch)
+        return batch

@@ -1,7 +1,7 @@
-"""What becomes of the keys of a log's lines, worked out once for all lines that have the same.
+"""Parse plan for lines with the same keys: which key fills which column. Built once and reused.
 
-Most lines have the keys of the line before, and values of the same kinds. Such a line is one row of a table
-(`rlpanel.sources.records.column_batch`); one that is odd in any way does not fit, and is read as a record.
+Most lines have the same keys as the line before, with values of the same types. Such a line becomes one row
+of a batch (`rlpanel.sources.records.column_batch`). A line that differs in any way is read as a record.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rlpanel.sources.records.json_parser import LISTS, NESTED
 from rlpanel.sources.records.record_types import Record
 
 _TEXTS = ("prompt", "response")
-#: Values that need no second look, by what becomes of them. ``own`` are those of keys without a meaning.
+#: Value types that need no further check, by kind. ``own`` kinds are for keys that the schema does not know.
 _TYPES: dict[str, frozenset[type]] = {
     "step": frozenset({int}),
     "rank": frozenset({int}),
@@ -36,33 +36,33 @@ _KINDS |= dict.fromkeys(("response_tokens", "response_token_ids"), ("size", "res
 _KINDS |= {
     key: ("skipped", name) for key, (kind, name) in _KINDS.items() if kind == "text" and name not in _TEXTS
 }
-_KINDS["messages"] = ("", "")  # text only where there is no prompt
+_KINDS["messages"] = ("", "")  # it counts as the prompt only if there is no prompt, so no plan is made
 
-#: A step and a rank come first in a row.
-_FIRST = {"step": 0, "rank": 1}
-_MOST_RANK = 2**31
+#: Sort order of the columns: the step and the rank are the first values of a row.
+_COLUMN_ORDER = {"step": 0, "rank": 1}
+_MAX_RANK = 2**31
 
 Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """How lines with certain keys are read.
+    """How to read lines with a certain set of keys.
 
     Attributes
     ----------
     columns : tuple of (str, str, str)
-        Key, kind and name of each value that is kept: the step, the rank where there is one, the others.
+        Key, kind and name of each stored value: first the step, then the rank if logged, then the others.
     parts : tuple of str
-        The keys of ``rewards``, whose values come next in a row.
+        Keys of ``rewards``; their values come after the columns in a row.
     sizes : tuple of str
-        Keys of lists whose length tells how many tokens there are, the best first.
+        Keys of lists whose length is the number of tokens, the preferred key first.
     arrays : tuple of (str, str)
-        Key and name of token arrays.
+        Key and name of each token array.
     skipped, nested : tuple of str
-        Further keys; of ``nested`` no value may become a column.
+        Other keys. Values of ``nested`` keys must be lists, objects or null, which become no column.
     order : tuple of str
-        Number columns in the order in which a record has them.
+        Names of the number columns, in the order in which a record has them.
     """
 
     columns: tuple[tuple[str, str, str], ...]
@@ -72,50 +72,54 @@ class ColumnPlan:
     skipped: tuple[str, ...]
     nested: tuple[str, ...]
     order: tuple[str, ...]
-    _known: set[Row] = field(default_factory=set, compare=False)
+    _checked_types: set[Row] = field(default_factory=set, compare=False)
 
     @classmethod
     def of(cls, document: Mapping[str, Any], record: Record) -> ColumnPlan | None:
-        """The plan of lines like this one, whose record is given; None where there is none."""
-        found = [(key, *_kind(key, value)) for key, value in document.items()]
+        """Return the plan for lines with the keys of this one; None if they cannot be read by a plan.
+
+        ``record`` is the same line read as a record. The plan is used only if it would give an equal one.
+        """
+        kinds = [(key, *_kind(key, value)) for key, value in document.items()]
         parts = document.get("rewards", {})
-        if not hasattr(parts, "items") or any(not kind for _, kind, _ in found):
+        if not hasattr(parts, "items") or any(not kind for _, kind, _ in kinds):
             return None
+        stored = [entry for entry in kinds if entry[1] in _TYPES]
         plan = cls(
-            tuple(sorted((one for one in found if one[1] in _TYPES), key=lambda one: _FIRST.get(one[1], 2))),
+            tuple(sorted(stored, key=lambda entry: _COLUMN_ORDER.get(entry[1], 2))),
             tuple(name for name, _ in parts.items()),
-            tuple(sorted((key for key, kind, _ in found if kind == "size"), reverse=True)),
-            tuple((key, name) for key, kind, name in found if kind == "array"),
-            tuple(key for key, kind, _ in found if kind == "skipped"),
-            tuple(key for key, kind, _ in found if kind == "nested"),
+            tuple(sorted((key for key, kind, _ in kinds if kind == "size"), reverse=True)),
+            tuple((key, name) for key, kind, name in kinds if kind == "array"),
+            tuple(key for key, kind, _ in kinds if kind == "skipped"),
+            tuple(key for key, kind, _ in kinds if kind == "nested"),
             tuple(record.numbers),
         )
-        return plan if plan._gives(record) else None
+        return plan if plan._matches(record) else None
 
     @cached_property
     def lazy(self) -> bool:
-        """Whether a line is better not made into Python's objects whole."""
+        """True if the lines have lists or objects: then only the values needed become Python objects."""
         return bool(self.sizes or self.arrays or self.nested)
 
     @cached_property
     def has_rank(self) -> bool:
-        """Whether the lines tell their rank."""
+        """True if the lines hold a rank."""
         return self.columns[1][1] == "rank"
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """Number columns in the order of a row."""
+        """Names of the number columns in the order of a row."""
         own = tuple(name for _, kind, name in self.columns if kind.endswith("number"))
         return own + tuple(f"rewards/{part}" for part in self.parts)
 
     def row(self, document: Any) -> Row | None:
-        """The values that are kept of a line's document, as `document` gives it.
+        """Return the stored values of a line, given the result of `json_parser.document`.
 
-        None or KeyError where it does not fit.
+        A line that does not fit the plan gives None or raises KeyError.
         """
-        if len(document) != self._size:
+        if len(document) != self._key_count:
             return None
-        row = tuple([document[key] for key in self._raw]) if self.lazy else self._pick(document)
+        row = tuple([document[key] for key in self._column_keys]) if self.lazy else self._pick(document)
         if self.parts:
             parts = document["rewards"]
             parts = parts.as_dict() if hasattr(parts, "as_dict") else parts
@@ -123,13 +127,14 @@ class ColumnPlan:
                 return None
             row += tuple(parts.values())
         types = tuple(map(type, row))
-        if types not in self._known:
-            if not all(of in known for of, known in zip(types, self._types, strict=True)):
+        if types not in self._checked_types:
+            allowed = zip(types, self._types, strict=True)
+            if not all(value_type in column_types for value_type, column_types in allowed):
                 return None
-            self._known.add(types)
-        if not -STEP_LIMIT < row[0] < STEP_LIMIT or (self.has_rank and not 0 <= row[1] < _MOST_RANK):
+            self._checked_types.add(types)
+        if not -STEP_LIMIT < row[0] < STEP_LIMIT or (self.has_rank and not 0 <= row[1] < _MAX_RANK):
             return None
-        for key in self._others:
+        for key in self._skipped_keys:
             if key not in document:
                 return None
         for key in self.nested:
@@ -138,38 +143,38 @@ class ColumnPlan:
         return row
 
     def lists(self, document: Any) -> tuple[list[int], list[Any]] | None:
-        """How long the lists of a line are, and its token arrays.
+        """Return the lengths of a line's lists, and its token arrays.
 
-        None, KeyError, TypeError, RuntimeError or ValueError where it does not fit.
+        A line that does not fit gives None or raises KeyError, TypeError, RuntimeError or ValueError.
         """
         sizes, arrays = [], []
-        for key in self._lists:
+        for key in self._list_keys:
             value = document[key]
             if type(value) not in LISTS:
                 return None
             sizes.append(len(value))
             if len(sizes) > len(self.sizes):
                 array = value.as_buffer(of_type="d")
-                if array.size != 8 * sizes[-1]:  # it is nested
+                if array.size != 8 * sizes[-1]:  # as_buffer flattened a nested list
                     return None
                 arrays.append(array)
         return sizes, arrays
 
     @cached_property
-    def _size(self) -> int:
+    def _key_count(self) -> int:
         others = (self.sizes, self.arrays, self.skipped, self.nested)
         return len(self.columns) + bool(self.parts) + sum(map(len, others))
 
     @cached_property
-    def _raw(self) -> tuple[bytes, ...]:
-        return tuple(key.encode() for key, _, _ in self.columns)  # simdjson would encode them for each line
+    def _column_keys(self) -> tuple[bytes, ...]:
+        return tuple(key.encode() for key, _, _ in self.columns)  # otherwise simdjson encodes them per line
 
     @cached_property
-    def _others(self) -> tuple[str | bytes, ...]:
+    def _skipped_keys(self) -> tuple[str | bytes, ...]:
         return tuple(key.encode() for key in self.skipped) if self.lazy else self.skipped
 
     @cached_property
-    def _lists(self) -> tuple[bytes, ...]:
+    def _list_keys(self) -> tuple[bytes, ...]:
         return tuple(key.encode() for key in (*self.sizes, *(key for key, _ in self.arrays)))
 
     @cached_property
@@ -180,8 +185,8 @@ class ColumnPlan:
     def _types(self) -> list[frozenset[type]]:
         return [_TYPES[kind] for _, kind, _ in self.columns] + [_TYPES["number"]] * len(self.parts)
 
-    def _gives(self, record: Record) -> bool:
-        """Whether the record is what the plan gives; not where two keys stand for one thing."""
+    def _matches(self, record: Record) -> bool:
+        """Return True if the plan gives an equal record; it does not if two keys fill the same column."""
         numbers = [*self.numbers, *(f"{name}_chars" for _, kind, name in self.columns if kind == "text")]
         numbers += ["response_tokens"] * bool(self.sizes or "logprobs" in record.arrays)
         labels = [name for _, kind, name in self.columns if kind.endswith("label")]
@@ -195,10 +200,10 @@ class ColumnPlan:
 
 
 def _kind(key: str, value: Any) -> tuple[str, str]:
-    """What becomes of a key's values, and under which name; an empty kind has no plan."""
-    several = hasattr(value, "__len__") and not isinstance(value, str)
+    """Return the kind and name of a key's values; the kind is empty if no plan can read the key."""
+    is_container = hasattr(value, "__len__") and not isinstance(value, str)
     if key in ("advantage", "advantages"):
-        return ("array", "advantages") if several else ("number", "advantage")
+        return ("array", "advantages") if is_container else ("number", "advantage")
     if key in _KINDS:
         return _KINDS[key]
     name = f"logged_{key}" if key in RESERVED else key

@@ -1,4 +1,4 @@
-"""Texts for token ids, by a tokenizer that a person names: ``tokenizer.json``, as Hugging Face writes it."""
+"""Decodes token ids to text with a Hugging Face ``tokenizer.json`` that the user names."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 from rlpanel.errors import SettingError
 from rlpanel.sources.records.record_types import Adapter, Record
 
-#: Where adapters leave a prompt's ids, which have no place among the response's arrays.
+#: Keys under which adapters keep prompt token ids, which are not part of the response's arrays.
 _PROMPT_IDS = ("prompt_token_ids", "prompt_tokens")
 
 
 @dataclass(frozen=True)
 class DetokenizingAdapter:
-    """A dialect whose samples get the texts that they lack from their token ids.
+    """Adapter that fills in missing texts of another adapter's samples by decoding their token ids.
 
     Attributes
     ----------
     adapter : Adapter
     path : str
-        The tokenizer's file.
+        Path of the tokenizer file.
     """
 
     adapter: Adapter
@@ -30,20 +30,20 @@ class DetokenizingAdapter:
 
     @property
     def name(self) -> str:
-        """The dialect's name, and the tokenizer's."""
+        """Name of the wrapped adapter and of the tokenizer."""
         return f"{self.adapter.name}, tokens of {self.path}"
 
     @property
     def looks(self) -> str:
-        """As the dialect."""
+        """Description of the wrapped adapter."""
         return self.adapter.looks
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """As the dialect."""
+        """Return the wrapped adapter's answer."""
         return self.adapter.accepts(path, document)
 
     def read(self, document: Any, path: str, *, full: bool) -> list[Record]:
-        """The line's samples; ids become texts where they are read in full."""
+        """Read the line's samples; decode token ids only if ``full`` is set."""
         records = self.adapter.read(document, path, full=full)
         if full:
             for record in records:
@@ -54,7 +54,7 @@ class DetokenizingAdapter:
 def _add_texts(record: Record, vocabulary: Any) -> None:
     ids = record.arrays.get("response_token_ids")
     if ids is not None:
-        numbers = [int(each) for each in ids.tolist() if each >= 0]  # a null is NaN, which is no id
+        numbers = [int(each) for each in ids.tolist() if each >= 0]  # null is stored as NaN, and NaN is no id
         if record.tokens is None and len(numbers) == len(ids):
             record.tokens = [_piece(vocabulary, each) for each in numbers]
         if "response" not in record.texts:
@@ -66,24 +66,24 @@ def _add_texts(record: Record, vocabulary: Any) -> None:
 
 
 def _piece(vocabulary: Any, number: int) -> str:
-    """A token as the vocabulary spells it (``Ġthe``); an id beyond it as ``#id``."""
+    """Return a token as the vocabulary spells it (``Ġthe``); an unknown id gives ``#id``."""
     return vocabulary.id_to_token(number) or f"#{number}"
 
 
 @lru_cache(maxsize=4)
 def tokenizer(path: str) -> Any:
-    """The tokenizer in a file.
+    """Load the tokenizer from a file; the last four are cached.
 
     Raises
     ------
     SettingError
-        If there is none, or no library to read it.
+        If the file is not a tokenizer or the ``tokenizers`` package is not installed.
     """
     try:
         import tokenizers
     except ImportError as error:
-        raise SettingError("a tokenizer needs the tokenizers package: pip install tokenizers") from error
+        raise SettingError("decoding tokens needs the tokenizers package: pip install tokenizers") from error
     try:
         return tokenizers.Tokenizer.from_file(path)
     except Exception as error:  # the library raises plain Exceptions
-        raise SettingError(f"{path} is no tokenizer.json: {str(error)[:120]}") from error
+        raise SettingError(f"{path} is not a valid tokenizer.json: {str(error)[:120]}") from error

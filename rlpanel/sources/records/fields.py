@@ -1,7 +1,7 @@
-"""One sample's keys to a record: what dialects do once values are named as in `rlpanel.schema`.
+"""Builds a record from the keys of one sample, named as in `rlpanel.schema`. All adapters use it.
 
-Any further scalar becomes a sample column of its own; ``rewards`` (an object) becomes one column an
-entry, ``rewards/<name>``. A field of the wrong kind is left out with a note; the sample is kept.
+Each further scalar becomes a sample column. ``rewards`` (an object) becomes one column per entry,
+``rewards/<name>``. A field of the wrong type is left out with a note, and the sample is kept.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from rlpanel.errors import LineError
 from rlpanel.sources.records.json_parser import MOST_KEYS, floats, plain
 from rlpanel.sources.records.record_types import Record, is_eval, rank_of
 
-#: Columns that the store fills, a query knows (`filter_columns`) or readers fill; a logged key of the
-#: same name becomes ``logged_<name>``.
+#: Columns that the store or readers fill, or that a filter computes (`filter_columns`). A logged key
+#: with one of these names becomes ``logged_<name>``.
 RESERVED = frozenset(
     {"uid", "file", "line", "offset", "prompt_chars", "response_chars"}
     | {"attempt", "copies", "group_reward", "note", "tag"}
@@ -26,23 +26,23 @@ RESERVED = frozenset(
 
 
 def record_of(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, full: bool) -> Record:
-    """The record of one sample.
+    """Build the record of one sample.
 
     Parameters
     ----------
     step : number or text
         12, 12.0 and "12" are the same step.
     fields : pairs of key and value
-        Keys as in `schema`, aliases too; arrays may be lazy (see `json_parser`).
+        Keys of `schema` or their aliases; arrays may be lazy (see `json_parser`).
     path : str
-        The file's path below the run; tells the rank, and ``_val`` in its name the split.
+        The file's path below the run. Its name may give the rank, and ``_val`` in it means split "eval".
     full : bool
-        Whether all texts, the tokens and unknown keys are wanted too.
+        Whether to keep all texts, the tokens and unknown keys as well.
 
     Raises
     ------
     LineError
-        If the step is no whole number.
+        If the step is not an integer.
     """
     record = Record(step=_step(step))
     taker_of = (_FULL if full else _LEAN).get
@@ -54,9 +54,9 @@ def record_of(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, full: 
             else:
                 _unknown(record, key, value, full=full)
         except (ValueError, RecursionError) as error:
-            # As text: the error itself would hold this frame, and with it the parser's lazy document.
+            # Keep the message only: the error would hold this frame and with it the parser's lazy document.
             reason = "is nested too deeply" if isinstance(error, RecursionError) else str(error)
-            record.notes.append(f"{_shown(key)} {reason}; the sample is kept without it")
+            record.notes.append(f"{_short_repr(key)} {reason}; the sample is kept without it")
     if record.rank < 0:
         record.rank = rank_of(path)
     if is_eval(path):
@@ -66,7 +66,7 @@ def record_of(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, full: 
 
 
 def texts_of(fields: Iterable[tuple[str, Any]]) -> dict[str, str]:
-    """The texts of one sample alone, as `record_of` finds them in full: a third of its work."""
+    """Return only the texts of a sample, as `record_of` with ``full`` does, at a third of its cost."""
     record = Record(step=0)
     for key, value in fields:
         take = _TEXTS.get(key)
@@ -77,7 +77,7 @@ def texts_of(fields: Iterable[tuple[str, Any]]) -> dict[str, str]:
 
 
 def _count_tokens(record: Record) -> None:
-    """Where no tokens were logged, their logprobs tell how many there were; unequal counts are noted."""
+    """Set the token count from the logprobs if no tokens were logged; note arrays of another length."""
     tokens = record.numbers.get("response_tokens")
     if tokens is None:
         if "logprobs" in record.arrays:
@@ -88,13 +88,13 @@ def _count_tokens(record: Record) -> None:
             record.notes.append(f"'{name}' has {len(array)} values for {tokens:.0f} tokens")
 
 
-# -- takers: put one key's value where it belongs; ValueError says what is wrong with it -----------
+# -- takers: store one key's value in the record; a ValueError says why the value cannot be used ------
 
 Taker = Callable[[Record, Any], None]
 
 
 def _skip(record: Record, value: Any) -> None:
-    """Read elsewhere, or not wanted now."""
+    """Ignore a key that is read elsewhere or not needed now."""
 
 
 def _text(name: str) -> Taker:
@@ -125,7 +125,7 @@ def _array(name: str) -> Taker:
 
 
 def _number(name: str) -> Taker:
-    """A null makes a column too: "logged, but never with a value" is worth seeing."""
+    """Store a number. Null becomes NaN, so that "logged, but never with a value" shows as a column."""
 
     def take(record: Record, value: Any) -> None:
         record.numbers[name] = value if type(value) is float else _as_number(value)
@@ -138,7 +138,7 @@ def _label(name: str) -> Taker:
         if isinstance(value, (str, int, float)):
             record.labels[name] = str(value)
         elif value is not None:
-            raise ValueError("is no text")
+            raise ValueError("is not text")
 
     return take
 
@@ -175,7 +175,7 @@ def _ids(record: Record, value: Any) -> None:
 
 
 def _advantage(record: Record, value: Any) -> None:
-    """One number for all tokens, or one for each; trainers use either name for both."""
+    """Store a scalar or per-token advantage; trainers use either name for both."""
     if hasattr(value, "__len__") and not isinstance(value, str):
         _take_advantages(record, value)
     else:
@@ -192,19 +192,19 @@ def _rewards(record: Record, value: Any) -> None:
     if value is None:
         return
     if not hasattr(value, "items"):
-        raise ValueError("is no object")
+        raise ValueError("is not a JSON object")
     if len(value) > MOST_KEYS:
-        raise ValueError(f"has {len(value):,} entries; at most {MOST_KEYS:,} are read")
+        raise ValueError(f"has {len(value):,} entries; the limit is {MOST_KEYS:,}")
     for part, score in value.items():
         name = f"rewards/{part}"
         try:
             record.numbers[_column(name)] = _as_number(score)
         except ValueError as error:
-            record.notes.append(f"{_shown(name)} {error}; the sample is kept without it")
+            record.notes.append(f"{_short_repr(name)} {error}; the sample is kept without it")
 
 
 def _unknown(record: Record, key: str, value: Any, *, full: bool) -> None:
-    """A scalar becomes a column; the rest stays in the file, and goes along when read in full."""
+    """Store a scalar as a column. Other values stay in the file and are added only if ``full`` is set."""
     name = _column(f"logged_{key}" if key in RESERVED else key)
     if isinstance(value, str):
         if len(value) <= schema.LABEL_MAX:
@@ -219,19 +219,19 @@ _MAKERS = {"array": _array, "number": _number, "label": _label, "text": _text}
 
 
 def _takers(*, full: bool) -> dict[str, Taker]:
-    """What to do with each key; without ``full`` only what columns and metrics need."""
-    found: dict[str, Taker] = {}
+    """Return the function that stores each key; without ``full`` only those for columns and metrics."""
+    takers: dict[str, Taker] = {}
     for field in schema.FIELDS:
         if field.kind in _MAKERS:
-            found |= dict.fromkeys((field.name, *field.aliases), _MAKERS[field.kind](field.name))
-    found |= {"step": _skip, "rank": _rank, "rewards": _rewards, "messages": _messages}
-    found |= {"advantage": _advantage, "advantages": _advantage}
-    found |= {"prompt": _take_prompt, "response": _counted_text("response")}
-    found["response_tokens"] = _tokens if full else _count
-    found["response_token_ids"] = _ids if full else _count_ids
+            takers |= dict.fromkeys((field.name, *field.aliases), _MAKERS[field.kind](field.name))
+    takers |= {"step": _skip, "rank": _rank, "rewards": _rewards, "messages": _messages}
+    takers |= {"advantage": _advantage, "advantages": _advantage}
+    takers |= {"prompt": _take_prompt, "response": _counted_text("response")}
+    takers["response_tokens"] = _tokens if full else _count
+    takers["response_token_ids"] = _ids if full else _count_ids
     if not full:
-        found |= {"ref_response": _skip, "ground_truth": _skip}
-    return found
+        takers |= {"ref_response": _skip, "ground_truth": _skip}
+    return takers
 
 
 _LEAN = _takers(full=False)
@@ -242,12 +242,12 @@ _TEXTS["messages"] = _messages
 
 # -- values ------------------------------------------------------------------------------------------
 
-#: Beyond 2^53 a float no longer tells neighbouring integers apart.
+#: From 2^53 on a float cannot tell neighbouring integers apart.
 STEP_LIMIT = 2**53
 
 
 def _step(value: Any) -> int:
-    """12, 12.0 and "12" are the same step."""
+    """Return the step as an integer; 12, 12.0 and "12" are the same step."""
     if type(value) is int and abs(value) < STEP_LIMIT:
         return value
     try:
@@ -256,7 +256,7 @@ def _step(value: Any) -> int:
         number = math.nan
     if number.is_integer() and abs(number) < STEP_LIMIT:
         return int(number)
-    raise LineError(f"'step' is no whole number: {_shown(value)}")
+    raise LineError(f"'step' is not an integer: {_short_repr(value)}")
 
 
 def _as_number(value: Any) -> float:
@@ -265,35 +265,35 @@ def _as_number(value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"is no number: {_shown(value)}") from None
+        raise ValueError(f"is not a number: {_short_repr(value)}") from None
 
 
 def _column(name: str) -> str:
-    """The name, if it can be a column's."""
+    """Return the name if it is short enough for a column, else raise ValueError."""
     if len(name) > schema.LABEL_MAX:
-        raise ValueError(f"has a name of {len(name):,} characters; at most {schema.LABEL_MAX} are read")
+        raise ValueError(f"has a name of {len(name):,} characters; the limit is {schema.LABEL_MAX}")
     return name
 
 
-_brief = reprlib.Repr()
-_brief.maxstring = _brief.maxother = _brief.maxlong = 200
+_repr = reprlib.Repr()
+_repr.maxstring = _repr.maxother = _repr.maxlong = 200
 
 
-def _shown(value: Any) -> str:
-    """A value in a message, cut short; text in quotes."""
-    text = _brief.repr(plain(value))
+def _short_repr(value: Any) -> str:
+    """Return a value as it is shown in a message: shortened, text in quotes."""
+    text = _repr.repr(plain(value))
     return text if len(text) <= 42 else f"{text[:40]}…"
 
 
 def _size(value: Any) -> int:
-    """How many items an array has."""
+    """Return the number of items of an array."""
     if isinstance(value, list) or hasattr(value, "as_list"):
         return len(value)
-    raise ValueError("is no array")
+    raise ValueError("is not an array")
 
 
 def _as_text(value: Any) -> str:
-    """A text, or the messages of a chat as text."""
+    """Return a text as it is, and chat messages joined to one text."""
     if isinstance(value, str):
         return value
     value = plain(value)

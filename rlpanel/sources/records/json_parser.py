@@ -1,8 +1,8 @@
-"""One JSON line to a mapping, at the parser's speed, falling back line by line.
+"""Parses one JSON line with simdjson, falling back to slower parsers for lines that simdjson refuses.
 
-simdjson refuses what real logs hold (NaN, Infinity, integers beyond 64 bits, lone surrogates); jiter
-takes most of these, the standard library the rest. Without simdjson (no wheel for this Python) jiter
-comes first. Both ways give the same records.
+simdjson refuses values that real logs contain (NaN, Infinity, integers beyond 64 bits, lone surrogates).
+jiter parses most of these lines and the standard library the rest. If simdjson has no wheel for this Python,
+jiter comes first. All parsers give the same records.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ try:
 except ImportError:  # pragma: no cover - platforms without a wheel
     simdjson = None  # type: ignore[assignment]
 
-#: A longer line is not given to simdjson. It counts the items of an array in 24 bits, and where there are
-#: more it writes beyond the list that it makes; and its parser keeps several times its longest line.
+#: Longer lines are not given to simdjson. It counts the items of an array in 24 bits and writes beyond the
+#: end of its list if there are more. Its parser also keeps several times its longest line in memory.
 _FAST_BYTES = 16 << 20
 
-#: A line shorter than this is made into Python objects at once, which costs less than being lazy.
+#: Shorter lines become Python objects at once, which is cheaper than lazy access.
 _SHORT_BYTES = 1024
 
-#: Lists and objects in a longer line, brackets in its texts included: each costs Python some sixty bytes.
+#: Most lists and objects in a line over `_FAST_BYTES`, because each takes some sixty bytes of memory.
+#: Brackets in texts are counted, too.
 MOST_LISTS = 1_000_000
 
-#: A line with more keys is not taken for a sample; each key may become a column.
+#: Most keys of a sample, because each key may become a column.
 MOST_KEYS = 10_000
 
-#: Types of lists, and of all values that are neither a number nor a text.
+#: Types of lists, and types of all values that are neither numbers nor texts.
 LISTS = frozenset({list} if simdjson is None else {list, simdjson.Array})
 NESTED = LISTS | {dict, type(None)} | ({simdjson.Object} if simdjson is not None else set())
 
@@ -44,15 +45,15 @@ _local = threading.local()
 
 
 def parse(line: bytes) -> dict[str, Any]:
-    """The object in ``line``; of a repeated key the last value counts.
+    """Return the object in ``line``; if a key is repeated, its last value counts.
 
     Arrays and objects in it may be lazy and must be dropped before this thread's next call: simdjson's
-    parser cannot be reused while a part of its document lives. `floats` and `plain` free them.
+    parser cannot be reused while a part of its document is alive. `floats` and `plain` convert them.
 
     Raises
     ------
     LineError
-        If the line is no JSON object; the message is the reason, without the place.
+        If the line is not a JSON object. The message gives the reason without file and line.
     """
     if len(line) > _FAST_BYTES:
         _check_lists(line)
@@ -62,34 +63,34 @@ def parse(line: bytes) -> dict[str, Any]:
 
 
 def document(line: bytes, *, lazy: bool) -> Any:
-    """What simdjson sees in a line, as it gives it: an object of its own where ``lazy``, else a dict.
+    """Parse a line with simdjson only: a lazy simdjson object if ``lazy``, else a dict.
 
-    It must be dropped before this thread's next call. None where another parser must look.
+    Returns None if another parser must be used. The result must be dropped before this thread's next call.
     """
     if len(line) > _FAST_BYTES or simdjson is None:
         return None
     try:
-        found = _parser().parse(line, not lazy)
+        parsed = _parser().parse(line, not lazy)
     except (ValueError, RuntimeError, KeyError):
         return None
-    return found if type(found) is (simdjson.Object if lazy else dict) else None
+    return parsed if type(parsed) is (simdjson.Object if lazy else dict) else None
 
 
 def _check_lists(line: bytes) -> None:
-    """Refuse what may come to many times its length in memory."""
+    """Raise LineError if the parsed line could take many times its length in memory."""
     count = line.count(b"[") + line.count(b"{")
     if count > MOST_LISTS:
-        raise LineError(f"the line holds {count:,} lists and objects; at most {MOST_LISTS:,} are read")
+        raise LineError(f"the line holds {count:,} lists and objects; the limit is {MOST_LISTS:,}")
 
 
 def _check_keys(document: Any) -> None:
-    """Refuse before every key is made into an object of Python's."""
+    """Raise LineError for too many keys, before each key becomes a Python object."""
     if len(document) > MOST_KEYS:
-        raise LineError(f"the line has {len(document):,} keys; at most {MOST_KEYS:,} are read")
+        raise LineError(f"the line has {len(document):,} keys; the limit is {MOST_KEYS:,}")
 
 
 def _fast(line: bytes) -> dict[str, Any] | None:
-    """What simdjson sees, or None where another parser must look."""
+    """Parse a line with simdjson; None if another parser must be used."""
     try:
         if len(line) < _SHORT_BYTES:
             document = _parser().parse(line, True)
@@ -102,9 +103,9 @@ def _fast(line: bytes) -> dict[str, Any] | None:
     _check_keys(document)
     try:
         fields = {key: document[key] for key in document}
-    except (ValueError, RuntimeError, KeyError):  # KeyError: it cuts a key at its NUL, then misses it
+    except (ValueError, RuntimeError, KeyError):  # KeyError: simdjson cuts a key at NUL and then misses it
         return None
-    # Of two values of one key simdjson gives the first, and a key cut at its NUL may be another's.
+    # simdjson gives the first value of a repeated key, and a key cut at NUL may equal another key.
     if len(fields) != len(document) or "\0" in "".join(fields):
         return None
     return fields
@@ -119,7 +120,7 @@ def _parser() -> Any:
 
 
 def parse_slow(line: bytes) -> dict[str, Any]:
-    """`parse` without simdjson: nothing in the result is lazy."""
+    """Parse a line as `parse` does, but without simdjson: nothing in the result is lazy."""
     try:
         document = jiter.from_json(line, cache_mode="none", allow_inf_nan=True)
     except ValueError as refused:
@@ -131,9 +132,9 @@ def parse_slow(line: bytes) -> dict[str, Any]:
 
 
 def _standard(line: bytes, reason: str) -> Any:
-    """What the standard library sees; ``reason`` is why the parser before it refused."""
+    """Parse a line with the standard library; ``reason`` is the error of the parser before it."""
     try:
-        return _whole_characters(json.loads(line.decode("utf-8-sig")))
+        return _replace_surrogates(json.loads(line.decode("utf-8-sig")))
     except UnicodeDecodeError as error:
         raise LineError(f"invalid UTF-8 at byte {error.start}") from error
     except RecursionError as error:
@@ -145,14 +146,14 @@ def _standard(line: bytes, reason: str) -> Any:
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def _whole_characters(value: Any) -> Any:
-    """Lone surrogates (an escaped half emoji in a log) cannot be sent to a browser: U+FFFD instead."""
+def _replace_surrogates(value: Any) -> Any:
+    """Replace lone surrogates (half an escaped emoji) by U+FFFD, since they cannot be sent to a browser."""
     if isinstance(value, str):
         return _LONE_SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):
-        return [_whole_characters(item) for item in value]
+        return [_replace_surrogates(item) for item in value]
     if isinstance(value, dict):
-        return {_whole_characters(key): _whole_characters(item) for key, item in value.items()}
+        return {_replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
     return value
 
 
@@ -162,31 +163,31 @@ def _kind(value: Any) -> str:
 
 
 def floats(value: Any) -> np.ndarray:
-    """A JSON array of numbers as float64, null as NaN.
+    """Convert a JSON array of numbers to float64, with null as NaN.
 
-    An array of arrays counts where it holds as many numbers as items, as (T, 1) does.
+    A nested array is accepted if it holds as many numbers as items, as shape (T, 1) does.
 
     Raises
     ------
     ValueError
-        If the value is no array, is nested otherwise or holds something that is no number.
+        If the value is not an array, is nested in another way or holds something other than numbers.
     """
     if hasattr(value, "as_buffer"):
         try:
-            array = np.frombuffer(value.as_buffer(of_type="d"))  # flattens nested arrays without a word
-        except (TypeError, RuntimeError):  # a null, a boolean, a text or an object among the numbers
+            array = np.frombuffer(value.as_buffer(of_type="d"))  # silently flattens nested arrays
+        except (TypeError, RuntimeError):  # it holds a null, a boolean, a text or an object
             return floats(value.as_list())
         if len(array) != len(value):
-            raise ValueError("is nested")
+            raise ValueError("contains nested arrays")
         return array
     if not isinstance(value, list):
-        raise ValueError("is no array")
+        raise ValueError("is not an array")
     try:
         numbers = [np.nan if item is None else float(item) for item in _flat(value)]
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"holds something that is no number ({error})") from error
+        raise ValueError(f"holds a value that is not a number ({error})") from error
     if len(numbers) != len(value):
-        raise ValueError("is nested")
+        raise ValueError("contains nested arrays")
     return np.array(numbers, dtype=np.float64)
 
 
@@ -199,7 +200,7 @@ def _flat(items: list[Any]) -> Iterator[Any]:
 
 
 def plain(value: Any) -> Any:
-    """A lazy value as plain Python objects."""
+    """Convert a lazy value to plain Python objects."""
     if hasattr(value, "as_list"):
         return value.as_list()
     if hasattr(value, "as_dict"):

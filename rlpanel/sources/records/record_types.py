@@ -1,4 +1,4 @@
-"""What passes between the parts that read: records, bad lines, chunks, and the two protocols."""
+"""Shared types of the sources: record, locator, bad line, chunk, and the protocols of adapters and files."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-#: Samples in one line: a row keeps which of them it is in 16 bits.
+#: Most samples in one line: a row stores the sample's index in its line in 16 bits.
 MOST_SAMPLES = 2**16 - 1
 
 
 @dataclass(slots=True)
 class Record:
-    """One sample as an adapter reads it.
+    """One sample, as an adapter reads it.
 
     Attributes
     ----------
     step, rank : int
-        ``rank`` is -1 where the line does not tell.
+        ``rank`` is -1 if the line does not contain one.
     numbers, labels : dict
         Sample columns: floats (NaN for null) and short texts.
     arrays : dict of str to ndarray of float64, shape (T,)
     texts, tokens, extra
-        Only what was asked for: ``prompt`` and ``response`` always, the rest when read in full.
+        ``prompt`` and ``response`` are always set; the rest only if the sample is read in full.
     notes : list of str
-        What was odd, in words; the sample is kept without the odd part.
+        Problems found in the sample; it is kept without the affected fields.
     """
 
     step: int
@@ -43,9 +43,9 @@ class Record:
 
 
 class Locator(NamedTuple):
-    """Where a sample's bytes stand: line ``line`` (from 1), ``length`` bytes from ``offset``.
+    """Position of a sample in its file: line ``line`` (from 1), ``length`` bytes from ``offset``.
 
-    ``part`` counts the samples of one line; ``hash`` is the line's xxh3, checked when it is read again.
+    ``part`` is the sample's index in its line. ``hash`` is the line's xxh3, checked when it is read again.
     """
 
     offset: int
@@ -57,7 +57,7 @@ class Locator(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is no sample, and why."""
+    """A line that could not be read as a sample, with the reason."""
 
     line: int
     offset: int
@@ -65,36 +65,36 @@ class BadLine:
 
 
 class Several(Protocol):
-    """Samples, one after another."""
+    """A sequence of samples that can give them as records."""
 
     def __len__(self) -> int: ...
 
     def records(self) -> list[Record]:
-        """The samples one by one."""
+        """Return the samples as individual records."""
 
 
 class Records(list[Record]):
-    """Samples that are records already."""
+    """Samples that are already records."""
 
     def records(self) -> list[Record]:
-        """Themselves."""
+        """Return itself."""
         return self
 
 
 @dataclass(slots=True)
 class Chunk:
-    """What one look at a file brought.
+    """Result of polling a file once.
 
     Attributes
     ----------
     generation : int
-        Counts how often the file was replaced; rows of earlier generations are dead.
+        Counts how often the file was replaced; rows of earlier generations are no longer valid.
     places : list
-        A locator a sample, in the order of the lines; as plain tuples, which cost less.
+        One locator per sample, in line order; plain tuples, because they are cheaper.
     parts : list
-        The samples, in the same order: as records, or many as one.
+        The samples in the same order: lists of records, or batches of columns.
     more : bool
-        Whether whole lines may be waiting behind the budget.
+        True if the byte budget was used up, so complete lines may still be unread.
     """
 
     generation: int = 0
@@ -111,16 +111,16 @@ class Chunk:
 
     @property
     def locators(self) -> list[Locator]:
-        """Where each sample stands."""
+        """Locators of all samples."""
         return list(map(Locator._make, self.places))
 
     @property
     def records(self) -> list[Record]:
-        """The samples one by one."""
+        """All samples as individual records."""
         return [record for part in self.parts for record in part.records()]
 
     def add(self, records: list[Record]) -> None:
-        """The samples of a further line."""
+        """Append the samples of one more line."""
         last = self.parts[-1] if self.parts else None
         if isinstance(last, Records):
             last += records
@@ -129,63 +129,63 @@ class Chunk:
 
 
 class Adapter(Protocol):
-    """One trainer's dialect of a JSON line.
+    """Reads the log format of one trainer.
 
-    A record's texts are strings of the line as they stand there, or several of them with brackets, signs and
-    blanks between: a search looks for their bytes (`rlpanel.store.query.text_scan`).
+    A record's texts are strings of the line, unchanged, or several of them joined by brackets, punctuation
+    and spaces: the text search looks for their bytes in the file (`rlpanel.store.query.text_scan`).
 
     Attributes
     ----------
     name : str
     looks : str
-        What its files look like, for a person whose folder was not recognised.
+        Description of the format's files, shown if a folder was not recognised.
     """
 
     @property
     def name(self) -> str:
-        """Tells this dialect from others."""
+        """Unique name of the format."""
 
     @property
     def looks(self) -> str:
-        """What its files look like."""
+        """Description of the format's files."""
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Whether a file named ``path`` whose first line is ``document`` is in this dialect."""
+        """Return True if a file at ``path`` with the first line ``document`` is in this format."""
 
     def read(self, document: Any, path: str, *, full: bool) -> list[Record]:
-        """The samples of a line.
+        """Read the samples of a line.
 
         Parameters
         ----------
         document : mapping
             The parsed line; arrays may be lazy (see `json_parser`) and must not be kept.
         path : str
-            The file's path below the run, for what only its name tells.
+            The file's path below the run, which may hold the rank, the step or the split.
         full : bool
-            Whether all texts, the tokens and unknown keys are wanted too.
+            Whether to read all texts, the tokens and unknown keys as well.
 
         Raises
         ------
         LineError
-            If the line is no sample.
+            If the line is not a sample.
         """
 
 
 class RolloutFile(Protocol):
-    """A file that grows: whole lines by `poll`, one sample again by `fetch`."""
+    """A growing log file: `poll` reads new complete lines, `fetch` reads one sample again."""
 
     path: str
 
     def poll(self, budget: int) -> Iterator[Chunk]:
-        """New records, reading about ``budget`` bytes at most; at least one chunk, all to be taken."""
+        """Read about ``budget`` bytes and yield at least one chunk; the caller must consume all of them."""
 
     def fetch(self, locator: Locator) -> Record:
-        """The sample at a locator, in full.
+        """Read the sample at a locator in full.
 
         Raises
         ------
         SourceChanged
-            If other bytes stand there now.
+            If the file has other bytes at this position now.
         """
 
 
@@ -194,9 +194,9 @@ _RANK = re.compile(r"rank[_-]?(\d{1,9})(?!\d)")
 
 @lru_cache(maxsize=1024)
 def rank_of(path: str) -> int:
-    """The rank that a file's name tells (``rollout_data_rank_3.jsonl`` → 3), or -1."""
-    found = _RANK.search(path.rsplit("/", 1)[-1])
-    return int(found.group(1)) if found else -1
+    """Return the rank in a file's name (``rollout_data_rank_3.jsonl`` → 3), or -1."""
+    match = _RANK.search(path.rsplit("/", 1)[-1])
+    return int(match.group(1)) if match else -1
 
 
 _EVAL = re.compile(r"_val\d*(?:[._]|$)")
@@ -204,11 +204,11 @@ _EVAL = re.compile(r"_val\d*(?:[._]|$)")
 
 @lru_cache(maxsize=1024)
 def is_eval(path: str) -> bool:
-    """Whether a file's name says that it holds evaluation samples (``rollout_data_rank0_val2.jsonl``)."""
+    """Return True if a file's name marks evaluation samples (``rollout_data_rank0_val2.jsonl``)."""
     return bool(_EVAL.search(path.rsplit("/", 1)[-1]))
 
 
 def number_in(path: str) -> int | None:
-    """The number that is a file's whole name (``12.jsonl`` → 12), or None."""
+    """Return the number that is the file's whole name (``12.jsonl`` → 12), or None."""
     stem = path.rsplit("/", 1)[-1].partition(".")[0]
     return int(stem) if stem.isascii() and stem.isdigit() else None

@@ -276,7 +276,7 @@ def test_values_that_a_trainer_without_a_critic_fills_with_zeros_make_no_column(
     ("name", "good", "bad", "reason"),
     [
         ("1.jsonl", json.loads(verl(1, 1.0)), {"score": 1.0}, "neither 'input' nor 'output'"),
-        ("1.jsonl", json.loads(verl(1, 1.0)), {"input": "p", "step": "x"}, "'step' is no whole number: 'x'"),
+        ("1.jsonl", json.loads(verl(1, 1.0)), {"input": "p", "step": "x"}, "'step' is not an integer: 'x'"),
         ("train_data_step1.jsonl", nemo(), {"rewards": [1.0], "idx": 0}, "no 'content'"),
         ("train_data_step1.jsonl", nemo(), nemo(content=[3]), "'content' is no list of messages"),
         (

@@ -36,7 +36,7 @@ def test_a_step_may_be_written_in_many_ways(step: Any) -> None:
     "step", [None, "twelve", 1.5, True, [1], {"a": 1}, math.nan, math.inf, 2**60, "", 10**40], ids=repr
 )
 def test_a_step_that_is_no_whole_number_makes_a_bad_line(step: Any) -> None:
-    with pytest.raises(LineError, match="'step' is no whole number"):
+    with pytest.raises(LineError, match="'step' is not an integer"):
         read(tiny(step=step))
 
 
@@ -143,17 +143,17 @@ def test_tokens_and_logprobs_of_different_length_are_noted_and_kept() -> None:
 @pytest.mark.parametrize(
     ("field", "note"),
     [
-        ({"logprobs": [[1, 2]]}, "'logprobs' is nested; the sample is kept without it"),
-        ({"logprobs": "x"}, "'logprobs' is no array; the sample is kept without it"),
-        ({"logprobs": 1.0}, "'logprobs' is no array; the sample is kept without it"),
-        ({"response_tokens": 13}, "'response_tokens' is no array; the sample is kept without it"),
-        ({"response_token_ids": 13}, "'response_token_ids' is no array; the sample is kept without it"),
-        ({"reward": "good"}, "'reward' is no number: 'good'; the sample is kept without it"),
-        ({"reward": [1]}, "'reward' is no number: [1]; the sample is kept without it"),
-        ({"group": {"id": 1}}, "'group' is no text; the sample is kept without it"),
-        ({"rewards": [1]}, "'rewards' is no object; the sample is kept without it"),
-        ({"rewards": {"a": "x"}}, "'rewards/a' is no number: 'x'; the sample is kept without it"),
-        ({"mine": 10**400}, "'mine' is no number"),
+        ({"logprobs": [[1, 2]]}, "'logprobs' contains nested arrays; the sample is kept without it"),
+        ({"logprobs": "x"}, "'logprobs' is not an array; the sample is kept without it"),
+        ({"logprobs": 1.0}, "'logprobs' is not an array; the sample is kept without it"),
+        ({"response_tokens": 13}, "'response_tokens' is not an array; the sample is kept without it"),
+        ({"response_token_ids": 13}, "'response_token_ids' is not an array; the sample is kept without it"),
+        ({"reward": "good"}, "'reward' is not a number: 'good'; the sample is kept without it"),
+        ({"reward": [1]}, "'reward' is not a number: [1]; the sample is kept without it"),
+        ({"group": {"id": 1}}, "'group' is not text; the sample is kept without it"),
+        ({"rewards": [1]}, "'rewards' is not a JSON object; the sample is kept without it"),
+        ({"rewards": {"a": "x"}}, "'rewards/a' is not a number: 'x'; the sample is kept without it"),
+        ({"mine": 10**400}, "'mine' is not a number"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("full", [False, True])

@@ -121,7 +121,7 @@ def test_a_mapping_that_is_not_understood_says_what_to_write(text: str, said: st
         ("[map\n", "rlpanel.toml is not followed: "),
         ("[maps]\n", "'maps' means nothing; it may hold map, reward_weights, tokenizer"),
         ('[map]\nprmpt = "x"\n', "did you mean prompt"),
-        ('tokenizer = "nowhere.json"\n', "nowhere.json is no tokenizer.json"),
+        ('tokenizer = "nowhere.json"\n', "nowhere.json is not a valid tokenizer.json"),
     ],
 )
 def test_a_toml_that_is_not_understood_is_a_problem_and_hides_nothing(

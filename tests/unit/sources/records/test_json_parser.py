@@ -125,13 +125,13 @@ def test_an_array_of_numbers_is_float64(read: object, text: bytes, array: list[f
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b"[[1, 2], [3, 4]]", "is nested"),
-        (b"[[]]", "is nested"),
-        (b'["x"]', "holds something that is no number"),
-        (b'[{"x": 1}]', "holds something that is no number"),
-        (b'{"x": 1}', "is no array"),
-        (b'"text"', "is no array"),
-        (b"7", "is no array"),
+        (b"[[1, 2], [3, 4]]", "contains nested arrays"),
+        (b"[[]]", "contains nested arrays"),
+        (b'["x"]', "holds a value that is not a number"),
+        (b'[{"x": 1}]', "holds a value that is not a number"),
+        (b'{"x": 1}', "is not an array"),
+        (b'"text"', "is not an array"),
+        (b"7", "is not an array"),
     ],
 )  # fmt: skip
 def test_what_is_no_array_of_numbers_says_why(read: object, text: bytes, reason: str) -> None:
