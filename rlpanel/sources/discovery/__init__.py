@@ -1,1 +1,1 @@
-"""Discovery: which folders are runs, which files belong to them, and why others are not read."""
+"""Finds the runs below a root and their files, and explains why other files are not read."""

@@ -1,4 +1,4 @@
-"""A folder without runs, in words: what is there, why it is no rollout log, and what to do."""
+"""Explains why a folder has no runs: what it holds, why that is no rollout log, and what to do."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rlpanel.sources.files.unread import reason_of
 from rlpanel.sources.readers import parquet
 from rlpanel.sources.records.json_parser import parse
 
-#: Entries that are looked at, and files that are told of.
-_LOOKED_AT, _TOLD = 2000, 8
-_KEYS_TOLD, _KEY_CHARS = 6, 40
+#: Most files that are examined, and most files that are listed.
+_MAX_FILES, _MAX_LISTED = 2000, 8
+_MAX_KEYS, _MAX_KEY_CHARS = 6, 40
 _SCALARS = ("trainer_state.json", "scalars.jsonl", "metrics.jsonl", "events.out.tfevents.")
-#: What other logs call a field, best guess first.
+#: Names that other logs use for a field, the likeliest first.
 _GUESSES = {
     "prompt": ("input", "question", "query", "instruction", "problem", "prompts", "context"),
     "response": ("output", "answer", "completion", "generation", "generated", "prediction", "text"),
@@ -31,7 +31,7 @@ _GUESSES = {
 
 @dataclass(frozen=True)
 class SeenFile:
-    """A file, and what it looks like."""
+    """A file and a short description of its content."""
 
     name: str
     what: str
@@ -39,19 +39,19 @@ class SeenFile:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What a folder without runs holds.
+    """Result of examining a folder without runs.
 
     Attributes
     ----------
     title, sentence : str
     seen : tuple of SeenFile
-        Those most like a log first.
+        Files in the folder, those most like a log first.
     others : int
-        Files that are not told of.
+        Number of files that are not listed in ``seen``.
     hints : tuple of str
-        What to check or do.
+        Things to check or do.
     mapping : str
-        How ``--map`` might read for the first odd log; empty if there is none.
+        Suggested value of ``--map`` for the first unknown log; empty without a suggestion.
     """
 
     title: str
@@ -63,74 +63,76 @@ class Diagnosis:
 
 
 def diagnose(directory: Directory) -> Diagnosis:
-    """Look at a folder in which `Directory.runs` or `any` found none."""
+    """Examine a folder in which `Directory.runs` or `Directory.any` found no run."""
     root = directory.root
     if not is_remote(root) and not root.is_dir():
         return _missing(root)
-    if why := _out_of_reach(str(root)):
-        return why
-    found = list(islice(_walk(str(root)), _LOOKED_AT))
-    left_out = tuple(SeenFile(one.file, one.reason) for one in directory.left_out[:_TOLD])
-    if not found and not left_out:
+    if unlisted := _check_listing(str(root)):
+        return unlisted
+    paths = list(islice(_walk(str(root)), _MAX_FILES))
+    left_out = tuple(SeenFile(unread.file, unread.reason) for unread in directory.left_out[:_MAX_LISTED])
+    if not paths and not left_out:
         return Diagnosis(
             "No data yet",
-            "The folder is there and holds no files: nothing has been written yet.",
+            "The folder exists but is empty: nothing has been written yet.",
             hints=_WRITER_HINTS,
         )
-    found.sort(key=lambda path: (_kind(path), path))
-    likely = [path for path in found if _kind(path) < 3][:_TOLD]
-    told = likely or found[:_TOLD]
+    paths.sort(key=lambda path: (_rank(path), path))
+    likely = [path for path in paths if _rank(path) < 3][:_MAX_LISTED]
+    listed = likely or paths[:_MAX_LISTED]
     problem = directory.said.of(root).problem
-    if not found:
-        return Diagnosis("Nothing that is read", "The folder holds no files but these.", left_out)
+    if not paths:
+        return Diagnosis("No files to read", "The folder holds no files except these.", left_out)
     return Diagnosis(
         "No rollout log here",
-        f"{len(found):,} file{'s' * (len(found) > 1)} below the folder, and none is a rollout log of a "
-        "known kind.",
-        (*left_out, *(SeenFile(shown_name(os.path.relpath(path, root)), _what(path)) for path in told)),
-        len(found) - len(told),
+        f"{len(paths):,} file{'s' * (len(paths) > 1)} below the folder, but no known rollout log.",
+        (
+            *left_out,
+            *(SeenFile(shown_name(os.path.relpath(path, root)), _describe(path)) for path in listed),
+        ),
+        len(paths) - len(listed),
         (problem,) if problem else (),
-        next((guess for path in likely if (guess := _guess(path))), ""),
+        next((mapping for path in likely if (mapping := _suggest_mapping(path))), ""),
     )
 
 
 _WRITER_HINTS = (
     "A rank writes its first line after its first rollout, not when training starts.",
-    "SAVE_ROLLOUT_DATA=true must be in the environment of every rank, where that is how it is turned on.",
+    "If rlpanel records the rollouts, every rank needs SAVE_ROLLOUT_DATA=true in its environment.",
     "In a container or on another machine the same path may be another folder.",
 )
 
 
-def _out_of_reach(root: str) -> Diagnosis | None:
-    """Why nothing of a folder can be seen; None if it can."""
+def _check_listing(root: str) -> Diagnosis | None:
+    """Return why a folder cannot be listed; None if it can."""
     try:
         scan(root)
     except (FileNotFoundError, NotADirectoryError) as error:
-        return Diagnosis("Nothing there yet", f"{root}: {error.strerror}.", hints=_WRITER_HINTS[:2])
+        return Diagnosis("Nothing at this path yet", f"{root}: {error.strerror}.", hints=_WRITER_HINTS[:2])
     except OSError as error:
         if is_remote(root):
-            return Diagnosis("Out of reach just now", f"{error}.")
-        return Diagnosis("The folder may not be listed", f"{reason_of(error)}.")
+            return Diagnosis("Folder not reachable", f"{error}.")
+        return Diagnosis("The folder cannot be listed", f"{reason_of(error)}.")
     return None
 
 
 def _missing(root: AnyPath) -> Diagnosis:
-    """No such folder: yet, or a wrong name."""
-    near = next((parent for parent in root.parents if parent.is_dir()), root)
-    wanted = root.relative_to(near).parts[0] if near != root else root.name
+    """Return the diagnosis of a folder that does not exist, with similar names as suggestions."""
+    parent = next((folder for folder in root.parents if folder.is_dir()), root)
+    wanted = root.relative_to(parent).parts[0] if parent != root else root.name
     try:
-        there = sorted(entry.name for entry in scan(str(near)) if entry.is_dir())
+        siblings = sorted(entry.name for entry in scan(str(parent)) if entry.is_dir())
     except OSError:
-        there = []
-    names = [shown_name(name) for name in there if not name.startswith(".")]
-    close = [str(near / name) for name in difflib.get_close_matches(wanted, names, n=3)]
-    asked = f"Did you mean {' or '.join(close)}? " if close else ""
-    sentence = f"{asked}The folder is awaited: runs appear when it comes."
+        siblings = []
+    names = [shown_name(name) for name in siblings if not name.startswith(".")]
+    close = [str(parent / name) for name in difflib.get_close_matches(wanted, names, n=3)]
+    question = f"Did you mean {' or '.join(close)}? " if close else ""
+    sentence = f"{question}Runs appear here as soon as the folder exists."
     return Diagnosis("No such folder yet", sentence, hints=_WRITER_HINTS)
 
 
 def _walk(folder: str) -> Iterator[str]:
-    """All files below; hidden ones and links are left out."""
+    """Yield all files below a folder, except hidden ones and links."""
     try:
         entries = sorted(scan(folder), key=lambda entry: entry.name)
     except OSError:
@@ -147,8 +149,8 @@ def _walk(folder: str) -> Iterator[str]:
         yield from _walk(path)
 
 
-def _kind(path: str) -> int:
-    """How like a log its name is: 0 most, 3 not at all."""
+def _rank(path: str) -> int:
+    """Return how much a file's name looks like a log, from 0 (most) to 3 (not at all)."""
     name = os.path.basename(path)
     if name.startswith(_SCALARS):
         return 2
@@ -157,19 +159,19 @@ def _kind(path: str) -> int:
     return 1 if name.endswith((".pt", ".json", ".jsonl.gz", ".jsonl.zst", ".csv", ".txt", ".log")) else 3
 
 
-def _what(path: str) -> str:
-    """A file in a few words."""
+def _describe(path: str) -> str:
+    """Describe a file in a few words."""
     name = os.path.basename(path)
     if name.startswith(_SCALARS):
-        return "the trainer's scalars, no rollouts"
+        return "trainer scalars, no rollouts"
     if name.endswith(".pt"):
-        return "torch's format; slime's dumps: rlpanel convert slime FOLDER"
+        return "PyTorch file; slime dumps can be converted: rlpanel convert slime FOLDER"
     if not is_rollout_name(name):
-        return "no .jsonl, no .parquet"
+        return "neither .jsonl nor .parquet"
     try:
         if not stat(path).st_size:
             return "empty"
-        document = _first(path)
+        document = _first_line(path)
     except LineError as error:
         return f"its first line is {error}" if str(error).startswith("a JSON") else str(error)
     except SourceUnready as error:
@@ -177,32 +179,32 @@ def _what(path: str) -> str:
     except OSError as error:
         return f"cannot be read: {reason_of(error)}"
     if document is None:
-        return "no whole line yet"
-    keys = [repr(key[:_KEY_CHARS]) for key in document]
-    more = f" and {len(keys) - _KEYS_TOLD} more" if len(keys) > _KEYS_TOLD else ""
-    word = "rows" if name.endswith(parquet.SUFFIX) else "lines"
-    return f"{word} with {', '.join(keys[:_KEYS_TOLD])}{more}" if keys else f"{word} without keys"
+        return "no complete line yet"
+    keys = [repr(key[:_MAX_KEY_CHARS]) for key in document]
+    more = f" and {len(keys) - _MAX_KEYS} more" if len(keys) > _MAX_KEYS else ""
+    unit = "rows" if name.endswith(parquet.SUFFIX) else "lines"
+    return f"{unit} with {', '.join(keys[:_MAX_KEYS])}{more}" if keys else f"{unit} without keys"
 
 
-def _first(path: str) -> Mapping[str, Any] | None:
+def _first_line(path: str) -> Mapping[str, Any] | None:
     lines, _ = first_lines(path)
     return parse(lines[0]) if lines else None
 
 
-def _guess(path: str) -> str:
-    """A mapping for a log of unknown keys; words in capitals where nobody can guess."""
+def _suggest_mapping(path: str) -> str:
+    """Suggest a mapping for a log with unknown keys; KEY stands for a name that the user must fill in."""
     try:
-        document = _first(path) if _kind(path) == 0 else None
+        document = _first_line(path) if _rank(path) == 0 else None
     except (LineError, OSError):
         return ""
     if not document:
         return ""
-    told = [
+    pairs = [
         f"{name}={key}"
         for name, guesses in _GUESSES.items()
         if name not in document and (key := next((g for g in guesses if g in document), None))
     ]
-    texts = any(pair.startswith(("prompt=", "response=")) for pair in told) or {"prompt", "response"} & {
+    texts = any(pair.startswith(("prompt=", "response=")) for pair in pairs) or {"prompt", "response"} & {
         *document
     }
-    return ",".join(told if texts else ["prompt=KEY", "response=KEY", *told])
+    return ",".join(pairs if texts else ["prompt=KEY", "response=KEY", *pairs])

@@ -1,4 +1,4 @@
-"""What a person says about a run's files: ``rlpanel.toml`` beside them, or settings for all runs.
+"""Configuration for a run's files: from the ``rlpanel.toml`` next to them, or from settings for all runs.
 
     tokenizer = "tokenizer.json"
 
@@ -9,8 +9,8 @@
     [reward_weights]
     format = 0.5
 
-The file nearest to the logs counts, from their folder up to the root that is shown; it goes before settings.
-Weights are taken from the trainer's own ``run.json`` where it says nothing of them.
+The ``rlpanel.toml`` nearest to the logs is used, searching upwards from their folder to the shown root. It
+overrides the settings. If it has no reward weights, those of the trainer's ``run.json`` are used.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from rlpanel.sources.records.record_types import Adapter
 
 NAME = "rlpanel.toml"
 _KEYS = {"map", "tokenizer", "reward_weights"}
-#: A run's rollouts may lie in a folder of their own, below its run.json.
-_RUN_FILE_ABOVE = 1
+#: Levels above the rollouts at which run.json is searched: rollouts may be in a subfolder of the run.
+_RUN_JSON_LEVELS = 1
 
 Weights = tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True)
 class FolderConfig:
-    """What was said.
+    """Configuration of the files in one folder.
 
     Attributes
     ----------
     mapped : Mapped or None
-        Asked before all other dialects.
+        Adapter for a user's key mapping; it is tried before all other adapters.
     tokenizer : str
-        Path of a ``tokenizer.json``; empty if none.
+        Path of a ``tokenizer.json``; empty if not configured.
     problem : str
-        Why the file is not followed; empty if it is, or there is none.
+        Error in the folder's ``rlpanel.toml``; empty if it was applied or does not exist.
     weights : tuple of (str, float)
-        Of reward functions, for logs without a total.
+        Weights of reward functions, for logs that contain no total reward.
     """
 
     mapped: Mapped | None = None
@@ -61,19 +61,19 @@ class FolderConfig:
     weights: Weights = ()
 
     def apply_to(self, adapter: Adapter) -> Adapter:
-        """The dialect with weights and a tokenizer, where they were given."""
+        """Return the adapter extended by the configured weights and tokenizer."""
         if self.weights and hasattr(adapter, "weighted"):
             adapter = adapter.weighted(self.weights)
         return DetokenizingAdapter(adapter, self.tokenizer) if self.tokenizer else adapter
 
 
 def from_settings(reading: Reading) -> FolderConfig:
-    """What the settings say of all runs.
+    """Return the configuration that the settings give for all runs.
 
     Raises
     ------
     SettingError
-        If a mapping is not understood, or a tokenizer cannot be read.
+        If a mapping is invalid or a tokenizer cannot be read.
     """
     path = str(Path(reading.tokenizer).resolve()) if reading.tokenizer else ""
     if path:
@@ -82,85 +82,86 @@ def from_settings(reading: Reading) -> FolderConfig:
 
 
 class FolderConfigs:
-    """Looks up what was said for a folder; files are read again when they changed.
+    """Looks up the configuration of a folder; files are read again after they changed.
 
     Parameters
     ----------
     root : path
-        Folders above it are not looked into.
+        Highest folder that is searched for a file.
     settings : FolderConfig
     """
 
     def __init__(self, root: AnyPath, settings: FolderConfig) -> None:
         self._root, self._settings = root, settings
-        self._known: dict[str, tuple[tuple[int, int], FolderConfig]] = {}
+        self._cache: dict[str, tuple[tuple[int, int], FolderConfig]] = {}
         self._run_files: dict[AnyPath, RunJson] = {}
 
     def of(self, folder: str | os.PathLike[str]) -> FolderConfig:
-        """What was said for the files of a folder."""
-        near = self._near(path_of(folder))
-        found = next((said for place in near if (said := self._in(str(place / NAME)))), self._settings)
-        if found.weights:
-            return found
-        return replace(found, weights=self._weights(near[: _RUN_FILE_ABOVE + 1]))
+        """Return the configuration for the files of a folder."""
+        folders = self._upwards(path_of(folder))
+        configs = (self._load(str(parent / NAME)) for parent in folders)
+        config = next((loaded for loaded in configs if loaded), self._settings)
+        if config.weights:
+            return config
+        return replace(config, weights=self._trainer_weights(folders[: _RUN_JSON_LEVELS + 1]))
 
-    def _near(self, folder: AnyPath) -> list[AnyPath]:
-        """The folder and those above it, up to the root."""
-        places = [folder, *folder.parents]
-        return places[: places.index(self._root) + 1] if self._root in places else [folder]
+    def _upwards(self, folder: AnyPath) -> list[AnyPath]:
+        """Return the folder and its parents, up to the root."""
+        folders = [folder, *folder.parents]
+        return folders[: folders.index(self._root) + 1] if self._root in folders else [folder]
 
-    def _weights(self, near: list[AnyPath]) -> Weights:
-        """What the trainer wrote down."""
-        for place in near:
-            file = self._run_files.setdefault(place, RunJson(place))
+    def _trainer_weights(self, folders: list[AnyPath]) -> Weights:
+        """Return the reward weights in the first ``run.json`` that has some."""
+        for folder in folders:
+            file = self._run_files.setdefault(folder, RunJson(folder))
             file.changed()
-            found = file.content.get("reward_weights")
-            if isinstance(found, dict):
-                return tuple((name, float(w)) for name, w in found.items() if isinstance(w, (int, float)))
+            weights = file.content.get("reward_weights")
+            if isinstance(weights, dict):
+                return tuple((name, float(w)) for name, w in weights.items() if isinstance(w, (int, float)))
         return ()
 
-    def _in(self, path: str) -> FolderConfig | None:
+    def _load(self, path: str) -> FolderConfig | None:
         try:
             status = files.stat(path)
         except OSError:
             return None
         stamp = status.st_mtime_ns, status.st_size
-        known = self._known.get(path)
-        if known is None or known[0] != stamp:
-            known = self._known[path] = stamp, _read(path_of(path), self._settings)
-        return known[1]
+        cached = self._cache.get(path)
+        if cached is None or cached[0] != stamp:
+            cached = self._cache[path] = stamp, _read(path_of(path), self._settings)
+        return cached[1]
 
 
 def _read(path: AnyPath, settings: FolderConfig) -> FolderConfig:
-    """The settings with what a file says in their place."""
+    """Return the settings, overridden by a file's content."""
     try:
-        told = tomllib.loads(path.read_text("utf-8"))
-        return _with(told, path.parent, settings)
+        content = tomllib.loads(path.read_text("utf-8"))
+        return _override(settings, content, path.parent)
     except (OSError, ValueError) as error:  # SettingError and TOMLDecodeError are ValueErrors
-        return replace(settings, problem=f"{NAME} is not followed: {error}")
+        return replace(settings, problem=f"{NAME} is ignored: {error}")
 
 
-def _with(told: Mapping[str, Any], folder: AnyPath, settings: FolderConfig) -> FolderConfig:
-    odd = sorted(told.keys() - _KEYS)
-    if odd:
-        raise SettingError(f"{odd[0]!r} means nothing; it may hold {', '.join(sorted(_KEYS))}")
-    found = settings
-    if "reward_weights" in told:
-        found = replace(found, weights=_as_weights(told["reward_weights"]))
-    if "map" in told:
-        if not isinstance(told["map"], dict):
-            raise SettingError('[map] holds lines such as prompt = "input"')
-        found = replace(found, mapped=mapping(told["map"]))
-    if "tokenizer" in told:
-        if not isinstance(told["tokenizer"], str):
-            raise SettingError("tokenizer is the path of a tokenizer.json")
-        path = str((folder / told["tokenizer"]).resolve())
+def _override(settings: FolderConfig, content: Mapping[str, Any], folder: AnyPath) -> FolderConfig:
+    unknown = sorted(content.keys() - _KEYS)
+    if unknown:
+        raise SettingError(f"unknown key {unknown[0]!r}; the keys are {', '.join(sorted(_KEYS))}")
+    config = settings
+    if "reward_weights" in content:
+        config = replace(config, weights=_as_weights(content["reward_weights"]))
+    if "map" in content:
+        if not isinstance(content["map"], dict):
+            raise SettingError('[map] must hold lines such as prompt = "input"')
+        config = replace(config, mapped=mapping(content["map"]))
+    if "tokenizer" in content:
+        if not isinstance(content["tokenizer"], str):
+            raise SettingError("tokenizer must be the path of a tokenizer.json")
+        path = str((folder / content["tokenizer"]).resolve())
         tokenizer(path)
-        found = replace(found, tokenizer=path)
-    return found
+        config = replace(config, tokenizer=path)
+    return config
 
 
-def _as_weights(told: Any) -> Weights:
-    if not isinstance(told, dict) or not all(isinstance(weight, (int, float)) for weight in told.values()):
-        raise SettingError("[reward_weights] holds lines such as format = 0.5")
-    return tuple((name, float(weight)) for name, weight in told.items())
+def _as_weights(table: Any) -> Weights:
+    if not isinstance(table, dict) or not all(isinstance(weight, (int, float)) for weight in table.values()):
+        raise SettingError("[reward_weights] must hold lines such as format = 0.5")
+    return tuple((name, float(weight)) for name, weight in table.items())

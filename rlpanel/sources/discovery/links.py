@@ -1,8 +1,8 @@
-"""Decides which links below a root are followed, and says why others are not.
+"""Decides which links below a root are followed, and gives the reason for the others.
 
-Whoever may write below the root can put a link there that leads to any file that this user may read. Out of
-the root only links are followed that belong to this user, and only where the settings ask for it. What was
-checked is the real path, and that is opened: a link that changes afterwards changes nothing.
+Anyone who can write below the root could create a link to any file that this user can read. Links out of the
+root are therefore followed only if they belong to this user and the settings allow it. The resolved path is
+checked and that same path is opened, so changing the link afterwards has no effect.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import stat
 from dataclasses import dataclass
 
 NOT_FOLLOWED = "links are not followed; start with --follow-links"
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Target:
     path : str
         The real path; empty if the link is not followed.
     reason : str
-        Why it is not followed; empty if it is, or leads nowhere.
+        Why it is not followed; empty if it is followed or its target does not exist.
     inside : bool
-        Whether it stays in the folder that bounds it.
+        Whether the target is inside the bounding folder.
     """
 
     path: str = ""
@@ -36,13 +36,13 @@ class Target:
 
 
 def target_of(link: str, bound: str, *, follow: bool) -> Target:
-    """Return the target of a link below ``bound``; both are real paths but for the link itself.
+    """Return the target of a link below ``bound``. ``bound`` and the link's folder are real paths.
 
     Parameters
     ----------
     link, bound : str
     follow : bool
-        Whether this user's own links may lead out of ``bound``.
+        Whether links of this user may lead out of ``bound``.
     """
     try:
         path, owners = _resolve(link)
@@ -55,22 +55,22 @@ def target_of(link: str, bound: str, *, follow: bool) -> Target:
     user = os.geteuid()
     if owners[0] != user:
         return Target(reason=f"the link belongs to user {owners[0]}; only your own links are followed")
-    # Root can do anything already; others could change later where the link leads.
+    # Links of root are accepted, since root can do anything; other owners could redirect their link later.
     others = [owner for owner in owners if owner not in (user, 0)]
     if others:
         return Target(reason=f"it leads through a link of user {others[0]}; only your own links are followed")
     if is_below(bound, path):
-        return Target(reason="it leads to a folder above")
+        return Target(reason="it leads to a parent folder")
     return Target(path)
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Return True if a path is a folder or lies in it; both are real paths."""
+    """Return True if a path is a folder or is inside it; both are real paths."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _resolve(path: str) -> tuple[str, list[int]]:
-    """The real path, and the owners of all links on the way; OSError if there is nothing."""
+    """Return the real path and the owners of all links on the way; OSError if the path does not exist."""
     real, owners = os.sep, list[int]()
     rest = path.split(os.sep)[::-1]
     while rest:
@@ -80,14 +80,14 @@ def _resolve(path: str) -> tuple[str, list[int]]:
         if part == os.pardir:
             real = os.path.dirname(real)
             continue
-        at = os.path.join(real, part)
-        status = os.lstat(at)
+        entry = os.path.join(real, part)
+        status = os.lstat(entry)
         if not stat.S_ISLNK(status.st_mode):
-            real = at
+            real = entry
             continue
         owners.append(status.st_uid)
-        text = _read(at, status)
-        if len(owners) > _MOST_LINKS:
+        text = _read(entry, status)
+        if len(owners) > _MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         real = os.sep if os.path.isabs(text) else real
         rest += text.split(os.sep)[::-1]
@@ -95,7 +95,7 @@ def _resolve(path: str) -> tuple[str, list[int]]:
 
 
 def _read(link: str, status: os.stat_result) -> str:
-    """Return the text of the link with this status; OSError if another one has replaced it."""
+    """Return the text of the link with this status; OSError if the link was replaced meanwhile."""
     text = os.readlink(link)
     now = os.lstat(link)
     if (now.st_dev, now.st_ino, now.st_ctime_ns) != (status.st_dev, status.st_ino, status.st_ctime_ns):

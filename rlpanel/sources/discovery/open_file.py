@@ -1,4 +1,4 @@
-"""From a found file to its reader: which container holds its lines."""
+"""Chooses the reader for a rollout file by its suffix: plain, compressed or parquet."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rlpanel.sources.readers.compressed import CompressedFile
 from rlpanel.sources.readers.jsonl import JsonlFile
 
 
-def open_file(found: Found, reading: Reading) -> JsonlFile:
-    """The reader of a rollout file; nothing is read yet."""
-    kind: type[JsonlFile] = JsonlFile
-    if found.name.endswith(parquet.SUFFIX):
-        kind = parquet.ParquetFile
-    elif found.name.endswith(SUFFIXES):
-        kind = CompressedFile
-    return kind(found.path, found.name, found.adapter, reading.line_bytes)
+def open_file(file: Found, reading: Reading) -> JsonlFile:
+    """Return the reader of a rollout file without reading anything yet."""
+    reader_class: type[JsonlFile] = JsonlFile
+    if file.name.endswith(parquet.SUFFIX):
+        reader_class = parquet.ParquetFile
+    elif file.name.endswith(SUFFIXES):
+        reader_class = CompressedFile
+    return reader_class(file.path, file.name, file.adapter, reading.line_bytes)

@@ -1,4 +1,4 @@
-"""What the recorder wrote down of the training itself: ``run.json`` beside the rows."""
+"""Reads ``run.json``, the recorder's description of the training, next to the rollouts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from rlpanel.sources.files.files import AnyPath
 
 NAME = "run.json"
-#: A file larger than this is something else.
-_LARGEST = 1 << 20
+#: Larger files are not a run.json and are ignored.
+_MAX_BYTES = 1 << 20
 
 
 class RunJson:
-    """Reads a run's ``run.json`` again when it changed.
+    """Contents of a run's ``run.json``, read again after it changed.
 
     Parameters
     ----------
@@ -23,33 +23,33 @@ class RunJson:
     Attributes
     ----------
     content : dict
-        What it holds; empty while there is none or it cannot be parsed yet.
+        Contents of the file; empty if it does not exist or cannot be parsed yet.
     """
 
     def __init__(self, folder: AnyPath) -> None:
         self._path = folder / NAME
-        self._seen: tuple[int, int] | None = None
+        self._stamp: tuple[int, int] | None = None
         self.content: dict[str, Any] = {}
 
     def changed(self) -> bool:
-        """Look again; True where the content is another one now."""
+        """Read the file if it was modified; return True if its content is different now."""
         before = self.content
         try:
-            stat = self._path.stat()
-            seen = (stat.st_mtime_ns, stat.st_size)
-            if seen == self._seen:
+            status = self._path.stat()
+            stamp = (status.st_mtime_ns, status.st_size)
+            if stamp == self._stamp:
                 return False
-            self.content = _parse(self._path) if stat.st_size <= _LARGEST else {}
-            self._seen = seen
+            self.content = _parse(self._path) if status.st_size <= _MAX_BYTES else {}
+            self._stamp = stamp
         except OSError:
-            self._seen, self.content = None, {}
+            self._stamp, self.content = None, {}
         return self.content != before
 
 
 def _parse(path: AnyPath) -> dict[str, Any]:
-    """The object in the file; nothing where it is half written or something else."""
+    """Return the JSON object in the file; {} if the file is incomplete or holds something else."""
     try:
-        found = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

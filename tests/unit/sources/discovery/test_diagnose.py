@@ -23,7 +23,7 @@ def test_a_folder_that_is_not_there_is_awaited_and_a_near_name_is_offered(tmp_pa
     found = look(tmp_path / "experimnt-7")
     assert found.title == "No such folder yet"
     assert found.sentence.startswith(f"Did you mean {tmp_path / 'experiment-7'}? ")
-    assert look(tmp_path / "other").sentence == "The folder is awaited: runs appear when it comes."
+    assert look(tmp_path / "other").sentence == "Runs appear here as soon as the folder exists."
 
 
 def test_an_empty_folder_waits_for_data(tmp_path: Path) -> None:
@@ -39,13 +39,13 @@ def test_an_empty_folder_waits_for_data(tmp_path: Path) -> None:
         ("log.jsonl", json.dumps(dict.fromkeys("abcdefgh", 1)).encode() + b"\n",
          "lines with 'a', 'b', 'c', 'd', 'e', 'f' and 2 more"),
         ("log.jsonl", b"", "empty"),
-        ("log.jsonl", b'{"step": 1, "pro', "no whole line yet"),
+        ("log.jsonl", b'{"step": 1, "pro', "no complete line yet"),
         ("log.jsonl", b"[1, 2]\n", "its first line is a JSON array where an object was expected"),
         ("log.jsonl", b"{oh\n", "not valid JSON: key must be a string at column 2"),
-        ("0.pt", b"\x80\x02", "torch's format; slime's dumps: rlpanel convert slime FOLDER"),
-        ("trainer_state.json", b"{}", "the trainer's scalars, no rollouts"),
+        ("0.pt", b"\x80\x02", "PyTorch file; slime dumps can be converted: rlpanel convert slime FOLDER"),
+        ("trainer_state.json", b"{}", "trainer scalars, no rollouts"),
         ("x.parquet", b"PAR1", "is not whole yet, or damaged"),
-        ("notes.md", b"x", "no .jsonl, no .parquet"),
+        ("notes.md", b"x", "neither .jsonl nor .parquet"),
     ],
 )  # fmt: skip
 def test_each_file_is_told_in_a_few_words(tmp_path: Path, name: str, content: bytes, what: str) -> None:
@@ -87,4 +87,4 @@ def test_a_mapping_is_offered_for_odd_lines(tmp_path: Path, keys: tuple[str, ...
 def test_a_mapping_that_is_not_understood_is_told_here_too(tmp_path: Path) -> None:
     append(tmp_path / "log.jsonl", b'{"a": 1}\n')
     (tmp_path / "rlpanel.toml").write_text("[map\n")
-    assert look(tmp_path).hints[0].startswith("rlpanel.toml is not followed")
+    assert look(tmp_path).hints[0].startswith("rlpanel.toml is ignored")

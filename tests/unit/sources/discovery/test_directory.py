@@ -45,7 +45,7 @@ def test_a_run_tells_its_files_and_bytes(tmp_path: Path) -> None:
 
 
 def test_a_root_that_is_no_folder_says_so(tmp_path: Path) -> None:
-    with pytest.raises(RunNotFound, match="is no folder"):
+    with pytest.raises(RunNotFound, match="is not a folder"):
         discover(tmp_path / "nowhere")
 
 

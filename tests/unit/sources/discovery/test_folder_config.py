@@ -118,8 +118,8 @@ def test_a_mapping_that_is_not_understood_says_what_to_write(text: str, said: st
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[map\n", "rlpanel.toml is not followed: "),
-        ("[maps]\n", "'maps' means nothing; it may hold map, reward_weights, tokenizer"),
+        ("[map\n", "rlpanel.toml is ignored: "),
+        ("[maps]\n", "unknown key 'maps'; the keys are map, reward_weights, tokenizer"),
         ('[map]\nprmpt = "x"\n', "did you mean prompt"),
         ('tokenizer = "nowhere.json"\n', "nowhere.json is not a valid tokenizer.json"),
     ],

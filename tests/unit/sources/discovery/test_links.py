@@ -109,7 +109,7 @@ def test_loops_end(root: Path, tmp_path: Path) -> None:
     (scratch / "round").symlink_to(scratch / "exp7")
     (root / "above").symlink_to(tmp_path)
     assert runs(root) == ["exp7", "own"]
-    assert ("above -> " + str(tmp_path), "it leads to a folder above") in left_out(root)
+    assert ("above -> " + str(tmp_path), "it leads to a parent folder") in left_out(root)
 
 
 def test_the_environment_asks_for_it_too(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,10 @@ def test_keys_that_no_line_repeats_do_not_fill_the_memory(tmp_path: Path) -> Non
 
 def test_a_long_line_of_many_lists_is_no_sample() -> None:
     line = START + b'"x": [' + b"[]," * 6_000_000 + b"[]]}"
-    with within(1), pytest.raises(LineError, match="holds 6,000,003 lists and objects; the limit is 1,000,000"):
+    with (
+        within(1),
+        pytest.raises(LineError, match="holds 6,000,003 lists and objects; the limit is 1,000,000"),
+    ):
         parse(line)
 
 
