@@ -1,1 +1,1 @@
-"""Files, local and remote: stat, ranges, decompression, mounts, inotify limits."""
+"""Lists and reads files, local and remote; also decompression, mounted file systems and inotify limits."""

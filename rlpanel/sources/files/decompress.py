@@ -1,8 +1,7 @@
-"""Compressed bytes in, plain bytes out, never more of them at a time than was asked for.
+"""Decompresses gzip and zstd incrementally, never more than the requested number of bytes at a time.
 
-A file may hold several gzip members or zstd frames, one after the other. Each begins anew, so each is a
-place from which reading can start; files written in frames of about a megabyte are read at random for
-the price of one frame.
+A file may consist of several gzip members or zstd frames in sequence. Reading can start at each of them, so a
+file written in frames of about a megabyte allows random access at the cost of decompressing one frame.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ else:
 
 #: Suffixes of compressed files.
 SUFFIXES = (".gz", ".zst")
-#: Compressed bytes read at a time.
+#: Compressed bytes that are read at a time.
 PIECE_BYTES = 64 << 10
-#: Plain bytes between two places that are remembered as starts.
+#: Minimum distance in plain bytes between two remembered start positions.
 _STRIDE = 256 << 10
-#: Asked for at once from another machine: a frame is about as long.
+#: Bytes requested at once from a remote file: about the length of a frame.
 _AHEAD = 1 << 20
 
 
@@ -44,7 +43,7 @@ class _Frame(Protocol):
 
 
 class _Member:
-    """A gzip member as a `_Frame`; zlib's own object leaves what it did not take to its caller."""
+    """Adapts a gzip member to `_Frame`; zlib's object leaves unconsumed input to the caller."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(wbits=31)
@@ -65,23 +64,23 @@ class _Member:
 
 
 class Decompressor:
-    """Decompresses what it is fed.
+    """Incremental decompressor: `feed` takes compressed bytes, `take` returns plain bytes.
 
     Parameters
     ----------
     path : str
-        Its suffix tells the format.
+        Path of the file; its suffix gives the format.
     fed, given : int
-        Where in the compressed and in the plain bytes to begin.
+        Compressed and plain offset at which to begin.
 
     Attributes
     ----------
     fed : int
-        Compressed bytes taken in.
+        Compressed bytes received so far.
     given : int
-        Plain bytes handed out.
+        Plain bytes returned so far.
     starts : list of (int, int)
-        Places to begin at: plain offset, compressed offset; ascending.
+        Positions at which decompression can begin: (plain offset, compressed offset), ascending.
     """
 
     def __init__(self, path: str, fed: int = 0, given: int = 0) -> None:
@@ -90,25 +89,25 @@ class Decompressor:
         self.starts: list[tuple[int, int]] = []
         self._gzip = path.endswith(".gz")
         self._frame: _Frame | None = None
-        self._rest = b""  # taken in, and seen by no frame yet
+        self._pending = b""  # received, but not yet passed to a frame
 
     @property
     def between(self) -> bool:
-        """Whether all that was taken in are whole frames, and all they hold was handed out."""
-        return self._frame is None and not self._rest
+        """True between two frames: all received frames are complete and all their bytes were returned."""
+        return self._frame is None and not self._pending
 
     def feed(self, data: bytes) -> None:
-        """Take in compressed bytes."""
-        self._rest += data
+        """Add compressed bytes."""
+        self._pending += data
         self.fed += len(data)
 
     def take(self, most: int) -> bytes:
-        """At most ``most`` plain bytes; none where more compressed ones are needed first.
+        """Return at most ``most`` plain bytes; b"" if more compressed bytes must be fed first.
 
         Raises
         ------
         SourceDamaged
-            If the compressed bytes make no sense.
+            If the compressed data is invalid.
         """
         try:
             while self._frame is not None or self._begin():
@@ -116,10 +115,10 @@ class Decompressor:
                 if plain:
                     self.given += len(plain)
                     return plain
-                if self._frame is not None and not self._rest:
+                if self._frame is not None and not self._pending:
                     break
         except (zlib.error, zstd.ZstdError) as error:
-            raise SourceDamaged(f"damaged near byte {self.fed - len(self._rest):,} ({error})") from error
+            raise SourceDamaged(f"damaged near byte {self.fed - len(self._pending):,} ({error})") from error
         return b""
 
     def _step(self, most: int) -> bytes:
@@ -127,72 +126,72 @@ class Decompressor:
         assert frame is not None
         data = b""
         if frame.needs_input:
-            data, self._rest = self._rest, b""
+            data, self._pending = self._pending, b""
         plain = frame.decompress(data, most)
         if frame.eof:
-            self._rest, self._frame = frame.unused_data + self._rest, None
+            self._pending, self._frame = frame.unused_data + self._pending, None
         return plain
 
     def _begin(self) -> bool:
-        """Begin a frame if there is one."""
+        """Start the next frame; return False if there are no bytes for it."""
         if self._gzip and self.given:
-            self._rest = self._rest.lstrip(b"\0")  # gzip allows zeros behind a member
-        if not self._rest:
+            self._pending = self._pending.lstrip(b"\0")  # gzip allows zeros after a member
+        if not self._pending:
             return False
         self._frame = _Member() if self._gzip else zstd.ZstdDecompressor()
         if not self.starts or self.given - self.starts[-1][0] >= _STRIDE:
-            self.starts.append((self.given, self.fed - len(self._rest)))
+            self.starts.append((self.given, self.fed - len(self._pending)))
         return True
 
     def nearest(self, offset: int) -> tuple[int, int]:
-        """The last place to begin at that is not behind a plain offset: compressed, plain."""
+        """Return the last start position at or before a plain offset, as (compressed, plain) offsets."""
         starts = self.starts
-        at = bisect_right(starts, (offset, sys.maxsize)) - 1
-        return (starts[at][1], starts[at][0]) if at >= 0 else (0, 0)
+        index = bisect_right(starts, (offset, sys.maxsize)) - 1
+        return (starts[index][1], starts[index][0]) if index >= 0 else (0, 0)
 
 
 class DecompressedStream(io.RawIOBase):
-    """A compressed file to read from, plain; a truncated one ends where it was cut.
+    """Plain stream of a compressed file; a truncated file ends where it was cut.
 
     Parameters
     ----------
     path : str
     fed, given : int
-        Where in the compressed and in the plain bytes to begin.
+        Compressed and plain offset at which to begin.
     """
 
     def __init__(self, path: str, fed: int = 0, given: int = 0) -> None:
         self._file = stream(path, _AHEAD)
         self._file.seek(fed)
-        self._inflater = Decompressor(path, fed, given)
+        self._decompressor = Decompressor(path, fed, given)
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Fill a part of the buffer; 0 at the end."""
-        while not (plain := self._inflater.take(len(buffer))):
-            piece = self._file.read(PIECE_BYTES)
-            if not piece:
+        """Fill a part of the buffer; return 0 at the end of the file."""
+        while not (plain := self._decompressor.take(len(buffer))):
+            data = self._file.read(PIECE_BYTES)
+            if not data:
                 return 0
-            self._inflater.feed(piece)
+            self._decompressor.feed(data)
         buffer[: len(plain)] = plain
         return len(plain)
 
     def skip_to(self, offset: int) -> None:
-        """Read on to a plain offset."""
-        while (left := offset - self._inflater.given) > 0 and self.read(min(left, 1 << 20)):
+        """Read and discard bytes up to a plain offset."""
+        while (remaining := offset - self._decompressor.given) > 0 and self.read(min(remaining, 1 << 20)):
             pass
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the stream and the file."""
         self._file.close()
         super().close()
 
 
 def open_plain(path: str) -> BinaryIO:
-    """A rollout file to read from its beginning, decompressed where its name says that it is compressed."""
+    """Open a rollout file at its beginning, decompressed if its suffix says that it is compressed."""
     if path.endswith(SUFFIXES):
         return io.BufferedReader(DecompressedStream(path))
     return stream(path)

@@ -1,7 +1,7 @@
-"""Files of this machine and of others behind one small door: list a folder, stat, read a range.
+"""Lists, stats and reads files with one interface for local paths and URLs.
 
-A path with a scheme (``s3://bucket/runs``) is on another machine and goes to `remote`; every
-other one goes to the system, with nothing in between.
+A path with a scheme (``s3://bucket/runs``) is handled by `remote`. All other paths go directly to the
+operating system.
 """
 
 from __future__ import annotations
@@ -20,51 +20,51 @@ from rlpanel.sources.files.unread import reason_of
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
 _LOCAL = "file://"
-#: Bytes of a file on another machine that are asked for at once where its beginning is looked at.
+#: Bytes requested at once from a remote file that is read from its beginning.
 _STREAM = 256 << 10
-#: No link at the end of a path is followed: who lists the folder says where one leads, and that is opened.
+#: A link at the end of a path is not followed: the caller has resolved links and passes the real path.
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 class Entry(Protocol):
-    """What a listing tells of a file or folder: what is used of `os.DirEntry`."""
+    """Entry of a listing: the part of `os.DirEntry` that is used."""
 
     @property
     def name(self) -> str:
-        """Without its folder."""
+        """Name without its folder."""
 
     @property
     def path(self) -> str:
-        """With its folder."""
+        """Path including the folder."""
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a folder."""
+        """Return True if it is a folder."""
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a file."""
+        """Return True if it is a file."""
 
     def is_symlink(self) -> bool:
-        """Whether it leads elsewhere."""
+        """Return True if it is a link."""
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Size, times and what tells it from its successor."""
+        """Return size, times and the fields that identify this version of the file."""
 
 
 class Readable(Protocol):
-    """A file whose status and ranges are asked for, inside of ``with``."""
+    """A file whose status and byte ranges can be read inside ``with``."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
 
     def stat(self) -> os.stat_result:
-        """Size, times and what tells it from its successor."""
+        """Return size, times and the fields that identify this version of the file."""
 
     def read(self, length: int, offset: int) -> bytes:
-        """Bytes at an offset, fewer at the file's end."""
+        """Return the bytes at an offset, fewer at the end of the file."""
 
 
 class LocalFile:
-    """A file of this machine; open inside of ``with``, each time anew."""
+    """A local file that is opened by each ``with`` block."""
 
     __slots__ = ("_descriptor", "_path")
 
@@ -79,16 +79,16 @@ class LocalFile:
         os.close(self._descriptor)
 
     def stat(self) -> os.stat_result:
-        """Of the file that is open, whatever its path leads to by now."""
+        """Return the status of the open file, even if its path leads to another file by now."""
         return os.fstat(self._descriptor)
 
     def read(self, length: int, offset: int) -> bytes:
-        """Bytes at an offset, fewer at the file's end."""
+        """Return the bytes at an offset, fewer at the end of the file."""
         return os.pread(self._descriptor, length, offset)
 
 
 class RemotePath(PurePosixPath):
-    """A URL with as much of `pathlib.Path` as is asked of a run's folder and of files in it."""
+    """A URL with the part of `pathlib.Path` that is used for run folders and their files."""
 
     __slots__ = ()
 
@@ -97,11 +97,11 @@ class RemotePath(PurePosixPath):
         return f"{scheme}://{rest}" if colon else scheme
 
     def resolve(self) -> RemotePath:
-        """Without ``.`` and ``..``."""
+        """Return the path without ``.`` and ``..``."""
         return RemotePath(os.path.normpath(super().__str__()))
 
     def is_dir(self) -> bool:
-        """Whether anything lies in it; RemoteError if that cannot be said."""
+        """Return True if the folder has entries; RemoteError if that cannot be determined."""
         try:
             scan(str(self))
             return True
@@ -109,39 +109,39 @@ class RemotePath(PurePosixPath):
             return False
 
     def stat(self) -> os.stat_result:
-        """As of the last look at its folder."""
+        """Return the status as of the last listing of its folder."""
         return stat(str(self))
 
     def read_bytes(self) -> bytes:
-        """All of it."""
-        self.stat()  # what a listing lacks is not asked for
+        """Return all bytes of the file."""
+        self.stat()  # raises for a file that the listing lacks, without a request for it
         with stream(str(self)) as file:
             return file.read()
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """All of it."""
+        """Return all text of the file."""
         return self.read_bytes().decode(encoding)
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
-        """Names in this folder that fit."""
+        """Yield the entries of this folder whose name matches."""
         try:
-            found = scan(str(self))
+            entries = scan(str(self))
         except FileNotFoundError:
             return
-        yield from (RemotePath(entry.path) for entry in found if fnmatchcase(entry.name, pattern))
+        yield from (RemotePath(entry.path) for entry in entries if fnmatchcase(entry.name, pattern))
 
 
 AnyPath = Path | RemotePath
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is on another machine."""
+    """Return True if a path is on another machine."""
     text = path if isinstance(path, str) else os.fspath(path)
-    return "://" in text and _SCHEME.match(text) is not None  # the first is fast, and mostly the answer
+    return "://" in text and _SCHEME.match(text) is not None  # the first test is fast and usually False
 
 
 def path_of(path: str | os.PathLike[str]) -> AnyPath:
-    """A path to ask things of, here or elsewhere."""
+    """Return a path object for a local path or a URL."""
     text = os.fspath(path)
     if text.startswith(_LOCAL):
         return Path(text.removeprefix(_LOCAL))
@@ -149,36 +149,36 @@ def path_of(path: str | os.PathLike[str]) -> AnyPath:
 
 
 def file(path: str, ahead: int = AHEAD) -> Readable:
-    """A file to be followed, nothing is opened yet; elsewhere ``ahead`` bytes are asked for at once."""
+    """Return a file to be followed, without opening it; a remote one requests ``ahead`` bytes at once."""
     return RemoteFile(path, ahead) if is_remote(path) else LocalFile(path)
 
 
 def scan(folder: str) -> list[Entry]:
-    """What lies in a folder; OSError if it cannot be listed."""
+    """Return the entries of a folder; OSError if it cannot be listed."""
     if is_remote(folder):
         return list(store_of(folder).scan(folder))
     return cast("list[Entry]", list(os.scandir(folder)))
 
 
 def stat(path: str) -> os.stat_result:
-    """A file's status; OSError if there is none."""
+    """Return a file's status; OSError if it does not exist."""
     return store_of(path).stat(path) if is_remote(path) else os.stat(path)
 
 
 def stream(path: str, ahead: int = _STREAM) -> io.BufferedReader:
-    """A file to be read on; ``ahead`` bytes at a time where it is on another machine."""
+    """Open a file for reading in order; a remote one requests ``ahead`` bytes at a time."""
     if is_remote(path):
         return io.BufferedReader(RemoteStream(path, ahead), ahead)
     return open(path, "rb", opener=lambda name, _: os.open(name, _FLAGS))
 
 
 def trouble(path: str | os.PathLike[str]) -> str:
-    """Why the machine that holds a path does not answer just now; empty if it does, and for this one."""
+    """Return why the machine that holds a path does not answer; empty if it does or the path is local."""
     return store_of(os.fspath(path)).trouble if is_remote(path) else ""
 
 
 def unreadable(folder: str | os.PathLike[str]) -> str:
-    """Why a folder cannot be listed; empty if it can."""
+    """Return why a folder cannot be listed; empty if it can."""
     try:
         if is_remote(folder):
             scan(os.fspath(folder))
@@ -191,7 +191,7 @@ def unreadable(folder: str | os.PathLike[str]) -> str:
 
 
 def read(path: str, length: int, offset: int) -> bytes:
-    """Bytes at an offset, fewer at the file's end."""
+    """Return the bytes at an offset, fewer at the end of the file."""
     if is_remote(path):
         return read_at(path, length, offset)
     with LocalFile(path) as opened:

@@ -1,7 +1,7 @@
-"""Ask Linux whether inotify can watch a folder now, and say which limit is in the way.
+"""Checks whether inotify can watch a folder, and names the limit that prevents it.
 
-The limits are the user's: editors and other programs of the same user take from them. watchdog raises an
-error for some shortages only; folders that it could not watch are left out without a word.
+The limits apply per user, so editors and other programs of the same user count as well. watchdog raises an
+error only for some of the limits; folders that it could not watch are silently left out.
 """
 
 from __future__ import annotations
@@ -17,31 +17,32 @@ from pathlib import Path
 
 _LINUX = sys.platform.startswith("linux")
 _IN_MODIFY = 0x2
-#: Files that an observer opens: an inotify instance and a pipe; twice as many, as other threads open some.
+#: Pipes opened as a test. An observer opens an inotify instance and a pipe; twice as many files are tested,
+#: because other threads open some as well.
 _PIPES = 3
 _LIMITS = Path("/proc/sys/fs/inotify")
 
 
 def shortage(root: str) -> str:
-    """The limit that keeps inotify from watching a folder and all below it, with what to do about it.
+    """Return the limit that keeps inotify from watching a folder and its subfolders, and how to raise it.
 
-    Empty if nothing is short, and on other systems than Linux.
+    Empty if no limit is reached, and on systems other than Linux.
     """
     if not _LINUX:
         return ""
     try:
         _open_pipes()
     except OSError:
-        return "this process has no open file left; raise its limit with ulimit -n"
+        return "this process has too many open files; raise its limit with ulimit -n"
     with _instance() as instance:
         if instance < 0:
-            full = ctypes.get_errno() == errno.EMFILE  # else a sandbox without inotify: watchdog says so
+            full = ctypes.get_errno() == errno.EMFILE  # otherwise inotify is missing, which watchdog reports
             return _used_up("instances", "max_user_instances") if full else ""
         return _unwatched(instance, _folders(root))
 
 
 def watches_used_up(root: str) -> str:
-    """As `shortage`, of the limit alone that an observer at work can meet: it has its instance already."""
+    """Return the same as `shortage`, but only for watches: a running observer already has its instance."""
     if not _LINUX:
         return ""
     with _instance() as instance:
@@ -50,7 +51,7 @@ def watches_used_up(root: str) -> str:
 
 @contextmanager
 def _instance() -> Iterator[int]:
-    """An inotify instance for the moment; negative if none is to be had."""
+    """Open a temporary inotify instance; it is negative if none could be created."""
     instance = _libc().inotify_init1(os.O_CLOEXEC)
     try:
         yield instance
@@ -74,7 +75,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _open_pipes() -> None:
-    """Fail where too few files may be opened: an observer that fails half-way keeps some open."""
+    """Raise OSError if too few files can be opened: an observer that fails half-way leaves some open."""
     opened: list[int] = []
     try:
         for _ in range(_PIPES):
@@ -85,7 +86,7 @@ def _open_pipes() -> None:
 
 
 def _folders(root: str) -> Iterator[str]:
-    """The folder, and those below it; links are not followed, as watchdog does not."""
+    """Yield the folder and its subfolders; links are skipped, as in watchdog."""
     yield root
     for folder, names, _ in os.walk(root):
         for name in names:
@@ -94,9 +95,9 @@ def _folders(root: str) -> Iterator[str]:
                 yield path
 
 
-def _used_up(what: str, limit: str) -> str:
+def _used_up(resource: str, limit: str) -> str:
     try:
         now = int((_LIMITS / limit).read_text())
     except (OSError, ValueError):  # no /proc in a sandbox
-        return f"this user's inotify {what} are used up; raise fs.inotify.{limit} with sysctl"
-    return f"this user's inotify {what} are used up; sysctl fs.inotify.{limit}={4 * now} allows more"
+        return f"this user's inotify {resource} are used up; raise fs.inotify.{limit} with sysctl"
+    return f"this user's inotify {resource} are used up; sysctl fs.inotify.{limit}={4 * now} allows more"

@@ -1,4 +1,4 @@
-"""One file on another machine: its status and its bytes, as few requests as that takes."""
+"""Reads one remote file with as few requests as possible: read-ahead buffer and block cache."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import Self
 
 from rlpanel.sources.files.remote import RemoteStore, store_of
 
-#: Bytes asked for at once where a file is read on; a shorter range than ``_SMALL`` is asked for as it is.
+#: Bytes requested at once when a file is followed; a range of at most ``_SMALL`` is requested alone.
 AHEAD = 4 << 20
 _SMALL = 4 << 10
-#: Bytes that are asked for, and kept, where single lines are wanted: their neighbours are wanted next.
+#: Size of a cached block, for reading single lines: the lines next to it are usually wanted next.
 BLOCK = 1 << 20
-_BLOCKS = 64
+_MAX_BLOCKS = 64
 
-#: What a window is of: size, time and signature.
+#: Version of a file: size, modification time and signature.
 Stamp = tuple[int, int, int]
 
 
 class RemoteFile:
-    """Reads ranges of one file, ahead of what is asked.
+    """Reads ranges of one remote file through a read-ahead buffer.
 
-    A status that is told after bytes were read was asked for after them, so that whoever compares it with
-    the one before knows whether they are one writing's.
+    After bytes were read, `stat` makes a new request. Comparing it with the status before the read therefore
+    shows whether the bytes belong to one version of the file.
 
     Parameters
     ----------
     url : str
     ahead : int
-        Bytes asked for at once.
+        Bytes requested at once.
     """
 
     def __init__(self, url: str, ahead: int = AHEAD) -> None:
         self._url, self._ahead = url, ahead
         self._status: os.stat_result | None = None
-        self._unsure = False
-        self._start, self._bytes, self._of = 0, b"", (0, 0, 0)
+        self._status_outdated = False
+        self._buffer_start, self._buffer, self._buffer_stamp = 0, b"", (0, 0, 0)
 
     def __enter__(self) -> Self:
         return self
@@ -50,77 +50,77 @@ class RemoteFile:
         return store_of(self._url)
 
     def stat(self) -> os.stat_result:
-        """Its status: of the last listing, or asked for where bytes were read since."""
-        found = None if self._unsure else self._store.known(self._url) or self._status
-        if found is None:
-            found, self._unsure = self._store.head(self._url), False
-        self._status = found
-        return found
+        """Return the status from the last listing; request it if bytes were read since."""
+        status = None if self._status_outdated else self._store.known(self._url) or self._status
+        if status is None:
+            status, self._status_outdated = self._store.head(self._url), False
+        self._status = status
+        return status
 
     def read(self, length: int, offset: int) -> bytes:
-        """Bytes at an offset, fewer at the file's end."""
+        """Return the bytes at an offset, fewer at the end of the file."""
         status = self._status or self.stat()
         length = min(length, status.st_size - offset)
         if length <= 0:
             return b""
-        at = offset - self._start
-        if self._of == _stamp(status) and 0 <= at <= len(self._bytes) - length:
-            return self._kept(at, length)
+        position = offset - self._buffer_start
+        if self._buffer_stamp == _stamp(status) and 0 <= position <= len(self._buffer) - length:
+            return self._from_buffer(position, length)
         if length <= _SMALL:
             return self._get(length, offset)
-        self._bytes = self._get(max(length, min(self._ahead, status.st_size - offset)), offset)
-        self._start, self._of = offset, _stamp(status)
-        return self._kept(0, length)
+        self._buffer = self._get(max(length, min(self._ahead, status.st_size - offset)), offset)
+        self._buffer_start, self._buffer_stamp = offset, _stamp(status)
+        return self._from_buffer(0, length)
 
     def _get(self, length: int, offset: int) -> bytes:
-        self._unsure = True
+        self._status_outdated = True
         return self._store.read(self._url, length, offset)
 
-    def _kept(self, at: int, length: int) -> bytes:
-        """A part of what was read ahead, which goes with its last byte: many files are followed at once."""
-        found = self._bytes[at : at + length]
-        if at + length == len(self._bytes):
-            self._bytes = b""
-        return found
+    def _from_buffer(self, position: int, length: int) -> bytes:
+        """Return a part of the buffer; after its last byte free the buffer, since many files are followed."""
+        part = self._buffer[position : position + length]
+        if position + length == len(self._buffer):
+            self._buffer = b""
+        return part
 
 
 class RemoteStream(io.RawIOBase):
-    """A file to be read from its beginning, or from where `seek` says."""
+    """Binary stream over a remote file, seekable."""
 
     def __init__(self, url: str, ahead: int) -> None:
-        self._file, self._at = RemoteFile(url, ahead), 0
+        self._file, self._position = RemoteFile(url, ahead), 0
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go on elsewhere."""
-        bases = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}
-        self._at = offset + (bases[whence] if whence in bases else self._file.stat().st_size)
-        return self._at
+        """Move to another offset."""
+        bases = {os.SEEK_SET: 0, os.SEEK_CUR: self._position}
+        self._position = offset + (bases[whence] if whence in bases else self._file.stat().st_size)
+        return self._position
 
     def tell(self) -> int:
-        """Where it stands."""
-        return self._at
+        """Return the current offset."""
+        return self._position
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Fill the buffer as far as the file goes."""
-        found = self._file.read(len(buffer), self._at)
-        buffer[: len(found)] = found
-        self._at += len(found)
-        return len(found)
+        """Fill the buffer with as many bytes as the file has left."""
+        data = self._file.read(len(buffer), self._position)
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
 
 
-_blocks: OrderedDict[tuple[str, Stamp, int], bytes] = OrderedDict()
+_block_cache: OrderedDict[tuple[str, Stamp, int], bytes] = OrderedDict()
 
 
 def read_at(url: str, length: int, offset: int) -> bytes:
-    """One line's bytes; whole blocks are fetched and the last ones kept."""
+    """Return one line's bytes; whole blocks are fetched, and the last ones are cached."""
     store = store_of(url)
     status = store.known(url) or store.head(url)
     end = min(offset + length, status.st_size)
@@ -133,15 +133,15 @@ def read_at(url: str, length: int, offset: int) -> bytes:
 
 def _block(store: RemoteStore, url: str, number: int, status: os.stat_result) -> bytes:
     key = url, _stamp(status), number
-    found = _blocks.get(key)
-    if found is None:
+    block = _block_cache.get(key)
+    if block is None:
         start = number * BLOCK
-        found = store.read(url, min(BLOCK, status.st_size - start), start)
-    _blocks[key] = found
-    _blocks.move_to_end(key)
-    while len(_blocks) > _BLOCKS:
-        _blocks.popitem(last=False)
-    return found
+        block = store.read(url, min(BLOCK, status.st_size - start), start)
+    _block_cache[key] = block
+    _block_cache.move_to_end(key)
+    while len(_block_cache) > _MAX_BLOCKS:
+        _block_cache.popitem(last=False)
+    return block
 
 
 def _stamp(status: os.stat_result) -> Stamp:

@@ -1,4 +1,4 @@
-"""What a listing of another machine's folder tells of a file, in the words of `os`."""
+"""Converts the entries of a remote listing to `os.stat_result` and a part of `os.DirEntry`."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from typing import Any
 
 import xxhash
 
-#: What tells one writing of a file from another, as file systems call it.
+#: Keys that identify the version of a file, as the various file systems call them.
 _SIGNATURES = ("ETag", "etag", "md5Hash", "generation", "VersionId", "blob_id", "sha", "checksum")
 _TIMES = ("LastModified", "last_modified", "mtime", "modified", "updated", "created")
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteEntry:
-    """A file or folder in a listing, with as much of `os.DirEntry` as is used."""
+    """A file or folder in a remote listing, with the part of `os.DirEntry` that is used."""
 
     name: str
     path: str
     status: os.stat_result
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a folder."""
+        """Return True if it is a folder."""
         return modes.S_ISDIR(self.status.st_mode)
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a file."""
+        """Return True if it is a file."""
         return modes.S_ISREG(self.status.st_mode)
 
     def is_symlink(self) -> bool:
-        """No: another machine's links are not followed."""
+        """Return False: links on other machines are not followed."""
         return False
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """As of the listing."""
+        """Return the status as of the listing."""
         return self.status
 
 
 def status_of(info: Mapping[str, Any], before: os.stat_result | None) -> os.stat_result:
-    """As `os.stat` has it: ctime changes whenever the file is another one, whatever its size and time."""
-    told = [str(info[key]) for key in _SIGNATURES if info.get(key) is not None]
-    told = told or [str(info[key]) for key in _TIMES if info.get(key) is not None]
-    signature = xxhash.xxh3_64_intdigest("\n".join(told).encode()) >> 1
+    """Convert a listing entry to the form of `os.stat`; ctime is a signature that changes with the file."""
+    signature_parts = [str(info[key]) for key in _SIGNATURES if info.get(key) is not None]
+    signature_parts = signature_parts or [str(info[key]) for key in _TIMES if info.get(key) is not None]
+    signature = xxhash.xxh3_64_intdigest("\n".join(signature_parts).encode()) >> 1
     size = int(info.get("size") or 0)
-    # Whole seconds: a listing tells the time more exactly than a look at the file itself.
+    # Whole seconds, because a listing gives a more precise time than a request for the file itself.
     modified = _modified(info)
     if modified is None:
         same = before is not None and (before.st_size, before.st_ctime_ns) == (size, signature)
@@ -60,16 +60,16 @@ def status_of(info: Mapping[str, Any], before: os.stat_result | None) -> os.stat
 
 
 def _modified(info: Mapping[str, Any]) -> int | None:
-    """When it was last written, seconds since the epoch; None where nothing tells."""
+    """Return the time of the last change in seconds since the epoch; None if the listing has none."""
     for key in _TIMES:
-        told = info.get(key)
+        modified = info.get(key)
         try:
-            if isinstance(told, str):
-                told = datetime.fromisoformat(told)
-            if isinstance(told, datetime):
-                return int(told.timestamp())
-            if isinstance(told, (int, float)):
-                return int(told)
+            if isinstance(modified, str):
+                modified = datetime.fromisoformat(modified)
+            if isinstance(modified, datetime):
+                return int(modified.timestamp())
+            if isinstance(modified, (int, float)):
+                return int(modified)
         except (ValueError, OverflowError):
             continue
     return None

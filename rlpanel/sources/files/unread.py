@@ -1,4 +1,4 @@
-"""A file or folder that is there and is not read, with the reason."""
+"""Describes a file or folder that exists but is not read, with the reason."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ class Unread:
     Attributes
     ----------
     file : str
-        Its name below the run or the root; a folder's ends with a slash.
+        Name below the run or the root; a folder's name ends with a slash.
     reason : str
     outlook : str
-        What happens when the reason is gone, or what is kept; may be empty.
+        What happens when the reason is resolved, or what is kept until then; may be empty.
     """
 
     file: str
     reason: str
-    outlook: str = "it is read when that is over"
+    outlook: str = "it will be read once this is resolved"
 
     def __str__(self) -> str:
         return "; ".join(filter(None, [f"{self.file}: {self.reason}", self.outlook]))
 
     def covers(self, name: str) -> bool:
-        """Return True if this is the file of that name, or the folder that holds it."""
+        """Return True if this is the file of that name, or a folder that contains it."""
         return name == self.file or (self.file.endswith("/") and name.startswith(self.file))
 
 
 def reason_of(error: OSError) -> str:
-    """An error in words, without its number."""
+    """Return an error's message without its number."""
     return error.strerror or str(error)

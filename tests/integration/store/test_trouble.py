@@ -79,7 +79,7 @@ def test_an_io_error_that_stays_is_said_and_other_files_are_read(
     monkeypatch.setattr(os, "pread", failing)
     found = look(RunIndex(tmp_path, "run"))
     assert (found.samples, found.ranks) == (24, 1)
-    assert found.problems == (f"{RANK0}: Input/output error; it is read when that is over",)
+    assert found.problems == (f"{RANK0}: Input/output error; it will be read once this is resolved",)
 
 
 # -- the index ---------------------------------------------------------------------------------------

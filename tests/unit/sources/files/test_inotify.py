@@ -31,4 +31,4 @@ def test_a_process_without_open_files_is_told_apart_from_inotifys_limits(tmp_pat
             while True:
                 held.callback(os.close, os.open(os.devnull, os.O_RDONLY))
         reason = shortage(str(tmp_path))
-    assert reason == "this process has no open file left; raise its limit with ulimit -n"
+    assert reason == "this process has too many open files; raise its limit with ulimit -n"

@@ -127,7 +127,7 @@ def test_reading_back_begins_at_the_frame(tmp_path: Path, monkeypatch: pytest.Mo
     skip_to = DecompressedStream.skip_to
 
     def note(self: DecompressedStream, offset: int) -> None:
-        begun.append(offset - self._inflater.given)
+        begun.append(offset - self._decompressor.given)
         skip_to(self, offset)
 
     monkeypatch.setattr(DecompressedStream, "skip_to", note)

@@ -214,7 +214,7 @@ def test_an_unreadable_file_is_a_problem_until_it_can_be_read() -> None:
         after = look(index)
     assert (before.samples, before.problems) == (
         3,
-        (f"{RANK0}: Permission denied; it is read when that is over",),
+        (f"{RANK0}: Permission denied; it will be read once this is resolved",),
     )
     assert (after.samples, after.problems) == (6, ())
 

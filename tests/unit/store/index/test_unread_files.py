@@ -57,7 +57,7 @@ def test_a_file_whose_name_alone_says_nothing_is_named_too(run: Path) -> None:
         before = look(index)
     after = look(index)
     assert (before.samples, told(before)) == (6, [("12.jsonl", "Permission denied")])
-    assert before.problems == ("12.jsonl: Permission denied; it is read when that is over",)
+    assert before.problems == ("12.jsonl: Permission denied; it will be read once this is resolved",)
     assert (after.samples, after.problems) == (7, ())
 
 
@@ -93,7 +93,9 @@ def test_a_closed_folder_of_another_run_is_not_this_ones(run: Path) -> None:
         above = Directory(run)
         above.runs()
     assert told(found) == []
-    assert [str(one) for one in above.left_out] == ["other/: Permission denied; it is read when that is over"]
+    assert [str(one) for one in above.left_out] == [
+        "other/: Permission denied; it will be read once this is resolved"
+    ]
 
 
 def test_an_odd_file_of_a_run_below_is_not_told_of_the_run_above(run: Path) -> None:
