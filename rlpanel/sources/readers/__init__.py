@@ -1,1 +1,1 @@
-"""Readers: new bytes of a growing file become lines, and lines become records."""
+"""Read new bytes of growing files, split them into lines and parse the lines into records."""

@@ -1,4 +1,4 @@
-"""A rollout file of JSON lines: its tail, its dialect, its records."""
+"""Reads a rollout file of JSON lines: follows its tail and parses its lines with an adapter."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rlpanel.sources.records.fields import texts_of
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.sources.records.record_types import MOST_SAMPLES, Adapter, BadLine, Chunk, Locator, Record
 
-#: Bytes read at a time: they should still be in the processor's cache when they are parsed.
+#: Bytes read at a time: they should still be in the CPU cache when they are parsed.
 BLOCK_BYTES = 512 << 10
-#: A chunk with as many records is handed out before more is read.
+#: A chunk with this many records is yielded before more bytes are read.
 CHUNK_RECORDS = 1024
-#: A line of several samples is kept as records after one of them was fetched, if it is shorter than this.
+#: The records of a shorter line with several samples are cached after one of them was fetched.
 KEPT_BYTES = 8 << 20
-#: A reason may quote what the line holds.
+#: Longest reason for a bad line, since a reason may quote the line.
 REASON_CHARS = 300
 
 log = logging.getLogger(__name__)
@@ -33,22 +33,22 @@ class JsonlFile:
     Parameters
     ----------
     path : str
-        On disk.
+        Path on disk.
     name : str
-        Below the run, with forward slashes; what messages and uids show.
+        Path below the run with forward slashes, as shown in messages and uids.
     adapter : Adapter
-        The dialect of its lines.
+        Parser for the log format of its lines.
     line_bytes : int
-        The longest line that is read; a longer one is counted as bad.
+        Longest line that is read; longer ones count as bad.
     end : int, optional
-        Bytes from here on are not looked at; must stand just after a newline.
+        Offset at which reading stops; must be just after a newline.
 
     Attributes
     ----------
     generation, lines : int
-        The generation of what was handed out last, and its lines.
+        Generation of the chunk yielded last, and the number of its lines so far.
     lines_on_disk : bool
-        Whether a line's bytes stand in the file at its offset, as they are.
+        Whether a line's bytes are in the file at its offset, unchanged.
     """
 
     lines_on_disk = True
@@ -60,19 +60,19 @@ class JsonlFile:
         self.name = name
         self.adapter = adapter
         self.lines = 0
-        self.tail = self._tail(line_bytes, end)
+        self.tail = self._open_tail(line_bytes, end)
         self.generation = 0
-        self._kept: tuple[int, list[Record]] | None = None
-        self._sheets = ColumnReader(name)
+        self._cached_line: tuple[int, list[Record]] | None = None
+        self._column_reader = ColumnReader(name)
 
-    def _tail(self, line_bytes: int, end: int | None) -> Tail:
+    def _open_tail(self, line_bytes: int, end: int | None) -> Tail:
         return Tail(self.path, line_bytes, end)
 
     def poll(self, budget: int) -> Iterator[Chunk]:
-        """New records, reading about ``budget`` bytes; OSError if the file cannot be read.
+        """Yield new records from about ``budget`` bytes; OSError if the file cannot be read.
 
-        At least one chunk comes, and all must be taken. There are several where lines are short, so that
-        their records do not pile up.
+        At least one chunk is yielded, and the caller must consume all of them. Short lines give several
+        chunks, so that their records do not pile up in memory.
         """
         chunk = Chunk(self.generation)
         size = min(budget, BLOCK_BYTES)
@@ -82,11 +82,11 @@ class JsonlFile:
             except OSError:
                 if not (chunk.bytes or chunk.bad):
                     raise
-                break  # it comes again at the next look, after what was read before it
+                break  # the error is raised by the next call, after the lines read before it were delivered
             if block.generation != self.generation:
                 self.generation, self.lines = block.generation, 0
-                chunk = Chunk(block.generation)  # what came before is void
-            self._read(block, chunk)
+                chunk = Chunk(block.generation)  # lines read before are invalid
+            self._add_block(block, chunk)
             if not chunk.more:
                 break
             if len(chunk) >= CHUNK_RECORDS:
@@ -95,76 +95,76 @@ class JsonlFile:
         yield chunk
 
     def mark(self, generation: int) -> Mark | None:
-        """Where the reading stands; None if that is not in ``generation``, or cannot be gone on with."""
+        """Return the reading position; None if it is not in ``generation`` or cannot be continued from."""
         return self.tail.mark(self.lines) if self.tail.generation == self.generation == generation else None
 
     def begin(self, offset: int) -> bool:
-        """Go on at ``offset``, lines counted from there; see `rlpanel.sources.readers.tail.Tail.begin`."""
+        """Continue at ``offset`` and count lines from there; see `tail.Tail.begin`."""
         if not self.tail.begin(offset):
             return False
         self.generation, self.lines = self.tail.generation, 0
         return True
 
     def resume(self, mark: Mark) -> bool:
-        """Go on at a mark; False, and begin at the beginning, if that is another file."""
-        known = self.tail.resume(mark)
-        self.lines = mark.lines if known else 0
-        return known
+        """Continue at a mark; False, and start at the beginning, if the file was replaced."""
+        same_file = self.tail.resume(mark)
+        self.lines = mark.lines if same_file else 0
+        return same_file
 
     def fetch(self, locator: Locator) -> Record:
-        """One sample again, in full; SourceChanged if other bytes stand there now."""
-        kept, line = self._kept, self.raw(locator)
-        if kept is not None and kept[0] == locator.hash:
-            return kept[1][locator.part]
+        """Read one sample again in full; SourceChanged if the file has other bytes there now."""
+        cached, line = self._cached_line, self.raw(locator)
+        if cached is not None and cached[0] == locator.hash:
+            return cached[1][locator.part]
         records = self.adapter.read(parse(line), self.name, full=True)
-        # A page of the grid asks for the samples of one line one by one.
-        self._kept = (locator.hash, records) if len(records) > 1 and len(line) < KEPT_BYTES else None
+        # A page of the grid requests the samples of one line one at a time.
+        self._cached_line = (locator.hash, records) if len(records) > 1 and len(line) < KEPT_BYTES else None
         return records[locator.part]
 
     def texts(self, locator: Locator) -> dict[str, str]:
-        """The texts of one sample, as `fetch` finds them; SourceChanged if other bytes stand there now."""
+        """Read the texts of one sample as `fetch` does, with the same errors."""
         if isinstance(self.adapter, Native):
             return texts_of(parse(self.raw(locator)).items())
         return self.fetch(locator).texts
 
     def raw(self, locator: Locator) -> bytes:
-        """The line itself; SourceChanged if other bytes stand there now."""
+        """Read a line's bytes; SourceChanged if the file has other bytes there now."""
         try:
-            line = self._bytes(locator.offset, locator.length)
+            line = self._read_bytes(locator.offset, locator.length)
         except OSError as error:
             raise SourceChanged(f"{self.name}:{locator.line}: {reason_of(error)}") from error
         if line_hash(line) != locator.hash:
             raise SourceChanged(
                 f"{self.name}:{locator.line}: the file was rewritten since this sample was indexed; "
-                "its new rows appear when they are read"
+                "its new rows appear after they are read"
             )
         return line
 
-    def _bytes(self, offset: int, length: int) -> bytes:
-        """What stands at ``offset``, fewer bytes at the file's end."""
+    def _read_bytes(self, offset: int, length: int) -> bytes:
+        """Return the bytes at ``offset``, fewer at the end of the file."""
         return files.read(self.path, length, offset)
 
-    def _read(self, block: Block, chunk: Chunk) -> None:
-        """The lines of a block to the chunk."""
+    def _add_block(self, block: Block, chunk: Chunk) -> None:
+        """Add the lines of a block to the chunk."""
         if block.skipped:
             self.lines += 1
             chunk.bad.append(BadLine(self.lines, block.offset, self._too_long(block.skipped)))
         offset = block.offset
         for line in block.lines():
-            self._line(line, offset, chunk)
+            self._add_line(line, offset, chunk)
             offset += len(line) + 1
         chunk.bytes += block.length
         chunk.more = block.more
 
-    def _line(self, line: bytes, offset: int, chunk: Chunk) -> None:
-        """One line to the chunk: records, a bad line, or a blank one."""
+    def _add_line(self, line: bytes, offset: int, chunk: Chunk) -> None:
+        """Add one line to the chunk: as records, a bad line or a blank line."""
         self.lines += 1
         number = self.lines
         if not line or line.isspace():
             chunk.blank_lines += 1
             return
         native = isinstance(self.adapter, Native)
-        if native and len(line) <= self.tail.line_bytes and self._sheets.take(line, chunk):
+        if native and len(line) <= self.tail.line_bytes and self._column_reader.take(line, chunk):
             chunk.good_lines += 1
             chunk.places.append((offset, len(line), number, 0, line_hash(line)))
             return
@@ -174,11 +174,11 @@ class JsonlFile:
             fields = parse(line)
             records = self.adapter.read(fields, self.name, full=False)
             if len(records) > MOST_SAMPLES:
-                raise LineError(f"{len(records):,} samples in one line; at most {MOST_SAMPLES:,} are read")
+                raise LineError(f"{len(records):,} samples in one line; the limit is {MOST_SAMPLES:,}")
         except LineError as error:
             chunk.bad.append(BadLine(number, offset, str(error)[:REASON_CHARS]))
             return
-        except Exception as error:  # one odd line must not end the reading of a run
+        except Exception as error:  # one malformed line must not stop the reading of a run
             log.exception("%s:%d could not be read", self.name, number)
             reason = f"could not be read: {type(error).__name__}: {error}"
             chunk.bad.append(BadLine(number, offset, reason[:REASON_CHARS]))
@@ -186,11 +186,11 @@ class JsonlFile:
         chunk.good_lines += 1
         length, digest = len(line), line_hash(line)
         chunk.places += [(offset, length, number, part, digest) for part in range(len(records))]
-        if native and self._sheets.learn(fields, records[0]):
-            del fields  # the parser cannot be used again before
-            if self._sheets.take(line, chunk):
+        if native and self._column_reader.learn(fields, records[0]):
+            del fields  # the parser cannot be used again while its document is alive
+            if self._column_reader.take(line, chunk):
                 return
         chunk.add(records)
 
     def _too_long(self, length: int) -> str:
-        return f"the line has {length:,} bytes; at most {self.tail.line_bytes:,} are read"
+        return f"the line has {length:,} bytes; the limit is {self.tail.line_bytes:,}"

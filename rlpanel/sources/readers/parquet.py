@@ -1,7 +1,7 @@
-"""A parquet file as a file of lines: row i, written as JSON, is line i + 1.
+"""Reads a parquet file as a file of lines: row i, written as JSON, is line i + 1.
 
-Trainers write such a file whole and not at once. One that makes no sense yet is read again when it changed,
-and its rows of before stay until then; pyarrow is imported when the first such file is read.
+Trainers write such a file in one go, which takes time. An incomplete file is read again when it changes; its
+previous rows stay until then. pyarrow is imported when the first such file is read.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from rlpanel.sources.readers.tail import Mark, Tail, line_hash, stamp_of
 from rlpanel.sources.records.record_types import Adapter, Chunk, Locator
 
 SUFFIX = ".parquet"
-#: Rows written as JSON at a time.
+#: Rows converted to JSON at a time.
 _BATCH_ROWS = 256
-#: A first group of rows that is larger when unpacked is not looked into: it is a data set.
+#: A file whose first row group is larger than this when decompressed is taken for a data set and skipped.
 _SNIFF_BYTES = 64 << 20
 
 
 class ParquetTail(Tail):
-    """Knows whether the file changed; ``offset`` is all of it, once it was read."""
+    """Detects changes of the file; ``offset`` is the file's size after it was read."""
 
     def content(self) -> bytes | None:
-        """The whole file, where it differs from what was read last, whether or not that made sense.
+        """Return the whole file if it changed since the last read, successful or not; else None.
 
         Raises
         ------
@@ -40,28 +40,28 @@ class ParquetTail(Tail):
             status = file.stat()
             if stamp_of(status) == self._stamp:
                 return None
-            # Noted first: what is written meanwhile makes another stamp, and is looked at again.
+            # The stamp is stored first: bytes written meanwhile change it, so the file is read again.
             self._stamp, self.size, self.modified = stamp_of(status), status.st_size, status.st_mtime
             if status.st_size > self.line_bytes:
-                raise SourceUnready(f"has {status.st_size:,} bytes; at most {self.line_bytes:,} are read")
+                raise SourceUnready(f"has {status.st_size:,} bytes; the limit is {self.line_bytes:,}")
             try:
                 return file.read(status.st_size, 0)
             except OSError:
-                self._stamp = ()  # it is tried again although it does not change
+                self._stamp = ()  # read it again although it did not change
                 raise
 
-    def _unread(self) -> bool:
-        """Never: a file that made no sense makes none until it changes; that it did not stays said."""
+    def _has_unread(self) -> bool:
+        """Return False: an invalid file stays invalid until it changes, and its error stays reported."""
         return False
 
     def taken(self) -> None:
-        """All of the file stands for itself now; what it held before is void."""
+        """Mark the whole file as read and start a new generation: its previous rows are invalid."""
         self.generation += 1
         self.offset = self.size
 
 
 class ParquetFile(JsonlFile):
-    """Reads one parquet file; see `record_types.RolloutFile`. A locator's offset is the row."""
+    """Reads one parquet file; see `record_types.RolloutFile`. A locator's offset is the row index."""
 
     tail: ParquetTail
     lines_on_disk = False
@@ -71,12 +71,12 @@ class ParquetFile(JsonlFile):
         self.tail = ParquetTail(path, line_bytes)
 
     def poll(self, budget: int) -> Iterator[Chunk]:
-        """All rows where the file was written anew, at most about a thousand a chunk.
+        """Yield all rows if the file changed, in chunks of about a thousand.
 
         Raises
         ------
         OSError
-            If the file cannot be read, or is not whole yet.
+            If the file cannot be read or is incomplete.
         """
         content = self.tail.content()
         if content is None:
@@ -87,17 +87,17 @@ class ParquetFile(JsonlFile):
         self.generation, self.lines = self.tail.generation, 0
         chunk = Chunk(self.generation, bytes=len(content))
         for row, line in enumerate(_lines_of(table)):
-            self._line(line, row, chunk)
+            self._add_line(line, row, chunk)
             if len(chunk) >= CHUNK_RECORDS:
                 yield chunk
                 chunk = Chunk(self.generation)
         yield chunk
 
     def mark(self, generation: int) -> Mark | None:
-        """None: reading it again is as fast as knowing it again."""
+        """Return None: reading the file again is as fast as recognising it."""
 
     def raw(self, locator: Locator) -> bytes:
-        """The row as its line; SourceChanged if another one stands there now."""
+        """Return a row as a JSON line; SourceChanged if the row is a different one now."""
         try:
             table = _table_on_disk(self.path, stamp_of(files.stat(self.path)), self.tail.line_bytes)
             line = next(_lines_of(table.slice(locator.offset, 1)), b"")
@@ -110,18 +110,18 @@ class ParquetFile(JsonlFile):
 
 @lru_cache(maxsize=4)
 def _table_on_disk(path: str, stamp: tuple[int, ...], most: int) -> Any:
-    """The table in a file of this stamp, kept: a page of the grid asks for its rows one by one."""
+    """Read the table of a file with this stamp, cached: a page of the grid requests single rows."""
     with files.stream(path, most) as file:
         return _table_of(file.read(), most)
 
 
 def first_lines(path: str, most: int) -> list[bytes]:
-    """The first rows as lines; none where that would unpack a file too large to be a step's samples.
+    """Return the first rows as lines; none if the file is too large to hold the samples of one step.
 
     Raises
     ------
     OSError
-        If the file cannot be read, or is not whole yet.
+        If the file cannot be read or is incomplete.
     """
     parquet = _pyarrow().parquet
     try:
@@ -132,38 +132,38 @@ def first_lines(path: str, most: int) -> list[bytes]:
                     return list(_lines_of(batch))
     except RemoteError:
         raise
-    except _faults() as error:
-        raise SourceUnready(_not_whole(error)) from error
+    except _read_errors() as error:
+        raise SourceUnready(_incomplete(error)) from error
     return []
 
 
 def _table_of(content: bytes, most: int) -> Any:
-    """The table in a file's bytes, of at most ``most`` bytes when it is unpacked."""
+    """Parse the table in a file's bytes; SourceUnready if it has more than ``most`` bytes decompressed."""
     pyarrow = _pyarrow()
     try:
         with pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content)) as file:
             parts, size = [], 0
             for batch in file.iter_batches(_BATCH_ROWS):
-                size += batch.nbytes  # what the file says of it leaves out what a dictionary stands for
+                size += batch.nbytes  # the file's metadata does not count values expanded from dictionaries
                 if size > most:
-                    raise SourceUnready(f"has more than {most:,} bytes when unpacked, which is not read")
+                    raise SourceUnready(f"has more than {most:,} bytes when unpacked, which is the limit")
                 parts.append(batch)
             return pyarrow.Table.from_batches(parts, file.schema_arrow)
     except SourceUnready:
         raise
-    except _faults() as error:
-        raise SourceUnready(_not_whole(error)) from error
+    except _read_errors() as error:
+        raise SourceUnready(_incomplete(error)) from error
 
 
 def _lines_of(table: Any) -> Iterator[bytes]:
-    """Each row as JSON. A null is left out, but in a column of floats, where it is a missing number."""
+    """Yield each row as JSON. Nulls are dropped, except in float columns, where they are missing numbers."""
     import pyarrow.types as kinds
 
     floats = {field.name for field in table.schema if kinds.is_floating(field.type)}
     for start in range(0, table.num_rows, _BATCH_ROWS):
         for row in table.slice(start, _BATCH_ROWS).to_pylist():
-            kept = {key: value for key, value in row.items() if value is not None or key in floats}
-            yield json.dumps(kept, ensure_ascii=False, default=str).encode()
+            fields = {key: value for key, value in row.items() if value is not None or key in floats}
+            yield json.dumps(fields, ensure_ascii=False, default=str).encode()
 
 
 def _pyarrow() -> Any:
@@ -175,10 +175,11 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-def _faults() -> tuple[type[Exception], ...]:
-    """What pyarrow raises over bytes that are no parquet; ArrowInvalid, for one, is a ValueError."""
+def _read_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that pyarrow raises for invalid parquet; ArrowInvalid is a ValueError."""
     return (_pyarrow().ArrowException, ValueError, OSError)
 
 
-def _not_whole(error: Exception) -> str:
-    return f"is not whole yet, or damaged ({str(error).splitlines()[0][:80] if str(error) else 'no reason'})"
+def _incomplete(error: Exception) -> str:
+    reason = str(error).splitlines()[0][:80] if str(error) else "no reason given"
+    return f"is incomplete or damaged ({reason})"

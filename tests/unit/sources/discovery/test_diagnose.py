@@ -44,7 +44,7 @@ def test_an_empty_folder_waits_for_data(tmp_path: Path) -> None:
         ("log.jsonl", b"{oh\n", "not valid JSON: key must be a string at column 2"),
         ("0.pt", b"\x80\x02", "PyTorch file; slime dumps can be converted: rlpanel convert slime FOLDER"),
         ("trainer_state.json", b"{}", "trainer scalars, no rollouts"),
-        ("x.parquet", b"PAR1", "is not whole yet, or damaged"),
+        ("x.parquet", b"PAR1", "is incomplete or damaged"),
         ("notes.md", b"x", "neither .jsonl nor .parquet"),
     ],
 )  # fmt: skip

@@ -177,13 +177,15 @@ def test_a_bomb_is_a_bad_line_and_never_held(tmp_path: Path, pack: Callable[...,
     snapshot, reader = index.snapshot, index.reader(path.name)
     assert snapshot.samples == 1
     assert [(bad.line, bad.offset) for bad in snapshot.bad_lines] == [(2, len(LINES[0]))]
-    assert "when decompressed, as no log's has; at most 1,048,576 are read" in snapshot.bad_lines[0].reason
+    assert (
+        "when decompressed, far more than in any log; the limit is 1,048,576" in snapshot.bad_lines[0].reason
+    )
     assert snapshot.problems == (
-        f"{path.name}: a line that is too long by far when decompressed; what comes before is kept",
+        f"{path.name}: a line is far too long when decompressed; what comes before is kept",
     )
     assert snapshot.progress.caught_up
     assert isinstance(reader, CompressedFile)
-    assert reader.tail.inflater.given < 6 << 20
+    assert reader.tail.decompressor.given < 6 << 20
 
 
 def test_looking_at_a_bomb_to_tell_what_it_is_holds_little(tmp_path: Path) -> None:
@@ -299,7 +301,22 @@ def test_what_the_recorder_compresses_is_read_while_it_writes(tmp_path: Path) ->
                 pass
             seen.append(index.snapshot.number("reward").tolist())
     assert seen == [[0.5], [0.5, 1.0], [0.5, 1.0, 1.5]]
-    assert fetch(index, index.view, 1).response == "r2"
+    assert fetch(index, index.snapshot, 1).response == "r2"
+
+
+def test_files_of_ten_gigabytes_that_are_small_on_disk_cost_little_memory(tmp_path: Path) -> None:
+    """Measured by the system, in a process of its own."""
+    for rank, bomb in enumerate((bombs.blanks_in_a_frame, bombs.blanks_in_a_member, bombs.lines_in_frames)):
+        bomb(tmp_path / f"rollout_data_rank_{rank}.jsonl")
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 16e6
+    command = [sys.executable, "-m", "tests.bench.hostile", "--measure", str(tmp_path)]
+    found = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
+    assert 1e3 < found["rows"] < 1e4  # of the last, as far as it was read
+    assert found["bad"] == 2
+    assert all("bytes when decompressed, far more than in any log" in reason for reason in found["reasons"])
+    assert ["far too long" in problem for problem in found["problems"]] == [True, True, False]
+    assert "-fold when decompressed, unlike any log" in found["problems"][2]
+    assert 10 < found["memory"] < 350  # megabytes; of each of the first two a line of 64 was held
 
 
 def test_a_line_that_is_skipped_makes_no_bomb_of_its_file(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_line_over_the_limit_is_bad(path: Path) -> None:
     append(path, line(1), line(2, essay="x" * 5000))
     chunk = poll(path, line_bytes=2000)
     assert len(chunk.records) == 1
-    assert chunk.bad[0].reason.endswith("bytes; at most 2,000 are read")
+    assert chunk.bad[0].reason.endswith("bytes; the limit is 2,000")
 
 
 def test_a_rewritten_file_gives_no_wrong_sample(path: Path) -> None:

@@ -111,7 +111,7 @@ def test_a_file_seen_half_written_waits_and_is_then_whole(tmp_path: Path) -> Non
     (tmp_path / NAME).write_bytes(content[:-40])
     assert look(index) == []
     (problem,) = index.snapshot.problems
-    assert problem.startswith(f"{NAME}: is not whole yet, or damaged")
+    assert problem.startswith(f"{NAME}: is incomplete or damaged")
     look(index)
     assert index.snapshot.problems == (problem,), "a second look says so, too"
     (tmp_path / NAME).write_bytes(content)

@@ -45,7 +45,7 @@ def read(*rows: dict[str, Any] | bytes, name: str = LOG) -> Chunk:
     offset = 0
     for row in rows:
         line = row if isinstance(row, bytes) else json.dumps(row).encode()
-        file._line(line, offset, chunk)
+        file._add_line(line, offset, chunk)
         offset += len(line) + 1
     return chunk
 

@@ -120,7 +120,7 @@ def test_a_parquet_file_that_makes_no_sense_makes_the_run_not_whole(run: Path) -
     index = RunIndex(run, "run")
     ((file, reason),) = told(look(index))
     assert file == "steps.parquet"
-    assert reason.startswith("is not whole yet, or damaged")
+    assert reason.startswith("is incomplete or damaged")
     pq.write_table(pa.table({"prompt": ["p"], "response": ["r"], "reward": [1.0], "step": [9]}), path)
     assert (told(look(index)), index.snapshot.samples) == ([], 7)
 
