@@ -1,7 +1,7 @@
-"""AReaL's dumped trajectories: ``{version}/{task_id}.jsonl``, a file a task, appended.
+"""Reads AReaL's dumped trajectories: ``{version}/{task_id}.jsonl``, one file per task, appended.
 
-A response may have been sampled under several versions of the policy; its step is the newest of them, its
-group the task. There are no token arrays.
+A response may be sampled by several versions of the policy; its step is the newest of them, and its group is
+the task. There are no token arrays.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _NAMES = {"completion": "response", "task_id": "group"}
 
 
 class Areal:
-    """AReaL's trajectories."""
+    """Adapter for AReaL's trajectories."""
 
     name = "AReaL"
     looks = "{version}/{task_id}.jsonl with 'task_id', 'completion' and 'tail_version' (AReaL)"
     path_in_run = re.compile(r"\d+/[^/]+\.jsonl$")
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Whether the line has AReaL's keys."""
+        """Return True if the line has AReaL's keys."""
         return {"task_id", "prompt", "completion", "tail_version"} <= document.keys()
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        """The line's one sample."""
+        """Read the line's only sample."""
         if "tail_version" not in document:
             raise LineError("no 'tail_version'")
         if "prompt" not in document and "completion" not in document:

@@ -1,8 +1,8 @@
-"""Columnar lines: one object a step whose values are lists of equal length, one item a sample.
+"""Reads columnar lines: one object per step whose values are lists of equal length, one item per sample.
 
-ms-swift appends such a line to ``completions.jsonl`` at each logging step; ROLL writes
-``rollout_dump_data.step_{N}.jsonl`` with one. ms-swift logs no total reward: the columns between
-``completion`` and ``advantages`` are its reward functions, and their sum is the reward.
+ms-swift appends such a line to ``completions.jsonl`` at each logging step; ROLL writes one to
+``rollout_dump_data.step_{N}.jsonl``. ms-swift logs no total reward: the columns between ``completion`` and
+``advantages`` are its reward functions, and their sum is the reward.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rlpanel.sources.records.record_types import MOST_SAMPLES, Record
 _STEPS = ("step", "global_step")
 _PROMPTS = ("prompt", "prompts")
 _RESPONSES = ("completion", "completions", "response", "responses")
-#: A mean over the response's tokens, where ``entropy`` means one value a token.
+#: Native names. The logged entropy is a mean over tokens; natively ``entropy`` has one value per token.
 _NAMES = {
     **dict.fromkeys(_PROMPTS, "prompt"),
     **dict.fromkeys(_RESPONSES, "response"),
@@ -27,32 +27,35 @@ _NAMES = {
     "advantages": "advantage",
     "entropy": "logged_entropy",
 }
-#: Samples times columns; each becomes an object of some hundred bytes.
+#: Most samples times columns in a line, because each value becomes an object of some hundred bytes.
 MOST_VALUES = 1_000_000
 
 
 class Columnar:
-    """A line that holds a step's samples as columns."""
+    """Adapter for lines that hold a step's samples as columns."""
 
     name = "columnar"
     looks = "*.jsonl with lists of equal length under 'step' or 'global_step', 'prompt' and 'completion' or "
     looks += "'responses' (ms-swift, ROLL)"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Whether steps and texts are lists."""
+        """Return True if the values of the step and of a text are lists."""
         steps, prompts, responses = (_first(document, keys) for keys in (_STEPS, _PROMPTS, _RESPONSES))
         return _is_list(steps) and (_is_list(prompts) or _is_list(responses))
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        """The line's samples."""
+        """Read the samples of a line."""
         step_key = next((key for key in _STEPS if key in document), None)
         if step_key is None:
             raise LineError("no 'step' or 'global_step'")
         columns = {key: plain(value) for key, value in document.items()}
-        count = _samples(columns)
-        summed = _reward_columns(columns)
+        count = _count_samples(columns)
+        reward_keys = _reward_columns(columns)
         steps = columns.pop(step_key)
-        return [record_of(steps[at], _fields(columns, summed, at), path, full=full) for at in range(count)]
+        return [
+            record_of(steps[index], _fields(columns, reward_keys, index), path, full=full)
+            for index in range(count)
+        ]
 
 
 def _first(document: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
@@ -63,25 +66,25 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list) or hasattr(value, "as_list")
 
 
-def _samples(columns: dict[str, Any]) -> int:
-    """How many samples there are; LineError where the columns do not agree."""
-    single = [key for key, value in columns.items() if not isinstance(value, list)]
-    if single:
-        raise LineError(f"{single[0]!r} is no list, as the line's other values are")
+def _count_samples(columns: dict[str, Any]) -> int:
+    """Return the number of samples; LineError if the columns have different lengths."""
+    scalars = [key for key, value in columns.items() if not isinstance(value, list)]
+    if scalars:
+        raise LineError(f"{scalars[0]!r} is not a list, unlike the line's other values")
     lengths = {key: len(value) for key, value in columns.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{key!r} {length}" for key, length in list(lengths.items())[:6])
-        raise LineError(f"lists of unequal length: {told}")
+        unequal = ", ".join(f"{key!r} {length}" for key, length in list(lengths.items())[:6])
+        raise LineError(f"lists of unequal length: {unequal}")
     count = next(iter(lengths.values()), 0)
     if count > MOST_SAMPLES:
-        raise LineError(f"{count:,} samples in one line; at most {MOST_SAMPLES:,} are read")
+        raise LineError(f"{count:,} samples in one line; the limit is {MOST_SAMPLES:,}")
     if count * len(columns) > MOST_VALUES:
-        raise LineError(f"{count * len(columns):,} values in one line; at most {MOST_VALUES:,} are read")
+        raise LineError(f"{count * len(columns):,} values in one line; the limit is {MOST_VALUES:,}")
     return count
 
 
 def _reward_columns(columns: dict[str, Any]) -> list[str]:
-    """The reward functions' columns; none where the total was logged."""
+    """Return the keys of the reward functions' columns; none if the total was logged."""
     keys = list(columns)
     response = next((key for key in _RESPONSES if key in columns), None)
     if {"scores", "reward"} & columns.keys() or response is None or "advantages" not in columns:
@@ -94,10 +97,10 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _fields(columns: dict[str, Any], summed: list[str], at: int) -> Iterator[tuple[str, Any]]:
+def _fields(columns: dict[str, Any], reward_keys: list[str], index: int) -> Iterator[tuple[str, Any]]:
     for key, values in columns.items():
-        yield f"rewards/{key}" if key in summed else _NAMES.get(key, key), values[at]
-    scores = [columns[key][at] for key in summed]
-    known = [score for score in scores if score is not None and not math.isnan(score)]
-    if summed:
-        yield "reward", sum(known) if known else None
+        yield f"rewards/{key}" if key in reward_keys else _NAMES.get(key, key), values[index]
+    scores = [columns[key][index] for key in reward_keys]
+    logged = [score for score in scores if score is not None and not math.isnan(score)]
+    if reward_keys:
+        yield "reward", sum(logged) if logged else None

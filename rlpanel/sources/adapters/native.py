@@ -1,6 +1,6 @@
-"""rlpanel's own line, which is also the predecessor's: one sample an object, one file a rank.
+"""Reads rlpanel's own format, also written by its predecessor: one object per sample, one file per rank.
 
-Its keys are the names of `rlpanel.schema` with their aliases; see `rlpanel.sources.records.fields`.
+The keys are the names in `rlpanel.schema` and their aliases; see `rlpanel.sources.records.fields`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ _TEXT_KEYS = frozenset({"prompt", "response", "messages"})
 
 
 class Native:
-    """The native dialect."""
+    """Adapter for the native format."""
 
     name = "native"
     looks = "*.jsonl with 'step' and 'prompt' or 'response' in each line (native)"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Whether the line has a step and a prompt or a response."""
+        """Return True if the line has a step and a prompt or response."""
         return "step" in document and not _TEXT_KEYS.isdisjoint(document)
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        """The line's one sample; see `rlpanel.sources.records.record_types.Adapter.read`."""
+        """Read the line's only sample; see `rlpanel.sources.records.record_types.Adapter.read`."""
         if "step" not in document:
             raise LineError("no 'step'")
         if _TEXT_KEYS.isdisjoint(document):

@@ -1,8 +1,8 @@
-"""NeMo-RL: ``train_data_step{N}.jsonl`` and ``val_data_step{N}.jsonl``, each written whole.
+"""Reads NeMo-RL's ``train_data_step{N}.jsonl`` and ``val_data_step{N}.jsonl``, each written in one go.
 
-Every value but ``idx`` is wrapped in a list of length 1. Token arrays span prompt and response, padded on
-the right to the batch's longest: the response is where ``token_loss_mask`` is 1 within ``input_lengths``.
-``prev_logprobs`` are the policy's before the update, ``generation_logprobs`` the engine's.
+Every value except ``idx`` is wrapped in a list of length 1. Token arrays cover prompt and response and are
+padded on the right to the longest in the batch. The response is where ``token_loss_mask`` is 1 within
+``input_lengths``. ``prev_logprobs`` are the policy's before the update, ``generation_logprobs`` the engine's.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ _ARRAYS = {
     "generation_logprobs": "rollout_logprobs",
     "advantages": "advantages",
 }
-_APART = frozenset({*_ARRAYS, "idx", "content", "rewards", "token_loss_mask", "input_lengths"})
+_OWN_COLUMNS = frozenset({*_ARRAYS, "idx", "content", "rewards", "token_loss_mask", "input_lengths"})
 
 
 class NemoRL:
-    """NeMo-RL's batches."""
+    """Adapter for NeMo-RL's batches."""
 
     name = "NeMo-RL"
     looks = "train_data_step{N}.jsonl or val_data_step{N}.jsonl with 'content' and 'rewards' (NeMo-RL)"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Whether the file has NeMo-RL's name and the line its keys."""
+        """Return True if the file's name and the line's keys are those of NeMo-RL."""
         return bool(_FILE.search(path)) and {"content", "rewards"} <= document.keys()
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        """The line's one sample."""
-        named = _FILE.search(path)
-        if named is None:
-            raise LineError("the file's name tells no step: train_data_step{N}.jsonl was expected")
+        """Read the line's only sample."""
+        match = _FILE.search(path)
+        if match is None:
+            raise LineError("the file's name contains no step: train_data_step{N}.jsonl was expected")
         for key in ("content", "rewards"):
             if key not in document:
                 raise LineError(f"no {key!r}")
         values = _unwrapped(document)
-        split = "eval" if named[1] == "val" else "train"
+        split = "eval" if match[1] == "val" else "train"
         fields = [*_fields(values), ("split", split)]
-        return [record_of(named[2], fields, path, full=full)]
+        return [record_of(match[2], fields, path, full=full)]
 
 
 def _unwrapped(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The values without their lists of length 1, where all have one."""
+    """Return the values without their lists of length 1, if all values have one."""
     values = {key: value for key, value in document.items() if key != "idx"}
     wrapped = all(hasattr(value, "__len__") and not isinstance(value, str) for value in values.values())
     if wrapped and all(len(value) == 1 and not isinstance(value, dict) for value in values.values()):
@@ -67,15 +67,15 @@ def _fields(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "response", response
     yield "reward", values["rewards"]
     for key, value in values.items():
-        if key not in _APART:
+        if key not in _OWN_COLUMNS:
             yield key, value
     yield from _arrays(values)
 
 
 def _texts(content: Any) -> tuple[Any, Any]:
-    """All messages but the last, and the last; each a text or an object with a role."""
+    """Return all messages but the last, and the last; each is a text or an object with a role."""
     if not isinstance(content, list) or not content:
-        raise LineError("'content' is no list of messages")
+        raise LineError("'content' is not a list of messages")
     if all(isinstance(item, str) for item in content):
         return "\n".join(content[:-1]), content[-1]
     last = content[-1]

@@ -1,6 +1,6 @@
-"""open-instruct: ``{run}_rollouts_{shard}.jsonl`` (``--save_traces``), one line a sample, appended.
+"""Reads open-instruct's ``{run}_rollouts_{shard}.jsonl`` (``--save_traces``), one line per sample, appended.
 
-Token ids without text; ``logprobs`` are those of the engine that generated.
+The lines hold token ids without text; ``logprobs`` are those of the inference engine.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from rlpanel.sources.records.record_types import Record
 
 _KEYS = ("step", "prompt_tokens", "response_tokens")
 _NAMES = {"prompt_idx": "group", "logprobs": "rollout_logprobs", "response_tokens": "response_token_ids"}
-#: Ids of tokens, which have no text here, and what is told of tools, which has columns of its own.
-_APART = frozenset({"step", "ground_truth", "request_info"})
+#: Keys that are not passed on unchanged: the ground truth holds token ids, and tool data gets own columns.
+_SEPARATE = frozenset({"step", "ground_truth", "request_info"})
 
 
 class OpenInstruct:
-    """open-instruct's saved traces."""
+    """Adapter for open-instruct's saved traces."""
 
     name = "open-instruct"
     looks = "{run}_rollouts_{shard}.jsonl with 'prompt_tokens' and 'response_tokens' (open-instruct)"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Whether the line has a step and the ids of a prompt and of a response."""
+        """Return True if the line has a step and the token ids of a prompt and a response."""
         return all(key in document for key in _KEYS)
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        """The line's one sample."""
+        """Read the line's only sample."""
         for key in _KEYS:
             if key not in document:
                 raise LineError(f"no {key!r}")
@@ -39,7 +39,7 @@ class OpenInstruct:
 
 def _fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in document.items():
-        if key not in _APART:
+        if key not in _SEPARATE:
             yield _NAMES.get(key, key), value
     tools = plain(document.get("request_info"))
     if isinstance(tools, dict):

@@ -1,8 +1,9 @@
-"""prime-rl: ``rollouts/step_{N}/{train,eval}/{all,effective}/traces.jsonl``, a line an episode, appended.
+"""Reads prime-rl's ``rollouts/step_{N}/{train,eval}/{all,effective}/traces.jsonl``, one line per episode.
 
-An episode holds traces, a trace is a graph of messages, and each way from a root to a leaf is a sample. Only
-tokens that the policy sampled are the response's: what stands between them (tools' answers, templates) is in
-the text and has no numbers. ``effective`` replaces ``all`` when the batch is final, with advantages.
+An episode holds traces. A trace is a graph of messages, and each path from a root to a leaf is a sample. Only
+tokens that the policy sampled belong to the response's arrays. Other parts (tool answers, templates) are in
+its text without numbers. Lines are appended. ``effective``, with advantages, replaces ``all`` when the batch
+is final.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Field = tuple[str, Any]
 
 
 class PrimeRL:
-    """prime-rl's episodes."""
+    """Adapter for prime-rl's episodes."""
 
     name = "prime-rl"
     looks = "rollouts/step_{N}/{train,eval}/{all,effective}/traces.jsonl with 'traces' and 'task' (prime-rl)"
@@ -34,30 +35,30 @@ class PrimeRL:
     )
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Whether the line is an episode."""
+        """Return True if the line is an episode."""
         return {"traces", "task"} <= document.keys()
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        """The episode's samples."""
+        """Read the samples of an episode."""
         episode = {key: plain(value) for key, value in document.items()}
         step = step_of(episode, path)
         return [
             record_of(step, fields, path, full=full)
             for trace in _traces(episode)
             for nodes in branches(trace.get("nodes", []))
-            if (fields := [*_about(episode, trace, path), *_said(nodes), *_tokens(nodes)])
+            if (fields := [*_episode_fields(episode, trace, path), *_texts(nodes), *_tokens(nodes)])
         ]
 
 
 def superseded(names: set[str]) -> set[str]:
-    """Files that others replace."""
+    """Return the files that are replaced by others of the same names."""
     return {name for name in names if name.endswith(_FIRST) and name.removesuffix(_FIRST) + _FINAL in names}
 
 
 def step_of(document: Mapping[str, Any], path: str) -> Any:
-    """The step whose folder holds the file, else the one at which the episode was sent out."""
-    if found := STEP.search(path):
-        return int(found[1])
+    """Return the step in the file's path, or else the step at which the episode was dispatched."""
+    if match := STEP.search(path):
+        return int(match[1])
     work = (document.get("run") or {}).get("work") or {}
     if "step" not in work:
         raise LineError("no step: neither a folder step_{N} nor 'run.work.step'")
@@ -67,38 +68,38 @@ def step_of(document: Mapping[str, Any], path: str) -> Any:
 def _traces(episode: Mapping[str, Any]) -> list[dict[str, Any]]:
     traces = episode.get("traces")
     if not isinstance(traces, list):
-        raise LineError("'traces' is no list")
+        raise LineError("'traces' is not a list")
     if not traces:
         errors = episode.get("errors") or [{}]
         raise LineError(
-            f"an episode without a trace: {str(errors[-1].get('message', 'no reason given'))[:120]}"
+            f"an episode without traces: {str(errors[-1].get('message', 'no reason given'))[:120]}"
         )
     return traces
 
 
 def branches(nodes: list[Node]) -> Iterator[list[Node]]:
-    """Every way from a root to a leaf on which the policy said something.
+    """Yield each path from a root to a leaf that contains a message of the policy.
 
     Raises
     ------
     LineError
-        If a node's parent does not stand before it.
+        If a node's parent is not an earlier node.
     """
     parents = [node.get("parent") for node in nodes]
-    if any(parent is not None and not 0 <= parent < at for at, parent in enumerate(parents)):
-        raise LineError("a message's 'parent' does not stand before it")
+    if any(parent is not None and not 0 <= parent < index for index, parent in enumerate(parents)):
+        raise LineError("a message's 'parent' is not an earlier message")
     for leaf in sorted(set(range(len(nodes))) - set(parents)):
         path: list[Node] = []
-        at: int | None = leaf
-        while at is not None:
-            path.append(nodes[at])
-            at = parents[at]
+        index: int | None = leaf
+        while index is not None:
+            path.append(nodes[index])
+            index = parents[index]
         if any(node.get("sampled") for node in path):
             yield path[::-1]
 
 
-def _about(episode: Mapping[str, Any], trace: Mapping[str, Any], path: str) -> Iterator[Field]:
-    """What holds for all samples of a trace."""
+def _episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: str) -> Iterator[Field]:
+    """Yield the fields that all samples of a trace share."""
     work = (episode.get("run") or {}).get("work") or {}
     env, rewards = episode.get("env") or {}, trace.get("rewards") or {}
     yield "group", (episode.get("group") or {}).get("id")
@@ -108,10 +109,10 @@ def _about(episode: Mapping[str, Any], trace: Mapping[str, Any], path: str) -> I
     yield "split", "eval" if "/eval/" in f"/{path}" or work.get("type") == "eval" else "train"
     if "step" in work:
         yield "dispatch_step", work["step"]
-    known = {name: reward for name, reward in rewards.items() if reward}
-    yield "rewards", {name: reward.get("score") for name, reward in known.items()}
-    if known:
-        yield "reward", sum(reward["score"] * reward.get("weight", 1.0) for reward in known.values())
+    scored = {name: reward for name, reward in rewards.items() if reward}
+    yield "rewards", {name: reward.get("score") for name, reward in scored.items()}
+    if scored:
+        yield "reward", sum(reward["score"] * reward.get("weight", 1.0) for reward in scored.values())
     for name, value in (trace.get("metrics") or {}).items():
         yield f"metrics/{name}", value
     data = (episode.get("task") or {}).get("data") or {}
@@ -119,9 +120,9 @@ def _about(episode: Mapping[str, Any], trace: Mapping[str, Any], path: str) -> I
         yield "ground_truth", str(data["answer"])
 
 
-def _said(nodes: list[Node]) -> Iterator[Field]:
-    """The messages before the policy's first, and from there on."""
-    first = next(at for at, node in enumerate(nodes) if node.get("sampled"))
+def _texts(nodes: list[Node]) -> Iterator[Field]:
+    """Yield the messages before the policy's first one as the prompt, and the others as the response."""
+    first = next(index for index, node in enumerate(nodes) if node.get("sampled"))
     yield "prompt", [_message(node) for node in nodes[:first]]
     answer = [_message(node) for node in nodes[first:]]
     yield "response", answer if len(answer) > 1 else answer[0]["content"]
@@ -138,8 +139,8 @@ def _message(node: Node) -> dict[str, Any]:
 
 
 def _tokens(nodes: list[Node]) -> Iterator[Field]:
-    """The tokens that the policy sampled; arrays hold one value for each of them already."""
-    sampled = [token for node in nodes for token, own in _own(node) if own]
+    """Yield the tokens that the policy sampled and their arrays, which have one value per sampled token."""
+    sampled = [token for node in nodes for token, is_sampled in _masked_tokens(node) if is_sampled]
     if not sampled:
         return
     yield "response_token_ids", sampled
@@ -148,5 +149,5 @@ def _tokens(nodes: list[Node]) -> Iterator[Field]:
             yield name, [value for node in nodes for value in node.get(key) or ()]
 
 
-def _own(node: Node) -> Iterator[tuple[int, bool]]:
+def _masked_tokens(node: Node) -> Iterator[tuple[int, bool]]:
     return zip(node.get("token_ids") or (), node.get("mask") or (), strict=False)

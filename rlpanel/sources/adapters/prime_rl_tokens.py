@@ -1,8 +1,8 @@
-"""prime-rl's token exports: ``token_exports/step_{N}/rank_{R}.jsonl``, a line a sequence, and no text.
+"""Reads prime-rl's ``token_exports/step_{N}/rank_{R}.jsonl``: one line per sequence, tokens without texts.
 
-A step's files are whole when ``STABLE`` lies beside them; after a restart they are truncated and written
-again. From then on they are joined to the step's traces, on the ids of all tokens; without traces they are
-shown as they are.
+The files of a step are complete when a file ``STABLE`` is in their folder; after a restart they are truncated
+and written again. Complete exports are joined to the step's traces by the ids of all tokens. Without traces
+they are shown on their own.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ _NAMES = {
 
 
 class PrimeTokens:
-    """Sequences as the trainer saw them."""
+    """Adapter for sequences as the trainer used them."""
 
     name = "prime-rl tokens"
     looks = "token_exports/step_{N}/rank_{R}.jsonl with 'token_ids' and 'trainer_logprobs' (prime-rl)"
     path_in_run = re.compile(r"(?:token_exports/)?(?:step_\d+/)?rank_\d+\.jsonl$")
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Whether the line has the export's keys."""
+        """Return True if the line has the keys of an export."""
         return {"step", "token_ids", "loss_mask", "trainer_logprobs"} <= document.keys()
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        """The line's one sample: the tokens that took part in the loss."""
+        """Read the line's only sample: the tokens that took part in the loss."""
         for key in ("step", "token_ids", "loss_mask"):
             if key not in document:
                 raise LineError(f"no {key!r}")
         mask = floats(plain(document["loss_mask"])) == 1
-        fields = [*_arrays(document, mask), *_rest(document, mask)]
+        fields = [*_arrays(document, mask), *_other_fields(document, mask)]
         return [record_of(document["step"], fields, path, full=full)]
 
 
-def _rest(document: Mapping[str, Any], mask: np.ndarray) -> Iterator[tuple[str, Any]]:
+def _other_fields(document: Mapping[str, Any], mask: np.ndarray) -> Iterator[tuple[str, Any]]:
     ids = floats(document["token_ids"])
     yield "response_token_ids", ids[mask].tolist()
     first = int(np.argmax(mask)) if mask.any() else len(mask)
@@ -64,7 +64,7 @@ def _rest(document: Mapping[str, Any], mask: np.ndarray) -> Iterator[tuple[str, 
 
 
 def _arrays(document: Mapping[str, Any], mask: np.ndarray) -> Iterator[tuple[str, list[float]]]:
-    """The trainer's numbers at the places of a mask."""
+    """Yield the trainer's arrays, reduced to the tokens of the mask."""
     for key, name in _NAMES.items():
         if document.get(key) is None:
             continue
@@ -76,14 +76,14 @@ def _arrays(document: Mapping[str, Any], mask: np.ndarray) -> Iterator[tuple[str
 
 @dataclass(frozen=True)
 class Joined:
-    """Traces with what the trainer computed for the same tokens.
+    """Adapter for traces that adds what the trainer computed for the same tokens.
 
     Attributes
     ----------
     exports : str
-        The step's folder of exports, whole.
+        Folder with the step's complete exports.
     stamp : int
-        Tells one writing of it from another.
+        Modification time of the marker file, which identifies the version of the exports.
     """
 
     exports: str
@@ -93,29 +93,29 @@ class Joined:
 
     @property
     def name(self) -> str:
-        """Tells these rows from those without the trainer's numbers."""
+        """Name that is unique for these exports and their version."""
         return f"{PrimeRL.name} with {self.exports} of {self.stamp}"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """As traces alone."""
+        """Return True if the line is an episode, as for traces alone."""
         return PrimeRL().accepts(path, document)
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        """The episode's samples; those that were not trained on stay without the trainer's numbers."""
+        """Read an episode's samples; those that were not trained on have no trainer arrays."""
         episode = {key: plain(value) for key, value in document.items()}
         records = PrimeRL().read(episode, path, full=full)
-        ways = [way for trace in episode["traces"] for way in branches(trace.get("nodes", []))]
-        for record, way in zip(records, ways, strict=True):
-            ids = [token for node in way for token in node.get("token_ids") or ()]
-            found = _lines(self.exports, self.stamp).get(_key(ids))
-            if found is not None:
-                own = np.array([bool(each) for node in way for each in node.get("mask") or ()])
-                record.arrays |= {name: np.array(v) for name, v in _arrays(_line_at(*found), own)}
+        paths = [nodes for trace in episode["traces"] for nodes in branches(trace.get("nodes", []))]
+        for record, nodes in zip(records, paths, strict=True):
+            ids = [token for node in nodes for token in node.get("token_ids") or ()]
+            location = _locations(self.exports, self.stamp).get(_key(ids))
+            if location is not None:
+                mask = np.array([bool(each) for node in nodes for each in node.get("mask") or ()])
+                record.arrays |= {name: np.array(v) for name, v in _arrays(_line_at(*location), mask)}
         return records
 
 
 def joined(folder: AnyPath) -> Adapter:
-    """The dialect of a step's traces: with what lies in the folder of its exports, where that is whole."""
+    """Return the adapter of a step's traces: joined with the exports in a folder if they are complete."""
     try:
         return Joined(str(folder), (folder / MARKER).stat().st_mtime_ns)
     except OSError:
@@ -127,19 +127,19 @@ def _key(ids: list[int] | np.ndarray) -> int:
 
 
 @lru_cache(maxsize=8)
-def _lines(folder: str, stamp: int) -> dict[int, tuple[str, int, int]]:
-    """Where each sequence of a folder stands, by its tokens: file, offset, length."""
-    found: dict[int, tuple[str, int, int]] = {}
+def _locations(folder: str, stamp: int) -> dict[int, tuple[str, int, int]]:
+    """Return the location of each sequence in a folder by the hash of its tokens: file, offset, length."""
+    locations: dict[int, tuple[str, int, int]] = {}
     for path in sorted(path_of(folder).glob("rank_*.jsonl")):
         offset = 0
         with stream(str(path)) as file:
             for line in file:
                 try:
-                    found[_key(floats(parse(line)["token_ids"]))] = str(path), offset, len(line)
+                    locations[_key(floats(parse(line)["token_ids"]))] = str(path), offset, len(line)
                 except (LineError, KeyError, ValueError):
-                    pass  # a line of no use is one sample without the trainer's numbers
+                    pass  # an invalid line only means that one sample has no trainer arrays
                 offset += len(line)
-    return found
+    return locations
 
 
 def _line_at(path: str, offset: int, length: int) -> dict[str, Any]:

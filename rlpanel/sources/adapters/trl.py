@@ -1,8 +1,8 @@
-"""TRL's GRPOTrainer with ``log_completions``: ``completions/completions_{step:05d}.parquet``, a file a step.
+"""Reads ``completions/completions_{step:05d}.parquet`` of TRL's GRPOTrainer, one file per step.
 
-Columns in their order: step, prompt, completion, a float for each reward function, what reward functions
-logged with ``log_extra``, advantage. There is no total: the reward is the sum of the functions' scores, each
-with its weight where weights are known.
+TRL writes these files with ``log_completions``. The columns are, in this order: step, prompt, completion, one
+float column per reward function, values that reward functions logged with ``log_extra``, advantage. TRL logs
+no total. The reward is the sum of the functions' scores, weighted if the weights are known.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from rlpanel.sources.records.record_types import Record
 
 NAME = re.compile(r"completions_\d+\.parquet")
 _KEYS = ("step", "prompt", "completion")
-#: What reward functions log as the expected answer; the first of them is taken.
+#: Columns in which reward functions log the expected answer; the first one present is used.
 _TRUTHS = ("ground_truth", "golden_answer", "answer", "solution")
 
 
 @dataclass(frozen=True)
 class Trl:
-    """TRL's logged completions.
+    """Adapter for TRL's logged completions.
 
     Attributes
     ----------
     weights : tuple of (str, float)
-        Of reward functions by name; 1 for those that are not named.
+        Weights of reward functions by name; 1 for functions that are not listed.
     """
 
     weights: tuple[tuple[str, float], ...] = ()
@@ -39,20 +39,20 @@ class Trl:
 
     @property
     def name(self) -> str:
-        """Tells one weighting from another."""
-        told = ",".join(f"{name}={weight:g}" for name, weight in self.weights)
-        return f"TRL, weights {told}" if told else "TRL"
+        """Name that is unique for these weights."""
+        weights = ",".join(f"{name}={weight:g}" for name, weight in self.weights)
+        return f"TRL, weights {weights}" if weights else "TRL"
 
     def weighted(self, weights: tuple[tuple[str, float], ...]) -> Trl:
-        """The same with these weights."""
+        """Return an adapter with these weights."""
         return Trl(weights)
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Whether the row has TRL's three first columns, and no total."""
+        """Return True if the row has TRL's first three columns but no total reward."""
         return all(key in document for key in _KEYS) and document.keys().isdisjoint({"reward", "response"})
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        """The row's one sample."""
+        """Read the row's only sample."""
         for key in _KEYS:
             if key not in document:
                 raise LineError(f"no {key!r}")
@@ -65,22 +65,22 @@ def _fields(row: dict[str, Any], weights: Mapping[str, float]) -> Iterator[tuple
     truth = next((key for key in _TRUTHS if key in row), None)
     for key, value in row.items():
         if key == "completion":
-            yield "response", _said(value)
+            yield "response", _response_text(value)
         elif key in scores:
             yield f"rewards/{key}", value
         else:
             yield "ground_truth" if key == truth else key, value
-    known = [
+    weighted = [
         score * weights.get(name, 1.0)
         for name, score in scores.items()
         if score is not None and not math.isnan(score)
     ]
     if scores:
-        yield "reward", sum(known) if known else None
+        yield "reward", sum(weighted) if weighted else None
 
 
 def _scores(row: dict[str, Any]) -> dict[str, float | None]:
-    """The reward functions' columns: the floats that follow the completion; None where one had no score."""
+    """Return the scores: the float columns after the completion; None if a function gave no score."""
     scores = {}
     keys = list(row)
     for key in keys[keys.index("completion") + 1 :]:
@@ -91,8 +91,8 @@ def _scores(row: dict[str, Any]) -> dict[str, float | None]:
     return scores
 
 
-def _said(completion: Any) -> Any:
-    """What the policy said: the text of its one message, or all messages of several turns."""
+def _response_text(completion: Any) -> Any:
+    """Return the text of the policy's only message, or all messages of a conversation with several turns."""
     if isinstance(completion, list) and len(completion) == 1 and isinstance(completion[0], dict):
         return completion[0].get("content", "")
     return completion

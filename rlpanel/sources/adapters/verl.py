@@ -1,8 +1,8 @@
-"""verl: ``{step}.jsonl`` in ``trainer.rollout_data_dir`` or ``trainer.validation_data_dir``.
+"""Reads verl's ``{step}.jsonl`` in ``trainer.rollout_data_dir`` or ``trainer.validation_data_dir``.
 
-One line a sample, the whole file written at once and written again by a resumed run. The V1 trainer's
-``uid`` is ``{prompt}_{session}_{turn}``; the older trainer has none, and every reward-extra key instead.
-There are no token arrays.
+One line per sample; the file is written in one go, and again by a resumed run. The V1 trainer's ``uid`` is
+``{prompt}_{session}_{turn}``. The older trainer writes no uid, but every reward-extra key. There are no token
+arrays.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _NAMES = {"input": "prompt", "output": "response", "gts": "ground_truth", "score
 
 
 class Verl:
-    """verl's rollout and validation dumps."""
+    """Adapter for verl's rollout and validation dumps."""
 
     name = "verl"
     looks = "{step}.jsonl with 'input', 'output' and 'score' (verl)"
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Whether the line has verl's three keys, and tells its step or leaves that to the file's name."""
-        told = "step" in document or number_in(path) is not None
-        return told and {"input", "output", "score"} <= document.keys()
+        """Return True if the line has verl's three keys, and the line or the file's name has a step."""
+        has_step = "step" in document or number_in(path) is not None
+        return has_step and {"input", "output", "score"} <= document.keys()
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        """The line's one sample."""
+        """Read the line's only sample."""
         if "input" not in document and "output" not in document:
             raise LineError("neither 'input' nor 'output'")
         step = document["step"] if "step" in document else number_in(path)
         if step is None:
-            raise LineError("no 'step', and the file's name is no number")
+            raise LineError("no 'step', and the file's name is not a number")
         return [record_of(step, _fields(document), path, full=full)]
 
 

@@ -278,7 +278,7 @@ def test_values_that_a_trainer_without_a_critic_fills_with_zeros_make_no_column(
         ("1.jsonl", json.loads(verl(1, 1.0)), {"score": 1.0}, "neither 'input' nor 'output'"),
         ("1.jsonl", json.loads(verl(1, 1.0)), {"input": "p", "step": "x"}, "'step' is not an integer: 'x'"),
         ("train_data_step1.jsonl", nemo(), {"rewards": [1.0], "idx": 0}, "no 'content'"),
-        ("train_data_step1.jsonl", nemo(), nemo(content=[3]), "'content' is no list of messages"),
+        ("train_data_step1.jsonl", nemo(), nemo(content=[3]), "'content' is not a list of messages"),
         (
             "train_data_step1.jsonl",
             nemo(),
@@ -292,12 +292,12 @@ def test_values_that_a_trainer_without_a_critic_fills_with_zeros_make_no_column(
             "lists of unequal length: 'step' 3, 'prompt' 3, 'completion' 3, 'format' 3, 'accuracy' 3, "
             "'advantages' 3",
         ),
-        ("completions.jsonl", SWIFT, {**SWIFT, "solution": "x"}, "'solution' is no list, as"),
+        ("completions.jsonl", SWIFT, {**SWIFT, "solution": "x"}, "'solution' is not a list, unlike"),
         (
             "completions.jsonl",
             SWIFT,
             {"step": [1] * 65_536, "prompt": ["p"] * 65_536},
-            "65,536 samples in one line; at most 65,535 are read",
+            "65,536 samples in one line; the limit is 65,535",
         ),
         ("completions.jsonl", SWIFT, {"prompt": ["p"]}, "no 'step' or 'global_step'"),
         ("r_rollouts_000000.jsonl", TRACE, {"step": 1, "prompt_tokens": [1]}, "no 'response_tokens'"),

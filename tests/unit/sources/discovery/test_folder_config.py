@@ -97,15 +97,15 @@ def test_a_line_without_the_mapped_keys_is_kept_as_bad(tmp_path: Path) -> None:
     append(tmp_path / "log.jsonl", line(), b'{"iteration": 4}\n', b'{"question": "q"}\n')
     index = look(RunIndex(tmp_path, "run"))
     assert [bad.reason for bad in index.snapshot.bad_lines] == [
-        "neither 'question' nor 'answer', which the mapping names",
-        "no 'iteration', and the file's name tells no step",
+        "neither 'question' nor 'answer', which the mapping requires",
+        "no 'iteration', and the file's name contains no step",
     ]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("promt=input", "'promt' is no name of rlpanel's; did you mean prompt"),
+        ("promt=input", "unknown name 'promt'; did you mean prompt"),
         ("prompt", "'prompt' has no '='"),
         ("prompt=", "prompt must be a key of the file's lines"),
     ],

@@ -167,7 +167,7 @@ def test_an_episode_that_failed_is_told_as_a_bad_line(tmp_path: Path) -> None:
     put(traces(tmp_path, 1), episode(PLAIN), failed, circle)
     with rlpanel.open_run(tmp_path, follow=False) as run:
         assert run.errors["reason"].tolist() == [
-            "an episode without a trace: sandbox died", "a message's 'parent' does not stand before it",
+            "an episode without traces: sandbox died", "a message's 'parent' is not an earlier message",
         ]  # fmt: skip
         assert run.stats().rows == 1
 

@@ -143,5 +143,5 @@ def test_a_reason_does_not_repeat_the_whole_line(tmp_path: Path) -> None:
 
 def test_a_line_of_columns_with_too_many_values_is_no_sample() -> None:
     columns = {"step": [1] * 2000, "prompt": ["p"] * 2000} | {f"c{at}": [0] * 2000 for at in range(600)}
-    with pytest.raises(LineError, match="1,204,000 values in one line; at most 1,000,000 are read"):
+    with pytest.raises(LineError, match="1,204,000 values in one line; the limit is 1,000,000"):
         Columnar().read(columns, LOG, full=False)
