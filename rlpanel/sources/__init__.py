@@ -1,1 +1,1 @@
-"""Sources: finds runs below a root, watches their files and parses lines into records."""
+"""Finds the runs below a root, watches their files and parses their lines into records."""

@@ -1,8 +1,9 @@
-"""slime's dumps (``--dump-details DIR``) to native lines; run by ``rlpanel convert slime DIR``.
+"""Converts slime's dumps (``--dump-details DIR``) to native lines, for ``rlpanel convert slime DIR``.
 
-``rollout_data/{id}.pt`` holds samples, ``train_data/{id}.pt`` what training computed for them, joined on
-``rollout_position``. Both are pickles, which can run code when they are read: they are read as plain tensors
-and containers, unless whoever runs the command says that the files are trusted. The server never reads them.
+``rollout_data/{id}.pt`` holds samples, and ``train_data/{id}.pt`` holds the arrays that training computed
+for them, joined on ``rollout_position``. Both are pickles, which can run code when they are loaded. They are
+loaded as plain tensors and containers only, unless the user says that the files are trusted. The server
+never loads them.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _ARRAYS = {
     "loss_mask": "loss_mask",
     "loss_masks": "loss_mask",
 }
-#: What a reward of several parts calls their total.
+#: Names of the total in a reward with several parts.
 _TOTALS = ("score", "reward", "total")
 
 
 @dataclass(frozen=True)
 class Converted:
-    """What a conversion came to; ``kept`` files were converted before and have not changed."""
+    """Result of a conversion; ``kept`` counts files that are unchanged since an earlier conversion."""
 
     files: int
     samples: int
@@ -45,21 +46,21 @@ class Converted:
 
 
 def convert(folder: Path, out: Path | None = None, *, trusted: bool = False) -> Converted:
-    """Write a native file for each of slime's, where it is new or changed.
+    """Write a native file for each new or changed dump.
 
     Parameters
     ----------
     folder : Path
-        What ``--dump-details`` was given.
+        The folder given to ``--dump-details``.
     out : Path, optional
-        Made if it is not there; ``rlpanel`` in ``folder`` by default, which must not be a link then.
+        Output folder, created if missing; by default ``rlpanel`` in ``folder``, which must not be a link.
     trusted : bool
-        Read pickles that may run code.
+        Load pickles that may run code.
 
     Raises
     ------
     RunNotFound
-        If there are no such dumps.
+        If the folder holds no dumps.
     RLPanelError
         If torch is not installed, a file needs trust, or ``out`` cannot be written.
     """
@@ -72,8 +73,8 @@ def convert(folder: Path, out: Path | None = None, *, trusted: bool = False) -> 
     except RLPanelError:
         raise
     except OSError as error:
-        place = error.filename or out or folder
-        raise RLPanelError(f"{place} cannot be written: {error.strerror}") from error
+        path = error.filename or out or folder
+        raise RLPanelError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _target(folder: Path, out: Path | None) -> SafeFolder:
@@ -89,8 +90,8 @@ def _convert_all(folder: Path, dumps: list[Path], target: SafeFolder, *, trusted
     for path in dumps:
         train, name = folder / "train_data" / path.name, f"{path.stem}.jsonl"
         newest = max(part.stat().st_mtime for part in (path, train) if part.exists())
-        known = target.status(name)
-        if known is not None and stat.S_ISREG(known.st_mode) and known.st_mtime >= newest:
+        written = target.status(name)
+        if written is not None and stat.S_ISREG(written.st_mode) and written.st_mtime >= newest:
             kept += 1
             continue
         rollout = _load(path, trusted=trusted)
@@ -98,53 +99,53 @@ def _convert_all(folder: Path, dumps: list[Path], target: SafeFolder, *, trusted
         lines = [
             json.dumps(row, ensure_ascii=False, default=str) for row in rows(rollout, trained, path.name)
         ]
-        # In one piece: whoever follows the folder never sees half a step.
+        # The file is replaced atomically, so a reader that follows the folder never sees half a step.
         target.replace(name, "".join(f"{line}\n" for line in lines).encode())
         files, samples = files + 1, samples + len(lines)
     return Converted(files, samples, kept)
 
 
 def _load(path: Path, *, trusted: bool) -> dict[str, Any]:
-    """What a file holds, on the CPU."""
+    """Load a dump on the CPU."""
     try:
         torch = importlib.import_module("torch")
     except ImportError as error:
         raise RLPanelError(
-            "slime's dumps are torch files: pip install torch where you convert them"
+            "slime's dumps are torch files: install torch to convert them (pip install torch)"
         ) from error
     try:
-        found = torch.load(path, map_location="cpu", weights_only=not trusted)
+        dump = torch.load(path, map_location="cpu", weights_only=not trusted)
     except Exception as error:  # torch raises many kinds
         remedy = "" if trusted else "; if you trust who wrote it, add --trusted, which lets it run code"
         raise RLPanelError(f"{path} cannot be read: {str(error).splitlines()[0][:160]}{remedy}") from error
-    if not isinstance(found, dict) or not isinstance(found.get("samples"), list):
-        raise RLPanelError(f"{path} holds no list of samples; is it one of slime's dumps?")
-    return found
+    if not isinstance(dump, dict) or not isinstance(dump.get("samples"), list):
+        raise RLPanelError(f"{path} has no list of samples; is it a dump of slime?")
+    return dump
 
 
 def rows(rollout: Mapping[str, Any], trained: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
-    """The native lines of a rollout.
+    """Yield the native lines of a rollout.
 
     Parameters
     ----------
     rollout, trained : mapping
-        What the two files hold; nothing where training has not come to it.
+        Contents of the two files; ``trained`` is empty if the samples were not trained on yet.
     name : str
-        The file's name, for the step and the split.
+        The file's name, which gives the step and the split.
     """
-    named = _NAME.fullmatch(name)
-    number = int(named[2]) if named else rollout.get("rollout_id")
+    match = _NAME.fullmatch(name)
+    number = int(match[2]) if match else rollout.get("rollout_id")
     by_position = {sample.get("rollout_position"): sample for sample in trained.get("samples", [])}
     for position, sample in enumerate(rollout["samples"]):
         row = {"step": rollout.get("rollout_id", number)} | _row(sample)
         row |= _arrays(by_position.get(position, {}))
-        if named and named[1]:
+        if match and match[1]:
             row["split"] = "eval"
         yield row
 
 
 def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """A sample as the engine gave it."""
+    """Return a sample as the inference engine returned it."""
     length = int(sample.get("response_length") or 0)
     tokens = _plain(sample.get("tokens")) or []
     status = getattr(sample.get("status"), "value", sample.get("status"))
@@ -162,7 +163,7 @@ def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reward(reward: Any) -> dict[str, Any]:
-    """A number is the reward; of several parts the total, if one is named so or there is but one."""
+    """Return a number as the reward; of a dict, the part with a total's name, or the only part."""
     if not isinstance(reward, dict):
         return {"reward": _plain(reward)}
     parts = {key: value for key, value in reward.items() if isinstance(value, (int, float))}
@@ -173,10 +174,10 @@ def _reward(reward: Any) -> dict[str, Any]:
 
 
 def _arrays(sample: Mapping[str, Any]) -> dict[str, Any]:
-    found = {name: _plain(sample[key]) for key, name in _ARRAYS.items() if key in sample}
-    return {name: value for name, value in found.items() if isinstance(value, list)}
+    arrays = {name: _plain(sample[key]) for key, name in _ARRAYS.items() if key in sample}
+    return {name: value for name, value in arrays.items() if isinstance(value, list)}
 
 
 def _plain(value: Any) -> Any:
-    """A tensor as numbers."""
+    """Convert a tensor to a number or list."""
     return value.tolist() if hasattr(value, "tolist") else value

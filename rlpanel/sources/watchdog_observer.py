@@ -1,6 +1,6 @@
-"""Hear of changed files by watchdog's events where they arrive; elsewhere the reader polls.
+"""Collects paths of changed files from watchdog's events; where no events arrive, the reader polls.
 
-Nothing happens on watchdog's thread but noting a path and waking the reader; `stat` stays the truth.
+watchdog's thread only notes the path and wakes the reader. Whether a file changed is decided by `stat`.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from rlpanel.sources.files import inotify
 from rlpanel.sources.files.mounts import MOUNTS, REMOTE, file_system
 from rlpanel.sources.scalars.discovery import is_scalar_name
 
-#: Beyond this many events a second (about 100 µs of CPU each) a clock is cheaper.
+#: Above this many events per second (about 100 µs of CPU each) polling is cheaper.
 MAX_EVENTS_PER_SECOND = 500
 _LIMITS = {errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOMEM}
 
 
 class WatchdogObserver(FileSystemEventHandler):
-    """Collects the paths below a root that changed.
+    """Collects the changed paths below a root.
 
     Parameters
     ----------
     root : str
     wake : callable
-        Called on the observer's thread after a path was noted; must return at once.
+        Called on the observer's thread after a path was noted; must return immediately.
     polling : bool
-        Do not ask for events at all.
+        Use no events at all.
 
     Attributes
     ----------
     reason : str
-        Why events are not used; empty while they are.
+        Why events are not used; empty while they are used.
     exhausted : bool
-        Whether a limit of the machine is the reason; another try may succeed later.
+        Whether the reason is a system limit; a later attempt may succeed.
     """
 
     def __init__(self, root: str, wake: Callable[[], None], *, polling: bool = False) -> None:
         self.root = root
-        self.reason = "polling was asked for" if polling else _unreachable(root)
+        self.reason = "polling was requested" if polling else _unreachable(root)
         self._wake = wake
         self._identity = _identity(root)
         self._lock = threading.Lock()
@@ -61,25 +61,25 @@ class WatchdogObserver(FileSystemEventHandler):
 
     @property
     def events(self) -> bool:
-        """Whether file events are used; otherwise look on a clock."""
+        """True if file events are used; otherwise the caller must poll."""
         return self._observer is not None
 
     @property
     def stale(self) -> bool:
-        """Whether the root is gone or another folder stands there now, whose events do not arrive."""
+        """True if the root was removed or replaced by another folder, whose events do not arrive."""
         identity = _identity(self.root)
         return identity is None or identity != self._identity
 
     def take(self) -> tuple[set[str], bool]:
-        """The paths noted since the last call, and whether files came or went; the notes are cleared."""
+        """Return and clear the noted paths; also whether files were created, deleted or moved."""
         with self._lock:
             paths, folders = self._paths, self._folders
             self._paths, self._folders = set(), False
         if self._flooded and self._observer is not None:
-            self.reason = f"more than {MAX_EVENTS_PER_SECOND} file events a second"
+            self.reason = f"more than {MAX_EVENTS_PER_SECOND} file events per second"
             self.stop()
         elif folders and self._observer is not None:
-            # watchdog does not say that it could not watch a folder that came.
+            # watchdog does not report that it could not watch a new folder.
             self._give_up(inotify.watches_used_up(self.root))
         return paths, folders
 
@@ -91,17 +91,17 @@ class WatchdogObserver(FileSystemEventHandler):
             observer.join(timeout=2)
 
     def on_any_event(self, event: FileSystemEvent) -> None:
-        """Note a change (called by watchdog)."""
-        if event.event_type in ("opened", "closed_no_write"):  # our own reading raises these
+        """Note a change; called by watchdog."""
+        if event.event_type in ("opened", "closed_no_write"):  # raised by our own reading
             return
         folders = event.is_directory or event.event_type in ("created", "deleted", "moved")
         paths = {os.fsdecode(path) for path in (event.src_path, event.dest_path) if path}
         if all(OWN_FOLDER in path.split(os.sep) for path in paths):
-            return  # what we write ourselves
+            return  # our own files
         with self._lock:
             self._count()
             if not folders and not any(_is_read(os.path.basename(path)) for path in paths):
-                return  # a checkpoint being written beside the logs
+                return  # for example a checkpoint written next to the logs
             self._folders |= folders
             self._paths |= paths
         self._wake()
@@ -113,27 +113,27 @@ class WatchdogObserver(FileSystemEventHandler):
         self._flooded |= self._events > MAX_EVENTS_PER_SECOND
 
     def _start(self) -> BaseObserver | None:
-        # Asked first: an observer that fails half-way keeps files open, and one that watches a part of the
-        # folders does not say so.
+        # Check the limits first: an observer that fails half-way keeps files open, and one that watches only
+        # some of the folders does not report it.
         if self._give_up(inotify.shortage(self.root)):
             return None
         observer: BaseObserver | None = None
         try:
-            os.stat(self.root)  # an observer of a folder that is gone keeps files open, too
+            os.stat(self.root)  # an observer of a missing folder keeps files open, too
             observer = Observer()
             observer.daemon = True
             observer.schedule(self, self.root, recursive=True)
             observer.start()
-        except (OSError, RuntimeError) as error:  # a limit was reached meanwhile, or the folder is gone
+        except (OSError, RuntimeError) as error:  # a limit was reached meanwhile, or the folder was removed
             self.reason = f"file events are not available ({getattr(error, 'strerror', None) or error})"
             self.exhausted = isinstance(error, RuntimeError) or error.errno in _LIMITS
             if observer is not None:
-                observer.stop()  # it has a thread and files open from its making on
+                observer.stop()  # it holds a thread and open files since it was created
             return None
         return observer
 
     def _give_up(self, reason: str) -> bool:
-        """Stop using events if there is a reason, a limit that was reached."""
+        """Stop using events if there is a reason, namely a system limit."""
         if reason:
             self.reason, self.exhausted = reason, True
             self.stop()
@@ -153,6 +153,6 @@ def _identity(root: str) -> tuple[int, int] | None:
 
 
 def _unreachable(root: str, mounts: str = MOUNTS) -> str:
-    """Why no events would arrive for this root, or an empty text."""
+    """Return why no events would arrive for this root; empty if they do."""
     kind = file_system(root, mounts)
-    return f"{kind} raises no events for other machines' writes" if kind.startswith(REMOTE) else ""
+    return f"{kind} does not report changes by other machines" if kind.startswith(REMOTE) else ""

@@ -1,1 +1,1 @@
-"""The trainer's own scalars (loss, learning rate, …): where they lie beside a run, and one reader a kind."""
+"""Finds and reads the trainer's own scalars (loss, learning rate, ...); one module per file format."""

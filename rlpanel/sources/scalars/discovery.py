@@ -1,6 +1,6 @@
-"""Which scalar files belong to a run: beside its rollouts, in its checkpoints, in its TensorBoard folder.
+"""Finds a run's scalar files: next to its rollouts, in its checkpoints and in its TensorBoard folders.
 
-A run's folder that is a part of a larger one (``exp1/rollouts``) shares what lies in that one.
+A run folder that is part of a larger one (``exp1/rollouts``) uses the scalar files of that folder.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ STATE = "trainer_state.json"
 _LINES = ("scalars.jsonl", "metrics.jsonl")
 _EVENTS = "events.out.tfevents."
 _CHECKPOINT = re.compile(r"checkpoint-(\d{1,15})")
-#: Folders that hold TensorBoard's files, one run's folder each.
-_BOARDS = ("runs", "logs", "tensorboard", "tb")
-#: Names of folders that hold a run's rollouts alone, so that its scalars lie one folder up.
+#: Folders that hold TensorBoard files, with at most one level of subfolders for runs.
+_TENSORBOARD_FOLDERS = ("runs", "logs", "tensorboard", "tb")
+#: Names of folders that hold only a run's rollouts; its scalars are then in the parent folder.
 _PARTS = frozenset(
     {
         "completions", "eval", "generations", "rollout", "rollout_data", "rollout_samples", "rollouts",
@@ -38,9 +38,9 @@ Opener = Callable[[str, str], ScalarFile]
 
 @dataclass(frozen=True)
 class FoundScalars:
-    """A scalar file; of two that tell of the same step and name the one with the higher ``rank`` counts.
+    """A scalar file. If two files hold the same name and step, the one with the higher ``rank`` is used.
 
-    ``lacks`` is the extra of this package that must be installed before the file can be read; empty if none.
+    ``lacks`` is the extra of this package that must be installed to read the file; empty if none is missing.
     """
 
     path: str
@@ -51,29 +51,29 @@ class FoundScalars:
 
 
 def is_scalar_name(name: str) -> bool:
-    """Whether a file of this name may hold the trainer's scalars."""
+    """Return True if a file of this name may hold trainer scalars."""
     return name == STATE or name in _LINES or name.startswith(_EVENTS)
 
 
 def find(folder: AnyPath, root: AnyPath) -> list[FoundScalars]:
-    """The scalar files of the run in ``folder``, none outside of ``root``; those that count least first."""
-    found = _in(folder)
-    if not found and folder.name in _PARTS and folder.parent.is_relative_to(root):
-        found = _in(folder.parent)
-    real = ((file, path_of(file.path).resolve()) for file in found)
+    """Return the scalar files of the run in ``folder`` that are inside ``root``, in ascending rank."""
+    matches = _scalar_files(folder)
+    if not matches and folder.name in _PARTS and folder.parent.is_relative_to(root):
+        matches = _scalar_files(folder.parent)
+    real = ((file, path_of(file.path).resolve()) for file in matches)
     inside = (replace(file, path=str(path)) for file, path in real if path.is_relative_to(root))
     return sorted(inside, key=lambda file: file.rank)
 
 
-def _in(folder: AnyPath) -> list[FoundScalars]:
+def _scalar_files(folder: AnyPath) -> list[FoundScalars]:
     entries = _entries(folder)
     lines = [entry for entry in entries if entry.name in _LINES and _is_file(entry)]
-    found = [_found(entry, folder, 3, ScalarLines) for entry in lines]
-    return [*found, *_state(folder, entries), *_events(folder, entries)]
+    json_files = [_found(entry, folder, 3, ScalarLines) for entry in lines]
+    return [*json_files, *_state(folder, entries), *_events(folder, entries)]
 
 
 def _state(folder: AnyPath, entries: list[Entry]) -> list[FoundScalars]:
-    """The newest trainer state; each holds the whole history, so the others have nothing to add."""
+    """Return the newest trainer state; each holds the whole history, so the older ones add nothing."""
     states = []
     for entry in entries:
         if entry.name == STATE:
@@ -86,16 +86,16 @@ def _state(folder: AnyPath, entries: list[Entry]) -> list[FoundScalars]:
 
 
 def _events(folder: AnyPath, entries: list[Entry]) -> list[FoundScalars]:
-    boards = (path_of(entry.path) for entry in entries if entry.name in _BOARDS)
-    deeper = (entry for board in boards for entry in _below(board))
+    folders = (path_of(entry.path) for entry in entries if entry.name in _TENSORBOARD_FOLDERS)
+    deeper = (entry for subfolder in folders for entry in _entries_below(subfolder))
     lacks = "" if tensorboard.available() else "tensorboard"
-    found = (entry for entry in (*entries, *deeper) if _is_events(entry))
-    return [replace(_found(entry, folder, 1, EventFile), lacks=lacks) for entry in found]
+    events = (entry for entry in (*entries, *deeper) if _is_events(entry))
+    return [replace(_found(entry, folder, 1, EventFile), lacks=lacks) for entry in events]
 
 
-def _below(board: AnyPath) -> Iterator[Entry]:
-    """What lies in a TensorBoard folder and in the folders in it."""
-    for entry in _entries(board):
+def _entries_below(folder: AnyPath) -> Iterator[Entry]:
+    """Yield the entries of a TensorBoard folder and of its subfolders."""
+    for entry in _entries(folder):
         yield entry
         if _is_folder(entry):
             yield from _entries(path_of(entry.path))
@@ -111,12 +111,12 @@ def _found(entry: Entry, folder: AnyPath, kind: int, opener: Opener) -> FoundSca
 
 def _found_path(path: str, folder: AnyPath, kind: int, opener: Opener) -> FoundScalars:
     name = shown_name(os.path.relpath(path, folder).replace(os.sep, "/"))
-    # An event file's own name begins with the time it was begun; a resumed run begins another.
+    # The name of an event file begins with its creation time; a resumed run creates another file.
     return FoundScalars(path, name, (kind, os.path.basename(path)), opener)
 
 
 def _modified(path: str) -> int:
-    """When a file was last written; 0 if there is none."""
+    """Return a file's modification time in ns; 0 if the file does not exist."""
     try:
         return files.stat(path).st_mtime_ns
     except OSError:

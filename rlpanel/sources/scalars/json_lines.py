@@ -1,4 +1,4 @@
-"""Scalars as JSON lines: rlpanel's own ``scalars.jsonl``, prime-rl's ``metrics.jsonl``."""
+"""Reads scalars from JSON lines: rlpanel's ``scalars.jsonl`` and prime-rl's ``metrics.jsonl``."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ LINE_BYTES = 16 << 20
 
 
 class ScalarLines:
-    """One object a line: a step and numbers; see `rlpanel.sources.scalars.scalar_source.ScalarFile`."""
+    """File with one object per line, a step and numbers; see `scalar_source.ScalarFile`."""
 
     def __init__(self, path: str, name: str) -> None:
         self.path = path
         self.name = name
         self._tail = Tail(path, LINE_BYTES)
         self._generation = 0
-        self._lines = 0  # of this generation
+        self._lines = 0  # number of lines read in this generation
 
     def changed(self) -> bool:
-        """Whether the file's stat differs from the last look."""
+        """Return True if the file's stat differs from the last check, or known bytes are still unread."""
         return self._tail.changed()
 
     def poll(self, budget: int) -> Points:
-        """The new whole lines; a half line waits for its end."""
+        """Read the new complete lines; an incomplete line waits for its end."""
         block = self._tail.read(budget)
         if block.generation != self._generation:
             self._generation, self._lines = block.generation, 0
@@ -46,5 +46,5 @@ class ScalarLines:
         return points
 
     def reset(self) -> None:
-        """Begin again."""
+        """Start again at the beginning."""
         self._tail.reset()

@@ -1,4 +1,4 @@
-"""What passes between the readers of the trainer's scalars and the store."""
+"""Types that the scalar readers share with the store: points, the reader protocol and one row's parser."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rlpanel.errors import LineError
 from rlpanel.sources.records.json_parser import plain
 from rlpanel.sources.records.record_types import BadLine
 
-#: Keys under which trainers write the step, the first found counts.
+#: Keys under which trainers write the step; the first one present is used.
 STEP_KEYS = ("step", "global_step", "_step")
-#: A longer name is no name.
+#: Longest name of a scalar; longer ones are ignored.
 NAME_CHARS = 200
 
 Row = tuple[int, dict[str, float]]
@@ -20,18 +20,18 @@ Row = tuple[int, dict[str, float]]
 
 @dataclass(slots=True)
 class Points:
-    """What one look at a scalar file brought.
+    """Result of polling a scalar file once.
 
     Attributes
     ----------
     generation : int
-        Counts how often the file was replaced; points of earlier generations no longer count.
+        Counts how often the file was replaced; points of earlier generations are invalid.
     rows : list of (step, {name: value})
-        In the order of the file; of two values of one name at one step the later counts.
+        In file order; if a name occurs twice at one step, the later value is used.
     bad : list of BadLine
-        What could not be read, and why.
+        Lines that could not be read, with the reason.
     more : bool
-        Whether more that can be read now is waiting behind the budget.
+        True if the byte budget was used up, so more can be read now.
     """
 
     generation: int = 0
@@ -41,28 +41,28 @@ class Points:
 
 
 class ScalarFile(Protocol):
-    """A file with scalars that grows or is rewritten."""
+    """A file of scalars that grows or is rewritten."""
 
     path: str
     name: str
 
     def changed(self) -> bool:
-        """Whether there may be something new since the last look."""
+        """Return True if there may be new data since the last poll."""
 
     def poll(self, budget: int) -> Points:
-        """New points, reading about ``budget`` bytes; OSError if the file cannot be read."""
+        """Read new points from about ``budget`` bytes; OSError if the file cannot be read."""
 
     def reset(self) -> None:
-        """Begin again: what was handed out is void."""
+        """Start again at the beginning: points returned before are invalid."""
 
 
 def row_of(document: Mapping[str, Any]) -> Row:
-    """The step and the numbers of one logged object; nested objects give ``outer/inner``.
+    """Return the step and the numbers of one logged object; nested objects give ``outer/inner``.
 
     Raises
     ------
     LineError
-        If it has no step.
+        If the object has no step.
     """
     key = next((key for key in STEP_KEYS if document.get(key) is not None), None)
     if key is None:
@@ -77,7 +77,7 @@ def _step(key: str, value: Any) -> int:
             return int(number)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise LineError(f"{key!r} is no whole number: {str(plain(value))[:40]!r}")
+    raise LineError(f"{key!r} is not an integer: {str(plain(value))[:40]!r}")
 
 
 def _numbers(document: Mapping[str, Any], step_key: str, prefix: str = "") -> Iterator[tuple[str, float]]:
@@ -88,7 +88,7 @@ def _numbers(document: Mapping[str, Any], step_key: str, prefix: str = "") -> It
         if isinstance(value, (int, float)):
             try:
                 yield name, float(value)
-            except OverflowError:  # an integer that no float can hold
+            except OverflowError:  # an integer too large for a float
                 continue
         elif isinstance(value, Mapping) or hasattr(value, "as_dict"):
             yield from _numbers(plain(value), "", f"{name}/")

@@ -1,8 +1,8 @@
-"""TensorBoard event files, by the messages and the checksum of the ``tensorboard`` package (an extra).
+"""Reads TensorBoard event files, with the messages and checksum of the ``tensorboard`` package (an extra).
 
 A file is a sequence of records: length (8 bytes), its checksum (4), the event, its checksum (4). The
-package's own reader tells a record that is still being written from a damaged one only by the words of
-its message, and cannot begin at an offset; so the frame is read here.
+package's own reader cannot start at an offset, and only its error text tells an incomplete record from a
+damaged one. Therefore this module reads the records itself.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from rlpanel.sources.scalars.scalar_source import NAME_CHARS, Points
 
 _LENGTH, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 _FRAME = _LENGTH.size + 2 * _CHECKSUM.size
-#: The checksum is pure Python (some 10 MB/s); more bytes in one turn would hold up the rollouts.
+#: Most bytes per poll. The checksum is pure Python (some 10 MB/s), so more would delay the rollouts.
 TURN_BYTES = 256 << 10
 #: transformers writes its training scalars under this prefix and everything else without it.
 _PREFIX = "train/"
 
 
 def available() -> bool:
-    """Whether the ``tensorboard`` package is installed."""
+    """Return True if the ``tensorboard`` package is installed."""
     return find_spec("tensorboard") is not None
 
 
 class EventFile:
-    """One ``events.out.tfevents.*`` file; see `rlpanel.sources.scalars.scalar_source.ScalarFile`."""
+    """One ``events.out.tfevents.*`` file; see `scalar_source.ScalarFile`."""
 
     def __init__(self, path: str, name: str) -> None:
         self.path = path
@@ -41,19 +41,19 @@ class EventFile:
         self._offset = 0
         self._records = 0
         self._damaged = False
-        self._scalars: set[str] = set()  # tags that were declared to be scalars; only their first event is
+        self._scalars: set[str] = set()  # tags declared as scalars; only the first event of a tag declares it
         self._stamp: tuple[int, ...] = ()
 
     def changed(self) -> bool:
-        """Whether the file's stat differs from the last look."""
+        """Return True if the file's stat differs from the last poll."""
         try:
             return _stamp(files.stat(self.path)) != self._stamp
         except OSError:
             return bool(self._stamp)
 
     def poll(self, budget: int) -> Points:
-        """The new whole records. Nothing behind a damaged one can be found again."""
-        status = files.stat(self.path)  # first: what is put in its place meanwhile is another one next time
+        """Read the new complete records. Reading stops for good at a damaged record."""
+        status = files.stat(self.path)  # before opening: a file that replaces this one is noticed next time
         with files.stream(self.path) as file:
             replaced = self._stamp[:2] not in ((), _stamp(status)[:2])
             if replaced or status.st_size < self._offset:
@@ -72,33 +72,33 @@ class EventFile:
                     points.bad.append(BadLine(self._records + 1, self._offset, str(error)))
                     return points
                 if event is None:
-                    return points  # the rest of the record is still to come
+                    return points  # the rest of the record is not written yet
                 self._offset += len(event) + _FRAME
                 self._records += 1
-                self._take(event, points)
+                self._add_event(event, points)
             points.more = self._offset < status.st_size
         return points
 
     def reset(self) -> None:
-        """Begin again."""
+        """Start again at the beginning."""
         self._generation += 1
         self._offset = self._records = 0
         self._damaged = False
         self._scalars = set()
         self._stamp = ()
 
-    def _take(self, record: bytes, points: Points) -> None:
+    def _add_event(self, record: bytes, points: Points) -> None:
         from google.protobuf.message import DecodeError
         from tensorboard.compat.proto.event_pb2 import Event
 
         try:
             event = Event.FromString(record)
         except DecodeError as error:
-            points.bad.append(BadLine(self._records, self._offset, f"no event: {error}"))
+            points.bad.append(BadLine(self._records, self._offset, f"not a TensorBoard event: {error}"))
             return
-        found = dict(self._values(event))
-        if found:
-            points.rows.append((event.step, found))
+        values = dict(self._values(event))
+        if values:
+            points.rows.append((event.step, values))
 
     def _values(self, event: Any) -> Iterator[tuple[str, float]]:
         for value in event.summary.value:
@@ -116,7 +116,7 @@ class EventFile:
 
 
 def _number(tensor: Any) -> float | None:
-    """The number in a tensor that holds one."""
+    """Return the number in a tensor with one element; None for other tensors."""
     from tensorboard.util.tensor_util import make_ndarray
 
     try:
@@ -126,7 +126,7 @@ def _number(tensor: Any) -> float | None:
 
 
 def _record(file: Any) -> bytes | None:
-    """The record that begins here, or None while it is not whole; LineError if it is damaged."""
+    """Return the record at the file's position; None while it is incomplete; LineError if it is damaged."""
     from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
     head = file.read(_LENGTH.size + _CHECKSUM.size)
@@ -134,14 +134,14 @@ def _record(file: Any) -> bytes | None:
         return None
     size = head[: _LENGTH.size]
     if masked_crc32c(size) != _CHECKSUM.unpack(head[_LENGTH.size :])[0]:
-        raise LineError("the record's length fails its checksum; what follows cannot be read")
+        raise LineError("the record's length fails its checksum; the rest of the file cannot be read")
     length = _LENGTH.unpack(size)[0]
     body = file.read(length + _CHECKSUM.size)
     if len(body) < length + _CHECKSUM.size:
         return None
     data = bytes(body[:length])
     if masked_crc32c(data) != _CHECKSUM.unpack(body[length:])[0]:
-        raise LineError("the record fails its checksum; what follows cannot be read")
+        raise LineError("the record fails its checksum; the rest of the file cannot be read")
     return data
 
 

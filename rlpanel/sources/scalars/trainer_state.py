@@ -1,4 +1,4 @@
-"""``trainer_state.json``, which transformers' trainers write whole at every checkpoint."""
+"""Reads ``trainer_state.json``, which the transformers trainers rewrite at every checkpoint."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rlpanel.sources.records.json_parser import parse_slow
 from rlpanel.sources.records.record_types import BadLine
 from rlpanel.sources.scalars.scalar_source import Points, row_of
 
-#: A file that does not parse is being written, until it has stood still for so many seconds.
+#: Seconds without changes after which a file that does not parse counts as bad rather than being written.
 SETTLED = 5.0
-#: A larger one is no log of scalars.
+#: Larger files are not parsed.
 MOST_BYTES = 512 << 20
 
 
 class TrainerState:
-    """Its ``log_history``; a rewritten file replaces all that was read of the one before.
+    """Reader of a file's ``log_history``; a rewritten file replaces all earlier points.
 
-    See `rlpanel.sources.scalars.scalar_source.ScalarFile`.
+    See `scalar_source.ScalarFile`.
     """
 
     def __init__(self, path: str, name: str) -> None:
@@ -31,14 +31,14 @@ class TrainerState:
         self._stamp: tuple[int, ...] = ()
 
     def changed(self) -> bool:
-        """Whether the file was written since it was last read in whole."""
+        """Return True if the file was written since it was last read completely."""
         try:
             return _stamp(files.stat(self.path)) != self._stamp
         except OSError:
             return bool(self._stamp)
 
     def poll(self, budget: int) -> Points:
-        """All points anew where the file was rewritten; those before stand while it is being written."""
+        """Read all points again if the file was rewritten; while it is being written, keep the old ones."""
         with self._file as file:
             status = file.stat()
             if _stamp(status) == self._stamp:
@@ -56,20 +56,20 @@ class TrainerState:
             self._generation += 1
             points = Points(self._generation)
             for entry in history:
-                _take(entry, points)
+                _add_entry(entry, points)
         self._stamp = _stamp(status)
         return points
 
     def reset(self) -> None:
-        """Begin again."""
+        """Start again at the beginning."""
         self._stamp = ()
         self._generation += 1
 
 
-def _take(entry: object, points: Points) -> None:
+def _add_entry(entry: object, points: Points) -> None:
     try:
         if not isinstance(entry, dict):
-            raise LineError("an entry of 'log_history' is no object")
+            raise LineError("an entry of 'log_history' is not a JSON object")
         points.rows.append(row_of(entry))
     except LineError as error:
         points.bad.append(BadLine(1, 0, str(error)))

@@ -94,12 +94,12 @@ def test_a_flood_of_events_changes_over_to_the_clock(tmp_path: Path, watched: Wa
     for _ in range(3 * watchdog_observer.MAX_EVENTS_PER_SECOND):
         watched.on_any_event(FileModifiedEvent(str(tmp_path / "a.jsonl")))
     watched.take()
-    assert (watched.events, watched.reason) == (False, "more than 500 file events a second")
+    assert (watched.events, watched.reason) == (False, "more than 500 file events per second")
 
 
 def test_polling_can_be_asked_for(tmp_path: Path, bell: Bell) -> None:
     watch = WatchdogObserver(str(tmp_path), bell, polling=True)
-    assert (watch.events, watch.reason) == (False, "polling was asked for")
+    assert (watch.events, watch.reason) == (False, "polling was requested")
 
 
 def test_a_folder_that_is_not_there_gives_no_events(tmp_path: Path, bell: Bell) -> None:
@@ -122,8 +122,8 @@ def test_another_folder_of_the_same_name_makes_it_stale(tmp_path: Path, bell: Be
 @pytest.mark.parametrize(
     ("root", "reason"),
     [
-        ("/data/runs", "nfs4 raises no events for other machines' writes"),
-        ("/my data/runs", "lustre raises no events for other machines' writes"),
+        ("/data/runs", "nfs4 does not report changes by other machines"),
+        ("/my data/runs", "lustre does not report changes by other machines"),
         ("/data/here", ""),
         ("/home/me", ""),
         ("/database", ""),
