@@ -69,7 +69,7 @@ class Mapped:
         return number_in(path) if match is None else int(match[1])
 
     def _fields(self, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Yield the values under rlpanel's names; an unmapped key with such a name becomes ``logged_<name>``."""
+        """Yield the values under rlpanel's names; another key with such a name becomes ``logged_<name>``."""
         mapped = dict(self.keys)
         for name, key in mapped.items():
             if name != "step" and (value := _value_at(document, key)) is not None:

@@ -51,7 +51,7 @@ class PrimeRL:
 
 
 def superseded(names: set[str]) -> set[str]:
-    """Return the files that are replaced by others of the same names."""
+    """Return the ``all`` files whose batch has an ``effective`` file as well."""
     return {name for name in names if name.endswith(_FIRST) and name.removesuffix(_FIRST) + _FINAL in names}
 
 

@@ -77,8 +77,8 @@ def diagnose(directory: Directory) -> Diagnosis:
             "The folder exists but is empty: nothing has been written yet.",
             hints=_WRITER_HINTS,
         )
-    paths.sort(key=lambda path: (_rank(path), path))
-    likely = [path for path in paths if _rank(path) < 3][:_MAX_LISTED]
+    paths.sort(key=lambda path: (_name_priority(path), path))
+    likely = [path for path in paths if _name_priority(path) < 3][:_MAX_LISTED]
     listed = likely or paths[:_MAX_LISTED]
     problem = directory.said.of(root).problem
     if not paths:
@@ -149,7 +149,7 @@ def _walk(folder: str) -> Iterator[str]:
         yield from _walk(path)
 
 
-def _rank(path: str) -> int:
+def _name_priority(path: str) -> int:
     """Return how much a file's name looks like a log, from 0 (most) to 3 (not at all)."""
     name = os.path.basename(path)
     if name.startswith(_SCALARS):
@@ -194,7 +194,7 @@ def _first_line(path: str) -> Mapping[str, Any] | None:
 def _suggest_mapping(path: str) -> str:
     """Suggest a mapping for a log with unknown keys; KEY stands for a name that the user must fill in."""
     try:
-        document = _first_line(path) if _rank(path) == 0 else None
+        document = _first_line(path) if _name_priority(path) == 0 else None
     except (LineError, OSError):
         return ""
     if not document:

@@ -101,7 +101,7 @@ class RemotePath(PurePosixPath):
         return RemotePath(os.path.normpath(super().__str__()))
 
     def is_dir(self) -> bool:
-        """Return True if the folder has entries; RemoteError if that cannot be determined."""
+        """Return True if it is a folder; RemoteError if the other machine does not answer."""
         try:
             scan(str(self))
             return True

@@ -1,1 +1,1 @@
-"""Read new bytes of growing files, split them into lines and parse the lines into records."""
+"""Reads new bytes of growing files, splits them into lines and parses the lines into records."""

@@ -52,7 +52,7 @@ class EventFile:
             return bool(self._stamp)
 
     def poll(self, budget: int) -> Points:
-        """Read the new complete records. Reading stops for good at a damaged record."""
+        """Read the new complete records. Records after a damaged one are never read."""
         status = files.stat(self.path)  # before opening: a file that replaces this one is noticed next time
         with files.stream(self.path) as file:
             replaced = self._stamp[:2] not in ((), _stamp(status)[:2])

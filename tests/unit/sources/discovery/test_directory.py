@@ -72,7 +72,7 @@ def test_bad_first_lines_do_not_hide_a_file(tmp_path: Path) -> None:
     assert file_names(tmp_path) == ["x.jsonl"]
 
 
-def test_a_first_line_of_megabytes_tells_the_dialect_too(tmp_path: Path) -> None:
+def test_a_first_line_of_megabytes_tells_the_format_too(tmp_path: Path) -> None:
     append(tmp_path / "x.jsonl", line(1, essay="x" * (3 << 20)))
     assert file_names(tmp_path) == ["x.jsonl"]
 

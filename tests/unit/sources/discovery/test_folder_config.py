@@ -1,4 +1,4 @@
-"""Logs in no known dialect: a mapping, by setting or in an rlpanel.toml beside the run; texts for ids."""
+"""Logs in no known format: a mapping, by setting or in an rlpanel.toml beside the run; texts for ids."""
 
 from __future__ import annotations
 

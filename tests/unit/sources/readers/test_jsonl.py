@@ -97,7 +97,7 @@ def test_a_deleted_file_gives_no_sample(path: Path) -> None:
 
 
 class Moody:
-    """A dialect with a fault of its own."""
+    """An adapter with a fault of its own."""
 
     name = "moody"
 
@@ -110,7 +110,7 @@ class Moody:
         return [Record(step=document["step"] // (document["step"] - 2))]
 
 
-def test_a_fault_in_a_dialect_costs_its_line_alone(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fault_in_an_adapter_costs_its_line_alone(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     append(path, line(1), line(2), line(3))
     with caplog.at_level(logging.CRITICAL):
         chunk = taken(JsonlFile(str(path), path.name, Moody()))

@@ -70,7 +70,7 @@ def assert_same(found: list[Record], expected: list[Record]) -> None:
 
 
 @pytest.mark.parametrize("missing", ["", *sorted(LINE.keys() - {"step", "prompt"})])
-def test_equal_lines_are_one_sheet_that_tells_what_records_tell(missing: str) -> None:
+def test_equal_lines_are_one_batch_that_tells_what_records_tell(missing: str) -> None:
     line = {key: value for key, value in LINE.items() if key != missing}
     rows = [line, line | {"step": 4}, line | dict.fromkeys(line.keys() & {"reward", "group"})]
     chunk = read(*rows)
@@ -123,7 +123,7 @@ def test_an_odd_line_is_read_as_a_record_among_others(odd: dict[str, Any]) -> No
     ],
     ids=str,
 )
-def test_what_differs_in_its_values_alone_stays_in_the_sheet(other: dict[str, Any]) -> None:
+def test_what_differs_in_its_values_alone_stays_in_the_batch(other: dict[str, Any]) -> None:
     rows = [LINE, LINE | other, LINE]
     chunk = read(*rows)
     assert [type(part) for part in chunk.parts] == [ColumnBatch]
@@ -158,7 +158,7 @@ def test_a_log_without_any_order_is_soon_read_as_records() -> None:
     assert_same(chunk.records, one_by_one(*rows))
 
 
-def test_a_log_that_changes_its_keys_becomes_a_sheet_again() -> None:
+def test_a_log_that_changes_its_keys_becomes_a_batch_again() -> None:
     other = {key: value for key, value in LINE.items() if key != "values"}
     chunk = read(*[LINE] * 20, *[other] * 40)
     assert [type(part) for part in chunk.parts] == [ColumnBatch, Records, ColumnBatch]
@@ -207,7 +207,7 @@ def test_whatever_lines_come_their_rows_are_those_of_records(
     assert {name: list(texts) for name, texts in found.labels.items()} == expected.labels
 
 
-def test_a_file_on_disk_is_read_by_the_sheet(tmp_path: Path) -> None:
+def test_a_file_on_disk_is_read_by_the_column_reader(tmp_path: Path) -> None:
     (tmp_path / LOG).write_bytes(b"".join(json.dumps(LINE).encode() + b"\n" for _ in range(50)))
     (chunk,) = JsonlFile(str(tmp_path / LOG), LOG, Native()).poll(1 << 20)
     assert [len(part) for part in chunk.parts] == [50]
