@@ -89,7 +89,7 @@ class Segments:
         return -self.min(-values)
 
     def quantile(self, values: np.ndarray, q: float) -> np.ndarray:
-        """Return the quantile of the finite values, shape (S,), interpolated linearly as `numpy.quantile` does.
+        """Return a quantile of the finite values, shape (S,), interpolated linearly like `numpy.quantile`.
 
         NaN where a segment has no finite value.
         """
