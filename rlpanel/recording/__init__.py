@@ -1,7 +1,7 @@
-"""What runs inside training: write rollouts as they are made, and never stand in training's way.
+"""Records rollouts inside the training process, without blocking or breaking training.
 
-Standard library alone at import, so ``pip install --no-deps rlpanel`` is enough on a training node.
-Trainers' own packages are never imported: tensors, tokenizers and trainers are met as they come.
+Importing it needs only the standard library, so ``pip install --no-deps rlpanel`` is enough on a training
+node. The trainers' packages are never imported: tensors, tokenizers and trainers are duck-typed.
 """
 
 from __future__ import annotations

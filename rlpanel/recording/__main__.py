@@ -1,7 +1,7 @@
-"""Record a script that nobody wants to edit: ``python -m rlpanel.recording train.py …``.
+"""Records a training script without editing it: ``python -m rlpanel.recording train.py …``.
 
-With ``SAVE_ROLLOUT_DATA=true``, every ``train()`` of a TRL trainer in the script is recorded. Also under a
-launcher: ``accelerate launch -m rlpanel.recording train.py …``.
+With ``SAVE_ROLLOUT_DATA=true``, every ``train()`` of a TRL trainer in the script is recorded. It also works
+under a launcher: ``accelerate launch -m rlpanel.recording train.py …``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TRAINERS = (
 
 
 def install() -> list[str]:
-    """Make ``train()`` of TRL's trainers record, for this process; the trainers that were found."""
+    """Patch ``train()`` of TRL's trainers in this process so that it records; return the patched trainers."""
     return [name for module, name in _TRAINERS if _install(module, name)]
 
 
@@ -47,13 +47,15 @@ def _install(module: str, name: str) -> bool:
 
 
 def main() -> None:
-    """Run a script as Python would, its trainers recorded."""
+    """Run a script as Python would, with its trainers patched to record."""
     if len(sys.argv) < 2:
         sys.exit(
             "usage: SAVE_ROLLOUT_DATA=true EXP_NAME=exp1 python -m rlpanel.recording train.py [arguments]"
         )
     if not install():
-        log.warning("rlpanel: trl is not to be found; nothing will be recorded")
+        log.warning(
+            "rlpanel: trl is not installed, or has no trainer that rlpanel knows; nothing will be recorded"
+        )
     sys.argv = sys.argv[1:]
     sys.path[0] = str(Path(sys.argv[0]).resolve().parent)
     runpy.run_path(sys.argv[0], run_name="__main__")

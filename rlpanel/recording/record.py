@@ -1,4 +1,4 @@
-"""`record`: from a TRL trainer to rollouts on disk, by one line in the training script."""
+"""`record`: writes a TRL trainer's rollouts to disk, with one line in the training script."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from rlpanel.recording.writer.writer import RolloutWriter
 
 log = logging.getLogger("rlpanel.recording")
 
-#: Optimizer steps without a row after which something is wrong.
+#: Optimizer steps without a recorded row after which a warning is logged.
 PATIENCE = 3
 _MARK = "_rlpanel_recording"
 
 
 class TrainerHook(Protocol):
-    """Where rows come from."""
+    """Interface of a hook that takes rows from a trainer."""
 
     def attach(self) -> str:
-        """Begin; what rows will lack, in words, or nothing."""
+        """Install the hook; return a message about fields that rows will lack, or an empty string."""
 
     def logged(self) -> None:
-        """The trainer has logged a step."""
+        """Handle the trainer's log event of a step."""
 
     def finish(self) -> None:
-        """Hand over what is not yet complete."""
+        """Write the rows that are not complete yet."""
 
 
 class Recording:
-    """What `record` began; leaving its ``with`` block, or `close`, puts the trainer back as it was.
+    """A recording that `record` started; leaving its ``with`` block, or `close`, restores the trainer.
 
     Attributes
     ----------
     writer : RolloutWriter or None
-        None where the environment does not ask for a recording.
+        None if nothing is recorded.
     """
 
     def __init__(self, trainer: Any = None, writer: RolloutWriter | None = None) -> None:
         self.trainer, self.writer = trainer, writer
-        self._hooks, self._guard = Patches(), Guard()
-        self._tap: TrainerHook | None = None
+        self._patches, self._guard = Patches(), Guard()
+        self._hook: TrainerHook | None = None
         if trainer is not None and writer is not None:
             self._attach(writer)
 
@@ -59,12 +59,12 @@ class Recording:
         self.close()
 
     def close(self) -> None:
-        """Undo every hook, write what waits; a second call does nothing."""
-        if self._tap is None or self.writer is None:
+        """Remove all hooks and write all queued rows; a second call does nothing."""
+        if self._hook is None or self.writer is None:
             return
-        self._guard("the last step", self._tap.finish)
-        self._tap = None
-        self._hooks.undo()
+        self._guard("the last step", self._hook.finish)
+        self._hook = None
+        self._patches.undo()
         self.trainer.remove_callback(self._callback)
         if getattr(self.trainer, _MARK, None) is self:
             delattr(self.trainer, _MARK)
@@ -74,61 +74,61 @@ class Recording:
         trainer, self._steps = self.trainer, 0
         algo = _algo(trainer)
         self._main = bool(getattr(trainer.accelerator, "is_main_process", True))
-        self._tap, lacking = self._choose(algo, writer)
+        self._hook, warning = self._attach_hook(algo, writer)
         if self._main:
             writer.constants(**constants_of(trainer, algo), session=writer.session)
-            if lacking:
-                log.warning("rlpanel: %s", lacking)
+            if warning:
+                log.warning("rlpanel: %s", warning)
         self._callback = RecordingCallback(
-            on_log=self._on_log, on_step_end=self._on_step, on_train_end=lambda *_, **__: self._flush()
+            on_log=self._on_log, on_step_end=self._on_step_end, on_train_end=lambda *_, **__: self._finish()
         )
         trainer.add_callback(self._callback)
         setattr(trainer, _MARK, self)
 
-    def _choose(self, algo: str, writer: RolloutWriter) -> tuple[TrainerHook, str]:
-        tap: TrainerHook
+    def _attach_hook(self, algo: str, writer: RolloutWriter) -> tuple[TrainerHook, str]:
+        hook: TrainerHook
         if algo == "ppo":
-            tap = FrameHook(self.trainer, writer)
-            return tap, tap.attach()
+            hook = FrameHook(self.trainer, writer)
+            return hook, hook.attach()
         if missing := GroupHook.missing(self.trainer):
-            tap = RewardHook(self.trainer, writer, self._hooks, self._guard)
-            return tap, f"this {type(self.trainer).__name__} has no {missing}: {tap.attach()}"
-        tap = GroupHook(self.trainer, writer, self._hooks, self._guard)
-        return tap, tap.attach()
+            hook = RewardHook(self.trainer, writer, self._patches, self._guard)
+            return hook, f"this {type(self.trainer).__name__} has no {missing}: {hook.attach()}"
+        hook = GroupHook(self.trainer, writer, self._patches, self._guard)
+        return hook, hook.attach()
 
     def _on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-        if self._tap is not None:
-            self._guard("this trainer's rollouts", self._tap.logged)
+        if self._hook is not None:
+            self._guard("this trainer's rollouts", self._hook.logged)
         if self._main and logs and self.writer is not None:
             self._guard("the scalar log", self.writer.scalars, state.global_step, dict(logs))
 
-    def _on_step(self, *_: Any, **__: Any) -> None:
-        """Say what to check where steps pass and no row comes."""
+    def _on_step_end(self, *_: Any, **__: Any) -> None:
+        """Warn, with what to check, if several steps passed without a row."""
         self._steps += 1
         if self.writer is not None and self._steps == PATIENCE + _delay(self.trainer.args):
             self.writer.flush(5.0)
             if not self.writer.written and self._main:
                 log.warning(
-                    "rlpanel: no rollout was recorded in %d steps. Check that record() was given the trainer "
-                    "that trains, before train(), and that %s can be written to (%d dropped, %d failed).",
+                    "rlpanel: no rollout was recorded in %d steps. Check that record() was called before "
+                    "train(), with the trainer that trains, and that %s is writable (%d dropped, %d failed).",
                     *(self._steps, self.writer.dir, self.writer.dropped, self.writer.failed),
                 )
 
-    def _flush(self) -> None:
-        if self._tap is not None and self.writer is not None:
-            self._guard("the last step", self._tap.finish)
+    def _finish(self) -> None:
+        if self._hook is not None and self.writer is not None:
+            self._guard("the last step", self._hook.finish)
             self.writer.flush()
 
 
 def _delay(args: Any) -> int:
-    """Optimizer steps from a generation to its last pass."""
+    """Return the optimizer steps between a generation and its last pass through the loss."""
     micro = getattr(args, "steps_per_generation", None) or 1
     passes = micro * (getattr(args, "num_iterations", None) or 1)
     return math.ceil(passes / (getattr(args, "gradient_accumulation_steps", None) or 1))
 
 
 def _algo(trainer: Any) -> str:
-    """grpo, rloo or ppo, by the names of the trainer's classes; grpo's ways are tried on any other."""
+    """Return grpo, rloo or ppo, by the names of the trainer's classes; other trainers are taken for grpo."""
     names = [kind.__name__.lower() for kind in type(trainer).__mro__]
     return next(
         (algo for name in names for algo in ("rloo", "ppo", "grpo") if name == f"{algo}trainer"), "grpo"
@@ -142,7 +142,7 @@ def record(trainer: Any, dir: str | os.PathLike[str] | None = None, **settings: 
     ----------
     trainer : GRPOTrainer, RLOOTrainer (trl 0.29 or newer) or PPOTrainer (up to trl 1.12)
     dir : path, optional
-        The run's folder. Without it the environment decides: ``SAVE_ROLLOUT_DATA=true`` records into
+        The run's folder. Without it, ``SAVE_ROLLOUT_DATA=true`` in the environment records into
         ``<output>/rollout_samples/<EXP_NAME>``. ``SAVE_ROLLOUT_DATA=false`` always turns recording off.
     **settings
         See `rlpanel.recording.Options`.
@@ -158,13 +158,13 @@ def record(trainer: Any, dir: str | os.PathLike[str] | None = None, **settings: 
     ...     trainer.train()
     """
     if getattr(trainer, _MARK, None) is not None:
-        return Recording()  # the outer one records
+        return Recording()  # the trainer is being recorded already
     if requested_by_environment() is False:
         return Recording()
     folder = dir if dir is not None else folder_from_environment(trainer.args.output_dir)
     if folder is None:
         log.warning(
-            "rlpanel: not recording: give record() a folder, or set %s=true, and %s and %s as needed",
+            "rlpanel: nothing is recorded: give record() a folder, or set %s=true, and %s and %s if needed",
             *(SAVE, NAME, OUTPUT),
         )
         return Recording()

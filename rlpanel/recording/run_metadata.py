@@ -1,4 +1,4 @@
-"""``run.json``: the constants that formulas need and rows lack."""
+"""Collects the trainer's constants (coefficients, batch sizes, versions) for ``run.json``."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ _ARGUMENTS = (
     "use_vllm",
 )
 _PACKAGES = ("trl", "transformers", "torch", "accelerate", "vllm")
-#: The estimator behind what each trainer logs as kl, and how it is reduced.
+#: The KL estimator, and its reduction, behind the scalar that each trainer logs as kl.
 _KL = {"grpo": "k3, mean per token", "rloo": "k1, mean per token", "ppo": "sum per sequence"}
 
 
 def constants_of(trainer: Any, algo: str) -> dict[str, Any]:
-    """Algorithm, coefficients, batch sizes and versions, as far as the trainer has them."""
+    """Return the algorithm, coefficients, batch sizes and versions; values the trainer lacks are left out."""
     args = trainer.args
-    found = {name: value for name in _ARGUMENTS if (value := getattr(args, name, None)) is not None}
+    arguments = {name: value for name in _ARGUMENTS if (value := getattr(args, name, None)) is not None}
     weights = getattr(trainer, "reward_weights", None)
     if weights is not None:
         names = getattr(trainer, "reward_func_names", [])
-        found["reward_weights"] = dict(zip(names, weights.tolist(), strict=False))
+        arguments["reward_weights"] = dict(zip(names, weights.tolist(), strict=False))
     return {
         "algo": algo,
         "trainer": type(trainer).__name__,
         "kl_logged": _KL.get(algo, ""),
-        **found,
+        **arguments,
         "processes": getattr(trainer.accelerator, "num_processes", 1),
         "versions": {name: number for name in _PACKAGES if (number := _version(name))},
     }

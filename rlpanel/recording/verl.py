@@ -1,7 +1,7 @@
-"""Rollouts of verl: a trainer that records what its own dump leaves out, the numbers of each token.
+"""Records verl's rollouts with token arrays, which verl's own dump leaves out, by subclassing its trainer.
 
-Neither verl nor its TransferQueue is imported; the trainer that is subclassed brings them. Written against
-verl 0.9.1 and tested against stand-ins with the same signatures, not against verl itself.
+Neither verl nor its TransferQueue is imported at module level; the subclassed trainer has loaded them.
+Written against verl 0.9.1 and tested against stand-ins with the same signatures, not against verl itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rlpanel.recording.writer.writer import RolloutWriter
 
 log = logging.getLogger("rlpanel.recording")
 
-#: What verl calls the arrays of a response, and what they are called here.
+#: rlpanel's names of a response's arrays, and verl's.
 ARRAYS = {
     "logprobs": "old_log_probs",
     "rollout_logprobs": "rollout_log_probs",
@@ -35,32 +35,32 @@ FIELDS = (*_NEEDED, *_SCORES, *ARRAYS.values())
 
 
 def recording(trainer: type, dir: str | os.PathLike[str] | None = None, **settings: Any) -> type:
-    """A trainer class that records each batch it logs.
+    """Return a subclass of a trainer that records each batch it logs.
 
     Parameters
     ----------
     trainer : type
-        A trainer of verl's V1 (``verl.trainer.ppo.v1``) or the older ``RayPPOTrainer``; what is
-        overridden is ``_log_rollout_data``, which runs on the driver, so there is one file.
+        A trainer of verl's V1 (``verl.trainer.ppo.v1``) or the older ``RayPPOTrainer``. The subclass
+        overrides ``_log_rollout_data``, which runs on the driver, so only one file is written.
     dir : path, optional
-        The run's folder; else `folder_from_environment`, else ``trainer.rollout_data_dir`` itself.
+        The run's folder; by default `folder_from_environment`, or else ``trainer.rollout_data_dir``.
     **settings
         See `rlpanel.recording.Options`.
 
     Notes
     -----
-    verl logs rollouts only where ``trainer.rollout_data_dir`` is set. Its own dump is still written.
+    verl logs rollouts only if ``trainer.rollout_data_dir`` is set. Its own dump is still written.
     """
 
     class RecordingTrainer(trainer):
-        _rlpanel_tap: VerlHook | None = None
+        _rlpanel_hook: VerlHook | None = None
 
         def _log_rollout_data(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._rlpanel_tap is None:
-                given = args[-1] if args else kwargs.get("rollout_data_dir", ".")
-                folder = dir or folder_from_environment(given) or given
-                self._rlpanel_tap = VerlHook(self, RolloutWriter(folder, **settings))
-            self._rlpanel_tap(batch)
+            if self._rlpanel_hook is None:
+                dump = args[-1] if args else kwargs.get("rollout_data_dir", ".")
+                folder = dir or folder_from_environment(dump) or dump
+                self._rlpanel_hook = VerlHook(self, RolloutWriter(folder, **settings))
+            self._rlpanel_hook(batch)
             return super()._log_rollout_data(batch, *args, **kwargs)
 
     RecordingTrainer.__name__ = RecordingTrainer.__qualname__ = f"Recording{trainer.__name__}"
@@ -68,7 +68,7 @@ def recording(trainer: type, dir: str | os.PathLike[str] | None = None, **settin
 
 
 class VerlHook:
-    """Turns a batch of verl's into rows."""
+    """Hook that turns a batch of verl into rows."""
 
     def __init__(self, trainer: Any, writer: RolloutWriter) -> None:
         self.trainer, self.writer = trainer, writer
@@ -79,56 +79,63 @@ class VerlHook:
         self._guard("verl's rollouts", self._record, batch)
 
     def _record(self, batch: Any) -> None:
-        old = hasattr(batch, "batch")
-        data, uids = (batch.batch, batch.non_tensor_batch.get("uid")) if old else (_fetch(batch), batch.keys)
-        groups = _groups(uids, old)
-        for at in range(len(data["responses"])):
-            row = _row(data, at, self.trainer.tokenizer)
-            group = {"group": groups[at]} if groups else {}
+        if is_old := hasattr(batch, "batch"):
+            data, uids = batch.batch, batch.non_tensor_batch.get("uid")
+        else:
+            data, uids = _fetch(batch), batch.keys
+        groups = _groups(uids, is_old)
+        for index in range(len(data["responses"])):
+            row = _row(data, index, self.trainer.tokenizer)
+            group = {"group": groups[index]} if groups else {}
             self.writer.write(step=self.trainer.global_steps, **row, **group)
 
 
-def _groups(uids: Any, old: bool) -> list[str]:
-    """The older trainer's uid names the prompt; V1's keys are ``{prompt}_{session}_{turn}``."""
+def _groups(uids: Any, is_old: bool) -> list[str]:
+    """Return each sample's group. The older trainer's uid is one per prompt.
+
+    V1's keys are ``{prompt}_{session}_{turn}``.
+    """
     if uids is None:
         return []
-    return [str(uid) if old else str(uid).rsplit("_", 2)[0] for uid in uids]
+    return [str(uid) if is_old else str(uid).rsplit("_", 2)[0] for uid in uids]
 
 
 def _fetch(batch: Any) -> Mapping[str, Any]:
-    """The fields that V1 keeps in its TransferQueue, as far as this run has them."""
+    """Return the fields of a batch from V1's TransferQueue; fields that this run lacks are left out."""
     queue = importlib.import_module("transfer_queue")
-    found: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     for name in FIELDS:
         try:
-            one = queue.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=[name])
-            found[name] = one[name]
+            result = queue.kv_batch_get(
+                keys=batch.keys, partition_id=batch.partition_id, select_fields=[name]
+            )
+            data[name] = result[name]
         except Exception as error:
-            # Each field is there or not by the run's algorithm, and the queue has no way to ask.
+            # The algorithm decides which fields exist, and the queue cannot be asked for their names.
             if name in _NEEDED:
                 raise
-            log.debug("rlpanel: verl keeps no %s: %s", name, error)
-    return found
+            log.debug("rlpanel: verl has no %s: %s", name, error)
+    return data
 
 
-def _row(data: Mapping[str, Any], at: int, tokenizer: Any) -> dict[str, Any]:
-    """One sample: padding goes, and so does what is no part of the response."""
-    ids, mask = _list(data["responses"][at]), _list(data["response_mask"][at])
-    length = max((place + 1 for place, kept in enumerate(mask) if kept), default=0)
+def _row(data: Mapping[str, Any], index: int, tokenizer: Any) -> dict[str, Any]:
+    """Return one sample as a row, without padding and without tokens after the response."""
+    ids, mask = _list(data["responses"][index]), _list(data["response_mask"][index])
+    length = max((position + 1 for position, bit in enumerate(mask) if bit), default=0)
     keys = set(data.keys())
     pad = tokenizer.pad_token_id
-    prompt = [token for token in _list(data["prompts"][at]) if token != pad]
+    prompt = [token for token in _list(data["prompts"][index]) if token != pad]
     row: dict[str, Any] = {
         "prompt": tokenizer.decode(prompt, skip_special_tokens=False),
         "response": tokenizer.decode(ids[:length], skip_special_tokens=True),
         "response_token_ids": ids[:length],
         "response_tokens": [tokenizer.decode([token]) for token in ids[:length]],
     }
-    row |= {name: _list(data[key][at])[:length] for name, key in ARRAYS.items() if key in keys}
+    row |= {name: _list(data[key][index])[:length] for name, key in ARRAYS.items() if key in keys}
     if score := next((key for key in _SCORES if key in keys), None):
-        row["reward"] = sum(_list(data[score][at]))
+        row["reward"] = sum(_list(data[score][index]))
     if not all(mask[:length]):
-        row["loss_mask"] = mask[:length]  # another turn's words, or a tool's
+        row["loss_mask"] = mask[:length]  # tokens of other turns or of tools are masked
     return row
 
 
@@ -137,17 +144,17 @@ def _list(values: Any) -> list[Any]:
 
 
 def install(registry: MutableMapping[str, type], **settings: Any) -> list[str]:
-    """Put a recording twin in the place of each registered V1 trainer.
+    """Replace each registered V1 trainer by its recording subclass.
 
-    Under the same name, because V1 asks its trainer's name (``trainer.v1.trainer_mode``) how to sample: a
-    trainer called anything but ``sync`` is given the asynchronous replay buffer.
+    The registered name stays, because V1 chooses how to sample by it (``trainer.v1.trainer_mode``): a
+    trainer with any name but ``sync`` gets the asynchronous replay buffer.
 
     Parameters
     ----------
     registry : mapping of str to type
         ``verl.trainer.ppo.v1.trainer_base.TRAINER_REGISTRY``.
     **settings
-        As `recording` takes them.
+        See `recording`.
 
     Returns
     -------
@@ -155,6 +162,6 @@ def install(registry: MutableMapping[str, type], **settings: Any) -> list[str]:
         The modes that are recorded.
     """
     for name, trainer in registry.items():
-        if not hasattr(trainer, "_rlpanel_tap"):
+        if not hasattr(trainer, "_rlpanel_hook"):
             registry[name] = recording(trainer, **settings)
     return sorted(registry)

@@ -1,1 +1,1 @@
-"""Hooks into trainers: patches their methods and turns their batches into rows."""
+"""Hooks for trainers: they patch a trainer's methods and turn its batches into rows."""

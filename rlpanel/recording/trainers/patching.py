@@ -1,4 +1,4 @@
-"""Bound methods wrapped on one instance, and put back."""
+"""Monkey patches of a trainer's methods, and a guard that keeps errors of recording out of training."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ log = logging.getLogger("rlpanel.recording")
 
 
 class Patches:
-    """The methods that were wrapped, so that they can be put back.
+    """Patched attributes with their originals, so that they can be restored.
 
-    A wrapper that somebody else wrapped again stays where it is and passes everything through.
+    A wrapper that other code has wrapped again stays in place and only calls the original.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Patches:
         name: str,
         around: Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any],
     ) -> bool:
-        """Call ``around(original, args, kwargs)`` in place of a method; False where there is none."""
+        """Make a method call ``around(original, args, kwargs)``; return False if there is no such method."""
         original = getattr(owner, name, None)
         if not callable(original):
             return False
@@ -41,12 +41,12 @@ class Patches:
         return True
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
-        """Set an attribute to something else."""
+        """Replace an attribute's value."""
         self._undo.append((owner, name, value, name in vars(owner), vars(owner).get(name)))
         setattr(owner, name, value)
 
     def undo(self) -> None:
-        """Put everything back."""
+        """Restore all attributes."""
         self.active = False
         for owner, name, wrapped, own, before in reversed(self._undo):
             if vars(owner).get(name) is not wrapped:
@@ -59,19 +59,19 @@ class Patches:
 
 
 class Guard:
-    """Runs what recording does beside training; its first error is said once and ends that part alone."""
+    """Runs parts of recording inside training; a part that fails is logged once and then skipped."""
 
     def __init__(self) -> None:
         self.broken: set[str] = set()
 
-    def __call__(self, what: str, work: Callable[..., Any], *args: Any) -> Any:
-        """``work(*args)``, or None where it fails or failed before."""
-        if what in self.broken:
+    def __call__(self, part: str, work: Callable[..., Any], *args: Any) -> Any:
+        """Return ``work(*args)``, or None if this part fails or has failed before."""
+        if part in self.broken:
             return None
         try:
             return work(*args)
-        except Exception as error:  # whatever recording meets, training goes on
-            self.broken.add(what)
-            log.warning("rlpanel: %s is no longer recorded: %s: %s", what, type(error).__name__, error)
+        except Exception as error:  # no error of recording may stop training
+            self.broken.add(part)
+            log.warning("rlpanel: %s is no longer recorded: %s: %s", part, type(error).__name__, error)
             log.debug("rlpanel", exc_info=True)
             return None

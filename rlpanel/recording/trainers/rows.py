@@ -1,4 +1,4 @@
-"""From a trainer's padded batches to the parts of a row."""
+"""Functions that turn a trainer's padded batches into fields of rows."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-#: A data set's columns that hold the expected answer.
+#: Names under which a data set may hold the expected answer.
 TRUTHS = ("ground_truth", "golden_answer", "answer", "solution")
 _NOT_COLUMNS = {"prompt", "completion", "completion_ids", "image", "images", "messages"}
 
 
 def host(values: Any) -> Any:
-    """A tensor's values, copied to host memory as float32 or as they are."""
+    """Copy a tensor to host memory; floats become float32, other types stay."""
     values = values.detach()
     values = values.float() if values.is_floating_point() else values
     return values.clone() if values.device.type == "cpu" else values.cpu()
 
 
 def text_of(value: Any) -> str:
-    """A completion or prompt as text; of messages, their contents."""
+    """Return a completion or prompt as text; a list of messages becomes its joined contents."""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
@@ -28,51 +28,53 @@ def text_of(value: Any) -> str:
     return "\n".join(filter(None, map(text_of, value))) if isinstance(value, list | tuple) else ""
 
 
-def tokens(ids: Sequence[int], decode: Any, pieces: Callable[..., list[str]]) -> dict[str, Any]:
-    """Token ids, and their texts, to be made on the writer's thread."""
-    found: dict[str, Any] = {"response_token_ids": list(ids)}
+def tokens(ids: Sequence[int], decode: Any, texts: Callable[..., list[str]]) -> dict[str, Any]:
+    """Return token ids, and a function for their texts that the writer's thread calls."""
+    row: dict[str, Any] = {"response_token_ids": list(ids)}
     if decode is not None:
-        found["response_tokens"] = partial(pieces, decode, list(ids))
-    return found
+        row["response_tokens"] = partial(texts, decode, list(ids))
+    return row
 
 
 def unpadded(ids: Any, mask: Any) -> list[list[int]]:
-    """Rows of a padded matrix of ids, without padding."""
+    """Return the rows of a padded matrix of ids, without padding."""
     pairs = zip(ids.tolist(), mask.tolist(), strict=True)
-    return [[token for token, real in zip(row, kept, strict=True) if real] for row, kept in pairs]
+    return [[token for token, real in zip(row, bits, strict=True) if real] for row, bits in pairs]
 
 
 def loss_masks(output: Mapping[str, Any], lengths: Sequence[int]) -> list[list[int]]:
-    """For each row, 1 where a token takes part in the loss."""
+    """Return each row's loss mask: 1 for tokens that take part in the loss."""
     mask = output["completion_mask"]
     if "tool_mask" in output:
         mask = mask * output["tool_mask"]
-    return [[int(kept) for kept in row[:length]] for row, length in zip(mask.tolist(), lengths, strict=True)]
+    return [[int(bit) for bit in row[:length]] for row, length in zip(mask.tolist(), lengths, strict=True)]
 
 
 def weighted(scores: Any, weights: Any) -> list[float | None]:
-    """Each row's reward as the trainers log it: the weighted sum of what its functions gave.
+    """Return each row's reward as the trainers log it: the weighted sum of its functions' scores.
 
-    None where no function gave anything.
+    None if no function returned a score.
     """
     factors = weights.tolist() if weights is not None else [1.0] * scores.shape[1]
     return [_sum(row, factors) for row in scores.tolist()]
 
 
 def _sum(scores: Sequence[float], factors: Sequence[float]) -> float | None:
-    given = [score * factor for score, factor in zip(scores, factors, strict=True) if not math.isnan(score)]
-    return sum(given) if given else None
+    products = [
+        score * factor for score, factor in zip(scores, factors, strict=True) if not math.isnan(score)
+    ]
+    return sum(products) if products else None
 
 
 def named(trainer: Any, scores: Any) -> dict[str, float]:
-    """Scores by their functions' names; functions of one name are told apart by their place."""
+    """Return scores by function name; functions with the same name get their index appended."""
     names = list(trainer.reward_func_names)
-    keys = [name if names.count(name) == 1 else f"{name}_{at}" for at, name in enumerate(names)]
+    keys = [name if names.count(name) == 1 else f"{name}_{index}" for index, name in enumerate(names)]
     return dict(zip(keys, scores.tolist(), strict=True))
 
 
 def add_columns(row: dict[str, Any], columns: Mapping[str, Any]) -> None:
-    """A data set's own columns; one that bears a row's name goes by ``data/<name>``."""
+    """Add a data set's columns to a row; a name that the row has already becomes ``data/<name>``."""
     for key, value in columns.items():
         if key in _NOT_COLUMNS or not isinstance(value, str | int | float | bool):
             continue

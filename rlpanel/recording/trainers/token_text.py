@@ -1,4 +1,4 @@
-"""The text of each token, so that the pieces of a response put together are its text."""
+"""Decodes each token of a response to a text, so that the texts concatenate to the whole response."""
 
 from __future__ import annotations
 
@@ -12,55 +12,56 @@ _UNFINISHED = "\ufffd"
 
 
 def token_texts(decode: Decode, ids: Sequence[int]) -> list[str]:
-    """One text a token; ``""`` where a token ends inside a character, which its last token then carries.
+    """Return one text per token; a character that spans several tokens goes to the last of them.
 
-    A token's text depends on its neighbours, so each is decoded behind the piece before it: two short
-    decodes a token, where decoding every prefix would cost the square of the length.
+    A token's text depends on its neighbours, so each token is decoded together with the one before it. That
+    takes two short decodes per token; decoding every prefix would take quadratic time.
 
     Parameters
     ----------
     decode : callable
-        Text of a list of vocabulary ids.
+        Function from a list of vocabulary ids to their text.
     ids : sequence of int, shape (T,)
 
     Returns
     -------
     list of str, shape (T,)
-        Their concatenation is ``decode(ids)``; where a tokenizer does not allow that, each token alone.
+        Their concatenation is ``decode(ids)``. If a tokenizer does not allow that, each token is decoded
+        alone.
     """
-    found: list[str] = []
-    start = done = 0  # the piece before begins at start, the unfinished one at done
+    texts: list[str] = []
+    start = done = 0  # start: first token of the last text; done: first token that has no text yet
     before = ""
-    for at in range(len(ids)):
-        text = decode(ids[start : at + 1])
+    for position in range(len(ids)):
+        text = decode(ids[start : position + 1])
         if text.endswith(_UNFINISHED) or len(text) < len(before):
-            found.append("")
+            texts.append("")
             continue
-        found.append(text[len(before) :])
-        start, done = done, at + 1
+        texts.append(text[len(before) :])
+        start, done = done, position + 1
         before = decode(ids[start:done])
-    whole, joined = decode(ids), "".join(found)
-    if found and whole.startswith(joined):
-        found[-1] += whole[len(joined) :]
-        return found
-    return found if whole == joined else [decode([token]) for token in ids]
+    whole, joined = decode(ids), "".join(texts)
+    if texts and whole.startswith(joined):
+        texts[-1] += whole[len(joined) :]
+        return texts
+    return texts if whole == joined else [decode([token]) for token in ids]
 
 
 def decoder(tokenizer: Any) -> Decode:
-    """The tokenizer's decoding, special tokens kept, on a copy of its own.
+    """Return a function that decodes with a copy of the tokenizer and keeps special tokens.
 
-    A tokenizer in use on the writer's thread refuses to be changed on the training thread ("Already
-    borrowed"), and padding changes it.
+    A copy, because padding on the training thread changes the tokenizer, and a tokenizer that the writer's
+    thread is using refuses changes ("Already borrowed").
     """
-    own = copy.deepcopy(tokenizer)
+    tokenizer_copy = copy.deepcopy(tokenizer)
 
     def decode(ids: Sequence[int]) -> str:
-        text = own.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        text = tokenizer_copy.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return text if isinstance(text, str) else "".join(text)
 
     return decode
 
 
 def tokenizer_of(processing: Any) -> Any:
-    """The tokenizer inside a processor, or the tokenizer itself."""
+    """Return the tokenizer of a processor, or the given tokenizer itself."""
     return getattr(processing, "tokenizer", None) or processing

@@ -1,23 +1,23 @@
-"""What a trainer tells its callbacks: scalars, steps, the end."""
+"""A duck-typed transformers callback that forwards a trainer's events (log, step end, train end)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-Heard = Callable[..., None]
+Handler = Callable[..., None]
 
 
 class RecordingCallback:
-    """A callback as transformers calls one; its base class is not imported, so it answers to every event.
+    """Callback for a transformers trainer; handles every event, because its base class is not imported.
 
     Parameters
     ----------
     **events
-        What to call for an event, with its arguments.
+        Handlers by name of the event; each gets the event's arguments. Other events are ignored.
     """
 
-    def __init__(self, **events: Heard) -> None:
+    def __init__(self, **events: Handler) -> None:
         self._events = events
 
     def __getattr__(self, name: str) -> Any:
@@ -27,4 +27,4 @@ class RecordingCallback:
 
 
 def _ignore(*_: Any, **__: Any) -> None:
-    """An event that nobody listens for."""
+    """Handler of events that have no handler."""

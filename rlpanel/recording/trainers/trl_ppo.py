@@ -1,7 +1,7 @@
-"""Rollouts of TRL's PPOTrainer, up to trl 1.12, the last that has one.
+"""Records rollouts of TRL's PPOTrainer, which exists up to trl 1.12.
 
-It keeps everything in local variables of ``train()``, which is frozen code: they are read from its frame
-when it logs a step.
+The trainer keeps its batch in local variables of ``train()``, so they are read from its stack frame when it
+logs a step. That code no longer changes in TRL.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TOKENWISE = ("logprobs", "ref_logprobs", "values", "token_rewards", "advantages
 
 
 class FrameHook:
-    """Takes rows from the frame of a running ``train()``."""
+    """Hook that takes rows from the stack frame of a running ``train()``."""
 
     def __init__(self, trainer: Any, writer: RolloutWriter) -> None:
         self.trainer, self.writer = trainer, writer
@@ -42,20 +42,20 @@ class FrameHook:
         self._decode = decoder(self._tokenizer)
 
     def attach(self) -> str:
-        """Nothing to wrap."""
+        """Do nothing: no method is wrapped, and rows lack no field."""
         return ""
 
     def finish(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: each row is written when its step is logged."""
 
     def logged(self) -> None:
         """Write the rows of the step that is being logged."""
         frame = _frame_of(self.trainer)
         if frame is None:
-            return  # a log from outside train()
+            return  # the log call came from outside train()
         batch = _locals_of(frame)
         if missing := [name for name in _LOCALS if name not in batch]:
-            raise KeyError(f"train() keeps no {missing[0]!r}; only scalars are recorded")
+            raise KeyError(f"train() has no variable {missing[0]!r}; only scalars are recorded")
         self._write({name: rows.host(values) for name, values in batch.items()})
 
     def _write(self, batch: dict[str, Any]) -> None:
@@ -64,16 +64,16 @@ class FrameHook:
         ends = batch["contain_eos_token"].tolist()
         scores, lasts = batch["scores"].tolist(), batch["sequence_lengths"].tolist()
         state = self.trainer.state
-        for at, last in enumerate(lasts):
+        for index, last in enumerate(lasts):
             length = min(int(last) + 1, width)
-            ids = batch["responses"][at, :length].tolist()
+            ids = batch["responses"][index, :length].tolist()
             row: dict[str, Any] = {"step": state.global_step, "episode": getattr(state, "episode", None)}
-            row |= self._texts(batch["queries"][at].tolist(), ids)
+            row |= self._texts(batch["queries"][index].tolist(), ids)
             row |= rows.tokens(ids, self._decode, token_texts)
-            row |= {name: batch[name][at, :length] for name in _TOKENWISE}
-            row |= {"reward": scores[at], "response_length": length, "truncated": not ends[at]}
+            row |= {name: batch[name][index, :length] for name in _TOKENWISE}
+            row |= {"reward": scores[index], "response_length": length, "truncated": not ends[index]}
             if 0 < length < width:
-                row |= _fold_terminal(batch, at, length)
+                row |= _fold_terminal(batch, index, length)
             self.writer.put(row)
 
     def _texts(self, query: list[int], ids: list[int]) -> dict[str, Any]:
@@ -84,19 +84,19 @@ class FrameHook:
         return {"prompt": lambda: decode(prompt), "response": lambda: decode(response)}
 
 
-def _fold_terminal(batch: dict[str, Any], at: int, length: int) -> dict[str, Any]:
-    """TRL puts the score one slot after the last token: bring it to that token, and say what stood there.
+def _fold_terminal(batch: dict[str, Any], index: int, length: int) -> dict[str, Any]:
+    """Add the reward of the slot after the last token, where TRL puts the score, to the last token.
 
-    Returns (GAE) come out exactly only with the slot's own value and reward.
+    The slot's own reward and value are returned as well: GAE returns are exact only with them.
     """
-    given, value = batch["token_rewards"][at, length].item(), batch["values"][at, length].item()
-    rewards = batch["token_rewards"][at, :length].clone()
-    rewards[-1] += given
-    return {"token_rewards": rewards, "terminal_reward": given, "terminal_value": value}
+    terminal, value = batch["token_rewards"][index, length].item(), batch["values"][index, length].item()
+    rewards = batch["token_rewards"][index, :length].clone()
+    rewards[-1] += terminal
+    return {"token_rewards": rewards, "terminal_reward": terminal, "terminal_value": value}
 
 
 def _frame_of(trainer: Any) -> FrameType | None:
-    """The frame of this trainer's ``train()``, if it is being run."""
+    """Return the stack frame of this trainer's ``train()``, or None if it is not running."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         is_loop = frame.f_code.co_name == "train" and "query_responses" in frame.f_code.co_varnames
@@ -107,9 +107,9 @@ def _frame_of(trainer: Any) -> FrameType | None:
 
 
 def _locals_of(frame: FrameType) -> dict[str, Any]:
-    """What is needed of the frame's variables."""
-    found = {name: value for name in _LOCALS if (value := frame.f_locals.get(name)) is not None}
+    """Return the frame's variables that rows are made of."""
+    batch = {name: value for name in _LOCALS if (value := frame.f_locals.get(name)) is not None}
     if sys.version_info < (3, 13):
-        # Until Python 3.13 the frame keeps this dict, and with it a whole batch after train() let go of it.
+        # Before Python 3.13 the frame keeps this dict, and so a batch that train() has already released.
         frame.f_locals.clear()
-    return found
+    return batch

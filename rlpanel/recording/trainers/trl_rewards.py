@@ -1,6 +1,7 @@
-"""The public way: reward functions see every prompt and completion, so wrapping them records the essentials.
+"""Records rollouts by wrapping a TRL trainer's reward functions, which get every prompt and completion.
 
-Used where a trainer has not the methods that `rlpanel.recording.trainers.trl_grpo` wraps.
+Used for trainers without the methods that `rlpanel.recording.trainers.trl_grpo` wraps. It needs only TRL's
+public interface.
 """
 
 from __future__ import annotations
@@ -16,90 +17,95 @@ from rlpanel.recording.writer.writer import RolloutWriter
 
 
 class RewardHook:
-    """Takes rows from the arguments and results of a trainer's reward functions."""
+    """Hook that takes rows from the arguments and results of a trainer's reward functions."""
 
-    def __init__(self, trainer: Any, writer: RolloutWriter, hooks: Patches, guard: Guard) -> None:
-        self.trainer, self.writer, self._hooks, self._guard = trainer, writer, hooks, guard
+    def __init__(self, trainer: Any, writer: RolloutWriter, patches: Patches, guard: Guard) -> None:
+        self.trainer, self.writer, self._patches, self._guard = trainer, writer, patches, guard
         self._decode: Any = None
         self._scores: dict[str, list[Any]] = {}
         self._batches = 0
 
     def attach(self) -> str:
-        """Put a wrapper in the place of each reward function; what rows will lack, in words."""
+        """Wrap each reward function; return a message about fields that rows will lack."""
         trainer = self.trainer
         self._decode = self._guard("token text", decoder, tokenizer_of(trainer.processing_class))
-        # A reward model is a module and is called otherwise.
-        functions = [one for one in trainer.reward_funcs if not hasattr(one, "parameters")]
+        # A reward model is a torch module; trainers call it with other arguments.
+        functions = [function for function in trainer.reward_funcs if not hasattr(function, "parameters")]
         self._expected = len(functions)
         if not functions:
-            return "and no reward function to listen to; only scalars are recorded"
-        self._hooks.replace(
+            return "and no reward function to wrap; only scalars are recorded"
+        self._patches.replace(
             trainer,
             "reward_funcs",
-            [self._tap(one) if one in functions else one for one in trainer.reward_funcs],
+            [
+                self._wrap(function) if function in functions else function
+                for function in trainer.reward_funcs
+            ],
         )
         return "rollouts come from its reward functions; no logprobs, ref_logprobs, advantages or entropies"
 
     def logged(self) -> None:
-        """Nothing: rows come when the last function has scored."""
+        """Do nothing: rows are written when the last function has scored a batch."""
 
     def finish(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: all rows are written."""
 
-    def _tap(self, function: Any) -> Any:
+    def _wrap(self, function: Any) -> Any:
         name = getattr(function, "__name__", type(function).__name__)
 
         @functools.wraps(function)
         def scored(*args: Any, **kwargs: Any) -> Any:
-            given = function(*args, **kwargs)
-            self._guard("rewards", self._note, name, given, kwargs)
-            return given
+            scores = function(*args, **kwargs)
+            self._guard("rewards", self._add_scores, name, scores, kwargs)
+            return scores
 
         @functools.wraps(function)
         async def scored_later(*args: Any, **kwargs: Any) -> Any:
-            given = await function(*args, **kwargs)
-            self._guard("rewards", self._note, name, given, kwargs)
-            return given
+            scores = await function(*args, **kwargs)
+            self._guard("rewards", self._add_scores, name, scores, kwargs)
+            return scores
 
         return scored_later if inspect.iscoroutinefunction(function) else scored
 
-    def _note(self, name: str, given: Any, kwargs: dict[str, Any]) -> None:
-        self._scores[f"{name}_{len(self._scores)}" if name in self._scores else name] = list(given)
+    def _add_scores(self, name: str, scores: Any, kwargs: dict[str, Any]) -> None:
+        self._scores[f"{name}_{len(self._scores)}" if name in self._scores else name] = list(scores)
         if len(self._scores) == self._expected:
-            scores, self._scores = self._scores, {}
-            self._write(scores, kwargs)
+            all_scores, self._scores = self._scores, {}
+            self._write(all_scores, kwargs)
 
     def _write(self, scores: dict[str, list[Any]], kwargs: dict[str, Any]) -> None:
         if not self.trainer.model.training:
-            return  # evaluation's samples must not enter the means of training's steps
+            return  # samples of the evaluation must not enter the means of training steps
         prompts, completions = kwargs["prompts"], kwargs["completions"]
         process, size = self.trainer.accelerator.process_index, getattr(self.trainer, "num_generations", 1)
-        for at, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
-            given = {name: values[at] for name, values in scores.items()}
+        for index, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+            own_scores = {name: values[index] for name, values in scores.items()}
             row: dict[str, Any] = {
                 "step": self.trainer.state.global_step + 1,
                 "prompt": rows.text_of(prompt),
                 "response": rows.text_of(completion),
-                "group": f"{self._batches}-{(process * len(prompts) + at) // size}",
-                "rewards": given,
-                "reward": self._total(given),
+                "group": f"{self._batches}-{(process * len(prompts) + index) // size}",
+                "rewards": own_scores,
+                "reward": self._total(own_scores),
             }
             ids = kwargs.get("completion_ids")
-            row |= rows.tokens(ids[at], self._decode, token_texts) if ids is not None else {}
-            columns = {key: values[at] for key, values in kwargs.items() if _is_column(values, len(prompts))}
+            row |= rows.tokens(ids[index], self._decode, token_texts) if ids is not None else {}
+            columns = {
+                key: values[index] for key, values in kwargs.items() if _is_column(values, len(prompts))
+            }
             rows.add_columns(row, columns)
             self.writer.put(row)
         self._batches += 1
 
-    def _total(self, given: dict[str, Any]) -> float | None:
-        """The weighted sum, where every function was heard."""
+    def _total(self, scores: dict[str, Any]) -> float | None:
+        """Return the weighted sum of a sample's scores; None if the trainer has other weights or no score."""
         weights = getattr(self.trainer, "reward_weights", None)
-        factors = weights.tolist() if weights is not None else [1.0] * len(given)
-        if len(factors) != len(given):
+        factors = weights.tolist() if weights is not None else [1.0] * len(scores)
+        if len(factors) != len(scores):
             return None
-        pairs = zip(given.values(), factors, strict=True)
-        heard = [float(score) * factor for score, factor in pairs if score is not None]
-        return sum(heard) if heard else None
+        pairs = zip(scores.values(), factors, strict=True)
+        products = [float(score) * factor for score, factor in pairs if score is not None]
+        return sum(products) if products else None
 
 
 def _is_column(values: Any, count: int) -> bool:

@@ -1,7 +1,6 @@
-"""Anything a trainer holds, as a line of JSON: tensors, arrays, lists, numbers that are no numbers.
+"""Encodes rows as lines of JSON, with tensors, arrays, NaN and infinities.
 
-Duck-typed: what has ``detach`` is a tensor, what has ``tolist`` is an array. Neither torch nor numpy is
-imported.
+Values are duck-typed: a tensor has ``detach``, an array has ``tolist``. Neither torch nor numpy is imported.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from typing import Any
 
 from rlpanel.recording.writer.recording_options import Options
 
-#: Enough to give a float32 back exactly.
+#: Significant digits that reproduce any float32 exactly.
 SIGNIFICANT = 9
 
 
 def snapshot(value: Any) -> Any:
-    """A copy in host memory: what training does to the original afterwards does not reach it."""
+    """Copy a value to host memory, so that training may change the original afterwards."""
     if hasattr(value, "detach"):
         value = value.detach()
         on_host = getattr(getattr(value, "device", None), "type", "cpu") == "cpu"
@@ -37,7 +36,7 @@ def _is_nested(value: Any) -> bool:
 
 
 def size(value: Any) -> int:
-    """How many numbers a value holds, roughly; for the queue's bound."""
+    """Return roughly how many numbers a value holds, for the limit of the queue."""
     if isinstance(value, str) or not hasattr(value, "__len__"):
         return 1
     try:
@@ -47,14 +46,14 @@ def size(value: Any) -> int:
 
 
 def line(fields: Mapping[str, Any], options: Options) -> bytes:
-    """One row as its line, newline included; ``NaN`` and infinities become ``null``.
+    """Encode a row as one line with its newline; ``NaN`` and infinities become ``null``.
 
-    A value that is a function is called here, on the writer's thread.
+    A value that is a function is called now, on the writer's thread.
     """
     row = {str(key): _plain(value, options, top=True) for key, value in fields.items()}
     if options.tokens:
         _cut_tokens(row, options.tokens)
-    # A lone surrogate has no UTF-8; a question mark stands for it.
+    # A lone surrogate cannot be encoded as UTF-8; a question mark replaces it.
     return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
@@ -80,19 +79,19 @@ def _plain(value: Any, options: Options, *, top: bool = False) -> Any:
 
 
 def _numbers(values: Any, digits: int) -> list[float | None] | None:
-    """Rounded floats, or None where ``values`` are not all floats."""
+    """Return the floats rounded, or None if not all ``values`` are floats."""
     if not all(type(value) is float for value in values):
         return None
     return [round(value, digits) if math.isfinite(value) else None for value in values]
 
 
 def number(value: float) -> float | None:
-    """A float with as many digits as a float32 has; None where it is no number."""
+    """Round a float to a float32's digits; return None for NaN and infinities."""
     return float(f"{value:.{SIGNIFICANT}g}") if math.isfinite(value) else None
 
 
 def _cut_tokens(row: dict[str, Any], most: int) -> None:
-    """Cut every array that is as long as the response."""
+    """Cut the response's arrays to ``most`` tokens, and note the number of missing tokens in the row."""
     lengths = [len(row[key]) for key in _COUNTED if isinstance(row.get(key), list)]
     if not lengths or max(lengths) <= most:
         return

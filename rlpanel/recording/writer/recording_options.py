@@ -1,4 +1,4 @@
-"""What a user may turn about recording; ``RLPANEL_RECORD_<NAME>`` in the environment sets one."""
+"""Options of recording; environment variables ``RLPANEL_RECORD_<NAME>`` set them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _TRUE = {"1", "true", "yes", "on"}
 
 @dataclass(frozen=True)
 class Options:
-    """How rollouts are written.
+    """Options of how rollouts are written.
 
     Attributes
     ----------
     digits : int
-        Decimals kept of each number of a token array; plain numbers keep nine significant digits.
+        Decimals of each number in a token array; other numbers keep nine significant digits.
     text_chars : int
-        Longest text that is kept; a longer one is cut and ends with ``…``.
+        Maximum length of a text; a longer text is cut and ends with ``…``.
     tokens : int
-        Most tokens kept of a response, 0 for all. Sums over a cut response are no longer the trainer's,
-        so its line says ``tokens_cut``, the number left out.
+        Maximum number of tokens of a response, 0 for no limit. Sums over a cut response differ from the
+        trainer's, so its line has ``tokens_cut``, the number of tokens left out.
     queue_rows, queue_numbers : int
-        Rows, and numbers in their token arrays, that may wait to be written; what does not fit is
+        Maximum number of rows in the queue, and of numbers in their token arrays. Rows beyond that are
         dropped, counted and logged.
     compress : bool
         Write ``.jsonl.zst`` in frames of about a megabyte, cut at line ends (needs ``zstandard``).
@@ -46,18 +46,18 @@ class Options:
 
     @classmethod
     def from_environment(cls, **values: Any) -> Options:
-        """The defaults, changed by the environment, changed by ``values``.
+        """Return the options: ``values`` override the environment, which overrides the defaults.
 
         Raises
         ------
         SettingError
-            If a value is out of bounds or a setting does not exist.
+            If a value is out of bounds or an option does not exist.
         """
         names = {field.name for field in fields(cls)}
         if unknown := sorted(values.keys() - names):
-            raise SettingError(f"no setting {unknown[0]!r}; there are {', '.join(sorted(names))}")
-        found = {name: text for name in names if (text := os.environ.get(f"RLPANEL_RECORD_{name.upper()}"))}
-        return replace(cls(), **{name: _parse(name, text) for name, text in found.items()} | values)
+            raise SettingError(f"no option {unknown[0]!r}; options are {', '.join(sorted(names))}")
+        texts = {name: text for name in names if (text := os.environ.get(f"RLPANEL_RECORD_{name.upper()}"))}
+        return replace(cls(), **{name: _parse(name, text) for name, text in texts.items()} | values)
 
 
 _LEAST = {"digits": 0, "text_chars": 1, "tokens": 0, "queue_rows": 1, "queue_numbers": 1}
@@ -73,5 +73,5 @@ def _parse(name: str, text: str) -> int | bool:
 
 
 def is_true(text: str) -> bool:
-    """Whether an environment variable's text says yes."""
+    """Return whether the text of an environment variable means true."""
     return text.strip().lower() in _TRUE

@@ -1,4 +1,4 @@
-"""Files that only grow by whole lines, whatever the disk does."""
+"""Append-only line files, plain or zstd-compressed, that never hold a line broken by a failed write."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ FRAME_BYTES = 1 << 20
 
 
 class Sink(Protocol):
-    """Where lines go."""
+    """Interface of a destination for lines."""
 
     def write(self, lines: bytes) -> None:
-        """Append whole lines; OSError where the disk refuses."""
+        """Append whole lines; raise OSError if the disk refuses them."""
 
     def flush(self) -> None:
-        """Bring to the file what is held back."""
+        """Write buffered lines to the file."""
 
     def close(self) -> None:
-        """Flush and let go of the file."""
+        """Flush and close the file."""
 
 
 class PlainSink:
-    """Appends lines to a file, each call in one write, so that no other writer's line is cut in two.
+    """Appends lines to a file, with a single write per call, so that other writers' lines stay whole.
 
-    Made with the first line: a rank that records nothing leaves no file. The folder's path is a real one; a
-    link in it or in the place of the file raises `UnsafePath` with the first line.
+    The file is created with the first line: a rank that records nothing leaves no file. The folder's path
+    must be resolved. A link in it, or in place of the file, raises `UnsafePath` at the first line.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._descriptor = -1
-        self._rest = b""  # of a write that the disk took only in part
+        self._rest = b""  # the remaining bytes of a write that the disk took only in part
 
     def write(self, lines: bytes) -> None:
-        """Append whole lines; OSError where the disk refuses. Half a line is finished next time."""
+        """Append whole lines; raise OSError if the disk refuses them. The next call ends a partial write."""
         if self._descriptor < 0:
             self._open()
         self._finish()
-        taken = os.write(self._descriptor, lines)
-        self._rest = lines[taken:]
+        written = os.write(self._descriptor, lines)
+        self._rest = lines[written:]
         self._finish()
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no lines are buffered."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def _finish(self) -> None:
-        """Write what is left of a line before anything else follows it."""
+        """Write the remaining bytes of a partial write before any other line."""
         while self._rest:
-            taken = os.write(self._descriptor, self._rest)
-            self._rest = self._rest[taken:]
+            written = os.write(self._descriptor, self._rest)
+            self._rest = self._rest[written:]
 
     def _open(self) -> None:
         with SafeFolder.open(self.path.parent) as folder:
@@ -67,34 +67,34 @@ class PlainSink:
         size = os.fstat(self._descriptor).st_size
         if size:
             os.lseek(self._descriptor, size - 1, os.SEEK_SET)
-            # A process that was killed may have left half a line; ours must not be glued to it. Compressed
-            # files are never opened twice.
+            # A killed process may have left half a line: end it, so that the next line is not joined to it.
+            # Compressed files need no such check, because they are never opened twice.
             if os.read(self._descriptor, 1) != b"\n":
                 self._rest = b"\n"
 
 
 class ZstandardSink:
-    """Lines in zstd frames of about a megabyte, each cut at a line end: any frame can be read alone."""
+    """Compresses lines into zstd frames of about a megabyte; each holds whole lines and can be read alone."""
 
     def __init__(self, path: Path) -> None:
-        from zstandard import ZstdCompressor  # optional: only who asks for it needs it
+        from zstandard import ZstdCompressor  # an optional dependency, needed only for compression
 
         self._compressor: Any = ZstdCompressor(level=3)
         self._file = PlainSink(path)
-        self._held: list[bytes] = []
-        self._bytes = 0
+        self._buffer: list[bytes] = []
+        self._buffer_bytes = 0
 
     def write(self, lines: bytes) -> None:
-        """Hold lines until they fill a frame."""
-        self._held.append(lines)
-        self._bytes += len(lines)
-        if self._bytes >= FRAME_BYTES:
+        """Buffer lines; write a frame when they fill one."""
+        self._buffer.append(lines)
+        self._buffer_bytes += len(lines)
+        if self._buffer_bytes >= FRAME_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held as a frame of its own."""
-        if self._held:
-            lines, self._held, self._bytes = b"".join(self._held), [], 0
+        """Write the buffered lines as one frame."""
+        if self._buffer:
+            lines, self._buffer, self._buffer_bytes = b"".join(self._buffer), [], 0
             self._file.write(self._compressor.compress(lines))
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""`RolloutWriter`: one file a rank, written by a thread of its own.
+"""`RolloutWriter`: appends rows to one file per rank, in a background thread.
 
-Training pays for a copy of its arrays and nothing else: numbers become text in the background, what does
-not fit into the queue is dropped and counted, and no error of a disk or of a value ever reaches training.
+Training only copies its arrays. The thread encodes and writes them. Rows that do not fit into the queue are
+dropped and counted, and no error of the disk or of a value is raised in training.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from rlpanel.safe_files import SafeFolder
 log = logging.getLogger("rlpanel.recording")
 
 ROLLOUTS, SCALARS, CONSTANTS = "rollout_data_rank_{rank}{part}.jsonl", "scalars.jsonl", "run.json"
-#: Rows, and bytes of lines, that go to the file in one write.
+#: Maximum rows, and bytes of lines, per write to the file.
 BATCH_ROWS, BATCH_BYTES = 64, 1 << 20
-#: Seconds that a compressed frame may wait for more lines.
+#: Seconds after which an unfinished compressed frame is written.
 FRAME_SECONDS = 2.0
-#: Seconds that closing waits for the disk.
+#: Seconds that `RolloutWriter.close` waits for the disk.
 CLOSE_SECONDS = 60.0
 
 Entry = tuple[str, Mapping[str, Any]]
 
 
 class RolloutWriter:
-    """Appends rollouts, one sample a line, to ``rollout_data_rank_{rank}.jsonl``.
+    """Appends rollouts, one sample per line, to ``rollout_data_rank_{rank}.jsonl``.
 
     Parameters
     ----------
     dir : path
-        The run's folder, one for all ranks; made if it is not there.
+        The run's folder, the same for all ranks; created if it does not exist.
     rank : int
-        The process that writes; each rank has a file of its own.
+        Rank of the process that writes; each rank has its own file.
     **settings
         See `rlpanel.recording.Options`.
 
     Attributes
     ----------
     session : str
-        Names this start of the process and sorts by time. A resumed run appends its steps again; where
-        a step comes from two sessions the later one counts.
+        Identifies this start of the process; sessions sort by time. A resumed run appends its steps again;
+        if two sessions wrote the same step, the later one is used.
     written, dropped, failed : int
-        Lines on disk, rows that found no place in the queue, rows that could not be written.
+        Number of lines on disk, of rows dropped because the queue was full, and of rows that failed.
 
     Examples
     --------
@@ -64,12 +64,13 @@ class RolloutWriter:
 
     Notes
     -----
-    After a fork the child's writer is empty and writes to a file of its own,
-    ``rollout_data_rank_{rank}_{pid}.jsonl``. Children of `multiprocessing` end without Python's exit
+    After a fork, the child's writer starts empty and writes to its own file,
+    ``rollout_data_rank_{rank}_{pid}.jsonl``. Children of `multiprocessing` exit without Python's exit
     handlers: call `close` there.
 
-    Links in ``dir`` are followed once, when the writer is made. A link, a hard link or another user's file in
-    the place of the rank's file is left alone: the rows go to ``rollout_data_rank_{rank}_{session}.jsonl``.
+    Links in ``dir`` are followed once, when the writer is created. A link, a hard link or another user's file
+    in place of the rank's file is not touched: the rows go to
+    ``rollout_data_rank_{rank}_{session}.jsonl``.
     """
 
     def __init__(self, dir: str | os.PathLike[str], rank: int = 0, **settings: Any) -> None:
@@ -79,26 +80,26 @@ class RolloutWriter:
         self.dir.mkdir(parents=True, exist_ok=True)
         self._folder = Path(os.path.realpath(self.dir))
         if self.options.compress:
-            import zstandard  # noqa: F401  a missing package is said now, not on the thread
-        self._begin(part="")
+            import zstandard  # noqa: F401  a missing package should raise here, not in the thread
+        self._reset(part="")
         _WRITERS.add(self)
 
-    def _begin(self, part: str) -> None:
-        """Start from nothing, as when made and as after a fork."""
+    def _reset(self, part: str) -> None:
+        """Reset the writer's state, at its creation and after a fork."""
         self.session = f"{time.time_ns() // 1_000_000:x}-{os.getpid():x}"
         self.written = self.dropped = self.failed = 0
         self._part = part
-        self._said: set[str] = set()
-        self._backlog: WriteQueue[Entry] = WriteQueue(self.options.queue_rows, self.options.queue_numbers)
+        self._logged: set[str] = set()
+        self._queue: WriteQueue[Entry] = WriteQueue(self.options.queue_rows, self.options.queue_numbers)
         self._sinks: dict[str, Sink] = {}
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._constants: dict[str, Any] = {}
 
-    # -- what training calls -----------------------------------------------------------------------
+    # -- called by training ------------------------------------------------------------------------
 
     def write(self, *, step: Any, prompt: Any = None, response: Any = None, **fields: Any) -> bool:
-        """Append one sample; False where the queue had no place for it. Never blocks and never raises.
+        """Append one sample; return False if it was dropped. Never blocks and never raises.
 
         Parameters
         ----------
@@ -118,50 +119,53 @@ class RolloutWriter:
             return False
 
     def put(self, row: dict[str, Any]) -> bool:
-        """As `write`, for a row whose values nobody will change."""
+        """Append a row without copying its values, which must not change afterwards; see `write`."""
         row = {"rank": self.rank, "session": self.session, "time": round(time.time(), 3)} | row
-        return self._put("rollouts", row, sum(size(value) for value in row.values()))
+        return self._enqueue("rollouts", row, sum(size(value) for value in row.values()))
 
     def scalars(self, step: int, values: Mapping[str, Any]) -> bool:
-        """Append what the trainer logged for a step to ``scalars.jsonl``; one rank should."""
+        """Append a step's scalars of the trainer to ``scalars.jsonl``; call it on one rank only."""
         row = {"step": step, "session": self.session, "time": round(time.time(), 3), **values}
-        return self._put("scalars", {key: snapshot(value) for key, value in row.items()}, len(row))
+        return self._enqueue("scalars", {key: snapshot(value) for key, value in row.items()}, len(row))
 
     def constants(self, **values: Any) -> None:
-        """Add to ``run.json`` what formulas need and rows lack; one rank should."""
+        """Add constants of the training to ``run.json``; call it on one rank only."""
         self._constants |= values
         text = json.dumps(json.loads(line(self._constants, self.options)), indent=2, ensure_ascii=False)
         try:
             with SafeFolder.open(self._folder) as folder:
                 folder.replace(CONSTANTS, f"{text}\n".encode())
         except OSError as error:
-            self._say(f"{self.dir / CONSTANTS} could not be written: {_reason(error)}")
+            self._warn_once(f"{self.dir / CONSTANTS} could not be written: {_reason(error)}")
 
     def beside(self, name: str) -> RolloutWriter:
-        """A writer of the same kind for the folder ``name`` below this one; for another if it is a link."""
+        """Return a writer with the same options for a subfolder; if ``name`` is a link, for a new folder."""
         try:
             with SafeFolder.open(self._folder) as folder:
                 folder.subfolder_to_write(name).close()
         except (UnsafePath, NotADirectoryError) as error:
             name = f"{name}-{self.session}"
-            self._say(f"{error}; rows go to the folder {name} instead")
+            self._warn_once(f"{error}; rows go to the folder {name} instead")
         other = RolloutWriter(self.dir / name, self.rank)
-        other._folder = self._folder / name  # not resolved: nobody typed this name
+        other._folder = self._folder / name  # not resolved: no user typed this name
         other.options = self.options
-        other._begin(part="")
+        other._reset(part="")
         return other
 
     def flush(self, timeout: float = CLOSE_SECONDS) -> bool:
-        """Wait until everything written so far is on disk; False if ``timeout`` seconds were too short."""
-        return self._thread is None or (self._put("flush", {}, 0) and self._backlog.wait_idle(timeout))
+        """Wait until all rows so far are on disk; return False if that takes over ``timeout`` seconds."""
+        return self._thread is None or (self._enqueue("flush", {}, 0) and self._queue.wait_idle(timeout))
 
     def close(self) -> None:
-        """Write what waits and end the thread; a second call does nothing."""
-        self._backlog.close()
+        """Write all queued rows and end the thread; a second call does nothing."""
+        self._queue.close()
         if self._thread is not None:
             self._thread.join(CLOSE_SECONDS)
             if self._thread.is_alive():
-                log.warning("rlpanel: %s: the disk did not take the last rows in time", self.dir)
+                log.warning(
+                    "rlpanel: %s: the last rows may be lost, because the disk did not take them in time",
+                    self.dir,
+                )
             self._thread = None
         if self.dropped or self.failed:
             log.warning(
@@ -179,12 +183,12 @@ class RolloutWriter:
 
     # -- the thread --------------------------------------------------------------------------------
 
-    def _put(self, kind: str, row: Mapping[str, Any], weight: int) -> bool:
-        if not self._backlog.put((kind, row), weight):
+    def _enqueue(self, kind: str, row: Mapping[str, Any], weight: int) -> bool:
+        if not self._queue.put((kind, row), weight):
             self.dropped += 1
-            if self.dropped in _TELLING:
+            if self.dropped in _WARN_AT:
                 log.warning(
-                    "rlpanel: %d rows dropped so far: %s takes them more slowly than training makes them",
+                    "rlpanel: %d rows dropped so far, because writing to %s is slower than training",
                     *(self.dropped, self.dir),
                 )
             return False
@@ -195,29 +199,29 @@ class RolloutWriter:
     def _start(self) -> None:
         with self._starting:
             if self._thread is None:
-                # A daemon: training that ends must not wait for a disk that hangs; `close` does, for a while.
+                # A daemon thread: a hanging disk must not keep the process alive. `close` waits for a while.
                 self._thread = threading.Thread(target=self._run, name="rlpanel-recording", daemon=True)
                 self._thread.start()
 
     def _run(self) -> None:
-        while (entries := self._backlog.take(BATCH_ROWS, self._patience())) is not None:
+        while (entries := self._queue.take(BATCH_ROWS, self._timeout())) is not None:
             self._write(entries)
             if not entries or any(kind == "flush" for kind, _ in entries):
                 self._each_sink("flush")
         self._each_sink("close")
 
-    def _patience(self) -> float | None:
+    def _timeout(self) -> float | None:
         return FRAME_SECONDS if self.options.compress else None
 
     def _write(self, entries: list[Entry]) -> None:
-        """The entries' lines to their files, as many as may be in one write."""
+        """Encode the entries and append them to their files, in writes of limited size."""
         lines: dict[str, list[bytes]] = {}
         for kind, row in entries:
             if kind == "flush":
                 continue
             try:
                 lines.setdefault(kind, []).append(line(row, self.options))
-            except Exception as error:  # whatever a value's own methods raise
+            except Exception as error:  # a value's own methods may raise anything
                 self._failed(1, error)
             if sum(map(len, lines.get(kind, []))) > BATCH_BYTES:
                 self._append(kind, lines.pop(kind))
@@ -240,40 +244,40 @@ class RolloutWriter:
             if kind == "scalars":
                 self._sinks[kind] = PlainSink(self._folder / SCALARS)
             elif self.options.compress:
-                # Named by its session: a killed process may leave half a frame, which nothing may follow.
+                # One file per session: a killed process may leave half a frame, and nothing can follow it.
                 self._sinks[kind] = ZstandardSink(self._folder / f"{self._rollouts(f'_{self.session}')}.zst")
             else:
                 self._sinks[kind] = PlainSink(self._folder / self._rollouts(self._part))
         return self._sinks[kind]
 
     def _spare_sink(self, kind: str, error: UnsafePath) -> Sink:
-        """Another file for rollouts whose own is not safe to write; of scalars there can be only one."""
+        """Return another file for rollouts if theirs is unsafe to write; scalars have no other file."""
         sink = self._sinks[kind]
         if kind != "rollouts" or not isinstance(sink, PlainSink) or error.filename != os.fspath(sink.path):
             raise error
         name = self._rollouts(f"_{self.session}")
-        self._say(f"{error}; rows go to {name} instead")
+        self._warn_once(f"{error}; rows go to {name} instead")
         self._sinks[kind] = PlainSink(self._folder / name)
         return self._sinks[kind]
 
     def _rollouts(self, part: str) -> str:
         return ROLLOUTS.format(rank=self.rank, part=part)
 
-    def _each_sink(self, what: str) -> None:
+    def _each_sink(self, method: str) -> None:
         for sink in self._sinks.values():
             try:
-                getattr(sink, what)()
+                getattr(sink, method)()
             except OSError as error:
                 self._failed(0, error)
 
     def _failed(self, rows: int, error: Exception) -> None:
         self.failed += rows
-        self._say(f"rows for {self.dir} could not be written: {_reason(error)}")
+        self._warn_once(f"rows for {self.dir} could not be written: {_reason(error)}")
 
-    def _say(self, message: str) -> None:
-        """A warning, each once."""
-        if message not in self._said and len(self._said) < _MOST_SAID:
-            self._said.add(message)
+    def _warn_once(self, message: str) -> None:
+        """Log a warning, each message only once."""
+        if message not in self._logged and len(self._logged) < _MAX_WARNINGS:
+            self._logged.add(message)
             log.warning("rlpanel: %s", message)
 
 
@@ -281,8 +285,9 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, UnsafePath) else f"{type(error).__name__}: {error}"
 
 
-_TELLING = {10**power for power in range(10)}
-_MOST_SAID = 20
+#: Numbers of dropped rows at which a warning is logged.
+_WARN_AT = {10**power for power in range(10)}
+_MAX_WARNINGS = 20
 _WRITERS: weakref.WeakSet[RolloutWriter] = weakref.WeakSet()
 
 
@@ -292,9 +297,9 @@ def _close_all() -> None:
 
 
 def _after_fork() -> None:
-    """The thread, its lock and what waited stay with the parent."""
+    """Reset all writers in the child: the thread, its lock and the queued rows stay with the parent."""
     for writer in list(_WRITERS):
-        writer._begin(part=f"_{os.getpid()}")
+        writer._reset(part=f"_{os.getpid()}")
 
 
 atexit.register(_close_all)

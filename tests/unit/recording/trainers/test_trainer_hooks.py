@@ -101,7 +101,7 @@ def test_the_older_trainer_of_verl(tmp_path: Path) -> None:
     trainer = recording(standins.RayPPOTrainer, tmp_path)()
     batch = SimpleNamespace(batch=standins.verl_batch(), non_tensor_batch={"uid": np.array(["u1", "u2"])})
     trainer._log_rollout_data(batch, {}, {}, "dump")
-    trainer._rlpanel_tap.writer.close()
+    trainer._rlpanel_hook.writer.close()
     assert trainer.dumped == 1
     check_verl(rows(tmp_path))
 
@@ -118,7 +118,7 @@ def test_v1_of_verl_by_its_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     modes = install(registry, dir=tmp_path)  # twice is once
     trainer = registry["sync"]()
     trainer._log_rollout_data(SimpleNamespace(keys=["u1_0_0", "u2_0_0"], partition_id="train"), {}, "dump")
-    trainer._rlpanel_tap.writer.close()
+    trainer._rlpanel_hook.writer.close()
     assert (modes, trainer.dumped) == (["sync"], 1)
     check_verl(rows(tmp_path))
     assert "values" in FIELDS  # asked for, and not kept in this run
