@@ -1,6 +1,6 @@
-"""Write the generated pages: ``make docs``. A test says when a page no longer tells what the code does.
+"""Generates documentation pages from the code: ``make docs``. A test fails if a page is out of date.
 
-A page is a file of its own, or the part of one between the marks ``<!-- begin: NAME -->`` and
+A generated page is a whole file, or the part of a file between the marks ``<!-- begin: NAME -->`` and
 ``<!-- end: NAME -->``.
 """
 
@@ -23,46 +23,46 @@ FOLDER = Path(__file__).parent
 
 
 def settings_page() -> str:
-    """The page on every setting: name, default, bounds, help."""
+    """Return the page of all settings: name, default, bounds, help."""
     return "\n".join(
         [
             "# Settings",
             "",
             "<!-- Generated from rlpanel/settings.py by `make docs`; edit that file instead. -->",
             "",
-            "## What a viewer may turn",
+            "## Display",
             "",
-            "In the board's side panel; each browser session has its own.",
+            "In the board's side panel. Each browser session has its own.",
             "",
             *_table(Display, by="label"),
             "",
-            "## How the reader behaves",
+            "## Reader",
             "",
-            "Environment variables of the process that serves or reads.",
+            "Environment variables of the process that serves the board or reads the logs.",
             "",
             *_table(Reading, by="variable"),
             "",
-            "## What formulas need to know of the training",
+            "## Constants of the training",
             "",
-            "Environment variables, for runs without a `run.json` that says it.",
+            "Environment variables, for runs whose `run.json` is missing or lacks a constant.",
             "",
             *_table(Training, by="variable"),
             "",
-            "## From where on a rule makes a finding",
+            "## Thresholds of findings",
             "",
-            "Environment variables; what the rules are: [findings.md](findings.md).",
+            "Environment variables. For the rules, see [findings.md](findings.md).",
             "",
             *_table(FindingSettings, by="variable"),
             "",
-            "## Where findings go by themselves",
+            "## Alerts",
             "",
-            "Environment variables of `rlpanel serve`; how it works: [alerts.md](alerts.md).",
+            "Environment variables of `rlpanel serve`. For how alerts work, see [alerts.md](alerts.md).",
             "",
             *_table(Alerts, by="variable"),
             "",
-            "## Which runs a server follows",
+            "## Following runs",
             "",
-            "Environment variable of `rlpanel serve`; why: [deploy.md](deploy.md#health-and-metrics).",
+            "Environment variable of `rlpanel serve`; see [deploy.md](deploy.md#health-and-metrics).",
             "",
             *_table(Watching, by="variable"),
             "",
@@ -113,15 +113,15 @@ _KINDS = {
 
 
 def fields_table() -> str:
-    """Every key of a log line that rlpanel has a name for."""
-    head = ["| key | type | what it is |", "|---|---|---|"]
+    """Return the table of all fields of a log line."""
+    head = ["| key | type | meaning |", "|---|---|---|"]
     rows = [f"| {_keys(f)} | {_KINDS[f.kind]} | {f.help}{_unit(f.unit)} |" for f in schema.FIELDS]
     return "\n".join([*head, *rows])
 
 
 def findings_page() -> str:
-    """Every rule that is declared, with its thresholds."""
-    head = ["| rule | fires where | threshold |", "|---|---|---|"]
+    """Return the page of all declared rules with their thresholds."""
+    head = ["| rule | condition | threshold |", "|---|---|---|"]
     rows = [f"| {r.label} | {_cell(r.help)} | {_thresholds(r)} |" for r in RULES.values()]
     return "\n".join(["# Findings", "", _FINDINGS, "", *head, *rows, ""])
 
@@ -141,28 +141,31 @@ def _thresholds(rule: Rule) -> str:
 _LEVELS = {
     "token": (
         "By token",
-        "One value a token, drawn in the token view. Its reductions are columns of the sample.",
+        "One value per token, shown in the token view. Its reductions are columns of the sample.",
     ),
-    "sample": ("By sample", "One value a sample: columns of the grid, and curves with bands over the steps."),
+    "sample": (
+        "By sample",
+        "One value per sample: columns of the grid, and curves with bands over the steps.",
+    ),
     "group": (
         "By group",
-        "One value for the samples of a prompt in a step, that have the same id or prompt.",
+        "One value for the samples of a step that have the same group id or prompt.",
     ),
-    "step": ("By step", "One value a step, pooled over its samples or tokens: curves without bands."),
+    "step": ("By step", "One value per step, pooled over its samples or tokens: curves without bands."),
 }
 
 
 def metrics_page() -> str:
-    """Every metric that is declared, level by level."""
+    """Return the page of all declared metrics, by level."""
     parts = ["# Metrics", "", _FROM_REGISTRY, "", _READING, ""]
     for level, (title, text) in _LEVELS.items():
-        shown = [m for m in column_info.shown() if m.level == level]
-        parts += [f"## {title}", "", text, "", *(line for m in shown for line in _metric(m)), ""]
+        visible = [m for m in column_info.shown() if m.level == level]
+        parts += [f"## {title}", "", text, "", *(line for m in visible for line in _metric(m)), ""]
     return "\n".join([*parts, *_constants(), *_aliases()])
 
 
 def _metric(m: column_info.Metric) -> list[str]:
-    """A metric as an entry of a list: its formula, its reading, what it takes and what it is called."""
+    """Return a metric as an entry of a list: formula, advice, columns it needs, columns it makes, aliases."""
     columns = tuple(f"{m.name}_{r}" for r in m.reductions)
     facts = [
         f"needs {_code((*m.needs, *m.constants)) or 'groups'}",
@@ -175,20 +178,20 @@ def _metric(m: column_info.Metric) -> list[str]:
     return [f"- **{m.label}** `{m.name}`: {m.help} {m.advice}", f"  ({'; '.join(f for f in facts if f)})"]
 
 
-_FINDINGS = """<!-- Generated from rlpanel/findings/rules by `make docs`; edit the rules instead. -->
+_FINDINGS = """<!-- Generated from rlpanel/findings by `make docs`; edit the rules instead. -->
 
-A rule looks at the complete steps of a run and says what it saw, with the numbers: no more. The badge at the
-top right counts the findings; a click on one shows its step, its curve and the samples behind it. A run that
-nothing is wrong with has none. An alarm (▲) says that training can hardly go on like this, a warning (●) that
-it is worth a look. Where a rule needs a field that nobody logs, it is silent.
+A rule checks the complete steps of a run and reports what it observed, with the numbers. The badge at the
+top right counts the findings. A click on a finding shows its step, its curve and the samples behind it. A
+healthy run has no findings. An alarm (▲) means that training can hardly continue like this. A warning (●)
+means that the step is worth a look. A rule that needs a field that is not logged makes no findings.
 
-Rewards are compared within groups, and shares by category (any short text logged with the samples, such as a
-language), because pooled over different prompts such contrasts mislead."""
+Rewards are compared within groups, and shares within categories (any short text logged with the samples, such
+as a language), because such contrasts mislead when they are pooled over different prompts."""
 
 
 def _constants() -> list[str]:
-    """The constants of the training that formulas ask for."""
-    head = ["| constant | keys in `run.json` | usual value | what it is |", "|---|---|---|---|"]
+    """Return the section on the constants of the training that formulas use."""
+    head = ["| constant | keys in `run.json` | default | meaning |", "|---|---|---|---|"]
     rows = [f"| {c.label} | {_code((c.name, *c.keys))} | {_usual(c.usual)} | {c.help} |" for c in DECLARED]
     return ["## Constants of the training", "", _CONSTANTS, "", *head, *rows, ""]
 
@@ -198,28 +201,27 @@ def _usual(value: float | None) -> str:
 
 
 def _aliases() -> list[str]:
-    """The names that trainers log numbers under."""
-    head = ["| name in TRL | here |", "|---|---|"]
+    """Return the section on the names under which trainers log the same values."""
+    head = ["| name in TRL | name in rlpanel |", "|---|---|"]
     rows = [f"| `{alias}` | `{name}` |" for alias, name in sorted(column_info.aliases().items())]
-    return ["## Under the names of TRL", "", _ALIASES, "", *head, *rows, ""]
+    return ["## Names in TRL", "", _ALIASES, "", *head, *rows, ""]
 
 
 _FROM_REGISTRY = "<!-- Generated from rlpanel/metrics by `make docs`; edit the declarations instead. -->"
 _READING = (
-    "The step's mean and standard deviation (ddof 1) of a sample's number are taken over samples, so "
-    "`reward` becomes `reward_mean` and `reward_std`, and `kl_k3_mean` at a step is the mean over its "
-    "samples of their mean per token. NaN and infinities do not count: a missing value is missing in its "
-    "own row and nowhere else. `kl_k1_mean` and `kl_k1_sum` are other names of `log_ratio_mean` and "
-    "`log_ratio_sum`."
+    "A step's mean and standard deviation (ddof 1) of a sample column are computed over samples: `reward` "
+    "becomes `reward_mean` and `reward_std`, and `kl_k3_mean` of a step is the mean, over its samples, of "
+    "their mean per token. NaN and infinities are left out: a missing value affects only its own row. "
+    "`kl_k1_mean` and `kl_k1_sum` are other names of `log_ratio_mean` and `log_ratio_sum`."
 )
 _CONSTANTS = (
-    "A log's rows lack the coefficients that some formulas need. They are taken from `run.json` beside the "
-    "rows, which rlpanel's recorder writes, else from settings (`RLPANEL_KL_COEF` and so on), else they are "
-    "read off the rows and shown with their fit. Where a usual value stands in, the board says so."
+    "A log's rows lack the coefficients that some formulas need. They are taken from the run's `run.json`, "
+    "which rlpanel's recorder writes, or else from settings (`RLPANEL_KL_COEF` and so on). Otherwise they "
+    "are estimated from the rows and shown with their fit. If a default is used, the board says so."
 )
 _ALIASES = (
-    "The curve menu finds a number under these names as well. TRL logs three different numbers as `kl`, so "
-    "that name comes with its trainer's."
+    "The curve menu also finds a metric by these names. TRL logs three different values as `kl`, so that "
+    "name is combined with the name of its trainer."
 )
 
 
@@ -236,7 +238,7 @@ def _code(names: tuple[str, ...]) -> str:
 
 
 def between(text: str, name: str, part: str) -> str:
-    """``text`` with ``part`` between the marks of ``name``."""
+    """Return ``text`` with ``part`` between the marks of ``name``."""
     begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
     before, _, rest = text.partition(begin)
     _, _, after = rest.partition(end)
@@ -244,19 +246,19 @@ def between(text: str, name: str, part: str) -> str:
 
 
 def readme() -> str:
-    """The README with its table of keys as they are declared."""
+    """Return the README with its generated table of fields."""
     return between((FOLDER.parent / "README.md").read_text("utf-8"), "fields", fields_table())
 
 
 def routes_table() -> str:
-    """Every route of the server, with the decision about it."""
-    head = ["| route | who may use it | why |", "|---|---|---|"]
+    """Return the table of the server's routes, with each one's access and the reason."""
+    head = ["| route | access | reason |", "|---|---|---|"]
     rows = [f"| `{_cell(route)}` | {access.value} | {why} |" for route, (access, why) in ROUTES.items()]
     return "\n".join([*head, *rows])
 
 
 def reliability() -> str:
-    """The page on attacks and faults, with the server's routes as they are declared."""
+    """Return the page on attacks and faults, with the generated table of the server's routes."""
     return between((FOLDER / "reliability.md").read_text("utf-8"), "routes", routes_table())
 
 
@@ -267,7 +269,7 @@ def architecture() -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Every page that is generated, wholly or in part."""
+    """Return all pages that are generated, wholly or in part."""
     return {
         FOLDER / "settings.md": settings_page(),
         FOLDER / "metrics.md": metrics_page(),
@@ -279,7 +281,7 @@ def pages() -> dict[Path, str]:
 
 
 def main() -> None:
-    """Write the pages."""
+    """Write the generated pages."""
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
 

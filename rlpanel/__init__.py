@@ -1,7 +1,6 @@
-"""The public names, resolved on first use.
+"""rlpanel's public names, imported lazily on first use.
 
-A training process that imports rlpanel to record rollouts pays for nothing else: neither panel, pandas,
-numpy nor param is loaded before a name that needs it is asked for.
+A training process that only records rollouts therefore never loads panel, pandas, numpy or param.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOME = {
+_MODULE_OF = {
     "board": "rlpanel.app.board.notebook_board",
     "discover": "rlpanel.sources.discovery.directory",
     "open_run": "rlpanel.store.open_run",
@@ -65,15 +64,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the module behind a public name when the name is first used (PEP 562)."""
-    if name not in _HOME:
+    """Import a public name's module when the name is first used (PEP 562)."""
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'rlpanel' has no attribute {name!r}")
-    home = importlib.import_module(_HOME[name])
-    value = home if home.__name__ == f"{__name__}.{name}" else getattr(home, name)
+    module = importlib.import_module(_MODULE_OF[name])
+    value = module if module.__name__ == f"{__name__}.{name}" else getattr(module, name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    """The public names, loaded or not."""
-    return sorted({*globals(), *_HOME})
+    """Return the public names, including those not imported yet."""
+    return sorted({*globals(), *_MODULE_OF})

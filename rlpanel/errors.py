@@ -1,57 +1,57 @@
-"""The exception tree of rlpanel. Every message says where and what to do.
+"""rlpanel's exceptions. Every message names the place of the error and the remedy.
 
 RLPanelError
 ├── RunNotFound       (FileNotFoundError)  no such folder, or no rollouts in it
-├── SampleNotFound    (KeyError)           a uid that this run does not hold
-├── SourceChanged     (RuntimeError)       the bytes behind a sample are no longer the same
-├── SourceDamaged     (OSError)            compressed bytes that make no sense
-├── SourceUnready     (OSError)            a file that makes no sense yet, or not here
-├── RemoteError       (OSError)            another machine that does not give what is asked of it
-├── UnsafePath        (OSError)            a link or another user's file where rlpanel would write
-├── LineError         (ValueError)         one line of a log that is no sample
-├── FilterError       (ValueError)         a filter or search that cannot be understood
-└── SettingError      (ValueError)         a setting outside its bounds
+├── SampleNotFound    (KeyError)           the run has no sample with this uid
+├── SourceChanged     (RuntimeError)       the bytes of a sample changed
+├── SourceDamaged     (OSError)            compressed data that cannot be decoded
+├── SourceUnready     (OSError)            a file that is incomplete, too large, or needs a missing package
+├── RemoteError       (OSError)            files of another machine that cannot be fetched
+├── UnsafePath        (OSError)            a link or another user's file in the place of a file to write
+├── LineError         (ValueError)         a line of a log that is not a valid sample
+├── FilterError       (ValueError)         a filter or search with a syntax error or unknown name
+└── SettingError      (ValueError)         an unknown setting, or one outside its bounds
 """
 
 from __future__ import annotations
 
 
 class RLPanelError(Exception):
-    """Anything rlpanel raises on purpose."""
+    """Base class of all exceptions that rlpanel raises."""
 
 
 class RunNotFound(RLPanelError, FileNotFoundError):
-    """The path holds no run; the message lists what was seen and what would be accepted."""
+    """There is no run at the path; the message lists the files found there and the accepted formats."""
 
 
 class SampleNotFound(RLPanelError, KeyError):
-    """The run holds no sample with this uid."""
+    """The run has no sample with this uid."""
 
-    def __str__(self) -> str:  # KeyError would show the message in quotes
+    def __str__(self) -> str:  # KeyError would put the message in quotes
         return str(self.args[0]) if self.args else ""
 
 
 class SourceChanged(RLPanelError, RuntimeError):
-    """The file behind a sample was rewritten, truncated or removed since it was indexed."""
+    """A sample's file was rewritten, truncated or removed after it was indexed."""
 
 
 class SourceDamaged(RLPanelError, OSError):
-    """A compressed file that cannot be read further; the lines before the damage are kept."""
+    """A compressed file cannot be decoded further; the lines before the damage are kept."""
 
 
 class SourceUnready(RLPanelError, OSError):
-    """A file that cannot be read now, and why; it is tried again when it changed."""
+    """A file cannot be read now, for the reason in the message; it is retried after it changes."""
 
 
 class RemoteError(RLPanelError, OSError):
-    """Files on another machine that cannot be had just now; the message says what to do."""
+    """Files on another machine cannot be fetched now; the message says what to do."""
 
 
 class UnsafePath(RLPanelError, OSError):
-    """A path that rlpanel does not write: a link, no regular file, or another user's file.
+    """A path that rlpanel refuses to write: a link, not a regular file, or another user's file.
 
-    Made as other errors of the system are, from ``errno``, the reason and the path. The reason follows the
-    path in a sentence: ``is a link``.
+    Like other OSErrors, it is created from ``errno``, a reason and a path. The message is the path followed
+    by the reason, so the reason starts with a verb: ``is a link``.
     """
 
     def __str__(self) -> str:
@@ -59,16 +59,16 @@ class UnsafePath(RLPanelError, OSError):
 
 
 class LineError(RLPanelError, ValueError):
-    """A line that cannot become a sample. The reader keeps it with file, line, offset and reason."""
+    """A line is not a valid sample. The reader records its file, line, byte offset and the reason."""
 
 
 class FilterError(RLPanelError, ValueError):
-    """A filter or search that cannot be understood.
+    """A filter or search has a syntax error or an unknown name.
 
     Attributes
     ----------
     at : int
-        Where in the text, in characters from 0.
+        Position of the error in the text, in characters from 0.
     """
 
     def __init__(self, message: str, at: int = 0) -> None:
@@ -77,4 +77,4 @@ class FilterError(RLPanelError, ValueError):
 
 
 class SettingError(RLPanelError, ValueError):
-    """A setting that does not exist or is out of bounds."""
+    """A setting does not exist or is out of bounds."""

@@ -1,7 +1,7 @@
-"""The vocabulary: the names of what a rollout log can hold, with shapes, units and aliases.
+"""The fields of a rollout log: names, kinds, units and aliases.
 
-Adapters translate a trainer's own keys into these names; everything behind them (metrics, store,
-views, docs) knows only these. Shapes: N samples, T response tokens.
+Adapters translate a trainer's own keys into these names. All other code (metrics, store, panels, docs) uses
+only these names. Shapes: N samples, T response tokens.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ Kind = Literal["text", "tokens", "array", "number", "label", "key"]
 
 @dataclass(frozen=True)
 class Field:
-    """One key of a rollout line.
+    """A field of a rollout line.
 
     Attributes
     ----------
     name : str
-        The name used everywhere in rlpanel.
+        The name that rlpanel uses.
     kind : str
-        ``text`` (read back on demand), ``tokens`` (list of str, shape (T,)), ``array`` (float, shape
-        (T,)), ``number`` (a sample column), ``label`` (a short text that is a column), ``key`` (places
-        the sample: step, rank).
+        ``text`` (read from the file on demand), ``tokens`` (list of str, shape (T,)), ``array`` (float,
+        shape (T,)), ``number`` (a sample column), ``label`` (a short text, stored as a column), ``key``
+        (identifies the sample's step or rank).
     label, unit, help : str
-        What a person reads.
+        Texts for display.
     aliases : tuple of str
-        Other spellings met in real files.
+        Other names of the field in existing log files.
     """
 
     name: str
@@ -42,18 +42,16 @@ class Field:
 
 FIELDS: tuple[Field, ...] = (
     Field("step", "key", "step", 'Policy update that the sample belongs to; 12, 12.0 and "12" are the same.'),
-    Field(
-        "rank", "key", "rank", "Worker process that wrote the sample; taken from the file name where absent."
-    ),
-    Field("prompt", "text", "prompt", "What the policy was asked, chat template and pads included."),
-    Field("response", "text", "response", "What the policy answered."),
+    Field("rank", "key", "rank", "Worker process that wrote the sample; taken from the file name if absent."),
+    Field("prompt", "text", "prompt", "The policy's input, including chat template and padding."),
+    Field("response", "text", "response", "The policy's output."),
     Field("ref_response", "text", "reference response", "The reference model's answer to the prompt."),
-    Field("ground_truth", "text", "ground truth", "The expected answer, where the task has one."),
+    Field("ground_truth", "text", "ground truth", "The expected answer, if the task has one."),
     Field(
         "response_tokens",
         "tokens",
         "tokens",
-        "The response's tokens as convert_ids_to_tokens or decode gave them.",
+        "The response's tokens as returned by convert_ids_to_tokens or decode.",
         "tokens",
     ),
     Field("response_token_ids", "array", "token ids", "Vocabulary ids of the response's tokens."),
@@ -82,14 +80,14 @@ FIELDS: tuple[Field, ...] = (
         "new_logprobs",
         "array",
         "new logprob",
-        "Log-probability under the policy after this update, where `logprobs` are from before it.",
+        "Log-probability under the policy after this update, if `logprobs` are from before it.",
         "nats",
     ),
     Field(
         "rollout_logprobs",
         "array",
         "engine logprob",
-        "Log-probability given by the engine that sampled the response.",
+        "Log-probability from the engine that sampled the response.",
         "nats",
     ),
     Field("values", "array", "value", "The critic's value at each token.", "reward"),
@@ -97,11 +95,11 @@ FIELDS: tuple[Field, ...] = (
         "token_rewards",
         "array",
         "token reward",
-        "The reward training used at each token: KL penalty, plus the score at the end.",
+        "The reward used in training at each token: KL penalty, plus the score at the end.",
         "reward",
     ),
-    Field("advantages", "array", "advantage", "The weight the loss gave each token.", ""),
-    Field("returns", "array", "return", "The return the critic was trained towards.", "reward"),
+    Field("advantages", "array", "advantage", "The advantage that weighted each token in the loss.", ""),
+    Field("returns", "array", "return", "The critic's training target.", "reward"),
     Field(
         "entropy",
         "array",
@@ -110,15 +108,35 @@ FIELDS: tuple[Field, ...] = (
         "nats",
         aliases=("entropies",),
     ),
-    Field("loss_mask", "array", "loss mask", "1 where the token took part in the loss."),
+    Field("loss_mask", "array", "loss mask", "1 for tokens that took part in the loss, else 0."),
     Field("reward", "number", "reward", "The score of the whole response.", "reward"),
     Field("ref_reward", "number", "ref reward", "The score of the reference's response.", "reward"),
-    Field("valid_reward", "number", "valid reward", "A held-out score of the response.", "reward"),
-    Field("ref_valid_reward", "number", "ref valid reward", "A held-out score of the reference.", "reward"),
+    Field(
+        "valid_reward",
+        "number",
+        "valid reward",
+        "A held-out score of the response, not used in training.",
+        "reward",
+    ),
+    Field(
+        "ref_valid_reward",
+        "number",
+        "ref valid reward",
+        "A held-out score of the reference's response.",
+        "reward",
+    ),
     Field("advantage", "number", "advantage", "The sample's advantage, one number for all tokens."),
-    Field("truncated", "number", "truncated", "1 where generation was cut by the length limit."),
-    Field("group", "label", "group", "Samples of one prompt in one step.", aliases=("group_id",)),
-    Field("finish_reason", "label", "finish reason", "Why generation ended."),
+    Field("truncated", "number", "truncated", "1 if the length limit ended the generation."),
+    Field(
+        "group",
+        "label",
+        "group",
+        "Group of the sample: samples of the same prompt in a step.",
+        aliases=("group_id",),
+    ),
+    Field(
+        "finish_reason", "label", "finish reason", "Reason why the generation ended, such as stop or length."
+    ),
     Field("split", "label", "split", "train or eval."),
 )
 
@@ -129,36 +147,36 @@ ARRAYS: tuple[str, ...] = tuple(f.name for f in FIELDS if f.kind == "array")
 NUMBERS: tuple[str, ...] = tuple(f.name for f in FIELDS if f.kind == "number")
 LABELS: tuple[str, ...] = tuple(f.name for f in FIELDS if f.kind == "label")
 
-#: A text under an unknown key becomes a label column up to this many characters; longer ones stay in
-#: the file and are shown with the sample.
+#: A text with an unknown key becomes a label column if it has at most this many characters. A longer text
+#: stays in the file and is shown with the sample.
 LABEL_MAX = 128
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample, whole: texts and token arrays as read back from its line.
+    """A sample with all of its texts and token arrays, read from its line.
 
     Attributes
     ----------
     uid : str
         ``<file below the run>:<byte offset>``; stable across restarts.
     step, rank : int
-        ``rank`` is -1 where neither the line nor the file name tells.
+        ``rank`` is -1 if neither the line nor the file name contains it.
     file, line, offset : str, int, int
-        Where the sample stands; lines count from 1, 0 while those before it are not counted yet.
+        The sample's file, line number from 1, and byte offset; ``line`` is 0 until it is known.
     response_tokens : list of str or None
     logprobs, ref_logprobs, values, token_rewards, ... : ndarray of float64, shape (T,), or None
-        None where not logged; each may differ in length from ``response_tokens``.
+        None if not logged; each may differ in length from ``response_tokens``.
     reward, ref_reward, ... : float
-        NaN where not logged.
+        NaN if not logged.
     derived : dict
-        Token arrays that follow from the logged ones (``advantages`` and ``returns`` by GAE), by name.
+        Token arrays computed from the logged ones (``advantages`` and ``returns`` by GAE), by name.
     columns : dict
-        Every sample column of the store for this row, metrics included (``kl_k3_mean``, ...).
+        All sample columns of the store for this row, including metrics (``kl_k3_mean``, ...).
     extra : dict
-        Keys of the line that rlpanel has no name for.
+        Values of the line's keys that are not fields of rlpanel.
     notes : tuple of str
-        What is odd about the sample, in words.
+        Remarks on oddities of the sample.
     """
 
     uid: str
@@ -200,10 +218,10 @@ class Sample:
 
     @property
     def place(self) -> str:
-        """Where it stands in its file, in words."""
+        """The sample's line number in its file, or its byte offset if the line number is not known yet."""
         return f"line {self.line:,}" if self.line else f"byte {self.offset:,}"
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The token arrays by name: those that were logged, and those that follow from them."""
-        found = ((name, getattr(self, name)) for name in ARRAYS)
-        return {**self.derived, **{name: array for name, array in found if array is not None}}
+        """Return the logged and the derived token arrays by name."""
+        logged = ((name, getattr(self, name)) for name in ARRAYS)
+        return {**self.derived, **{name: array for name, array in logged if array is not None}}

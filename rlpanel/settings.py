@@ -1,4 +1,4 @@
-"""Every setting once: name, default, bounds, help. Commands, docs and the side panel read it."""
+"""Declares every setting with its default, bounds and help, for commands, docs and the side panel."""
 
 from __future__ import annotations
 
@@ -22,79 +22,81 @@ DARK_DEFAULT = True
 
 
 class Display(param.Parameterized):
-    """What a viewer may turn; each browser session has its own."""
+    """Display settings, which a viewer changes in the side panel; each browser session has its own."""
 
     band = param.Selector(
         default="std",
         objects=BANDS,
         label="Band",
-        doc="What is shown around a mean: a band, every value's density at each step, or ridges.",
+        doc="What curves show around the mean: a band, the density of all values at each step, or ridges.",
     )
     log_values = param.Boolean(
         default=False,
-        label="Log values",
-        doc="Logarithmic values in densities and ridges, for columns whose values are mostly above 0.",
+        label="Log scale",
+        doc="Logarithmic value axis in densities and ridges, for columns whose values are mostly above 0.",
     )
     variance_scale = param.Number(
         default=1.0,
         bounds=(0.1, 1.0),
         step=0.1,
         label="Variance scaling",
-        doc="Factor on the half-width of a ±1σ band, for runs whose spread hides the mean.",
+        doc="Factor on the half-width of the ±1σ band, for runs whose spread hides the mean.",
     )
     zero_shift = param.Boolean(
         default=False,
         label="Zero shift",
-        doc="Shift each curve so that its first step stands at 0, to compare how far curves moved.",
+        doc="Shift each curve so that its first value is 0, to compare how much the curves changed.",
     )
     kl_estimator = param.Selector(
         default="kl_k3",
         objects=KL_ESTIMATORS,
         label="KL estimator",
-        doc="Which estimate of KL(policy || reference) the curves, grid and tokens show. rllb is the "
-        "number that RLLoggingBoard calls KL; it estimates something else.",
+        doc="The estimator of KL(policy || reference) in curves, grid and tokens. rllb is the number that "
+        "RLLoggingBoard calls KL; it does not estimate this divergence.",
     )
     per_sequence = param.Boolean(
         default=False,
         label="KL per sequence",
-        doc="Sum over the response's tokens instead of the mean per token.",
+        doc="Show the KL summed over the response's tokens instead of its mean per token.",
     )
     pad_token = param.String(
-        default="<|pad|>", label="Pad token", doc="Dropped from shown texts; empty keeps all."
+        default="<|pad|>",
+        label="Pad token",
+        doc="Token that is removed from displayed texts; empty removes none.",
     )
     system_end = param.String(
         default="",
         label="System prompt ends",
-        doc="Marker after which the prompt begins, for example <|im_end|>; what stands before its "
-        "first occurrence is folded away.",
+        doc="Marker at the end of the system prompt, for example <|im_end|>; the text up to its first "
+        "occurrence is collapsed.",
     )
     max_samples = param.Integer(
         default=2048,
         bounds=(8, 20_000),
         label="Max samples a step",
-        doc="How many samples of a step the grid and the token ranking show, drawn reproducibly by "
-        "uid. Statistics and distributions always use all.",
+        doc="Maximum number of a step's samples in the grid and the token ranking, chosen reproducibly by "
+        "uid. Statistics and distributions always use all samples.",
     )
     older_attempts = param.Boolean(
         default=False,
         label="Older attempts",
-        doc="Show in the grid, too, the samples that a restart of the training job replaced. Statistics "
-        "use the newest attempt.",
+        doc="Also show the samples that a restart of the training job replaced in the grid. Statistics use "
+        "the newest attempt only.",
     )
     stuck_steps = param.Integer(
         default=3,
         bounds=(1, 10_000),
-        label="Never better after",
-        doc="Steps that a prompt must have been seen at before it counts as one that never gets better.",
+        label="Unsolved after (steps)",
+        doc="Number of steps at which a prompt must have been seen before it can count as unsolved.",
     )
 
 
 class _FromEnvironment(param.Parameterized):
-    """Settings of the process. ``RLPANEL_<NAME>`` in the environment sets one."""
+    """Settings of the process; environment variables ``RLPANEL_<NAME>`` set them."""
 
     @classmethod
     def from_environment(cls, **values: Any) -> Self:
-        """Settings from ``RLPANEL_*`` variables, overridden by ``values``.
+        """Return settings from ``RLPANEL_*`` variables, overridden by ``values``.
 
         Raises
         ------
@@ -113,49 +115,48 @@ class _FromEnvironment(param.Parameterized):
 
 
 class Training(_FromEnvironment):
-    """What formulas need to know of the training where the run's ``run.json`` does not say it."""
+    """Constants of the training that formulas need, for runs whose ``run.json`` lacks them."""
 
     kl_coef = param.Number(
         default=None,
         allow_None=True,
         bounds=(0.0, 1e6),
-        doc="Coefficient β of the KL penalty. Without it, it is read off the token rewards where they are "
-        "logged, and shown with its fit.",
+        doc="Coefficient β of the KL penalty. If not set, it is estimated from the token rewards, if "
+        "they are logged, and shown with its fit.",
     )
     gamma = param.Number(
         default=None,
         allow_None=True,
         bounds=(0.0, 1.0),
-        doc="Discount γ of advantages and returns that are not logged; 1 where nothing says otherwise.",
+        doc="Discount γ for advantages and returns that are not logged; 1 by default.",
     )
     lam = param.Number(
         default=None,
         allow_None=True,
         bounds=(0.0, 1.0),
-        doc="GAE's λ of advantages and returns that are not logged; 0.95 where nothing says otherwise.",
+        doc="GAE's λ for advantages and returns that are not logged; 0.95 by default.",
     )
     epsilon = param.Number(
         default=None,
         allow_None=True,
         bounds=(0.0, 1e6),
-        doc="Clip range ε of the ratio; 0.2 where nothing says otherwise.",
+        doc="Clip range ε of the ratio; 0.2 by default.",
     )
     epsilon_high = param.Number(
         default=None,
         allow_None=True,
         bounds=(0.0, 1e6),
-        doc="Upper clip range, where it differs from the lower one.",
+        doc="Upper clip range of the ratio, if it differs from the lower one.",
     )
     pass_reward = param.Number(
         default=None,
         allow_None=True,
         bounds=(-1e12, 1e12),
-        doc="A sample with at least this reward counts as solved, for pass@k; 1 where nothing says "
-        "otherwise.",
+        doc="Minimum reward of a sample that counts as solved, for pass@k; 1 by default.",
     )
 
     def given(self) -> dict[str, float]:
-        """The settings that were set."""
+        """Return the constants that were set, by name."""
         return {
             name: value for name, value in self.param.values().items() if name != "name" and value is not None
         }
@@ -166,130 +167,143 @@ def _share(default: float, doc: str) -> param.Number:
 
 
 class FindingSettings(_FromEnvironment):
-    """From where on a rule makes a finding. ``RLPANEL_<NAME>`` in the environment sets one."""
+    """Thresholds of the finding rules; environment variables ``RLPANEL_<NAME>`` set them."""
 
-    truncated_share = _share(0.95, "Share of cut responses in a step.")
-    zero_variance_share = _share(0.8, "Share of groups with one and the same reward.")
-    duplicate_share = _share(0.5, "Share of a step's responses that repeat another.")
-    surprisal_share = _share(0.25, "Surprisal as a share of that of the first five steps.")
-    rise = _share(0.1, "By how much a share rises above that of the first five steps.")
-    length_correlation = _share(0.5, "Correlation of length and reward.")
-    kl_factor = param.Number(
-        default=10.0, bounds=(1.0, 1e6), doc="KL k3 as a multiple of the median of the steps before."
+    truncated_share = _share(0.95, "Minimum share of truncated responses in a step.")
+    zero_variance_share = _share(0.8, "Minimum share of groups whose samples all have the same reward.")
+    duplicate_share = _share(0.5, "Minimum share of a step's responses that repeat another one.")
+    surprisal_share = _share(
+        0.25, "Surprisal as a fraction of the first five steps' surprisal; lower values make a finding."
     )
-    ratio_low = param.Number(default=0.5, bounds=(0.0, 1.0), doc="Lowest mean importance ratio of a step.")
-    ratio_high = param.Number(default=2.0, bounds=(1.0, 1e6), doc="Highest mean importance ratio of a step.")
+    rise = _share(0.1, "Minimum rise of a share above its level in the first five steps.")
+    length_correlation = _share(0.5, "Minimum correlation of length and reward.")
+    kl_factor = param.Number(
+        default=10.0, bounds=(1.0, 1e6), doc="KL k3 as a multiple of its median over the previous steps."
+    )
+    ratio_low = param.Number(
+        default=0.5, bounds=(0.0, 1.0), doc="Mean importance ratio of a step below which there is a finding."
+    )
+    ratio_high = param.Number(
+        default=2.0, bounds=(1.0, 1e6), doc="Mean importance ratio of a step above which there is a finding."
+    )
     engine_mismatch = param.Number(
-        default=1.05, bounds=(1.0, 1e6), doc="Mean of exp|trainer's logprob − engine's|."
+        default=1.05,
+        bounds=(1.0, 1e6),
+        doc="Mean of exp|trainer's logprob − engine's logprob| above which there is a finding.",
     )
     outlier_z = param.Number(
-        default=6.0, bounds=(1.0, 1e6), doc="Robust deviations of a step's number from the steps before."
+        default=6.0,
+        bounds=(1.0, 1e6),
+        doc="Robust z-score of a step's value, relative to the previous steps.",
     )
     quiet_factor = param.Number(
-        default=3.0, bounds=(1.0, 1e6), doc="Time without a line as a multiple of the median time of a step."
+        default=3.0,
+        bounds=(1.0, 1e6),
+        doc="Time without a new line, as a multiple of the median duration of a step.",
     )
 
 
 class Alerts(_FromEnvironment):
-    """Where findings go by themselves. ``RLPANEL_<NAME>`` in the environment sets one."""
+    """Recipients and links of alerts; environment variables ``RLPANEL_<NAME>`` set them."""
 
-    alert_url = param.String(default="", doc="Address that takes findings as JSON posts.")
+    alert_url = param.String(default="", doc="URL to which findings are sent as JSON POST requests.")
     alert_header = param.String(
         default="",
-        doc="A header of those posts, such as `Authorization: Bearer …`. There is no flag for it: others can "
-        "read what stands on a command line.",
+        doc="A header of these requests, such as `Authorization: Bearer …`. There is no command-line "
+        "option for it, because other users can read command lines.",
     )
     alert_command = param.String(
-        default="", doc="Command that is run for each finding and gets it as JSON on its standard input."
+        default="",
+        doc="Command that is run for each finding, with the finding as JSON on its standard input.",
     )
     alert_severity = param.Selector(
         default="warning",
         objects={"warning": "warning", "alarm": "alarm"},
-        doc="The mildest finding that goes out.",
+        doc="Minimum severity of findings that are sent.",
     )
     alert_board = param.String(
         default="",
-        doc="Address at which those who are alerted reach the board, for links; else the server's own.",
+        doc="URL of the board for links in alerts; by default the server's own address.",
     )
 
 
 class Watching(_FromEnvironment):
-    """Which runs a server follows. ``RLPANEL_<NAME>`` in the environment sets one."""
+    """Whether a server follows all runs; an environment variable ``RLPANEL_<NAME>`` sets it."""
 
     watch = param.Boolean(
         default=None,
         allow_None=True,
-        doc="Follow all runs that are being written, whether a page shows them or not, so that `/health` and "
-        "`/metrics` speak for all of them. Where it is not set: on with alerts, else off.",
+        doc="Follow all runs that are being written, even if no page shows them, so that `/health` and "
+        "`/metrics` cover all of them. If not set: on with alerts, else off.",
     )
 
 
 class Reading(_FromEnvironment):
-    """How the reader behaves; one for the process. ``RLPANEL_<NAME>`` in the environment sets one."""
+    """Settings of the process's file reader; environment variables ``RLPANEL_<NAME>`` set them."""
 
     polling = param.Boolean(
-        default=False, doc="Look at the files on a clock instead of waiting for file events."
+        default=False, doc="Check files at regular intervals instead of waiting for file events."
     )
     poll_interval = param.Number(
-        default=0.25, bounds=(0.02, 60.0), doc="Seconds between two looks when polling."
+        default=0.25, bounds=(0.02, 60.0), doc="Seconds between two checks when polling."
     )
     remote_interval = param.Number(
         default=15.0,
         bounds=(0.05, 3600.0),
-        doc="Seconds between two looks at a folder on another machine (s3://…); after a request that failed "
-        "the rest begins with as many and doubles.",
+        doc="Seconds between two checks of a remote folder (s3://…). After a failed request, the next "
+        "one waits as long, and the wait doubles with each further failure.",
     )
     rescan_interval = param.Number(
         default=2.0,
         bounds=(0.1, 600.0),
-        doc="Seconds between two looks at the folder even where file events arrive.",
+        doc="Seconds between two scans of the folder, even if file events arrive.",
     )
     debounce = param.Number(
         default=0.04,
         bounds=(0.0, 2.0),
-        doc="Seconds between two reads while file events keep coming.",
+        doc="Minimum seconds between two reads while file events arrive.",
     )
     turn_bytes = param.Integer(
         default=4 << 20,
         bounds=(1 << 10, 1 << 30),
-        doc="Bytes taken from one file in one turn, so that a backlog never starves a live line.",
+        doc="Bytes read from one file before the next file is read: a backlog must not delay new lines.",
     )
     jobs = param.Integer(
         default=2,
         bounds=(0, 64),
-        doc="Processes that help to read a big backlog; with 0 the reader's thread does it alone.",
+        doc="Worker processes that help to read a large backlog; 0 means that only the reader thread reads.",
     )
     backlog_bytes = param.Integer(
         default=64 << 20,
         bounds=(1, 1 << 50),
-        doc="Unread bytes of a run from which on its long files are read in ranges, newest first.",
+        doc="Unread bytes of a run above which its long files are read in ranges, newest range first.",
     )
     line_bytes = param.Integer(
         default=64 << 20,
         bounds=(1 << 10, 1 << 32),
-        doc="Longest line that is parsed; a longer one is counted as bad.",
+        doc="Maximum length of a line that is parsed; a longer line counts as bad.",
     )
     map = param.String(
         default="",
-        doc="Which key of the lines is which, for logs in no known dialect: prompt=input,response=output. "
-        "An rlpanel.toml beside a run goes before it.",
+        doc="Mapping of fields to keys of the lines, for logs in an unknown format: "
+        "prompt=input,response=output. An rlpanel.toml in the run's folder takes precedence.",
     )
     tokenizer = param.String(
-        default="", doc="A tokenizer.json that gives the texts of token ids logged without them."
+        default="", doc="Path of a tokenizer.json, for the texts of token ids that were logged without texts."
     )
     follow_links = param.Boolean(
         default=False,
-        doc="Follow links that lead out of the root, where they belong to the user who runs the board.",
+        doc="Follow links to places outside the root if they belong to the user who runs the board.",
     )
     cache = param.Boolean(
         default=True,
-        doc="Keep a run's index on disk, so that it opens at once: in the folder .rlpanel beside the logs, "
-        "or in the user's cache folder where that cannot be written or is another user's.",
+        doc="Keep a run's index on disk, so that the run opens quickly: in the folder .rlpanel next to the "
+        "logs, or in the user's cache folder if .rlpanel is not writable or belongs to another user.",
     )
 
 
 def _parse(name: str, text: str, parameter: param.Parameter) -> Any:
-    """The environment's text as the parameter's type."""
+    """Parse the text of an environment variable as the parameter's type."""
     if isinstance(parameter, param.Boolean):
         if parameter.allow_None and not text.strip():
             return None

@@ -62,9 +62,9 @@ def test_a_link_in_a_path_that_a_person_typed_is_followed(tmp_path: Path, victim
 def test_a_name_stays_in_its_folder(folder: Path, victim: Path, name: str) -> None:
     with SafeFolder.open(folder) as opened:
         for use in (opened.read, opened.subfolder, opened.remove_folder, opened.open_to_write):
-            with pytest.raises(UnsafePath, match="is no name of a file"):
+            with pytest.raises(UnsafePath, match="is not the name of a file"):
                 use(name)
-        with pytest.raises(UnsafePath, match="is no name of a file"):
+        with pytest.raises(UnsafePath, match="is not the name of a file"):
             opened.replace(name, b"new")
 
 
@@ -82,7 +82,7 @@ def test_a_pipe_does_not_hold_anything_up(folder: Path) -> None:
     os.mkfifo(folder / "file")
     with SafeFolder.open(folder) as opened:
         for use in (opened.read, opened.open_to_write, lambda name: opened.replace(name, b"new")):
-            with pytest.raises(UnsafePath, match="is no regular file"):
+            with pytest.raises(UnsafePath, match="is not a regular file"):
                 use("file")
 
 
