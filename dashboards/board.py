@@ -1,7 +1,7 @@
-"""The board as an app: ``panel serve dashboards/board.py --show [--args ROOT]``.
+"""Serves the board with Panel: ``panel serve dashboards/board.py --show [--args ROOT]``.
 
-Nothing but this may stand here: what a served script defines, Bokeh clears before a session's cleanup
-runs, so everything with a life of its own lives in the package.
+Define nothing else in this script: Bokeh clears a served script's names before a session's cleanup runs. All
+objects that the cleanup needs are therefore in the package.
 """
 
 from rlpanel.app.board.page import servable

@@ -1,8 +1,9 @@
-"""Mail an alert of rlpanel: rlpanel serve runs --alert-command "python3 mail_alarm.py".
+"""Sends an alert of rlpanel by mail: rlpanel serve runs --alert-command "python3 mail_alarm.py".
 
-Reads the alert as JSON from standard input and hands it to a mail server. MAIL_TO says to whom, MAIL_FROM
-from whom (else MAIL_TO too), MAIL_HOST and MAIL_PORT by which server (localhost, 25). A run's name and a
-sentence may hold anything: nothing of them is part of a command, and no other program reads them on the way.
+Reads the alert as JSON from standard input and sends it to a mail server. Environment variables: MAIL_TO is
+the recipient, MAIL_FROM the sender (default: MAIL_TO), MAIL_HOST and MAIL_PORT the server (default: localhost
+and 25). A run's name and the alert's sentence may contain any characters. They are never part of a command,
+and no other program parses them.
 """
 
 import json
@@ -13,27 +14,27 @@ from email.message import EmailMessage
 
 
 def one_line(text: object, longest: int = 150) -> str:
-    """Text for a header: nothing in it can begin another header."""
+    """Return text that is safe in a mail header: it cannot start another header."""
     plain = "".join(char if char.isprintable() else " " for char in str(text))
-    # Older Pythons decode =?utf-8?q?=0A?= in a header and write the line end that comes out (CVE-2024-6923).
+    # Older Pythons decode =?utf-8?q?=0A?= in a header and write the resulting newline (CVE-2024-6923).
     return plain.replace("=?", "= ?")[:longest]
 
 
 def message_of(alert: dict) -> EmailMessage:
-    """The mail of an alert; the email package encodes what is not ASCII."""
+    """Return the mail for an alert; the email package encodes non-ASCII characters."""
     message = EmailMessage()
     message["To"] = os.environ["MAIL_TO"]
     message["From"] = os.environ.get("MAIL_FROM", os.environ["MAIL_TO"])
     message["Subject"] = one_line(f"rlpanel: {alert['severity']} in {alert['run']}")
     lines = [alert["sentence"], *alert["evidence"], alert["link"]]
-    # Half a surrogate pair, which a file name may hold, has no encoding.
+    # A file name may contain a lone surrogate, which cannot be encoded.
     text = "\n".join(map(str, lines)).encode("utf-8", "replace").decode("utf-8")
-    message.set_content(text, cte="base64")  # a line that begins with a dot or "From " stays as it is
+    message.set_content(text, cte="base64")  # keeps lines that start with a dot or "From "
     return message
 
 
 def main() -> None:
-    """Mail the alert on standard input; any failure is an exit code that makes rlpanel try again."""
+    """Mail the alert on standard input. After a failure the exit code is not 0, so rlpanel tries again."""
     message = message_of(json.load(sys.stdin))
     host, port = os.environ.get("MAIL_HOST", "localhost"), int(os.environ.get("MAIL_PORT", "25"))
     with smtplib.SMTP(host, port, timeout=30) as server:

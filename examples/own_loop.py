@@ -1,4 +1,4 @@
-"""Record a training loop of your own; tensors, arrays and lists are all taken."""
+"""Records your own training loop; values may be tensors, arrays or lists."""
 
 import rlpanel
 

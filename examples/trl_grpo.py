@@ -1,4 +1,4 @@
-"""Record TRL's GRPO or RLOO: the two lines with rlpanel are all there is to it."""
+"""Records TRL's GRPO or RLOO trainer; only the two lines with rlpanel are needed."""
 
 from datasets import load_dataset
 from trl import GRPOConfig, GRPOTrainer
@@ -7,14 +7,14 @@ import rlpanel
 
 
 def short(completions: list[str], **_: object) -> list[float]:
-    """Short answers are good."""
+    """Reward short answers."""
     return [-len(text) / 100 for text in completions]
 
 
 trainer = GRPOTrainer(
     model="Qwen/Qwen3-0.6B",
     reward_funcs=short,
-    args=GRPOConfig(output_dir="out", beta=0.04),  # beta=0, the default, has no reference logprobs
+    args=GRPOConfig(output_dir="out", beta=0.04),  # with beta=0, the default, there are no reference logprobs
     train_dataset=load_dataset("trl-lib/tldr", split="train"),
 )
 with rlpanel.record(trainer, "runs/exp1"):

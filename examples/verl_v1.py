@@ -1,4 +1,4 @@
-"""Record verl's V1 trainers: let verl import this module, in the process that trains.
+"""Records verl's V1 trainers: let verl import this module in the process that trains.
 
 VERL_USE_EXTERNAL_MODULES=verl_v1 python -m verl.trainer.main_ppo trainer.rollout_data_dir=runs/exp1/dump ...
 """
