@@ -1,1 +1,1 @@
-"""Tests: unit follows the package, property states laws, ui drives a browser, bench measures."""
+"""Tests: unit mirrors the package, property checks invariants, ui drives a browser, bench measures."""

@@ -1,4 +1,4 @@
-"""What all tests share: hypothesis profiles, the recorded runs, a browser that notices trouble."""
+"""Shared fixtures: hypothesis profiles, the recorded runs, and a browser whose errors fail tests."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ INSIDE = {"data", "blob", "about"}
 
 @pytest.fixture(scope="session")
 def grpo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorded GRPO run: groups, entropies, reference logprobs; read it, do not write to it."""
+    """The recorded GRPO run with groups, entropies and reference logprobs; tests must not write to it."""
     return write_recording("grpo_couplets", tmp_path_factory.mktemp("recorded") / "couplets-grpo")
 
 
 @pytest.fixture(scope="session")
 def ppo_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorded PPO run: values and token rewards; read it, do not write to it."""
+    """The recorded PPO run with values and token rewards; tests must not write to it."""
     return write_recording("ppo_couplets", tmp_path_factory.mktemp("recorded") / "couplets-ppo")
 
 
@@ -73,13 +73,13 @@ def launch() -> Iterator[Callable[..., Browser]]:
 
 @pytest.fixture(scope="session")
 def browser(launch: Callable[..., Browser]) -> Browser:
-    """The system's Chromium, headless, once for all tests."""
+    """The system's Chromium, headless, started once for all tests."""
     return launch()
 
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    """A fresh browser profile; `page` is one page of it, a test may open more."""
+    """A fresh browser profile; `page` is one of its pages, and a test may open more."""
     made = browser.new_context(viewport=VIEWPORT, color_scheme="dark", locale="en-US")
     yield made
     made.close()
@@ -87,14 +87,14 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def page(context: BrowserContext) -> Iterator[Page]:
-    """A page of 1440 × 900; the test fails on errors in the console and on requests that leave this host."""
+    """A page of 1440 × 900; console errors and requests to other hosts fail the test."""
     trouble = watch_for_trouble(context)
     yield context.new_page()
     assert trouble == []
 
 
 def watch_for_trouble(context: BrowserContext) -> list[str]:
-    """A list that fills with the errors and the outgoing requests of all pages of ``context``."""
+    """Return a list that collects the errors and the outgoing requests of all pages of ``context``."""
     trouble: list[str] = []
 
     def note_request(url: str) -> None:

@@ -1,4 +1,4 @@
-"""Small runs to test with: every line is made from its step, rank and index alone, so runs repeat exactly."""
+"""Small runs for tests; every line depends only on its step, rank and index, so runs are reproducible."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def sample(
     drop: Iterable[str] = (),
     **fields: Any,
 ) -> dict[str, Any]:
-    """One sample in the native format.
+    """Return a sample in the native format.
 
     Parameters
     ----------
     step, rank, index
-        Place the sample; its texts and numbers follow from them.
+        Position of the sample; its texts and numbers depend only on these.
     tokens : bool
-        Whether it has tokens and token arrays.
+        Whether the sample has tokens and token arrays.
     drop : names
-        Keys left out.
+        Keys to leave out.
     **fields
-        Keys set to something else, or added; None becomes null.
+        Keys to replace or add; None becomes null.
     """
     chance = random.Random(f"{step}-{rank}-{index}")
     words = [chance.choice(WORDS) for _ in range(chance.randint(3, 9))]
@@ -69,7 +69,7 @@ def _token_fields(chance: random.Random, words: list[str]) -> dict[str, list[Any
 
 
 def line(step: Any = 1, **fields: Any) -> bytes:
-    """A sample as its line in a log, newline included; takes what `sample` takes."""
+    """Return a sample as a log line with its newline; the arguments are those of `sample`."""
     return json.dumps(sample(step, **fields), ensure_ascii=False).encode() + b"\n"
 
 
@@ -83,18 +83,18 @@ def write_run(
     file_name: str = "rollout_data_rank_{rank}.jsonl",
     **fields: Any,
 ) -> Path:
-    """Write a run and give its folder back.
+    """Write a run and return its folder.
 
     Parameters
     ----------
     folder : Path
-        Made if it is not there.
+        Created if it does not exist.
     steps : int or ints
-        How many (from 1), or which.
+        Number of steps (from 1), or the steps.
     ranks, samples : int
-        Files, and samples of each rank in each step.
+        Number of files, and of samples per rank and step.
     tokens, **fields
-        As `sample` takes them.
+        See `sample`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     numbers = range(1, steps + 1) if isinstance(steps, int) else list(steps)
@@ -111,6 +111,6 @@ def write_run(
 
 
 def append(path: Path, *lines: bytes) -> None:
-    """Append bytes to a log as a trainer does, in one write; half a line is for the asking."""
+    """Append bytes to a log in one write, as a trainer does; the last line may be incomplete."""
     with path.open("ab") as file:
         file.write(b"".join(lines))

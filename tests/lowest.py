@@ -1,4 +1,4 @@
-"""Pip constraints that pin each dependency to its lower bound; `make lowest` tests against them."""
+"""Pip constraints that pin each dependency to its lower bound; `make lowest` runs the tests with them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ NEEDED = ("parquet", "tokenizers", "tensorboard", "remote", "dask")
 
 
 def lowest(requirement: Requirement) -> str:
-    """``name==bound``, with the marker that the requirement has."""
+    """Return ``name==bound`` with the requirement's environment marker."""
     bound = next(part.version for part in requirement.specifier if part.operator == ">=")
     marker = f"; {requirement.marker}" if requirement.marker else ""
     return f"{requirement.name}=={bound}{marker}"
 
 
 def main() -> None:
-    """Write the constraints for the dependencies and the extras that tests need."""
+    """Print the constraints for the dependencies and for the extras that tests need."""
     project = tomllib.loads(PYPROJECT.read_text())["project"]
     extras = project["optional-dependencies"]
     names = project["dependencies"] + [line for name in NEEDED for line in extras[name]]

@@ -1,4 +1,4 @@
-"""A real S3 server on loopback, and a log of what was asked of it."""
+"""A real S3 server on loopback, and a log of the requests that it received."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from rlpanel.sources.files import remote
 
 BUCKET = "trainings"
-#: Credentials of nobody, one try a request, and nothing of the user's own settings.
+#: Test credentials, one attempt per request, and none of the user's own settings.
 SETTINGS = {
     "AWS_ACCESS_KEY_ID": "nobody",
     "AWS_SECRET_ACCESS_KEY": "nothing",
@@ -36,17 +36,17 @@ def _serve(port: int) -> Any:
 
 
 class Bucket:
-    """One bucket, written to as a trainer's uploads do: each object whole, in place of the one before."""
+    """A bucket that is written like a trainer's uploads: each object whole, replacing the one before."""
 
     def __init__(self) -> None:
-        self._folder = TemporaryDirectory(prefix="rlpanel-s3-")  # goes with the process
+        self._folder = TemporaryDirectory(prefix="rlpanel-s3-")  # deleted with the process
         self.log = Path(self._folder.name) / "requests"
         self._server = _serve(0)
         self._port = self._server.get_host_and_port()[1]
         self.endpoint = f"http://127.0.0.1:{self._port}"
 
     def begin(self) -> None:
-        """Empty, once the environment tells where the server is."""
+        """Empty the bucket; the environment must contain the server's address."""
         import boto3
 
         self._s3 = boto3.client("s3", endpoint_url=self.endpoint)
@@ -57,7 +57,7 @@ class Bucket:
         self._s3.put_object(Bucket=BUCKET, Key=key, Body=b"".join(lines))
 
     def put_all(self, folder: Path, prefix: str) -> str:
-        """Write a folder's files; gives their common URL."""
+        """Write a folder's files and return their common URL."""
         for path in folder.rglob("*"):
             if path.is_file():
                 self.put(f"{prefix}/{path.relative_to(folder).as_posix()}", path.read_bytes())
@@ -68,7 +68,7 @@ class Bucket:
         self._s3.delete_object(Bucket=BUCKET, Key=key)
 
     def stop(self) -> None:
-        """Answer nobody; what is stored stays."""
+        """Stop answering; stored objects stay."""
         self._server.stop()
 
     def start(self) -> None:
@@ -77,7 +77,7 @@ class Bucket:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Inside of ``with`` who asks must be known, and nobody is."""
+        """Require credentials inside of ``with``, so that all requests are refused."""
         import requests
 
         switch = f"{self.endpoint}/moto-api/reset-auth"
@@ -89,7 +89,7 @@ class Bucket:
 
     @contextmanager
     def asked(self) -> Iterator[list[tuple[str, str, str]]]:
-        """The requests made inside of ``with``, in the end: method, path, range of bytes."""
+        """Collect the requests made inside of ``with``: method, path, range of bytes."""
         from moto.moto_api import recorder
 
         found: list[tuple[str, str, str]] = []
@@ -105,17 +105,17 @@ class Bucket:
 
 @cache
 def _only_server() -> Bucket:
-    """The one server of this process.
+    """The only server of this process.
 
-    Its clients and its recorder keep their first address and file, so a second server would not be found.
-    Test modules can be left and entered again when workers share them.
+    Its clients and its recorder keep their first address and file, so they would not use a second server.
+    Workers that share test modules can leave a module and enter it again.
     """
     return Bucket()
 
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Bucket]:
-    """A server, and an environment in which it is the one that S3 clients find; ``folder`` is its cache."""
+    """A server, and an environment in which S3 clients use it; ``folder`` is the cache folder."""
     bucket = _only_server()
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(("AWS_", "FSSPEC_"))]:

@@ -1,4 +1,4 @@
-"""What a browser is to the server, without one: a page, its websocket, its document, word that it stands."""
+"""A simulated browser for server tests: page, websocket, document, and the message that the page is ready."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ STEP = re.compile(r"Step (?:<b>)?(\d+)")
 
 
 class Viewer:
-    """One page and its websocket.
+    """A page and its websocket.
 
     Attributes
     ----------
     seen : dict of int to float
-        When each step was first told as the newest, on the monotonic clock.
+        Time at which each step was first received as the newest, on the monotonic clock.
     received : int
-        Bytes.
+        Number of bytes received.
     """
 
     def __init__(self, url: str) -> None:
@@ -38,7 +38,7 @@ class Viewer:
         self._socket: Any = None
 
     async def open(self) -> None:
-        """As a browser does; returns when the server knows that the page stands."""
+        """Open the page like a browser; returns when the server knows that the page is ready."""
         page = await AsyncHTTPClient().fetch(self._url, request_timeout=120)
         found = TOKEN.search(page.body.decode())
         assert found, "the page has no session token"
@@ -53,24 +53,24 @@ class Viewer:
         await self._send(Protocol().create("PATCH-DOC", [ready]))
 
     def set_room(self, size: int) -> None:
-        """How many bytes, about, the system keeps of what this page has not taken."""
+        """Set roughly how many bytes the system buffers for this page."""
         self._socket.protocol.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
 
     async def follow(self) -> None:
-        """Take what comes until the socket closes."""
+        """Read messages until the socket closes."""
         while (part := await self._socket.read_message()) is not None:
             self._take(part)
 
     def has_seen(self, step: int) -> bool:
-        """Whether a step, or a later one, was told as the newest."""
+        """Return whether a step, or a later one, was received as the newest."""
         return max(self.seen, default=-1) >= step
 
     def close(self) -> None:
-        """Leave."""
+        """Close the page."""
         self._socket.close()
 
     def break_off(self) -> None:
-        """Leave without a word, as a machine that is switched off."""
+        """Drop the connection without a closing message, like a machine that is switched off."""
         stream = self._socket.protocol.stream
         stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         stream.close()
@@ -87,7 +87,7 @@ class Viewer:
             await self._socket.write_message(part)
 
     async def _until(self, kind: str) -> None:
-        """Read messages up to the first of a kind, and that one whole."""
+        """Read messages up to and including the first of a kind."""
         while True:
             header = json.loads(await self._socket.read_message())
             for _ in range(2 + 2 * header.get("num_buffers", 0)):

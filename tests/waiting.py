@@ -1,4 +1,4 @@
-"""Waiting for what happens on another thread or in the browser, without guessing how long it takes."""
+"""Waits for results of other threads or of the browser by polling, without fixed sleeps."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ T = TypeVar("T")
 def wait_until(
     predicate: Callable[[], T], timeout: float = 10.0, message: str = "", *, page: Page | None = None
 ) -> T:
-    """Ask until the answer is true, and give it back.
+    """Poll until the result is true, and return it.
 
     Parameters
     ----------
     predicate : callable
-        Asked every 10 ms; an AssertionError counts as not yet, and is shown if it never passes.
+        Called every 10 ms; an AssertionError counts as false, and is shown if it never passes.
     timeout : float
         Seconds.
     message : str
-        What was waited for, in words.
+        Description of the condition.
     page : Page, optional
-        Where given, the browser's own events are handled between two questions.
+        If given, the browser's events are handled between two calls.
 
     Raises
     ------
     AssertionError
-        When the time ran out, with the message and the last answer.
+        After the timeout, with the message and the last result.
     """
     __tracebackhide__ = True
     deadline = time.monotonic() + timeout

@@ -1,8 +1,8 @@
-"""What a backlog costs: reading a big run, live lines meanwhile, thousands of files, compressed files.
+"""Measures the cost of a backlog: a large run, live lines meanwhile, thousands of files, compressed files.
 
     python -m tests.bench.backlog [NAME ...]
 
-Each figure is taken in a process of its own. Goals stand beside the figures.
+Each figure is measured in its own process. Goals are next to the figures.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FRAME = 1 << 20
 
 
 def fill(folder: Path, size: int, files: int, prefix: str = "rollout_data_rank_") -> None:
-    """Lines of 25 KB over ``files`` files, ``size`` bytes in all, steps rising."""
+    """Write lines of 25 KB to ``files`` files, ``size`` bytes in total, with rising steps."""
     made = list(lines(Shape(steps=1, samples=64, tokens=256)))
     folder.mkdir(exist_ok=True)
     for at in range(files):
@@ -45,7 +45,7 @@ def fill(folder: Path, size: int, files: int, prefix: str = "rollout_data_rank_"
 
 
 def whole(folder: Path) -> Iterator[str]:
-    """Reading one big file once, alone and with processes; opening it again from its index."""
+    """Reading a single large file, alone and with processes; opening it again from its index."""
     import rlpanel
 
     fill(folder, GIGABYTE, 1)
@@ -64,7 +64,7 @@ def whole(folder: Path) -> Iterator[str]:
 
 
 def newest(folder: Path) -> Iterator[str]:
-    """How soon the newest steps show, and how soon all, when a big run is opened."""
+    """Time until the newest steps and until all steps are shown, when a large run is opened."""
     from rlpanel.settings import Reading
     from rlpanel.store.index.reader import Reader
 
@@ -82,7 +82,7 @@ def newest(folder: Path) -> Iterator[str]:
 
 
 def opened(reader: object, run: Path, last: int) -> tuple[float, float]:
-    """Seconds until a step shows, and until all is in."""
+    """Return the seconds until a step is shown, and until everything is read."""
     started = time.perf_counter()
     index = reader.open(run)  # type: ignore[attr-defined]
     _until(lambda: last in index.snapshot.steps.values)
@@ -127,7 +127,7 @@ def many(folder: Path) -> Iterator[str]:
 
 
 def lag(folder: Path) -> Iterator[str]:
-    """From write to row: 64 files, 50 MB/s in all, alone and while a gigabyte in the same run is read."""
+    """Time from write to row: 64 files, 50 MB/s in total, alone and with a gigabyte of backlog."""
     from rlpanel.settings import Reading
     from rlpanel.store.index.reader import Reader
 
@@ -144,7 +144,7 @@ def lag(folder: Path) -> Iterator[str]:
 
 
 def ten(folder: Path) -> Iterator[str]:
-    """Ten gigabytes that are opened while other files of the run grow: the newest, the live lines, all."""
+    """Opening ten gigabytes while other files of the run grow: newest steps, live lines, everything."""
     from rlpanel.settings import Reading
     from rlpanel.store.index.reader import Reader
 
@@ -170,7 +170,7 @@ def ten(folder: Path) -> Iterator[str]:
 
 
 def follow(run: Path, reader: object) -> tuple[list[float], list[float]]:
-    """Lags of the lines that a writer makes: all, and those that came before the backlog was read."""
+    """Return the lags of a writer's lines: all, and those before the backlog was read."""
     index = reader.open(run)  # type: ignore[attr-defined]
     found = heard(run, reader, index)
     _until(lambda: index.snapshot.progress.caught_up and index.snapshot.progress.waiting == 0)
@@ -179,7 +179,7 @@ def follow(run: Path, reader: object) -> tuple[list[float], list[float]]:
 
 
 def heard(run: Path, reader: object, index: Any) -> tuple[list[float], list[float]]:
-    """The lags of what was told while the writer wrote, and of what was told with a backlog beside it."""
+    """Return the lags of updates while the writer wrote, and of those with a backlog at the same time."""
     lags: list[float] = []
     during: list[float] = []
     done = 0
@@ -208,7 +208,7 @@ def spread(lags: list[float]) -> str:
 
 
 def packed(folder: Path) -> Iterator[str]:
-    """Compressed files: reading all, and one sample from the middle."""
+    """Compressed files: reading everything, and one sample from the middle."""
     from rlpanel.store.index.run_index import RunIndex
     from rlpanel.store.query.fetch import fetch
 
@@ -247,7 +247,7 @@ BENCHES: dict[str, Callable[[Path], Iterator[str]]] = {
 
 
 def main() -> None:
-    """Run the named benches, each in its own process."""
+    """Run the named benchmarks, each in its own process."""
     if sys.argv[1:2] == ["--one"]:
         with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as folder:
             for row in BENCHES[sys.argv[2]](Path(folder)):

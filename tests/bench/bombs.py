@@ -1,6 +1,6 @@
-"""Small compressed files that are enormous when decompressed, made without making what they hold.
+"""Small compressed files that are enormous when decompressed, created without creating their contents.
 
-Each takes the path of a plain log and is written beside it, with its own suffix.
+Each function takes the path of a plain log and writes its file next to it, with its own suffix.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BLOCK = 128 << 10
 
 
 def blanks_in_a_frame(log: Path) -> None:
-    """10 GB in one zstd frame, without a newline."""
+    """10 GB in a zstd frame, without a newline."""
     _beside(log, ".zst").write_bytes(zstandard.compress(line(1)) + _frame(b" ", GIGABYTES << 30))
 
 
@@ -28,23 +28,23 @@ def newlines_in_a_frame(log: Path) -> None:
 
 
 def blanks_in_a_member(log: Path) -> None:
-    """10 GB in one gzip member, without a newline; gzip shrinks to a thousandth at most."""
+    """10 GB in a gzip member, without a newline; gzip shrinks to a thousandth at most."""
     packer = zlib.compressobj(wbits=31)
     head = packer.compress(line(1)) + packer.flush(zlib.Z_FULL_FLUSH)
-    # What follows a full flush refers to nothing before it, so it can be repeated.
+    # Data after a full flush does not refer to earlier data, so it can be repeated.
     megabyte = packer.compress(b" " * (1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
     _beside(log, ".gz").write_bytes(head + megabyte * (GIGABYTES << 10))
 
 
 def lines_in_frames(log: Path) -> None:
-    """10 GB of good lines, all the same."""
+    """10 GB of valid lines, all the same."""
     good = line(1, ref_response="a" * 4000)
     frame = zstandard.compress(good * ((64 << 20) // len(good)))
     _beside(log, ".zst").write_bytes(frame * (GIGABYTES * 1024 // 64))
 
 
 def _frame(byte: bytes, size: int) -> bytes:
-    """One zstd frame of a byte repeated: a header for a window of 128 KB, then blocks that say how often."""
+    """Return a zstd frame of a repeated byte: a header for a window of 128 KB, then run-length blocks."""
     block = struct.pack("<I", _BLOCK << 3 | 1 << 1)[:3] + byte
     last = struct.pack("<I", _BLOCK << 3 | 1 << 1 | 1)[:3] + byte
     return b"\x28\xb5\x2f\xfd\x00\x38" + block * (size // _BLOCK - 1) + last

@@ -1,9 +1,9 @@
-"""What a dask cluster gains over processes of this machine in reading a big run.
+"""Measures the gain of a dask cluster over local processes when a large run is read.
 
     python -m tests.bench.cluster [--record]
 
-The workers run on this machine too, so as many of them as it has cores can be no faster than as many
-processes: the figure is what the cluster's way of sending costs. Each is the best of three.
+The workers run on this machine, so with as many workers as cores they cannot be faster than as many
+processes: the figure shows the cost of the cluster's communication. Each figure is the best of three.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TRIES = 3
 
 
 def index(run: Path, *how: str) -> dict[str, Any]:
-    """The quickest of several readings: what ``rlpanel index`` says."""
+    """Return the fastest of several readings, as reported by ``rlpanel index``."""
     environment = {**os.environ, "RLPANEL_CACHE": "0"}
     command = [sys.executable, "-m", "rlpanel", "index", str(run), "--json", *how]
     found = [
@@ -35,7 +35,7 @@ def index(run: Path, *how: str) -> dict[str, Any]:
 
 
 def rows(run: Path) -> list[str]:
-    """A line of the table for each way."""
+    """Return one line of the table per method."""
     from distributed import LocalCluster
 
     alone = index(run, "--jobs", "0")
@@ -60,7 +60,7 @@ def _row(way: str, found: dict[str, Any], alone: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure, and record where asked to."""
+    """Measure, and record the results if requested."""
     with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as folder:
         fill(Path(folder) / "run", SIZE, 2)
         lines = rows(Path(folder) / "run")

@@ -1,8 +1,8 @@
-"""Finding: a filter over a million samples, and a text in a run of gigabytes.
+"""Measures search: a filter over a million samples, and a text in a run of gigabytes.
 
-``python -m tests.bench.find [--gigabytes 2.6] [--record]``; each runs on a thread while an event loop beside
-it notes how late its clock ticks. What a search costs stands beside a plain ``bytes.find`` over the same
-bytes, which heeds neither case nor escapes and says nothing of samples; ``--record`` writes RESULTS.md.
+``python -m tests.bench.find [--gigabytes 2.6] [--record]``; each benchmark runs in a thread while an event
+loop measures the delay of its ticks. The cost of a search is next to that of a plain ``bytes.find`` over
+the same bytes, which ignores case, escapes and samples. ``--record`` writes RESULTS.md.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ FILTERS = (
     "not (reward < p10 or kl_k3_mean > p99) and reward - kl_k3_mean > 0.5",
 )
 _STEP = re.compile(rb'"step": (\d+)')
-#: The last stands in nearly every line, and every line that may hold it is parsed.
+#: The last text is in nearly every line, and every line that may contain it is parsed.
 SOUGHT = ("zebra", "答案是", "<|user|>7 + 19 = ?", "no such 🙂 text", "THE QUICK", "因此")
 #: Bytes that the plain search reads at a time.
 PLAIN = 4 << 20
 
 
 def million() -> Scope:
-    """A snapshot of a million rows, every column filled."""
+    """A snapshot of a million rows with all columns."""
     draw = np.random.default_rng(0)
     place = {name: Column(dtype, 0) for name, dtype in (("step", np.int64),)}
     place["step"].write(0, np.repeat(np.arange(1000), ROWS // 1000))
@@ -63,7 +63,7 @@ def million() -> Scope:
 
 
 async def beside(work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds that the work took on a thread, and the latest tick of the loop meanwhile."""
+    """Return the seconds that the work took in a thread, and the latest tick of the loop meanwhile."""
     late = 0.0
     started = time.perf_counter()
     running = asyncio.get_running_loop().run_in_executor(None, work)
@@ -76,13 +76,13 @@ async def beside(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def ask(scope: Scope, text: str) -> None:
-    """One filter, from its text to its rows."""
+    """Run one filter, from its text to its rows."""
     truth = Filter(text, dict.fromkeys(COLUMNS, NUMBER)).ask(FilterResult(scope))
     np.flatnonzero(truth.sure)
 
 
 def filters() -> str:
-    """A filter a line, as markdown."""
+    """Return the results as markdown, one line per filter."""
     scope = million()
     lines = ["| filter over 1M samples | ms | loop late, ms |", "|---|---|---|"]
     for text in FILTERS:
@@ -93,7 +93,7 @@ def filters() -> str:
 
 
 def search(gigabytes: float) -> str:
-    """A search a line, as markdown."""
+    """Return the results as markdown, one line per search."""
     with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as folder:
         index = _run_of(Path(folder), gigabytes)
         size = int(index.snapshot.place("length")[index.snapshot.living].sum())
@@ -125,7 +125,7 @@ def search(gigabytes: float) -> str:
 
 
 def plain(run: Path, needle: bytes) -> float:
-    """CPU seconds to read a run's files and count the blocks that hold some bytes."""
+    """Return the CPU seconds to read a run's files and count the blocks that contain some bytes."""
     started = time.thread_time()
     for path in run.iterdir():
         with path.open("rb") as file:
@@ -135,9 +135,9 @@ def plain(run: Path, needle: bytes) -> float:
 
 
 def _run_of(folder: Path, gigabytes: float) -> RunIndex:
-    """A run of this size: a log of 100 MB as many times as it takes, every time at other steps.
+    """Write a run of this size: a log of 100 MB, repeated with other steps each time.
 
-    Lines written twice would be set aside.
+    Repeated lines would be excluded as duplicates.
     """
     source = folder / "source"
     path = write_log(source, Shape(steps=32, samples=128, ranks=1, tokens=256))[0]

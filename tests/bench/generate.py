@@ -1,8 +1,8 @@
-"""Rollout logs of any size, the same for the same arguments: what the benches read.
+"""Generates rollout logs of any size for the benchmarks, deterministic in its arguments.
 
-A policy learns to answer: reward rises towards its ceiling, the response grows, surprisal falls, the
+The logs imitate training: the reward rises towards its maximum, responses grow, surprisal falls, and the
 policy drifts from its reference. Tokens are sub-words of Chinese, English and emoji, some of them split
-in the middle of a character as tokenizers do; prompts are padded to the batch's longest.
+inside a character as by real tokenizers. Prompts are padded to the longest of the batch.
 
 Run as a script to write a log: ``python -m tests.bench.generate FOLDER --steps 20 --tokens 256``.
 """
@@ -22,7 +22,7 @@ END = "<|im_end|>"
 
 _ENGLISH = "the of reward model think answer because there fore two x = + 12 . , ing ed ly un re"
 _CHINESE = [*"渔歌绕清塘碧波送微寒月照山河万里风春江花夜", "因此", "答案", "我们"]
-#: Byte-level pieces of one character each: alone they decode to the replacement character.
+#: Byte-level tokens of a single character: decoded alone, each gives the replacement character.
 _BROKEN = ["\ufffd", "\ufffd\ufffd"]
 _EMOJI = ["🙂", "🚀", "👩‍🔬", "🇨🇳"]
 _WORDS = np.array(_CHINESE + [f" {word}" for word in _ENGLISH.split()] + _BROKEN + _EMOJI, dtype=object)
@@ -30,9 +30,10 @@ _WORDS = np.array(_CHINESE + [f" {word}" for word in _ENGLISH.split()] + _BROKEN
 
 @dataclass(frozen=True)
 class Shape:
-    """How big a log is.
+    """The size of a log.
 
-    ``tokens`` is the longest response, 0 writes no token fields at all; ``scores`` are further rewards.
+    ``tokens`` is the length of the longest response, 0 for no token fields. ``scores`` is the number of
+    further rewards.
     """
 
     steps: int = 20
@@ -44,12 +45,12 @@ class Shape:
 
     @property
     def rows(self) -> int:
-        """Samples in the whole log."""
+        """Number of samples in the whole log."""
         return self.steps * self.samples
 
 
 def write_log(folder: Path, shape: Shape) -> list[Path]:
-    """One file a rank below ``folder``; the lines of a step are dealt out to the ranks in turn."""
+    """Write one file per rank below ``folder``; the lines of a step go to the ranks in turn."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"rollout_data_rank_{rank}.jsonl" for rank in range(shape.ranks)]
     files = [path.open("wb") for path in paths]
@@ -63,7 +64,7 @@ def write_log(folder: Path, shape: Shape) -> list[Path]:
 
 
 def lines(shape: Shape) -> Iterator[bytes]:
-    """Every line of the log, in the order of training."""
+    """Yield every line of the log, in the order of training."""
     draw = np.random.default_rng(shape.seed)
     for step in range(shape.steps):
         learnt = step / max(1, shape.steps - 1)
@@ -94,7 +95,7 @@ def _scores(draw: np.random.Generator, step: int, sample: int, learnt: float) ->
 
 
 def _tokens(draw: np.random.Generator, longest: int, learnt: float, reward: float) -> dict[str, object]:
-    # Most of a batch is near the limit, so that a line's size says what was asked for.
+    # Most responses are near the limit, so that a line's size matches the requested one.
     size = max(1, longest - int(draw.exponential(longest * 0.02)))
     logprobs = -draw.exponential(1.2 - 0.8 * learnt, size)
     ref_logprobs = logprobs - draw.normal(0.05 * learnt, 0.02 + 0.2 * learnt, size)
@@ -113,7 +114,7 @@ def _tokens(draw: np.random.Generator, longest: int, learnt: float, reward: floa
 
 
 def _floats(array: np.ndarray) -> list[float]:
-    """As trainers log them: float32 widened to double, so 17 digits each."""
+    """Convert like trainers do: float32 widened to double, so 17 digits each."""
     return array.astype(np.float32).tolist()
 
 

@@ -1,10 +1,9 @@
-"""Lines made to break a reader: what each costs in memory and time, and what is said of it.
+"""Lines that stress a reader: memory and time for each, and the message about it.
 
     python -m tests.bench.hostile [CASE ...]
 
-Each case is written to a folder of its own and read by a process of its own, twice: until its lines are
-rows or bad lines, then one sample in full as a click asks for it. Memory is the peak beyond what the
-process had before.
+Each case has its own folder and is read by its own process in two parts: until its lines are rows or bad
+lines, then one sample in full, as after a click. Memory is the peak above the process's memory before.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ START = b'{"step": 1, "prompt": "p", "response": "r", '
 
 
 def empty_gigabyte(path: Path) -> None:
-    """A hole of 1 GB, as a machine that died leaves it."""
+    """A sparse gigabyte of zeros, as a crashed machine leaves it."""
     with path.open("wb") as file:
         file.write(line(1))
         file.seek(GIGABYTE, 1)
@@ -37,7 +36,7 @@ def empty_gigabyte(path: Path) -> None:
 
 
 def _written(parts: Iterator[bytes], *, around: bytes = line(1)) -> Callable[[Path], None]:
-    """Writes these bytes between two good lines."""
+    """Return a function that writes these bytes between two valid lines."""
 
     def write(path: Path) -> None:
         with path.open("wb") as file:
@@ -113,9 +112,9 @@ CASES: dict[str, Callable[[Path], None]] = {
 
 
 def peak() -> float:
-    """Megabytes that this process ever had at once.
+    """Return the peak memory of this process in megabytes.
 
-    Linux counts in ``ru_maxrss`` what the process that started this one had, so it is asked elsewhere.
+    On Linux, ``ru_maxrss`` includes the memory of the process that started this one, so it is not used.
     """
     status = Path("/proc/self/status")
     if status.exists():

@@ -1,7 +1,7 @@
-"""How the predecessor loads a log, written again from its behaviour, with the JSON parser as an argument.
+"""A copy of the predecessor's way of loading a log, with the JSON parser as an argument.
 
-Every line of every file is decoded, parsed into Python objects and appended to lists by step; log-ratio,
-KL and probabilities are made for each token and kept as lists too. What it drew from was the whole of it.
+Every line of every file is decoded, parsed into Python objects and appended to lists by step. Log-ratio, KL
+and probabilities are computed for each token and kept as lists, too. The predecessor drew from all of it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Loaded = dict[int, dict[str, list[Any]]]
 
 
 def load(folder: Path, loads: Callable[[str], Any]) -> Loaded:
-    """Everything in the folder's logs, by step and key."""
+    """Load everything in the folder's logs, by step and key."""
     found: Loaded = defaultdict(lambda: defaultdict(list))
     for path in sorted(folder.glob("*.jsonl")):
         with path.open(encoding="utf-8") as file:

@@ -1,12 +1,12 @@
-"""How fast a log is read, and what it costs: ours, the predecessor's way, and the bare parser, in one run.
+"""Measures the speed and cost of reading a log: rlpanel, the predecessor's way, and the bare parser.
 
     python -m tests.bench.ingest [--full] [--record] [--only SIZE] [--keep FOLDER]
 
-Each contender reads the same generated log in a process of its own, three times in turn with the others;
-medians of CPU seconds count, because the machine's other work must not. ``--full`` uses the sizes of a
-real run (660 MB, 2.6 GB, a million tiny samples) instead of some 200 MB; ``--record`` writes RESULTS.md;
-``--only`` measures one size, by the first letters of its name; ``--keep`` leaves the generated logs in a
-folder, where the next call finds them.
+Each contender reads the same generated log in its own process, three times in turn with the others. The
+result is the median of CPU seconds, which other work on the machine does not affect. ``--full`` uses the
+sizes of a real run (660 MB, 2.6 GB, a million tiny samples) instead of some 200 MB. ``--record`` writes
+RESULTS.md. ``--only`` measures one size, given by the first letters of its name. ``--keep`` stores the
+generated logs in a folder and reuses them in the next call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.bench.generate import Shape, write_log
 from tests.bench.results import record
 
 REPEATS = 3
-#: Logs bigger than this are read into lists once: that takes minutes.
+#: Logs larger than this are read into lists only once, because that takes minutes.
 SLOWLY_READ = 1e9
 
 MODEST = {
@@ -44,7 +44,7 @@ FULL = {
 
 
 def ours(folder: Path) -> object:
-    """Our whole path: rows, metrics, statistics, snapshot."""
+    """rlpanel's whole path: rows, metrics, statistics, snapshot."""
     from rlpanel.store.index.run_index import RunIndex
 
     index = RunIndex(folder, "run")
@@ -55,7 +55,7 @@ def ours(folder: Path) -> object:
 
 
 def orjson_into_lists(folder: Path) -> object:
-    """The predecessor's way with the fastest parser that makes Python objects."""
+    """The predecessor's way, with the fastest parser that creates Python objects."""
     import orjson
 
     from tests.bench.incumbent import load
@@ -64,7 +64,7 @@ def orjson_into_lists(folder: Path) -> object:
 
 
 def ujson_into_lists(folder: Path) -> object:
-    """The predecessor's way with its own parser."""
+    """The predecessor's way, with its own parser."""
     import ujson
 
     from tests.bench.incumbent import load
@@ -73,7 +73,7 @@ def ujson_into_lists(folder: Path) -> object:
 
 
 def bare_parser(folder: Path) -> object:
-    """No more than pysimdjson and two arrays as numpy: nothing built on it is faster."""
+    """Only pysimdjson and two arrays as numpy: a lower bound for everything built on it."""
     import numpy as np
     import simdjson
 
@@ -99,7 +99,7 @@ CONTENDERS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 def measure(name: str, folder: Path) -> dict[str, float]:
-    """CPU seconds and memory added, in this process."""
+    """Return the CPU seconds and added memory in this process."""
     contender, module = CONTENDERS[name]
     __import__(module)
     if module == "rlpanel":
@@ -124,7 +124,7 @@ def generated(shape: Shape, keep: Path | None) -> Iterator[Path]:
 
 
 def compare(folder: Path, names: list[str]) -> dict[str, dict[str, float]]:
-    """Medians for each contender."""
+    """Return the medians of each contender."""
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
     for number in range(REPEATS):
@@ -141,7 +141,7 @@ def compare(folder: Path, names: list[str]) -> dict[str, dict[str, float]]:
 
 
 def table(size: int, rows: int, found: dict[str, dict[str, float]]) -> str:
-    """One size's figures as markdown."""
+    """Return the figures of one size as markdown."""
     lines = [
         f"{size / 1e6:,.0f} MB, {rows:,} samples:",
         "",

@@ -1,7 +1,7 @@
-"""How fast the board is in a browser: first page, append → screen, step change, memory a session.
+"""Measures the board's speed in a browser: first page, append → screen, step change, memory per session.
 
-Run it with ``python -m tests.bench.latency``; it prints a table for ``RESULTS.md``. Times are wall
-times of a real server and a headless Chromium on this machine; compare within one run.
+``python -m tests.bench.latency`` prints a table for ``RESULTS.md``. Times are wall-clock times of a real
+server and a headless Chromium on this machine, so compare them only within one run.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tests.conftest import BROWSERS, QUIET, VIEWPORT
 
 APPENDS = 40
 STEPS = 30
-#: Clocks inside the page: a clock outside would measure the way to the browser too. Each frame looks
-#: at one value only, since looking at more would slow what is measured.
+#: Timers inside the page, because a timer outside would also measure the way to the browser. Each frame
+#: checks a single value, since checking more would slow down what is measured.
 CLOCKS = """
 () => {
   const inside = (root) => {
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def measure(root: Path, url: str, process: subprocess.Popen[bytes]) -> list[tuple[str, str]]:
-    """All figures, as name and text."""
+    """Return all figures, as name and text."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
         rows = [ready(browser, url), *steps(browser, url), *appends(browser, url, root / "grpo")]
@@ -86,14 +86,14 @@ def measure(root: Path, url: str, process: subprocess.Popen[bytes]) -> list[tupl
 
 
 def chromium() -> str:
-    """The browser's path."""
+    """Return the browser's path."""
     names = (os.environ.get("CHROMIUM"), *BROWSERS)
     return next(found for name in names if name and (found := shutil.which(name)))
 
 
 @contextmanager
 def opened(browser: Any, url: str) -> Iterator[tuple[Page, float, list[int]]]:
-    """A page at rest, how long its first curve took, and the sizes of what its websocket receives."""
+    """Open a page and wait until it is idle; also yields the time to its first curve and websocket sizes."""
     page = browser.new_context(viewport=VIEWPORT).new_page()
     traffic: list[int] = []
     page.on("websocket", lambda s: s.on("framereceived", lambda data: traffic.append(len(data))))
@@ -108,7 +108,7 @@ def opened(browser: Any, url: str) -> Iterator[tuple[Page, float, list[int]]]:
 
 
 def ready(browser: Any, url: str) -> tuple[str, str]:
-    """From the address to the first curve: the server's first page, and later ones."""
+    """Time from the address to the first curve: the server's first page, and later ones."""
     times = []
     for _ in range(4):
         with opened(browser, f"{url}/?run=ppo") as (_, took, _):
@@ -117,7 +117,7 @@ def ready(browser: Any, url: str) -> tuple[str, str]:
 
 
 def steps(browser: Any, url: str) -> list[tuple[str, str]]:
-    """From the key to the frame that has the new step's sample, and the bytes that took."""
+    """Time from the key press to the frame with the new step's sample, and the bytes sent."""
     times, sizes = [], []
     with opened(browser, f"{url}/?run=ppo&step=9") as (page, _, traffic):
         page.evaluate(CLOCKS)
@@ -133,7 +133,7 @@ def steps(browser: Any, url: str) -> list[tuple[str, str]]:
 
 
 def appends(browser: Any, url: str, run: Path) -> list[tuple[str, str]]:
-    """From the write of a line with a new step to the frame that has its point."""
+    """Time from the write of a line with a new step to the frame with its point."""
     path, lags = run / "rollout_data_rank_0.jsonl", []
     line = json.loads(path.read_bytes().split(b"\n", 1)[0])
     with opened(browser, f"{url}/?run=grpo") as (page, _, _), path.open("ab") as log:
@@ -150,7 +150,7 @@ def appends(browser: Any, url: str, run: Path) -> list[tuple[str, str]]:
 
 
 def memory(browser: Any, url: str, process: subprocess.Popen[bytes], sessions: int = 5) -> tuple[str, str]:
-    """What each further browser adds to the server while it is open."""
+    """Server memory per additional open browser."""
     with ExitStack() as stack:
         stack.enter_context(opened(browser, f"{url}/?run=ppo"))
         before = resident(process.pid)
@@ -167,14 +167,14 @@ def spread(values: list[float] | list[int], unit: str) -> str:
 
 
 def resident(pid: int) -> float:
-    """Resident memory in MB."""
+    """Return the resident memory in MB."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 @contextmanager
 def served(root: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """``rlpanel serve`` in a process of its own."""
+    """Run ``rlpanel serve`` in its own process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -190,7 +190,7 @@ def served(root: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
 
 
 def wait_for(url: str) -> None:
-    """Until the server answers its health path."""
+    """Wait until the server answers its health path."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:

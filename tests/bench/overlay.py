@@ -1,10 +1,10 @@
-"""How soon eight runs of 5,000 steps lie over a ninth: choice → drawn, in four curves each.
+"""Measures the time to overlay eight runs of 5,000 steps on a ninth: choice → drawn, in four curves each.
 
     python -m tests.bench.overlay --record
 
 Times are taken inside a headless Chromium that draws in software: from the choice (a change of the address)
-to the last stroke on a canvas. The first choice opens the runs; later ones find them open, because another
-page shows them, too.
+to the last stroke on a canvas. The first choice opens the runs. For later choices they are open already,
+because another page shows them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ CLOCK = """
 
 
 def write(run: Path, seed: int) -> None:
-    """A run with the four usual curves."""
+    """Write a run with the four usual curves."""
     run.mkdir()
     draw = np.random.default_rng(seed)
     with (run / "rollout_data_rank_0.jsonl").open("w") as log:
@@ -67,13 +67,13 @@ def write(run: Path, seed: int) -> None:
 
 
 def choose(page: Page, over: list[str], *, smooth: float = 0.0) -> float:
-    """Milliseconds from the choice to the last stroke."""
+    """Return the milliseconds from the choice to the last stroke."""
     query = f"?run=base&step={STEPS - 1}&over={','.join(over)}" + (f"&smooth={smooth}" if smooth else "")
     return page.evaluate("([query, wanted]) => window.choose(query, wanted)", [query, 4 * len(over)])
 
 
 def open_page(page: Page, url: str, query: str) -> Page:
-    """A page whose board stands still."""
+    """Open a page and wait until its board is idle."""
     page.goto(f"{url}/{query}")
     page.locator(".rl-curve canvas").nth(3).wait_for()
     page.locator(".rl-badge", has_text="quiet").or_(page.locator(".rl-badge", has_text="live")).wait_for()
@@ -83,7 +83,7 @@ def open_page(page: Page, url: str, query: str) -> Page:
 
 
 def measure(url: str, server: int) -> list[tuple[str, str, str]]:
-    """Rows of the table."""
+    """Return the rows of the table."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
         context = browser.new_context(viewport=VIEWPORT)

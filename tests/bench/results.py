@@ -1,4 +1,4 @@
-"""RESULTS.md: a section a bench, each with its command and its day."""
+"""Writes RESULTS.md: one section per benchmark, with its command and date."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 
 
 def record(title: str, command: str, text: str) -> None:
-    """Write a section, or write it anew; the others stay."""
+    """Write or replace a section; the others stay."""
     head, *sections = re.split(r"^(?=## )", RESULTS.read_text(encoding="utf-8"), flags=re.MULTILINE)
     busy = f"load {os.getloadavg()[0]:.0f} at the end" if hasattr(os, "getloadavg") else ""
     where = f"Python {platform.python_version()}, {os.cpu_count()} cores, {busy}"

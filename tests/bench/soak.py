@@ -1,12 +1,12 @@
-"""A run that everything happens to, for as long as one likes; at the end the store equals a fresh index.
+"""Soak test: a run under constant faults, for any length of time; at the end the store equals a fresh index.
 
     python -m tests.bench.soak [--minutes 60] [--seed 0]
 
-Writers append in processes of their own, in pieces that end anywhere and onto a disk that is full at times,
-and are killed. Files are truncated, replaced, removed, exchanged and dated back; the folder is renamed away,
-as an unmounted disk is, and comes back. Two readers live through all of it in this process, one told by file
-events and one that polls; another keeps its index on disk in a process that is killed again and again, and so
-is a board.
+Writers are separate processes that append in pieces that end anywhere, onto a disk that is sometimes full,
+and are killed. Files are truncated, replaced, removed, swapped and backdated. The folder is renamed away,
+like an unmounted disk, and restored. Two readers live in this process throughout, one with file events and
+one that polls. Another reader, with its index on disk, and a board are processes that are killed
+repeatedly.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from tests.property.test_invariants import follow
 from tests.property.test_reopened import assert_same_run
 from tests.waiting import wait_until
 
-#: Seconds in which those that live through it must see it all, once all is quiet.
+#: Seconds until the surviving readers must have seen everything, once the faults have stopped.
 PATIENCE = 60.0
-#: Files that a reader may have open at once, those of the system's events included.
+#: Files that a reader may have open at once, including those of file events.
 HANDLES = 12
 
 
 def soak(folder: Path, seconds: float, seed: int = 0) -> Counter[str]:
-    """Go on for so long; AssertionError where something was lost, invented or left open.
+    """Run for this long; raise AssertionError if something was lost, invented or left open.
 
     Returns
     -------
     Counter
-        What happened, and how often.
+        The number of faults by type.
     """
     threads, opened = set(threading.enumerate()), handles()
     trouble = Trouble(folder, seed)
@@ -66,7 +66,7 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Counter[str]:
             for live in lives:
                 wait_until(lambda live=live: same(live.snapshot, expected), PATIENCE, "a reader sees it all")
             assert same(follow(RunIndex(trouble.run, "run", Reading(), trouble.root)), expected)
-            # The board has the usual bound for lines that chance cannot have made, so it leaves none out.
+            # The board has the default threshold for repeated lines, so it excludes none.
             wait_until(lambda: counted(trouble.port) == expected.samples + expected.duplicates, PATIENCE)
             trouble.done["ms to end the server"] = round(trouble.server.end(signal.SIGTERM) * 1000)
             assert len(handles()) <= len(opened) + 1 + HANDLES * len(readers), handles()
@@ -85,7 +85,7 @@ def soak(folder: Path, seconds: float, seed: int = 0) -> Counter[str]:
 
 
 def read(root: Path, room: int) -> None:
-    """Follow the run, its index on disk, until killed; with ``room`` for files of so many bytes."""
+    """Follow the run, with its index on disk, until killed; ``room`` limits the size of files in bytes."""
     if room:
         resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
     with soon_worth_it():
@@ -95,7 +95,7 @@ def read(root: Path, room: int) -> None:
 
 @contextmanager
 def soon_worth_it() -> Iterator[None]:
-    """A small run is worth an index on disk, and short lines are not drawn twice."""
+    """Allow an index for small runs, and treat short repeated lines as duplicates."""
     before = run_index.WORTH_BYTES, run_table.UNLIKELY
     run_index.WORTH_BYTES, run_table.UNLIKELY = 0, 3.0
     try:
@@ -106,7 +106,7 @@ def soon_worth_it() -> Iterator[None]:
 
 @contextmanager
 def faults_of_readers() -> Iterator[list[str]]:
-    """What readers in this process say went wrong in a round of theirs."""
+    """Collect the errors that readers in this process log."""
     said: list[str] = []
     handler = logging.Handler(logging.ERROR)
     handler.emit = lambda record: said.append(handler.format(record))  # type: ignore[method-assign]
@@ -119,20 +119,20 @@ def faults_of_readers() -> Iterator[list[str]]:
 
 
 def same(one: Snapshot, other: Snapshot) -> bool:
-    """Raises AssertionError with the difference."""
+    """Raise AssertionError with the difference."""
     assert_same_run(one, other)
     assert one.problems == other.problems
     return True
 
 
 def none(left: object) -> bool:
-    """Raises AssertionError that names what is left."""
+    """Raise AssertionError with the remaining items."""
     assert not left, left
     return True
 
 
 def counted(port: int) -> int:
-    """The samples that a board counts, if it is well."""
+    """Return the number of samples of a board, if it is well."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as answer:
             found: dict[str, Any] = json.load(answer)
@@ -142,18 +142,18 @@ def counted(port: int) -> int:
 
 
 def handles() -> list[str]:
-    """What this process has open, by what it is."""
+    """Return this process's open files by type."""
     found = []
     for name in os.listdir("/proc/self/fd"):
         try:
             found.append(os.readlink(f"/proc/self/fd/{name}").split("[")[0].split(":")[0])
-        except OSError:  # the listing's own
+        except OSError:  # the listing's own descriptor
             continue
     return sorted(found)
 
 
 def main() -> None:
-    """Soak, or be one of its processes."""
+    """Run the soak test, or one of its processes."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -2,7 +2,7 @@
 
     python -m tests.bench.soak_writer RUN RANK SEED
 
-A script of its own, so that it starts at once: it needs nothing of rlpanel.
+It is a separate script without imports of rlpanel, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from pathlib import Path
 
 from tests.factories import line
 
-#: Seconds, on average, between two writes.
+#: Mean seconds between two writes.
 PAUSE = 0.02
-#: Few, so that lines repeat.
+#: Few different lines, so that lines repeat.
 INDICES = 60
 
 
 def log_of(run: Path, rank: int) -> Path:
-    """A rank's file."""
+    """Return the file of a rank."""
     return run / f"rollout_data_rank_{rank}.jsonl"
 
 
 def write(run: Path, rank: int, seed: int) -> None:
-    """Append for ever; now and then the file is opened anew, as another one may stand there."""
+    """Append forever; sometimes open the file again, because it may have been replaced."""
     chance, pause, step = random.Random(seed), threading.Event(), 0
     while True:
         try:
@@ -41,12 +41,12 @@ def write(run: Path, rank: int, seed: int) -> None:
                     file.write(text[:cut])
                     pause.wait(chance.expovariate(1 / PAUSE))
                     file.write(text[cut:])
-        except OSError:  # the folder is away, or the disk is full
+        except OSError:  # the folder is missing, or the disk is full
             pause.wait(0.1)
 
 
 def leave_room(file: int, chance: random.Random) -> None:
-    """Let the disk be full soon, one time in four: then a write takes a part of a line, and the next none."""
+    """One time in four, let the disk be full soon: a write then takes part of a line, and the next fails."""
     room = (
         os.fstat(file).st_size + chance.randrange(20_000)
         if chance.random() < 0.25

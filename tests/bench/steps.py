@@ -1,8 +1,8 @@
-"""What step metrics cost: all of a run from a snapshot, and one new step.
+"""Measures the cost of step metrics: all steps of a run from a snapshot, and one new step.
 
     python -m tests.bench.steps
 
-CPU times, medians; the run has every field that a step metric needs.
+Figures are medians of CPU times. The run has every field that a step metric needs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STEPS, SAMPLES, TOKENS, RANKS = 200, 128, 32, 8
 
 
 def lines(step: int) -> Iterator[tuple[int, bytes]]:
-    """The samples of a step with their rank."""
+    """Return the samples of a step with their rank."""
     draw = np.random.default_rng(step)
     for at in range(SAMPLES):
         tokens = int(draw.integers(TOKENS // 2, TOKENS + 1))
@@ -55,7 +55,7 @@ def lines(step: int) -> Iterator[tuple[int, bytes]]:
 
 
 def write(run: Path, steps: range) -> None:
-    """Append steps, dealt out to the ranks."""
+    """Append steps, distributed over the ranks."""
     for step in steps:
         for rank, line in lines(step):
             with (run / f"rollout_data_rank_{rank}.jsonl").open("ab") as file:
@@ -63,7 +63,7 @@ def write(run: Path, steps: range) -> None:
 
 
 def caught_up(index: RunIndex) -> Snapshot:
-    """All that is there."""
+    """Return an index that has read everything."""
     index.rescan()
     while index.read():
         pass
@@ -71,7 +71,7 @@ def caught_up(index: RunIndex) -> Snapshot:
 
 
 def cpu(action: object, repeat: int = 7) -> float:
-    """Median CPU milliseconds."""
+    """Return the median of CPU milliseconds."""
     taken = []
     for _ in range(repeat):
         started = time.process_time()

@@ -1,8 +1,8 @@
-"""What the store costs once a run is big: memory, appending, fetching, watching, and the lag of a live line.
+"""Measures the store with a large run: memory, appending, fetching, watching, and the lag of live lines.
 
     python -m tests.bench.store [--record] [NAME ...]
 
-Each bench runs in a process of its own. Goals stand beside the figures; ``--record`` writes RESULTS.md.
+Each benchmark runs in its own process. Goals are next to the figures. ``--record`` writes RESULTS.md.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from pathlib import Path
 from tests.bench.generate import Shape, lines, write_log
 from tests.bench.results import record
 
-#: With what follows from them 27 numbers and a label.
+#: With derived columns, 27 numbers and a label.
 MILLION = Shape(steps=1000, samples=1000, ranks=8, tokens=0, scores=19)
 HEAD = "| | figure | goal |\n|---|---|---|\n"
 
 
 def held() -> float:
-    """Memory this process holds now, MB."""
+    """Return the memory that this process holds now, in MB."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * resource.getpagesize() / 1e6
 
 
 def ingest(folder: Path) -> object:
-    """The run's index, all read."""
+    """Return the run's index after reading everything."""
     from rlpanel.store.index.run_index import RunIndex
 
     index = RunIndex(folder, "run")
@@ -71,7 +71,7 @@ def million(folder: Path) -> Iterator[str]:
 
 
 def _append(index: object, folder: Path, number: int) -> tuple[float, float]:
-    """CPU seconds from 1,024 parsed lines, and from their rows, to the snapshot."""
+    """Return the CPU seconds from 1,024 parsed lines, and from their rows, to the snapshot."""
     new = b"".join(lines(Shape(steps=1, samples=1024, tokens=0, seed=number + 1, scores=MILLION.scores)))
     with (folder / "rollout_data_rank_0.jsonl").open("ab") as file:
         file.write(new.replace(b'"step": 0', b'"step": %d' % (MILLION.steps + number)))
@@ -88,7 +88,7 @@ def _append(index: object, folder: Path, number: int) -> tuple[float, float]:
 
 
 def reopened(folder: Path) -> Iterator[str]:
-    """A known run of a million samples in a new process."""
+    """A saved run of a million samples, opened in a new process."""
     import rlpanel.store.index.run_index  # noqa: F401
 
     before, started, clock = held(), time.process_time(), time.perf_counter()
@@ -104,7 +104,7 @@ def reopened(folder: Path) -> Iterator[str]:
 
 
 def fetching(folder: Path) -> Iterator[str]:
-    """One sample read back."""
+    """Reading one sample from its file."""
     from rlpanel.store.query.fetch import fetch
 
     for title, tokens, goal in (("100 KB", 1024, "< 2 ms"), ("1 MB", 10_240, "< 10 ms")):
@@ -120,7 +120,7 @@ def fetching(folder: Path) -> Iterator[str]:
 
 
 def idle(folder: Path) -> Iterator[str]:
-    """CPU of a reader that watches 64 quiet files."""
+    """CPU time of a reader that watches 64 unchanging files."""
     from rlpanel.settings import Reading
     from rlpanel.store.index.reader import Reader
 
@@ -137,7 +137,7 @@ def idle(folder: Path) -> Iterator[str]:
 
 
 def lag(folder: Path) -> Iterator[str]:
-    """From write to row: 64 files, 50 MB/s in all, each line stamped when it is written."""
+    """Time from write to row: 64 files, 50 MB/s in total, each line with the time of its write."""
     from rlpanel.settings import Reading
     from rlpanel.store.index.reader import Reader
 
@@ -151,7 +151,7 @@ def lag(folder: Path) -> Iterator[str]:
 
 
 def _follow(run: Path, reader: object) -> tuple[list[float], float]:
-    """Lags of the lines that a writer process makes while a reader follows."""
+    """Return the lags of a writer process's lines while a reader follows."""
     writer = "from tests.bench.store import write_live; import sys; write_live(sys.argv[1])"
     index = reader.open(run)  # type: ignore[attr-defined]
     lags: list[float] = []
@@ -176,7 +176,7 @@ def _follow(run: Path, reader: object) -> tuple[list[float], float]:
 
 
 def write_live(run: str, seconds: float = 8.0, rate: float = 50e6) -> None:
-    """Append lines of 25 KB to 64 files at ``rate`` bytes a second, in random order of files."""
+    """Append lines of 25 KB to 64 files at ``rate`` bytes per second, in random order of files."""
     made = list(lines(Shape(steps=2, samples=32, tokens=256)))
     names = [os.path.join(run, f"rollout_data_rank_{rank}.jsonl") for rank in range(64)]
     started, sent, number = time.monotonic(), 0, 0
@@ -206,7 +206,7 @@ BENCHES: dict[str, Callable[[Path], Iterator[str]]] = {
 
 
 def main() -> None:
-    """Run the named benches, each in its own process."""
+    """Run the named benchmarks, each in its own process."""
     names = sys.argv[1:]
     if names[:1] == ["--one"]:
         with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as folder:

@@ -1,7 +1,7 @@
-"""How fast a response is on screen, token by token: click → paint, change of metric, scrolling, bytes.
+"""Measures the token view in a browser: click → paint, change of metric, scrolling, bytes.
 
-Run it with ``python -m tests.bench.tokens``; it prints a table for ``RESULTS.md``. Times are taken inside a
-headless Chromium that draws in software, up to the frame after the one that shows the change.
+``python -m tests.bench.tokens`` prints a table for ``RESULTS.md``. Times are measured inside a headless
+Chromium that draws in software, up to the frame after the one that shows the change.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def write(folder: Path) -> None:
-    """A step of responses of each size, each with a first token of its own; logs of six decimals."""
+    """Write a step with responses of each size, each with a unique first token, numbers with six decimals."""
     folder.mkdir()
     chance = np.random.default_rng(0)
     with (folder / "rollout_data_rank_0.jsonl").open("w") as log:
@@ -101,7 +101,7 @@ def write(folder: Path) -> None:
 
 
 def line(chance: np.random.Generator, size: int, label: str) -> dict[str, Any]:
-    """One sample with the rows of a PPO run."""
+    """Return a sample with the rows of a PPO run."""
     logprobs = -chance.exponential(1.0, size)
     ref_logprobs = np.minimum(logprobs - 0.3 * chance.standard_t(3, size), 0.0)
     names = ("values", "token_rewards", "advantages", "returns")
@@ -113,7 +113,7 @@ def line(chance: np.random.Generator, size: int, label: str) -> dict[str, Any]:
 
 
 def sizes(folder: Path) -> list[tuple[str, str]]:
-    """Bytes a token that go to the browser."""
+    """Return the bytes per token that are sent to the browser."""
     run = open_run(folder, follow=False)
     found = []
     for uid in run.samples().groupby("response_tokens").uid.first():
@@ -125,7 +125,7 @@ def sizes(folder: Path) -> list[tuple[str, str]]:
 
 
 def measure(page: Page, url: str, server: int) -> list[tuple[str, str]]:
-    """Click → paint, change of metric with what it receives, and frames while scrolling."""
+    """Measure click → paint, a change of metric with its received bytes, and frames while scrolling."""
     clock = page.context.new_cdp_session(page)
     clock.send("Performance.enable", {"timeDomain": "threadTicks"})
     received: list[int] = []
@@ -138,7 +138,7 @@ def measure(page: Page, url: str, server: int) -> list[tuple[str, str]]:
     rows = []
     for size in SIZES:
         paints, metrics, work, sent = [], [], [], 0
-        for number in range(1, ROUNDS):  # the very first sample is there already
+        for number in range(1, ROUNDS):  # the first sample is already shown
             label = f"{size}/{number}"
             before = (worked(server), drawn(clock))
             paints.append(page.evaluate("(label) => window.clickRow(label)", label))
@@ -161,13 +161,13 @@ def measure(page: Page, url: str, server: int) -> list[tuple[str, str]]:
 
 
 def worked(pid: int) -> float:
-    """Processor time of a process until now, in ms."""
+    """Return the processor time of a process so far, in ms."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def drawn(clock: CDPSession) -> float:
-    """Processor time of the page's main thread until now, in ms."""
+    """Return the processor time of the page's main thread so far, in ms."""
     known = {entry["name"]: entry["value"] for entry in clock.send("Performance.getMetrics")["metrics"]}
     return 1000 * known["TaskDuration"]
 

@@ -1,4 +1,4 @@
-"""What happens to a run in `tests.bench.soak`, and the processes it happens to."""
+"""Faults for `tests.bench.soak`, and the processes that they hit."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.factories import line
 from tests.ui.board import free_port
 
 RANKS = 4
-#: Seconds, on average, from one fault to the next.
+#: Mean seconds between two faults.
 PAUSE = 0.25
-#: Seconds that a reader and a server live at least, or they would never come to read.
+#: Minimum lifetimes of a reader and a server in seconds; with less they would never read anything.
 READER_LIVES, SERVER_LIVES = 4.0, 12.0
-#: A file that has grown beyond this is truncated or replaced, so that an hour fits on a disk.
+#: A larger file is truncated or replaced, so that an hour fits on a disk.
 LARGE = 8 << 20
 RUBBISH = (b"\n", b"\xff\xfe\n", b"{\n", b'{"step": 1}\n', bytes(500), b"[]\n")
 HERE = Path(__file__).parents[2]
@@ -35,7 +35,7 @@ class Process:
     Attributes
     ----------
     ended : int
-        How often it ended by itself, which none of them may.
+        Number of unexpected ends, which must stay 0.
     """
 
     def __init__(self, said: IO[bytes], lives: float = 0.0) -> None:
@@ -45,7 +45,7 @@ class Process:
         self.ended = 0
 
     def start(self, *command: str) -> None:
-        """Kill it if it runs, and start it."""
+        """Start the process; kill it first if it is running."""
         self.kill()
         self._process = subprocess.Popen(
             [sys.executable, "-m", *command], cwd=HERE, stdout=subprocess.DEVNULL, stderr=self._said
@@ -58,11 +58,11 @@ class Process:
         return time.monotonic() > self._born + self._lives
 
     def kill(self) -> None:
-        """Without a word."""
+        """Kill the process without notice."""
         self.end(signal.SIGKILL)
 
     def end(self, by: signal.Signals) -> float:
-        """Send a signal and wait for the end; returns the seconds that took."""
+        """Send a signal and wait for the end; return the seconds that took."""
         if self._process is None:
             return 0.0
         self.ended += self._process.poll() is not None
@@ -74,22 +74,22 @@ class Process:
 
 
 class Trouble:
-    """One run and what happens to it.
+    """A run and the faults that hit it.
 
     Parameters
     ----------
     folder : Path
         An empty folder.
     seed : int
-        Chooses the faults; when they strike, the machine's load has a say too.
+        Seed of the faults. Their timing also depends on the machine's load.
 
     Attributes
     ----------
     run : Path
     server : Process
-        A board over the run's root, at `port`; it follows the run, as it is to alert.
+        A board for the run's root, at `port`; it follows the run to send alerts.
     done : Counter
-        What happened, and how often.
+        The number of faults by type.
     """
 
     def __init__(self, folder: Path, seed: int = 0) -> None:
@@ -111,7 +111,7 @@ class Trouble:
         )  # fmt: skip
 
     def go_on(self, seconds: float) -> None:
-        """Let writers write and faults strike for so long; then all is quiet, and the server alone lives."""
+        """Let writers write and faults strike for so many seconds; then stop everything except the server."""
         for rank in range(RANKS):
             self._write(rank)
         self._read()
@@ -127,43 +127,43 @@ class Trouble:
             raise AssertionError(f"a process ended by itself: {self.said()[-2000:]}")
 
     def said(self) -> str:
-        """What the processes said on their terminals."""
+        """Return the output of the processes."""
         return Path(self._said.name).read_text("utf-8", "replace")
 
     def close(self) -> None:
-        """Leave nothing running."""
+        """End all processes."""
         for process in [*self._writers, self._reader, self.server]:
             process.kill()
         self._said.close()
 
-    # -- what happens ----------------------------------------------------------------------------
+    # -- faults ----------------------------------------------------------------------------------
 
     def kill_a_writer(self) -> None:
-        """In the middle of a line, most likely; another goes on in its file."""
+        """Probably in the middle of a line; another writer continues its file."""
         self._write(self._chance.randrange(RANKS))
         self.done["writer killed"] += 1
 
     def kill_a_reader(self) -> None:
-        """In the middle of a write to its index, now and then."""
+        """Sometimes in the middle of a write to its index."""
         if self._reader.old:
             self._read()
             self.done["reader killed"] += 1
 
     def kill_the_server(self) -> None:
-        """With all that it was doing."""
+        """During all of its work."""
         if self.server.old:
             self._serve()
             self.done["server killed"] += 1
 
     def truncate(self) -> None:
-        """To any length, in the middle of a line too."""
+        """To any length, also in the middle of a line."""
         path = self._any()
         if path.exists():
             os.truncate(path, self._chance.randrange(path.stat().st_size + 1))
             self.done["truncated"] += 1
 
     def replace(self) -> None:
-        """By another file of the same name, as a copy that was put back."""
+        """By another file of the same name, such as a restored copy."""
         path = self._any()
         new = path.with_name(".new")
         new.write_bytes(b"".join(line(step, index=step) for step in range(self._chance.randrange(1, 40))))
@@ -171,12 +171,12 @@ class Trouble:
         self.done["replaced"] += 1
 
     def remove(self) -> None:
-        """The writer that has it open goes on writing where nobody looks."""
+        """The writer that has it open keeps writing to the deleted file."""
         self._any().unlink(missing_ok=True)
         self.done["removed"] += 1
 
     def exchange(self) -> None:
-        """Two ranks' files change names."""
+        """Swap the names of two ranks' files."""
         one, other, between = self._any(), self._any(), self.run / ".between"
         if one != other and one.exists() and other.exists():
             one.rename(between)
@@ -185,7 +185,7 @@ class Trouble:
             self.done["names exchanged"] += 1
 
     def date_back(self) -> None:
-        """A clock that jumps: the file is of last year, or of next."""
+        """Simulate a clock that jumps: the file is from last year, or from next year."""
         path = self._any()
         if path.exists():
             when = time.time() + self._chance.choice([-1, 1]) * 365 * 86400
@@ -193,22 +193,22 @@ class Trouble:
             self.done["clock stepped"] += 1
 
     def take_the_root_away(self) -> None:
-        """As an unmounted disk, for a moment; writers that have files open go on."""
+        """Like an unmounted disk, briefly; writers with open files continue."""
         self.root.rename(self._away)
         self._pause.wait(self._chance.random())
         self._away.rename(self.root)
         self.done["root away and back"] += 1
 
     def write_rubbish(self) -> None:
-        """Bytes that are no line, and blank ones."""
+        """Bytes that are not a line, and blank lines."""
         with self._any().open("ab") as file:
             file.write(self._chance.choice(RUBBISH))
         self.done["rubbish written"] += 1
 
-    # -- inside ----------------------------------------------------------------------------------
+    # -- helpers ---------------------------------------------------------------------------------
 
     def _any(self) -> Path:
-        """A rank's file; a large one first."""
+        """Return a rank's file, preferably a large one."""
         paths = [log_of(self.run, rank) for rank in range(RANKS)]
         large = [path for path in paths if path.exists() and path.stat().st_size > LARGE]
         return self._chance.choice(large or paths)
@@ -218,7 +218,7 @@ class Trouble:
         self._writers[rank].start("tests.bench.soak_writer", str(self.run), str(rank), seed)
 
     def _read(self) -> None:
-        """Every other one on a disk that is full after a few KB."""
+        """Start a reader; every second one has a disk that is full after a few KB."""
         room = self._chance.choice([0, self._chance.randrange(1, 32 << 10)])
         self._reader.start("tests.bench.soak", "--read", str(self.root), "--room", str(room))
         self.done["reader on a full disk"] += bool(room)

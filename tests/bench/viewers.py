@@ -1,12 +1,12 @@
-"""Fifty viewers of one process while a run grows: who is up to date, is the loop free, is memory given back?
+"""Measures fifty viewers of one process while a run grows: freshness, event loop, memory.
 
     python -m tests.bench.viewers [growing] [opening] [--viewers 50] [--rate 50] [--record]
 
-``growing`` lets a run grow under the eyes of all, ``opening`` opens and closes 200 pages; both by default. A
-viewer is what a browser is to the server: a page, its websocket, the document, and word that it stands; it
-throws away what it gets but for the number of the step. A browser that draws would need a machine of its own.
-All viewers are one process, the writer is another, and a third asks the server again and again for a sign of
-life: none of them waits for another, but they share the machine's cores with the server.
+``growing`` lets a run grow while all viewers watch, ``opening`` opens and closes 200 pages; both run by
+default. A viewer simulates a browser: a page, its websocket, the document, and the message that the page is
+ready. It discards what it receives except for the number of the step, because a real browser would need its
+own machine. All viewers are one process, the writer is another, and a third repeatedly measures the
+server's response time. They do not wait for each other, but they share the machine's cores with the server.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from tests.bench.results import record
 from tests.viewer import Viewer
 
 FILES = 8
-#: Seconds that the run grows, seconds a step, and how often the loop is asked for a sign of life.
+#: Seconds that the run grows, seconds per step, and requests per second that measure the loop.
 SECONDS, STEP_SECONDS, ASK_EVERY = 40.0, 2.0, 0.05
-#: Samples that are there before anybody looks: a run's columns are known from its first step on.
+#: Samples that exist before the first page: a run's columns are known from its first step on.
 FIRST = 256
 OPENED = 200
 
@@ -62,12 +62,12 @@ class Lines:
         self._rest = json.dumps(sample)[1:]
 
     def line(self, step: int, place: int) -> bytes:
-        """One sample."""
+        """Return a sample as a line."""
         return f'{{"step": {step}, "uid": "{place}", {self._rest}\n'.encode()
 
 
 def write(run: Path, rate: float) -> None:
-    """Append to all files at ``rate`` MB/s, a new step every two seconds; print each as it begins."""
+    """Append to all files at ``rate`` MB/s, a new step every two seconds; print each step when it begins."""
     lines = Lines()
     logs = [(run / f"rollout_data_rank_{rank}.jsonl").open("ab", buffering=0) for rank in range(FILES)]
     begin, written, step = time.monotonic(), 0, 0
@@ -82,7 +82,7 @@ def write(run: Path, rate: float) -> None:
 
 @contextmanager
 def helper(*words: str) -> Iterator[subprocess.Popen[str]]:
-    """This module in a process of its own, which prints."""
+    """Run this module in its own process, and read its output."""
     command = [sys.executable, "-m", "tests.bench.viewers", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -95,7 +95,7 @@ def helper(*words: str) -> Iterator[subprocess.Popen[str]]:
 async def watched(
     root: Path, url: str, process: subprocess.Popen[bytes], count: int, rate: float
 ) -> list[Row]:
-    """Open the viewers, let the run grow, and see what became of them."""
+    """Open the viewers, let the run grow, and return the measurements."""
     before, begin = resident(process.pid), worked(process.pid)
     viewers = [Viewer(f"{url}/?run=run") for _ in range(count)]
     for viewer in viewers:
@@ -113,7 +113,7 @@ async def watched(
     sent = sum(viewer.received for viewer in viewers) - received
     await asyncio.sleep(8)
     written = {int(step): float(at) for step, at in steps}
-    # A step is complete, and shown, when the next one begins; the last ones are followed by none.
+    # A step is complete, and shown, when the next one begins; none follows the last one.
     complete = sorted(written)[:-1]
     lags = [at - written[s + 1] for v in viewers for s in complete if (at := first_told(v, s))]
     each_told = statistics.mean(len(viewer.seen.keys() & set(complete)) for viewer in viewers)
@@ -138,7 +138,7 @@ async def watched(
 
 
 async def opened_and_closed(url: str, process: subprocess.Popen[bytes]) -> list[Row]:
-    """Open and close pages; what stays in memory?"""
+    """Open and close pages, and return the memory that remains."""
     marks = []
     for _ in range(4):
         for _ in range(OPENED // 4):
@@ -153,7 +153,7 @@ async def opened_and_closed(url: str, process: subprocess.Popen[bytes]) -> list[
 
 
 def first_told(viewer: Viewer, step: int) -> float:
-    """When a viewer first saw a step or a later one; 0 if never."""
+    """Return when a viewer first saw this step or a later one; 0 if never."""
     return min((at for seen, at in viewer.seen.items() if seen >= step), default=0.0)
 
 
@@ -167,7 +167,7 @@ def ms(seconds: list[float]) -> str:
 
 
 def measure(given: argparse.Namespace) -> list[Row]:
-    """The figures of the parts asked for."""
+    """Return the figures of the requested parts."""
     root, rows = Path(tempfile.mkdtemp(prefix="rlpanel-bench-")), list[Row]()
     try:
         (root / "run").mkdir()
@@ -185,7 +185,7 @@ def measure(given: argparse.Namespace) -> list[Row]:
 
 
 def main() -> None:
-    """Measure and print, and record where asked to."""
+    """Measure, print, and record the results if requested."""
     parser = argparse.ArgumentParser()
     parser.add_argument("parts", nargs="*", default=["growing", "opening"])
     parser.add_argument("--viewers", type=int, default=50)

@@ -1,7 +1,7 @@
-"""Run a command under the limits of docs/deploy/rlpanel.service that need neither systemd nor root.
+"""Runs a command under the limits of docs/deploy/rlpanel.service that need neither systemd nor root.
 
-``python -m tests.integration.confined COMMAND …`` applies the filter of system calls, the address families,
-the lock on executable memory and the umask, and becomes the command. Folders, devices and /proc stay open.
+``python -m tests.integration.confined COMMAND …`` applies the filters of system calls, address families and
+executable memory, sets the umask, and executes the command. Folders, devices and /proc are not restricted.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import sys
 from pathlib import Path
 
 UNIT = Path(__file__).parents[2] / "docs" / "deploy" / "rlpanel.service"
-_SWITCHES = {"NoNewPrivileges": 38, "MemoryDenyWriteExecute": 65}  # of prctl
-_ALLOW, _FAIL, _EQUAL = 0x7FFF0000, 0x00050000, 4  # of libseccomp
+_SWITCHES = {"NoNewPrivileges": 38, "MemoryDenyWriteExecute": 65}  # constants of prctl
+_ALLOW, _FAIL, _EQUAL = 0x7FFF0000, 0x00050000, 4  # constants of libseccomp
 
 
 class Directives(dict[str, list[str]]):
-    """What the unit's section ``[Service]`` says; a list each, because a name may stand there twice."""
+    """The directives of the unit's section ``[Service]``; lists, because a name may occur twice."""
 
     def __init__(self, unit: Path = UNIT) -> None:
         section = unit.read_text("utf-8").partition("[Service]")[2].partition("\n[")[0]
@@ -39,7 +39,7 @@ class _Comparison(ctypes.Structure):
 
 
 def allowed_calls(filters: list[str]) -> set[str]:
-    """The system calls that a list of ``SystemCallFilter=`` leaves."""
+    """Return the system calls that a list of ``SystemCallFilter=`` allows."""
     found = subprocess.run(
         ["systemd-analyze", "--no-pager", "syscall-filter"], capture_output=True, text=True, check=True
     )
@@ -61,7 +61,7 @@ def allowed_calls(filters: list[str]) -> set[str]:
 
 
 def confine(said: Directives) -> None:
-    """Forbid this process, and all that it starts, what the directives forbid."""
+    """Forbid this process and its children what the directives forbid."""
     libc, seccomp = ctypes.CDLL(None, use_errno=True), ctypes.CDLL("libseccomp.so.2")
     seccomp.seccomp_init.restype = ctypes.c_void_p
     calls = allowed_calls(said["SystemCallFilter"])
@@ -73,7 +73,7 @@ def confine(said: Directives) -> None:
     rules = ctypes.c_void_p(seccomp.seccomp_init(fail))
     for name in calls - {"socket"}:
         number = seccomp.seccomp_syscall_resolve_name(name.encode())
-        if number >= 0:  # others are of other machines
+        if number >= 0:  # negative numbers: calls of other architectures
             _check(seccomp.seccomp_rule_add_array(rules, _ALLOW, number, 0, None))
     number = seccomp.seccomp_syscall_resolve_name(b"socket")
     for family in said["RestrictAddressFamilies"][0].split():

@@ -1,4 +1,4 @@
-"""Plain HTTP requests for tests: redirects are not followed, and any header may be sent."""
+"""A plain HTTP client for tests: it follows no redirects and can send any header."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Answer:
 
     @property
     def cookie(self) -> str:
-        """``name=value`` of the cookie that the answer sets; empty if none."""
+        """Return ``name=value`` of the cookie that the answer sets; empty if there is none."""
         return (self.headers.get("Set-Cookie") or "").partition(";")[0]
 
 
@@ -30,7 +30,7 @@ def ask(
     body: str | bytes | None = None,
     headers: dict[str, str] | None = None,
 ) -> Answer:
-    """Send one request on a connection of its own."""
+    """Send a request on its own connection."""
     where = urlsplit(url)
     connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=PATIENCE)
     named = dict(headers or {})
@@ -45,7 +45,7 @@ def ask(
 
 
 def upgrade(url: str, headers: dict[str, str] | None = None, path: str = "/ws") -> int:
-    """Ask for a websocket; returns the status, 101 where the server agrees."""
+    """Request a websocket and return the status, 101 if the server agrees."""
     needed = {
         "Upgrade": "websocket",
         "Connection": "Upgrade",

@@ -1,4 +1,4 @@
-"""A real ``rlpanel serve`` process for tests, with its output and its end under control."""
+"""Runs a real ``rlpanel serve`` process for tests; captures its output and ends it."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class ServerProcess:
     *arguments : str
         Arguments of the command, for example the root folder.
     command : sequence of str
-        What to run; the port is added as ``--port N``.
+        The command; ``--port N`` is added.
     port : int, optional
         Port to listen on; a free one by default.
     cwd : Path, optional
         Working folder of the child.
     env : dict, optional
-        Environment variables that are added; None as a value removes one.
+        Environment variables to add; None as a value removes one.
 
     Attributes
     ----------
     port : int
     url : str
     output : list of str
-        Lines that the child printed so far, stdout and stderr together.
+        Lines that the child has printed, stdout and stderr together.
     """
 
     def __init__(
@@ -81,17 +81,17 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """Process number of the child."""
+        """Process id of the child."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """Whether the child runs."""
+        """Whether the child is running."""
         return self._process is not None and self._process.poll() is None
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """End the child with a signal and wait for it; gives its exit code."""
+        """End the child with a signal, wait for it, and return its exit code."""
         assert self._process is not None
         if self.alive:
             self._process.send_signal(number)

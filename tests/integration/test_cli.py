@@ -1,4 +1,4 @@
-"""The command line as a person meets it: what it says, where, and how it ends."""
+"""The command line: its output, its messages and its exit codes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.waiting import wait_until
 COMMAND = [sys.executable, "-c", "from rlpanel.cli import main; main()"]
 
 
-#: No colours, wide lines: what is said does not depend on who runs the tests.
+#: No colours and wide lines, so that the output does not depend on the terminal.
 PLAIN = os.environ | {"NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"}
 
 
 def say(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end."""
+    """Run the command until it ends."""
     return subprocess.run(
         [*COMMAND, *map(str, arguments)], capture_output=True, text=True, env=PLAIN, timeout=60
     )
@@ -108,7 +108,7 @@ def test_export_of_a_step_that_is_not_there_writes_nothing(tmp_path: Path) -> No
 
 @pytest.fixture
 def formulas(tmp_path: Path) -> Path:
-    """A run whose responses begin like formulas."""
+    """A run whose responses start like formulas."""
     return write_run(tmp_path / "run", steps=3, samples=4, response="=1+1")
 
 
@@ -200,7 +200,7 @@ def test_serving_a_file_says_what_to_give_instead(tmp_path: Path) -> None:
 
 @pytest.fixture
 def taken_port() -> Iterator[int]:
-    """A port that somebody else listens on, at every address."""
+    """A port on which another server listens, at every address."""
     with socket.socket() as listener:
         listener.bind(("0.0.0.0", 0))
         listener.listen()
@@ -209,7 +209,7 @@ def taken_port() -> Iterator[int]:
 
 @pytest.fixture
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A free port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -236,7 +236,7 @@ def test_beyond_this_machine_a_token_is_asked_for(tmp_path: Path, taken_port: in
         for _ in range(2)
     ]
     tokens = [set(re.findall(r"/login#token=(\S+)", line)) for line in said]
-    assert [len(found) for found in tokens] == [1, 1]  # the same one in both addresses
+    assert [len(found) for found in tokens] == [1, 1]  # both addresses contain the same token
     assert all(len(token) >= 32 for found in tokens for token in found)
     assert tokens[0] != tokens[1]
 
@@ -277,7 +277,7 @@ def test_a_board_that_nobody_looks_at_alerts(tmp_path: Path, free_port: int) -> 
 
 @contextmanager
 def demo(scratch: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A demo in a process of its own, whose temporary files come into ``scratch``."""
+    """A demo in its own process, whose temporary files are in ``scratch``."""
     command = [*COMMAND, "demo", "--port", str(port), "--no-show"]
     environment = PLAIN | {"TMPDIR": str(scratch)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:

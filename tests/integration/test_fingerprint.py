@@ -1,4 +1,4 @@
-"""Saved rows are believed only while the code that made them is the same."""
+"""Saved rows are only used if the code that made them is unchanged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ print(json.dumps([module.__file__ for name, module in sys.modules.items() if nam
 
 
 def run_python(code: str, folder: Path) -> object:
-    """What a Python that finds the package in this folder prints, as JSON."""
+    """Return what a Python process prints, as JSON; it imports the package from this folder."""
     child = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True, timeout=60
     )
@@ -64,7 +64,7 @@ def test_another_place_of_the_same_code_changes_nothing(
     [
         ("metrics/value.py", "value_mean", "kl_k3_mean"),
         ("metrics/kl_divergence.py", "kl_k3_mean", "value_mean"),
-        # A helper that metrics import is theirs, too.
+        # A helper that metrics import belongs to them.
         ("metrics/engine/segments.py", "value_mean", "kl_k3_mean"),
     ],
     ids=["a metric", "another metric", "a helper of metrics"],
@@ -127,7 +127,7 @@ def test_import_statements_are_read_as_python_reads_them(module: Path) -> None:
 
 
 def imports_by_ast(module: Path) -> set[Path]:
-    """What `fingerprint` finds by pattern, found by Python's own parser."""
+    """Find with Python's own parser the imports that `fingerprint` finds by pattern."""
     files = set()
     for node in ast.walk(ast.parse(module.read_bytes())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "rlpanel":

@@ -1,4 +1,4 @@
-"""docs/deploy/rlpanel.service: how hard it is, and that the board works inside of what it forbids."""
+"""docs/deploy/rlpanel.service: its security score, and the board under its restrictions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ needs_seccomp = pytest.mark.skipif(
     reason="systemd-analyze or libseccomp is not installed",
 )
 
-#: What the unit must say; the score alone could be had in other ways.
+#: Required directives; the score alone could be reached in other ways.
 HARDENED = {
     "CapabilityBoundingSet": [""],
     "LockPersonality": ["yes"],
@@ -106,7 +106,7 @@ def test_a_confined_board_is_watched_opened_and_alerts_by_command(page: Page, tm
     told = tmp_path / "told"
     alert = [sys.executable, "-c", f"import sys; open({str(told)!r}, 'a').write(sys.stdin.read())"]
     options = ["--watch", "--alert-command", shlex.join(alert), "--alert-severity", "alarm"]
-    # A small backlog is read by other processes too.
+    # A small backlog is read by worker processes, too.
     settings: dict[str, str | None] = {"RLPANEL_BACKLOG_BYTES": "1"}
     command = (*CONFINED, "-m", "rlpanel", "serve")
     with ServerProcess(tmp_path / "root", *options, command=command, cwd=CHECKOUT, env=settings) as server:

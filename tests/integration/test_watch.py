@@ -1,4 +1,4 @@
-"""``/health`` and ``/metrics`` of a server whose board nobody opens."""
+"""``/health`` and ``/metrics`` of a server without open pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOG = "rollout_data_rank_0.jsonl"
 
 
 def health(server: ServerProcess) -> tuple[int, dict[str, Any]]:
-    """Status and numbers of ``/health``."""
+    """Return the status and the values of ``/health``."""
     try:
         with urllib.request.urlopen(f"{server.url}health", timeout=PATIENCE) as answer:
             return answer.status, json.load(answer)
@@ -36,14 +36,14 @@ def health(server: ServerProcess) -> tuple[int, dict[str, Any]]:
 
 
 def metrics(server: ServerProcess) -> dict[str, float]:
-    """The numbers of ``/metrics``, without their prefix."""
+    """Return the values of ``/metrics``, without their prefix."""
     with urllib.request.urlopen(f"{server.url}metrics", timeout=PATIENCE) as answer:
         text = answer.read().decode()
     return {name: float(value) for name, value in re.findall(r"^rlpanel_(\w+) (\S+)$", text, re.MULTILINE)}
 
 
 def says(server: ServerProcess, **wanted: Any) -> dict[str, Any]:
-    """Wait until ``/health`` has these values; gives all of them."""
+    """Wait until ``/health`` has these values; return all values."""
 
     def answer() -> dict[str, Any]:
         found = health(server)[1]
@@ -55,14 +55,14 @@ def says(server: ServerProcess, **wanted: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """One run that is being written and one that rests."""
+    """One run that is being written and one that is not."""
     write_run(tmp_path / "root" / "live", steps=2, samples=3)
     rest(write_run(tmp_path / "root" / "over", steps=1, samples=3))
     return tmp_path / "root"
 
 
 def rest(run: Path) -> None:
-    """As if nothing was written to the run for long."""
+    """Backdate a run's files, as if nothing had been written to it for a long time."""
     os.utime(run / LOG, (time.time() - 2 * LIVE,) * 2)
 
 

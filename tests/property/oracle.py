@@ -1,6 +1,6 @@
-"""The same numbers, read the slow and obvious way: json, pandas, one sample at a time.
+"""Computes the expected numbers in a slow and simple way: json, pandas, one sample at a time.
 
-It shares nothing with the package: no parser, no metric, no store.
+It shares no code with the package: no parser, no metric, no store.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 
 import pandas as pd
 
-#: Responses of this surprisal do not come twice by chance; tests may set it lower.
+#: Responses with at least this surprisal do not repeat by chance; tests may set it lower.
 UNLIKELY = 64.0
 
 
 @dataclass
 class Reading:
-    """What a log holds; ``rows`` are the samples that count, set aside is counted by split."""
+    """The contents of a log; ``rows`` are the samples that are used, excluded ones are counted by split."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     older: Counter[str] = field(default_factory=Counter)
@@ -32,25 +32,25 @@ class Reading:
 
     @property
     def splits(self) -> set[str]:
-        """The splits of all samples, those set aside too."""
+        """The splits of all samples, including excluded ones."""
         return {row["_split"] for row in self.rows} | set(self.older) | set(self.duplicates)
 
     @property
     def shown(self) -> str:
-        """The split of a run while none is chosen."""
+        """The split that a run shows while none is chosen."""
         sizes = Counter(row["_split"] for row in self.rows)
         most = sorted(self.splits, key=lambda split: (-sizes[split], split))
         return "train" if "train" in self.splits or not most else most[0]
 
     def frame(self, split: str) -> pd.DataFrame:
-        """A row a sample of a split, by uid."""
+        """Return one row per sample of a split, by uid."""
         mine = [row for row in self.rows if row["_split"] == split]
         rows = [{key: row[key] for key in row if key not in ("_line", "_split")} for row in mine]
         frame = pd.DataFrame(rows).set_index("uid").sort_index() if rows else pd.DataFrame()
         return frame.drop(columns=[name for name in _CRITIC if name in frame and _filled(frame[name])])
 
 
-#: What trainers that have no critic fill with zeros.
+#: Fields that trainers without a critic fill with zeros.
 _CRITIC = ("value_mean", "token_reward_sum")
 
 
@@ -60,7 +60,7 @@ def _filled(column: pd.Series) -> bool:
 
 
 def read(logs: Mapping[str, bytes]) -> Reading:
-    """All whole lines of all files."""
+    """Read all complete lines of all files."""
     found = Reading()
     for name, data in sorted(logs.items()):
         offset, before = 0, len(found.rows)
@@ -81,7 +81,7 @@ def _by_split(rows: list[dict[str, Any]]) -> Counter[str]:
 
 
 def _newest_attempts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lines of a file without those that a restart of their rank, in their split, replaced."""
+    """Return the lines of a file, without those that a restart replaced, by rank and split."""
     kept: set[str] = set()
     for key in {(row["rank"], row["_split"]) for row in rows}:
         kept |= {row["uid"] for row in _newest_attempt([r for r in rows if (r["rank"], r["_split"]) == key])}
@@ -89,7 +89,7 @@ def _newest_attempts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _newest_attempt(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lines of one rank and split, in their order, without those that a restart replaced."""
+    """Return the lines of a rank and split in their order, without those that a restart replaced."""
     kept: list[dict[str, Any]] = []
     for step, run in groupby(rows, key=lambda row: row["step"]):
         lines = list(run)
@@ -102,7 +102,7 @@ def _newest_attempt(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows without the lines that came before and are too unlikely to come twice."""
+    """Return rows without the repetitions of earlier lines that are too improbable to repeat."""
     seen, kept = set(), []
     for row in rows:
         unlikely = row.get("surprisal_sum", 0.0) >= UNLIKELY
@@ -190,7 +190,7 @@ def _clamped(d: float) -> float:
 _PAIR = ("logprobs", "ref_logprobs")
 _BOTH = ("mean", "sum")
 
-#: Metric: the arrays it takes, its formula for one token, its reductions.
+#: Metric: its arrays, its formula for a single token, its reductions.
 _FORMULAS: dict[str, tuple[tuple[str, ...], Callable[..., float], tuple[str, ...]]] = {
     "log_ratio": (_PAIR, lambda lp, rl: lp - rl, _BOTH),
     "kl_k2": (_PAIR, lambda lp, rl: (lp - rl) ** 2 / 2, _BOTH),
@@ -206,7 +206,7 @@ _FORMULAS: dict[str, tuple[tuple[str, ...], Callable[..., float], tuple[str, ...
 
 
 def by_step(frame: pd.DataFrame, columns: list[str]) -> dict[str, pd.DataFrame]:
-    """Statistics of the columns' finite values, a row a step."""
+    """Return statistics of the columns' finite values, one row per step."""
     groups = _finite(frame, columns).groupby(frame["step"])
     return {
         "count": groups.count(),
@@ -218,7 +218,7 @@ def by_step(frame: pd.DataFrame, columns: list[str]) -> dict[str, pd.DataFrame]:
 
 
 def quantiles(frame: pd.DataFrame, columns: list[str], q: tuple[float, ...]) -> dict[float, pd.DataFrame]:
-    """Quantiles of the columns' finite values, a row a step."""
+    """Return quantiles of the columns' finite values, one row per step."""
     found = _finite(frame, columns).groupby(frame["step"]).quantile(list(q))
     return {p: found.xs(p, level=-1) for p in q}
 

@@ -1,4 +1,4 @@
-"""Logs as hypothesis makes them up: good lines, odd lines, broken lines, and how they reach the disk."""
+"""Hypothesis strategies for logs: valid lines, odd lines, broken lines, and their writes to disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 finite = st.floats(-1e6, 1e6, allow_nan=False).map(lambda x: round(x, 6))
 logprob = st.floats(-30, 0).map(lambda x: round(x, 6))
-#: Numbers as logs hold them: nulls, NaN and infinities among them.
+#: Numbers as in logs, including null, NaN and infinities.
 number = st.one_of(
     finite, st.integers(-1000, 1000), st.none(), st.sampled_from([math.nan, math.inf, -math.inf])
 )
@@ -20,12 +20,12 @@ hostile = st.sampled_from(["\u2028", "\x85", "<script>", "🙂", "\ud800", "\0",
 words = st.one_of(text, hostile)
 
 
-#: What is drawn below. A strategy costs as much to make as to draw from, so each is made once.
+#: Strategies used below. Making one costs as much as drawing from it, so each is made once.
 yes = st.booleans()
 one_in_three, one_in_five, one_in_six = (st.integers(0, most) for most in (2, 4, 5))
 array_names = st.sets(st.sampled_from(["logprobs", "ref_logprobs", "values", "token_rewards", "entropy"]))
 array_size = st.integers(0, 6)
-#: How an array differs from one that fits: mostly not at all.
+#: Differences of an array from one with the right length: usually none.
 array_flaw = st.sampled_from(["", "", "", "null", "nan"])
 shorter_by = st.sampled_from([0, 0, 0, 0, 1])
 logprob_lists, word_lists, mask_lists = (
@@ -43,7 +43,7 @@ own_ranks = st.integers(0, 3)
 
 @st.composite
 def arrays(draw: st.DrawFn) -> dict[str, Any]:
-    """Token fields that mostly fit together, and now and then do not."""
+    """Token fields that usually match each other, and sometimes do not."""
     size = draw(array_size)
     found: dict[str, Any] = {}
     for name in draw(array_names):
@@ -59,7 +59,7 @@ def arrays(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def samples(draw: st.DrawFn, own_rank: bool = True) -> dict[str, Any]:
-    """One good sample: any optional field may be absent, null or odd; ``own_rank`` lets it tell its rank."""
+    """A valid sample; optional fields may be absent, null or odd, and ``own_rank`` allows a rank."""
     row: dict[str, Any] = {"step": draw(step_form)(draw(step_number))}
     row[draw(text_name)] = draw(words)
     for name in draw(number_names):
@@ -74,7 +74,7 @@ def samples(draw: st.DrawFn, own_rank: bool = True) -> dict[str, Any]:
 
 
 def as_line(row: dict[str, Any]) -> bytes:
-    """As Python's json writes it, escapes and NaN included."""
+    """Encode a row like Python's json, with escapes and NaN."""
     return json.dumps(row).encode()
 
 
@@ -94,14 +94,14 @@ blank_line = st.sampled_from([b"", b" ", b"\t", b"\r"])
 
 
 def lines(*, own_rank: bool = True) -> st.SearchStrategy[bytes]:
-    """Good lines, and some that are not."""
+    """Valid lines, and some invalid ones."""
     good = samples(own_rank).map(as_line)
     return st.one_of(good, good, good, bad_line, blank_line)
 
 
 @st.composite
 def logs(draw: st.DrawFn, line: st.SearchStrategy[bytes]) -> bytes:
-    """Lines, some of them written again further on."""
+    """Lines, some of which are repeated later."""
     lines = draw(st.lists(line, max_size=10))
     if lines:
         lines += draw(st.lists(st.sampled_from(lines), max_size=4))
@@ -109,13 +109,13 @@ def logs(draw: st.DrawFn, line: st.SearchStrategy[bytes]) -> bytes:
 
 
 log = logs(lines())
-#: A log whose file alone tells the rank.
+#: A log whose rank is only in its file name.
 log_of_a_rank = logs(lines(own_rank=False))
 
 
 @st.composite
 def cuts(draw: st.DrawFn, data: bytes) -> list[bytes]:
-    """``data`` in pieces, cut anywhere."""
+    """``data`` in pieces that end anywhere."""
     places = sorted(draw(st.lists(st.integers(0, len(data)), max_size=5)))
     return [data[a:b] for a, b in zip([0, *places], [*places, len(data)], strict=True)]
 
@@ -124,7 +124,7 @@ def cuts(draw: st.DrawFn, data: bytes) -> list[bytes]:
 def histories(
     draw: st.DrawFn, log: st.SearchStrategy[bytes] = log, most_ranks: int = 3
 ) -> tuple[dict[str, bytes], list[tuple[str, bytes]]]:
-    """Logs by file name, and the appends that write them, the ranks mixed in any order."""
+    """Logs by file name, and the appends that write them, with the ranks in any order."""
     ranks = draw(st.integers(1, most_ranks))
     logs = {f"rollout_data_rank_{rank}.jsonl": draw(log) for rank in range(ranks)}
     waiting = {name: draw(cuts(data)) for name, data in logs.items()}

@@ -1,4 +1,4 @@
-"""A backlog read in ranges, from its end, in any order, while it grows: the store is that of a plain read."""
+"""A growing backlog, read in ranges in any order, gives the same store as reading it sequentially."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.property import strategies
 from tests.property.test_invariants import assert_same, assert_true, folder, follow, write
 
 History = tuple[dict[str, bytes], list[tuple[str, bytes]]]
-#: Each example reads a run in many small turns, several times.
+#: Each example reads a run in many small rounds, several times.
 fewer = settings(max_examples=max(10, settings().max_examples // 10))
-#: Bytes of a range: less than a line, a few lines, all.
+#: Bytes of a range: less than a line, a few lines, the whole file.
 sizes = st.sampled_from([8, 64, 300, 1 << 20])
 
 
@@ -73,7 +73,7 @@ def test_lines_that_come_meanwhile_change_nothing(history: History, size: int, d
 def test_a_run_closed_at_any_time_and_opened_again_is_the_run(
     history: History, size: int, data: st.DataObject
 ) -> None:
-    """Whether its backlog was whole or not, and wherever the index on disk stood then."""
+    """Whether its backlog was complete or not, and whatever the index on disk contained."""
     _, appends = history
 
     def live(run: Path) -> None:

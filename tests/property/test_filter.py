@@ -1,4 +1,4 @@
-"""A filter finds what pandas' own `eval` finds, for all that both understand."""
+"""A filter gives the same result as pandas' `eval`, for expressions that both support."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ LABELS = ("split", "finish_reason")
 NAMES = ("train", "eval", "length")
 KINDS = dict.fromkeys(NUMBERS, "number") | dict.fromkeys(LABELS, "label")
 
-#: Halves and wholes are exact, so that both sides add and multiply to the same bits.
+#: Halves and whole numbers are exact, so both sides compute identical bits.
 halves = st.integers(-20, 20).map(lambda n: n / 2)
 values = st.one_of(halves, st.just(float("nan")))
 comparison = st.sampled_from(["<", "<=", ">", ">=", "==", "!="])
 
 
 class Frame:
-    """A data frame as the table a filter asks."""
+    """A data frame with the interface of a table that a filter runs on."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
@@ -53,7 +53,7 @@ terms = st.recursive(
     ),
     max_leaves=4,
 )
-#: One side is a column, since pandas gives a single truth for two constants.
+#: One side is a column, since pandas returns a scalar for two constants.
 tests = st.one_of(
     st.tuples(st.sampled_from(NUMBERS), comparison, terms).map(" ".join),
     st.tuples(terms, comparison, st.sampled_from(NUMBERS)).map(" ".join),

@@ -1,4 +1,4 @@
-"""Memory grows with the rows, not with the bytes that were read."""
+"""Memory grows with the number of rows, not with the number of bytes read."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex
 from tests.property.test_invariants import budgets, folder, follow
 
-#: What two readings of equally many rows may differ by: some texts, some numbers in messages. One array of
-#: all tokens alone would be twice as much.
+#: Allowed difference between two readings with equally many rows: some texts, some numbers in messages. A
+#: single array of all tokens would be twice as large.
 SLACK = 32 << 10
 
 
@@ -28,7 +28,7 @@ def log(rows: int, tokens: int) -> bytes:
 
 
 def held(data: bytes, budget: int) -> int:
-    """Bytes that a run's index holds when the log is read."""
+    """Return the bytes that a run's index holds after the log is read."""
     with folder() as run:
         (Path(run) / "rollout_data_rank_0.jsonl").write_bytes(data)
         tracemalloc.start()
@@ -42,7 +42,7 @@ def held(data: bytes, budget: int) -> int:
 
 @given(st.integers(8, 12), st.integers(1000, 1500), budgets)
 def test_memory_does_not_grow_with_the_bytes_of_a_line(rows: int, tokens: int, budget: int) -> None:
-    held(log(1, tokens), budget)  # what is made once stays out of it
+    held(log(1, tokens), budget)  # exclude objects that are created only once
     short, long = log(rows, 1), log(rows, tokens)
-    # The process's own tables grow now and then while one of them is read, but not each time.
+    # The process's own tables sometimes grow during a reading, but not each time.
     assert any(held(long, budget) - held(short, budget) < SLACK for _ in range(2))

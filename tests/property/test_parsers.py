@@ -1,4 +1,4 @@
-"""The fast parser and the slow one agree on every valid line, and metrics keep their laws."""
+"""The fast and the slow parser agree on every valid line, and metrics keep their invariants."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ json_values = st.recursive(
     max_leaves=12,
 )
 KEYS = [*BY_NAME, "group_id", "entropies", "rewards", "messages", "uid", "anything"]
-#: Long lines are read lazily, short ones at once; spaces make a long line of a short one.
+#: Long lines are parsed lazily, short ones immediately; spaces turn a short line into a long one.
 ends = st.sampled_from([b"", b" " * 2000])
 odd_samples = st.dictionaries(st.sampled_from(KEYS), json_values, max_size=8)
 
 
 def outcome(document: Any, *, full: bool) -> list[Record] | str:
-    """The records, or why there are none."""
+    """Return the records, or the reason why there are none."""
     try:
         return Native().read(document, "x.jsonl", full=full)
     except LineError as error:
@@ -40,7 +40,7 @@ def outcome(document: Any, *, full: bool) -> list[Record] | str:
 
 
 def comparable(records: list[Record] | str) -> object:
-    """Records as plain values, arrays as their bytes: a NaN equals itself."""
+    """Return records as plain values, with arrays as bytes, so that NaN equals itself."""
     return records if isinstance(records, str) else [_comparable(record) for record in records]
 
 

@@ -1,4 +1,4 @@
-"""A run that is opened again holds what a run holds that is read anew."""
+"""A run that is reopened from its index equals a run that is read from its logs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ History = tuple[dict[str, bytes], list[tuple[str, bytes]]]
 
 @pytest.fixture(scope="module", autouse=True)
 def _made_up_logs_are_long_enough() -> Iterator[None]:
-    """To be worth saving, and for lines to be duplicates."""
+    """Make generated logs long enough for an index, and short lines count as duplicates."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_index, "WORTH_BYTES", 0)
         patch.setattr(run_table, "UNLIKELY", 3.0)
@@ -36,14 +36,14 @@ def fresh(run: Path) -> Snapshot:
 
 
 def assert_same_run(one: Snapshot, other: Snapshot) -> None:
-    """Equal rows, statistics and bad lines in each split; what was set aside too, which no table shows."""
+    """Assert equal rows, statistics and bad lines in each split, and equal excluded rows."""
     assert one.splits == other.splits
     for split in one.splits or [one.split]:
         assert_same_split(one.in_split(split), other.in_split(split))
 
 
 def assert_same_split(one: Snapshot, other: Snapshot) -> None:
-    """As `assert_same_run`, of one split."""
+    """Like `assert_same_run`, for a single split."""
     assert one.split == other.split
     found, expected = (samples(run).dropna(axis=1, how="all") for run in (one, other))
     assert_same_rows(found, expected)
@@ -86,7 +86,7 @@ def test_a_run_opened_again_at_any_time_is_the_run_read_anew(history: History, d
 
 @given(strategies.log, strategies.log, st.booleans())
 def test_what_happens_to_a_log_while_nobody_looks_is_seen(before: bytes, after: bytes, anew: bool) -> None:
-    """Rewritten in place or by another file, cut, or written on."""
+    """The log is rewritten in place or replaced by another file, cut, or appended to."""
     with folder() as run:
         path = run / "rollout_data_rank_0.jsonl"
         append(run / "rollout_data_rank_1.jsonl", b'{"step": 2, "prompt": "other", "reward": 1.0}\n')

@@ -1,4 +1,4 @@
-"""A search in blocks of bytes finds what reading line by line finds, however the lines were written."""
+"""A search in blocks of bytes finds the same as reading line by line, for any way of writing JSON."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from rlpanel.store.query.text_scan import scan
 from tests.property.strategies import samples
 from tests.property.test_invariants import folder
 
-#: Few letters, so that texts hold one another: both cases, signs that writers escape, two and four bytes.
+#: Few letters, so that texts contain each other: both cases, escaped characters, two and four bytes.
 texts = st.text('aAbK7 +_雨下🙂é\u212a<"\\\n', max_size=12)
-#: How JSON is written: as it is, with all beyond ASCII escaped, in capitals, safe for HTML, a letter escaped.
+#: Ways to write JSON: plain, all non-ASCII escaped, upper-case escapes, safe for HTML, an escaped letter.
 writers: list[Callable[[str], str]] = [
     lambda text: json.dumps(text, ensure_ascii=False),
     json.dumps,
@@ -38,7 +38,7 @@ line = st.tuples(texts, texts, st.sampled_from(writers))
 
 
 def run_of(lines: list[tuple[str, str, Callable[[str], str]]], run: Path) -> RunIndex:
-    """Three samples of a prompt and a response, a line each."""
+    """Write three samples with a prompt and a response, one per line."""
     written = [
         f'{{"step": {at}, "prompt": {write(prompt)}, "response": {write(response)}}}\n'
         for at, (prompt, response, write) in enumerate(lines)
@@ -56,7 +56,7 @@ def test_blocks_find_what_reading_each_line_finds(
     lines: list[tuple[str, str, Callable[[str], str]]], data: st.DataObject, block: int
 ) -> None:
     held = [text for prompt, response, _ in lines for text in (prompt, response)]
-    # A piece of a text, one that begins in a line and ends in the next, or any.
+    # A piece of a text, one that spans two lines, or any text.
     pieces = st.tuples(st.sampled_from(["".join(held), *held]), st.integers(0, 12), st.integers(1, 6))
     sought = data.draw(
         st.lists(

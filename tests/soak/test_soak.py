@@ -1,4 +1,4 @@
-"""A short soak on every change; `python -m tests.bench.soak` goes on for an hour."""
+"""A short soak test for every change; `python -m tests.bench.soak` runs for an hour."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.bench.soak import soak
 
 
 def test_after_two_minutes_of_faults_the_store_is_that_of_a_fresh_index(tmp_path: Path) -> None:
-    """And no thread and no file is left open; how often what happened goes with the machine."""
+    """Also, no thread and no file is left open. The number of faults depends on the machine."""
     done = soak(tmp_path, 120.0)
     assert done["samples at the end"] > 0
     assert done["writer killed"] > 5

@@ -1,4 +1,4 @@
-"""Runs of training, each made once, by the Python of the training environment (`make test-train`)."""
+"""Training runs for tests, each made once, by the Python of the training environment (`make test-train`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TRAIN = ROOT / os.environ.get("TRAIN_VENV", ".venv-train")
-#: Nothing is fetched, and two processes on two cores do not fight for them.
+#: No downloads, and two processes do not compete for two cores.
 QUIET = {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_OFFLINE": "1",
@@ -26,7 +26,7 @@ LAST_TRL_WITH_PPO = TRAIN / "trl-1.12"
 
 
 def start(algo: str, folder: Path, processes: int = 1, **options: Any) -> subprocess.Popen[str]:
-    """Begin a run; see `tests.train.job`."""
+    """Start a run; see `tests.train.job`."""
     folder.mkdir(parents=True, exist_ok=True)
     python = [str(TRAIN / "bin" / "python")]
     if processes > 1:
@@ -44,19 +44,19 @@ def start(algo: str, folder: Path, processes: int = 1, **options: Any) -> subpro
 
 
 def finish(process: subprocess.Popen[str], folder: Path) -> dict[str, Any]:
-    """What the run printed last, once it has ended well."""
+    """Return the last output of a run after it ended successfully."""
     said, _ = process.communicate(timeout=150)
     assert process.returncode == 0, (folder / "stderr").read_text()[-3000:]
     return json.loads([line for line in said.splitlines() if line.startswith('{"losses"')][-1])
 
 
 def train(algo: str, folder: Path, **options: Any) -> dict[str, Any]:
-    """A run from beginning to end."""
+    """Make a complete run."""
     return finish(start(algo, folder, **options), folder)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """A file of JSON lines, read by the standard library's strict parser."""
+    """Read a file of JSON lines with the standard library's strict parser."""
 
     def refuse(word: str) -> None:
         raise AssertionError(f"{word} is no JSON")
@@ -65,18 +65,18 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def rollouts(folder: Path) -> list[dict[str, Any]]:
-    """The rows of all ranks."""
+    """Return the rows of all ranks."""
     files = sorted((folder / "run").glob("rollout_data_rank_*.jsonl"))
     return [row for path in files for row in lines(path)]
 
 
 def logged(folder: Path, key: str) -> dict[int, float]:
-    """One of the trainer's own metrics, by step."""
+    """Return one of the trainer's own metrics, by step."""
     return {row["step"]: row[key] for row in lines(folder / "run" / "scalars.jsonl") if key in row}
 
 
 @pytest.fixture(scope="session")
 def grpo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A GRPO run with two micro-batches a step, recorded."""
+    """A recorded GRPO run with two micro-batches per step."""
     folder = tmp_path_factory.mktemp("grpo")
     return folder, train("grpo", folder)

@@ -1,6 +1,6 @@
-"""One small training run, in a process of its own: ``python -m tests.train.job ALGO FOLDER '{"key": …}'``.
+"""A small training run in its own process: ``python -m tests.train.job ALGO FOLDER '{"key": …}'``.
 
-Prints one line of JSON: losses, seconds a step. Run by the tests with the training environment's Python.
+Prints one line of JSON: losses and seconds per step. The tests run it with the training environment's Python.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHARED = {
 
 
 def grouped(algo: str, folder: Path, **options: Any) -> Any:
-    """A GRPO or RLOO trainer."""
+    """Return a GRPO or RLOO trainer."""
     import trl
 
     kind, config = {
@@ -46,7 +46,7 @@ def grouped(algo: str, folder: Path, **options: Any) -> Any:
     }
     tokens = tiny.tokenizer()
     defaults["generation_kwargs"] = {"suppress_tokens": tiny.few(tokens)}
-    # The reference model is loaded again from where the policy came from.
+    # The reference model is loaded from the same place as the policy.
     home = folder / f"model-{os.environ.get('RANK', '0')}"
     tiny.policy(tokens).save_pretrained(home)
     return kind(
@@ -60,7 +60,7 @@ def grouped(algo: str, folder: Path, **options: Any) -> Any:
 
 
 def ppo(folder: Path, **options: Any) -> Any:
-    """A PPO trainer."""
+    """Return a PPO trainer."""
     from trl.experimental.ppo import PPOConfig, PPOTrainer
 
     tokens = tiny.tokenizer()
@@ -88,7 +88,7 @@ def ppo(folder: Path, **options: Any) -> Any:
 
 
 def main() -> None:
-    """Train as told."""
+    """Train with the options of the command line."""
     algo, folder, options = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
     recorded, resume = options.pop("record", True), options.pop("resume", None)
     trainer = (

@@ -1,4 +1,4 @@
-"""slime's dumps as torch writes them, converted by the command."""
+"""slime's dumps as written by torch, converted by the command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from rlpanel import open_run
 from tests.train.conftest import ROOT, TRAIN
 
-#: A dump of two samples, and one whose metadata is an object that only code can make.
+#: A dump of two samples, and one whose metadata is an object that only code can create.
 MAKE = """
 import pathlib, sys, torch
 folder = pathlib.Path(sys.argv[1])
@@ -28,7 +28,7 @@ if len(sys.argv) > 2:
 
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """A line of Python where torch is."""
+    """Run Python code in the environment that has torch."""
     return subprocess.run(
         [TRAIN / "bin" / "python", *map(str, arguments)],
         cwd=ROOT,

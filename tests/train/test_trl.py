@@ -1,4 +1,4 @@
-"""TRL's trainers, really training: what is recorded reproduces what they log, and changes nothing."""
+"""Real training with TRL: recordings reproduce the trainers' logged values and do not change training."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def column_by_step(steps: pd.DataFrame, column: str) -> dict[int, float]:
 
 
 def check_rewards(folder: Path, steps: pd.DataFrame) -> None:
-    """What the store makes of the rows, against what TRL logged."""
+    """Compare the store's values of the rows with those that TRL logged."""
     for column, key in (
         ("reward_mean", "reward"),
         ("reward_std", "reward_std"),
@@ -101,7 +101,7 @@ def test_pieces_of_tokens_are_the_response(grpo: tuple[Path, dict[str, Any]]) ->
     texts = ["".join(row["response_tokens"]).removesuffix("<|eos|>") for row in rows]
     assert texts == [row["response"] for row in rows]
     assert all(len(row["response_tokens"]) == len(row["logprobs"]) for row in rows)
-    assert {len(row["response_tokens"]) for row in rows} > {12}  # of several lengths
+    assert {len(row["response_tokens"]) for row in rows} > {12}  # responses have several lengths
 
 
 def test_a_group_is_one_prompt_and_its_advantages_are_its_rewards(grpo: tuple[Path, dict[str, Any]]) -> None:
@@ -154,7 +154,7 @@ def test_ppo_rows_are_what_trl_logged(tmp_path: Path) -> None:
 
 
 def gae_returns(row: dict[str, Any], gamma: float = 1.0, lam: float = 0.95) -> list[float]:
-    """Returns by the textbook's recursion, with the slot after the last token where TRL used it."""
+    """Compute returns by the textbook's recursion, with the slot after the last token as in TRL."""
     rewards, values = list(row["token_rewards"]), list(row["values"])
     if "terminal_reward" in row:
         rewards[-1] -= row["terminal_reward"]
@@ -182,7 +182,7 @@ def test_two_processes_are_watched_while_they_train(tmp_path: Path) -> None:
     assert alive
     assert seen < 12
     rows = rollouts(tmp_path)
-    # A group of eight lies on both ranks, in micro-batches of four.
+    # A group of eight spans both ranks, in micro-batches of four.
     assert pd.DataFrame(rows).groupby(["step", "group"]).size().unique().tolist() == [8]
     agree(by_step(rows, over_micro_batches(k3)), logged(tmp_path, "kl"), 3e-6)
 
@@ -192,10 +192,10 @@ def test_a_generation_of_several_passes_is_one_set_of_rows(tmp_path: Path) -> No
     rows = rollouts(tmp_path)
     assert sorted(by_step(rows, len)) == [1, 3, 5]
     ratio = np.exp(flat(rows, "new_logprobs") - flat(rows, "logprobs"))
-    assert np.abs(ratio - 1).max() > 1e-3  # the second pass is another policy's
+    assert np.abs(ratio - 1).max() > 1e-3  # the second pass uses another policy
     by_reward = by_step(rows, lambda some: float(np.mean([row["reward"] for row in some])))
     agree(by_reward, {step: logged(tmp_path, "reward")[step] for step in (1, 3, 5)}, 1e-6)
-    # Resumed, the steps after the checkpoint come again, in a later session.
+    # After resuming, the steps after the checkpoint are repeated, in a later session.
     resumed = tmp_path / "output" / "checkpoint-4"
     train("grpo", tmp_path, num_iterations=2, max_steps=6, resume=str(resumed))
     again = rollouts(tmp_path)[len(rows) :]

@@ -1,4 +1,4 @@
-"""A model, a tokenizer and a task small enough to train in seconds, all made here and nothing fetched."""
+"""A model, a tokenizer and a task small enough to train in seconds, all created here without downloads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROMPTS = tuple(f"a line of {first} and {second}:" for first in WORDS for second
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """Byte-level BPE of a few hundred tokens: a Chinese character takes several."""
+    """Return a byte-level BPE of a few hundred tokens: a Chinese character takes several."""
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
@@ -48,13 +48,13 @@ def _config(tokens: PreTrainedTokenizerFast, **more: Any) -> LlamaConfig:
 
 
 def policy(tokens: PreTrainedTokenizerFast) -> LlamaForCausalLM:
-    """A language model with random weights, the same each time."""
+    """Return a language model with random weights, the same each time."""
     set_seed(7)
     return LlamaForCausalLM(_config(tokens))
 
 
 def policy_that_ends(tokens: PreTrainedTokenizerFast) -> LlamaForCausalLM:
-    """The same, with the end token made likelier, so that responses differ in length."""
+    """Return the same model with a more probable end token, so that responses differ in length."""
     made = policy(tokens)
     head = torch.nn.Linear(made.lm_head.in_features, made.lm_head.out_features)
     with torch.no_grad():
@@ -66,20 +66,20 @@ def policy_that_ends(tokens: PreTrainedTokenizerFast) -> LlamaForCausalLM:
 
 
 def few(tokens: PreTrainedTokenizerFast) -> list[int]:
-    """Tokens that generation is kept from: with few left, the end token comes soon enough."""
+    """Return the tokens that generation may not use: with few left, the end token comes soon enough."""
     return [token for token in range(len(tokens)) if token % 16 and token != tokens.eos_token_id] + [
         tokens.pad_token_id
     ]
 
 
 def scorer(tokens: PreTrainedTokenizerFast, seed: int) -> LlamaForSequenceClassification:
-    """A model with one number for an output: a reward model or a critic."""
+    """Return a model with a single output: a reward model or a critic."""
     set_seed(seed)
     return LlamaForSequenceClassification(_config(tokens, num_labels=1))
 
 
 def task(size: int = 64) -> Dataset:
-    """Prompts with an answer and a column of the user's own."""
+    """Return prompts with an answer and a custom column."""
     return Dataset.from_list(
         [
             {"prompt": PROMPTS[at % len(PROMPTS)], "answer": f"truth {at}", "level": at % 3}
@@ -89,10 +89,10 @@ def task(size: int = 64) -> Dataset:
 
 
 def score_length(completions: list[str], **_: Any) -> list[float]:
-    """Short answers are good."""
+    """Reward short answers."""
     return [-len(text) / 50 for text in completions]
 
 
 def score_letters(completions: list[str], **_: Any) -> list[float | None]:
-    """Letters are good; an answer without any text has no score."""
+    """Reward letters; an answer without text has no score."""
     return [sum(map(str.isalpha, text)) / len(text) if text else None for text in completions]

@@ -1,4 +1,4 @@
-"""The board, served as `rlpanel serve` serves it, and its page as a person sees it."""
+"""Serves the board like `rlpanel serve`, and drives its page like a user."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Locator, Page
 
-#: Seconds, and milliseconds, that anything may take on a busy machine.
+#: Timeouts in seconds and milliseconds, long enough for a busy machine.
 PATIENCE = 30
 expect.set_options(timeout=PATIENCE * 1000)
 
 
 class Served:
-    """The board over a root, on a free port, with an event loop and a thread of its own.
+    """The board for a root, on a free port, with its own event loop and thread.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Served:
         self._server.io_loop.start()
 
     def _stop(self) -> None:
-        # A stopped server forgets its sessions without ending them.
+        # A stopped server drops its sessions without ending them, so they are ended here.
         for session in self._server.get_sessions():
             for ended in list(session.document.session_destroyed_callbacks):
                 ended(session.document.session_context)
@@ -71,7 +71,7 @@ class Served:
 
 
 class ServerLog(logging.Handler):
-    """Keeps what this process logs as a warning or worse."""
+    """Log handler that collects this process's warnings and errors."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -81,13 +81,13 @@ class ServerLog(logging.Handler):
         self._said.append(f"{record.name}: {self.format(record)}")
 
     def take(self) -> list[str]:
-        """What was said since this was last asked."""
+        """Return the messages since the last call."""
         said, self._said = self._said, []
         return said
 
 
 def free_port() -> int:
-    """A port that nobody listens on just now."""
+    """Return a port that is free now."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
@@ -112,7 +112,7 @@ class BoardPage:
         self.search = page.get_by_placeholder("search prompts")
 
     def open(self, **query: object) -> BoardPage:
-        """Load the page; returns when its board, or what stands in for it, is drawn and takes clicks."""
+        """Load the page; returns when the board, or the page in its place, is drawn and accepts clicks."""
         with self.page.expect_console_message(
             lambda said: "document idle" in said.text, timeout=PATIENCE * 1000
         ):
@@ -121,7 +121,7 @@ class BoardPage:
         return self
 
     def settled(self, step: int | None = None) -> BoardPage:
-        """Wait until curves, grid and sample are drawn, at ``step`` where given."""
+        """Wait until curves, grid and sample are drawn; also at ``step`` if it is given."""
         expect(self.page.locator(".rl-curve canvas").first).to_be_visible()
         expect(self.rows.first).to_be_visible()
         expect(self.sample_head.locator("[data-uid]")).to_be_visible()
@@ -130,13 +130,13 @@ class BoardPage:
         return self
 
     def at_step(self, step: int) -> None:
-        """Wait until the step is the one shown, in the bar, the grid and the sample."""
+        """Wait until bar, grid and sample show the step."""
         expect(self.step_label.locator("b")).to_have_text(f"Step {step}")
         expect(self.count).to_contain_text(f"step {step}")
         expect(self.sample_head).to_contain_text(f"step {step} ·")
 
     def go(self, **query: object) -> BoardPage:
-        """To another selection without loading the page, as Back and Forward go."""
+        """Change the selection without loading the page, like Back and Forward."""
         self.page.evaluate(
             """(query) => {
                 history.pushState({}, "", location.pathname + query)
@@ -149,53 +149,53 @@ class BoardPage:
     # -- curves ----------------------------------------------------------------------------------
 
     def curve(self, title: str) -> Locator:
-        """The card with this title."""
+        """Return the card with this title."""
         return self.page.locator(".rl-curve").filter(
             has=self.page.locator(".head b").get_by_text(title, exact=True)
         )
 
     def head_says(self, title: str, value: str, change: str = "") -> None:
-        """Wait until a curve's head has this number, and this change."""
+        """Wait until a curve's head shows this number and this change."""
         head = self.curve(title).locator(".head")
         expect(head.locator(".number")).to_have_text(value)
         if change:
             expect(head.locator(".delta")).to_have_text(change)
 
     def source(self, name: str) -> dict[str, np.ndarray]:
-        """The number columns that the browser holds under a source's name."""
+        """Return the numeric columns that the browser has in the named source."""
         columns = self.page.evaluate(_READ_SOURCE, name)
         assert columns, f"the browser holds no source {name!r}"
         texts = {key for key, values in columns.items() if values and isinstance(values[0], str)}
         return {key: np.array(values, float) for key, values in columns.items() if key not in texts}
 
     def sources(self) -> set[str]:
-        """Names of all sources the browser holds."""
+        """Return the names of all sources in the browser."""
         return set(self.page.evaluate(_SOURCE_NAMES))
 
     # -- grid and sample -------------------------------------------------------------------------
 
     def column(self, name: str) -> list[str]:
-        """The texts of a grid column, as shown on this page of it."""
+        """Return the texts of a grid column on its current page."""
         return self.rows.locator(cells_of(name)).all_text_contents()
 
     def header(self, name: str) -> Locator:
-        """A grid column's header."""
+        """Return a grid column's header."""
         return self.grid.locator(f".tabulator-col{cells_of(name)}")
 
     def uid(self) -> str:
-        """The uid of the sample shown; empty if none."""
+        """The uid of the shown sample; empty if there is none."""
         return self.sample_head.locator("[data-uid]").get_attribute("data-uid") or ""
 
     def shows(self, uid: str) -> None:
-        """Wait until this sample is the one shown."""
+        """Wait until this sample is shown."""
         expect(self.sample_head.locator("[data-uid]")).to_have_attribute("data-uid", uid)
 
     def tab(self, name: str) -> None:
-        """Turn to a tab of the sample."""
+        """Open a tab of the sample."""
         self.page.get_by_role("tab", name=name, exact=True).click()
 
     def press(self, key: str) -> None:
-        """Press a key on the page, away from fields."""
+        """Press a key on the page, outside of fields."""
         self.page.keyboard.press(key)
 
     def choose(self, setting: str, option: str) -> None:
@@ -206,12 +206,12 @@ class BoardPage:
     # -- waiting ---------------------------------------------------------------------------------
 
     def until(self, predicate: Any, message: str = "") -> Any:
-        """Wait for something that no locator can tell."""
+        """Wait for a condition that no locator can express."""
         return wait_until(predicate, PATIENCE, message, page=self.page)
 
 
 def cells_of(column: str) -> str:
-    """The selector of a table's cells in a column, and of its header."""
+    """Return the selectors of a table's cells in a column, and of its header."""
     return f'[tabulator-field="{field_of(column)}"]'
 
 

@@ -1,4 +1,4 @@
-"""Servers and pages for the board's tests; what only looks shares a page with the module's other tests."""
+"""Fixtures for the board's servers and pages; read-only tests share a page within their module."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OpenTokens = Callable[..., TokenPage]
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Of a test that fails, tell what the reader was about."""
+    """Add the reader's state to the report of a failed test."""
     report = yield
     if report.failed:
         report.sections.append(("the reader", told_of_reader()))
@@ -33,7 +33,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 def told_of_reader() -> str:
-    """What the process's reader knows of each run, and where its thread stands."""
+    """Describe the process's reader: its state of each run, and the stack of its thread."""
     reader = hub().reader
     told = [f"{reader.rounds} rounds, {reader.stuck:.1f} s since the last; failure: {reader.failure!r}"]
     for index in reader.runs:
@@ -46,7 +46,7 @@ def told_of_reader() -> str:
 
 @dataclass
 class Profile:
-    """A browser profile, and the trouble that its pages had."""
+    """A browser profile, and the errors of its pages."""
 
     context: BrowserContext
     trouble: list[str]
@@ -54,7 +54,7 @@ class Profile:
 
 @pytest.fixture(scope="session")
 def server_log() -> Iterator[ServerLog]:
-    """What servers log; the process's reader stops with the last of them."""
+    """The log of all servers; the process's reader stops with the last of them."""
     log = ServerLog()
     logging.getLogger().addHandler(log)
     yield log
@@ -64,7 +64,7 @@ def server_log() -> Iterator[ServerLog]:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the module's server shows; modules put their runs into it."""
+    """The root folder of the module's server; modules put their runs into it."""
     return tmp_path_factory.mktemp("root")
 
 
@@ -77,7 +77,7 @@ def served(root: Path, server_log: ServerLog) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def profile(browser: Browser) -> Iterator[Profile]:
-    """The module's browser profile: pages after the first find scripts and styles in its cache."""
+    """The module's browser profile: later pages find scripts and styles in its cache."""
     context = browser.new_context(viewport=VIEWPORT, color_scheme="dark", locale="en-US")
     yield Profile(context, watch_for_trouble(context))
     context.close()
@@ -85,7 +85,7 @@ def profile(browser: Browser) -> Iterator[Profile]:
 
 @pytest.fixture
 def clean(profile: Profile, server_log: ServerLog) -> Iterator[None]:
-    """No error in the console, no request that leaves the host, no word of trouble in the server's log."""
+    """Check for console errors, requests to other hosts, and warnings in the server's log."""
     server_log.take()
     yield
     trouble, profile.trouble[:] = list(profile.trouble), []
@@ -95,7 +95,7 @@ def clean(profile: Profile, server_log: ServerLog) -> Iterator[None]:
 
 @pytest.fixture
 def open_board(request: pytest.FixtureRequest, profile: Profile, clean: None) -> Iterator[OpenBoard]:
-    """Open a page of its own, from the module's server or another."""
+    """Open a new page of the module's server or of another one."""
     with ExitStack() as stack:
 
         def open_page(*, server: Served | None = None, **query: object) -> BoardPage:
@@ -108,13 +108,13 @@ def open_board(request: pytest.FixtureRequest, profile: Profile, clean: None) ->
 
 @pytest.fixture(scope="module")
 def shared_board(profile: Profile, served: Served) -> BoardPage:
-    """The page of `board`; before it is drawn it may not heed where a test goes."""
+    """The page of `board`; before it is drawn, it may ignore a test's navigation."""
     return BoardPage(profile.context.new_page(), served.url).open().settled()
 
 
 @pytest.fixture
 def board(shared_board: BoardPage, clean: None) -> BoardPage:
-    """A page that the module's tests share: each goes where it wants to begin, and leaves no settings."""
+    """A page shared by the module's tests: each navigates to its start, and leaves no settings behind."""
     return shared_board
 
 
@@ -127,12 +127,12 @@ def shared_token_tab(profile: Profile) -> Iterator[TokenTab]:
 
 @pytest.fixture
 def token_tab(shared_token_tab: TokenTab, clean: None) -> TokenTab:
-    """A page that draws token views, as if it were new."""
+    """A shared page that draws token views, reset to the state of a new page."""
     shared_token_tab.forget()
     return shared_token_tab
 
 
 @pytest.fixture
 def open_tokens(token_tab: TokenTab) -> OpenTokens:
-    """Draw a token view of these parameters."""
+    """Draw a token view with these parameters."""
     return token_tab.open

@@ -1,4 +1,4 @@
-"""A JupyterLab of a test's own: on a free loopback port, with its files and settings in one folder."""
+"""Starts a JupyterLab for a test: on a free loopback port, with its files and settings in one folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPTIONS = (
 
 
 class Lab:
-    """The server, started with its folder as root; its kernels import rlpanel from where the tests do.
+    """A JupyterLab server with a given root folder; its kernels import the same rlpanel as the tests.
 
     Attributes
     ----------

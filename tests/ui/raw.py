@@ -1,4 +1,4 @@
-"""A run's files as pandas reads them: what the board should say, computed without rlpanel."""
+"""Reads a run's files with pandas: the expected values of the board, computed without rlpanel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 
 def raw_frame(folder: Path) -> pd.DataFrame:
-    """A row a line, with ``uid``, ``tokens`` (their number), ``kl_k3`` and ``surprisal`` (mean per token)."""
+    """Return one row per line with ``uid``, ``tokens`` (count), ``kl_k3`` and ``surprisal`` (token means)."""
     rows: list[dict[str, Any]] = []
     for path in sorted(folder.glob("*.jsonl")):
         if path.name == "scalars.jsonl":
@@ -38,7 +38,7 @@ def _row(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def band(frame: pd.DataFrame, column: str) -> dict[str, np.ndarray]:
-    """What a curve's source should hold for a column."""
+    """Return the expected contents of a curve's source for a column."""
     steps = frame.groupby("step")[column]
     mean, deviation = steps.mean(), steps.std(ddof=1)
     return {

@@ -1,4 +1,4 @@
-"""A page from one file, opened in a browser that has no network, and all that it asked for."""
+"""Opens an exported HTML file in a browser without network, and records its requests."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 
 @dataclass
 class ReportPage:
-    """The page, what it asked for beside its own file, and its errors."""
+    """The page, its requests other than for its own file, and its errors."""
 
     page: Page
     trouble: list[str] = field(default_factory=list)
 
     def source(self, name: str) -> dict[str, Any]:
-        """The columns of the plot's source of this name."""
+        """Return the columns of the plot source with this name."""
         return BoardPage(self.page, "").source(name)
 
     def fact(self, name: str) -> str:
-        """What the head says under a name."""
+        """Return the value of a named entry in the head."""
         row = self.page.locator(".facts div").filter(has=self.page.get_by_text(name, exact=True))
         return row.locator("dd").text_content() or ""
 
     def cells(self, column: str) -> list[str]:
-        """A column of the table."""
+        """Return the texts of a table column."""
         return self.page.locator(f'td[data-column="{column}"]').all_text_contents()
 
     @property
     def shown(self) -> Locator:
-        """The sample that is shown."""
+        """The uid of the shown sample."""
         return self.page.locator("article.chosen")
 
 
 @contextmanager
 def opened(browser: Browser, path: Path, *scripts: str) -> Iterator[ReportPage]:
-    """Open a file without a network; ``scripts`` run before those of the page."""
+    """Open a file without network; ``scripts`` run before those of the page."""
     context = browser.new_context(viewport=VIEWPORT, color_scheme="dark", locale="en-US", offline=True)
     for script in scripts:
         context.add_init_script(script)

@@ -1,4 +1,4 @@
-"""A guarded board in a browser: the token is asked for once, and then the page works as any other."""
+"""A board with a token in a browser: the token is needed once, then the page works as usual."""
 
 from __future__ import annotations
 

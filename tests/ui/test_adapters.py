@@ -1,4 +1,4 @@
-"""Other trainers' files, live on the board while they change in that trainer's way."""
+"""Logs of other trainers on a live board, while they change the way each trainer changes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run with a long past: its newest steps and the live ones show while the rest is being read."""
+"""A run with a large backlog: its newest steps and new lines appear while the rest is being read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILE = "rollout_data_rank_0.jsonl"
 
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The one process that reads the backlog waits until a word is written here."""
+    """A file that releases the only backlog process once it is written."""
     pipe, python = tmp_path / "gate", tmp_path / "python"
     os.mkfifo(pipe)
     python.write_text(f'#!/bin/sh\nread word < "{pipe}"\nexec "{sys.executable}" "$@"\n')
@@ -32,7 +32,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    """A server whose reader takes every unread byte for a backlog."""
+    """A server whose reader treats all unread bytes as a backlog."""
     monkeypatch.setattr(range_reader, "RANGE_BYTES", 1 << 14)
     monkeypatch.setenv("RLPANEL_BACKLOG_BYTES", "1")
     monkeypatch.setenv("RLPANEL_JOBS", "1")

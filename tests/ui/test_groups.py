@@ -1,4 +1,4 @@
-"""The groups of a step: a strip, a table, and one group's samples side by side."""
+"""The groups of a step: strip, table, and the samples of one group side by side."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.ui.board import BoardPage, cells_of
 from tests.ui.raw import raw_frame
 
 STEP = 45
-#: What the registry says of KL k3: what it is, its trap, and where it is from.
+#: The texts of KL k3 in the registry: help, advice and source.
 FULL = re.compile("KL k3.*Never below 0; one token.*Good: near 0.*Formula: .*[Ss]chulman", re.DOTALL)
 MARKUP = "<img src=x onerror='window.ran = 1'>"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def runs(root: Path, grpo_run: Path) -> None:
-    """The recorded run, one whose groups grow and are markup, and one without groups."""
+    """The recorded run, a run that grows and whose group names are markup, and a run without groups."""
     shutil.copytree(grpo_run, root / "grpo")
     append_groups(root / "grows", 1, 8)
     write_run(root / "alone", steps=2, prompt=None, drop=["group"])
@@ -32,12 +32,12 @@ def runs(root: Path, grpo_run: Path) -> None:
 
 @pytest.fixture(scope="module")
 def raw(root: Path) -> pd.DataFrame:
-    """The recorded step as pandas reads it."""
+    """The recorded step as read by pandas."""
     return raw_frame(root / "grpo").query("step == @STEP")
 
 
 def append_groups(folder: Path, first: int, last: int) -> None:
-    """Groups of two of step 1; each earns its number and twice that."""
+    """Append groups of two to step 1; their rewards are the number and twice the number."""
     folder.mkdir(exist_ok=True)
     rows = [
         sample(1, group=f"{MARKUP}{at}", reward=at * (place + 1), response=f"{MARKUP} {at}", tokens=False)
@@ -48,7 +48,7 @@ def append_groups(folder: Path, first: int, last: int) -> None:
 
 
 def tap(board: BoardPage, share: float) -> None:
-    """Click the strip at a share of its width."""
+    """Click the strip at a fraction of its width."""
     box = board.page.locator(".rl-groups canvas").first.bounding_box()
     assert box is not None
     left, right = box["x"] + 34, box["x"] + box["width"] - 8

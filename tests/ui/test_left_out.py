@@ -1,4 +1,4 @@
-"""The page names links that are not followed; a followed one is a run like others."""
+"""The page lists links that are not followed; a followed link is a run like any other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REASON = "links are not followed; start with --follow-links"
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Served]:
-    """A root that holds a link to a run elsewhere and nothing else."""
+    """A root that contains only a link to a run elsewhere."""
     write_run(tmp_path / "scratch" / "exp7", steps=2, samples=4)
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "exp7").symlink_to(tmp_path / "scratch" / "exp7")

@@ -1,4 +1,4 @@
-"""While ranks append lines the board moves by itself, and nothing that was chosen moves with it."""
+"""While ranks append lines, the board updates, and the user's choices stay."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def old_run(root: Path) -> None:
 
 @pytest.fixture
 def run(root: Path, request: pytest.FixtureRequest) -> Path:
-    """A run of the test's own: three steps of eight samples."""
+    """A run for a single test: three steps of eight samples."""
     return write_run(root / request.node.name.removeprefix("test_"), steps=3, samples=SAMPLES)
 
 
@@ -132,7 +132,7 @@ def test_every_open_browser_follows(board: BoardPage, open_board: OpenBoard, run
 
 @pytest.fixture
 def growing(root: Path) -> Iterator[Path]:
-    """A run to which steps are appended, fifty a second, up to 400."""
+    """A run to which steps are appended, fifty per second, up to 400."""
     folder = write_run(root / "growing", steps=1, samples=2)
     stop = threading.Event()
 

@@ -1,4 +1,4 @@
-"""The notebook in a JupyterLab: every view is drawn, follows the log, and moves with the others."""
+"""The notebook in JupyterLab: every view is drawn, follows the log, and is linked to the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.factories import append, write_run
 from tests.ui.lab import ROOT, Lab
 from tests.ui.raw import raw_frame
 
-#: Tall enough that every cell is in sight; JupyterLab draws no others.
+#: Tall enough for all cells, because JupyterLab draws only visible ones.
 VIEWPORT = {"width": 1440, "height": 5000}
 #: True when all cells ran without an error.
 RUN_ALL = """async () => {
@@ -51,7 +51,7 @@ def test_the_notebook_is_live_in_jupyterlab(page: Page, tmp_path: Path) -> None:
         expect(tokens.locator(".rl-tokens-text")).to_have_text(f"{response}<|eos|>")
 
 
-#: Two cells: one view of a run, and the board.
+#: Two cells: a view of a run, and the board.
 CELLS = ("import rlpanel\nrlpanel.views.grid(rlpanel.open_run('runs/a'))", "rlpanel.board('runs')")
 KERNEL = "jupyterapp.shell.currentWidget.sessionContext.session.kernel"
 SAVE = "() => jupyterapp.commands.execute('docmanager:save')"
@@ -60,7 +60,7 @@ SAVE = "() => jupyterapp.commands.execute('docmanager:save')"
 def test_views_say_that_their_kernel_was_restarted(context: BrowserContext, tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "a")
     (tmp_path / "cells.ipynb").write_text(json.dumps(notebook(*CELLS)))
-    # JupyterLab itself puts an error into the console when a kernel restarts.
+    # JupyterLab itself logs an error to the console when a kernel restarts.
     page, faults = context.new_page(), list[str]()
     context.on("weberror", lambda error: faults.append(str(error.error)))
     page.set_viewport_size(VIEWPORT)
@@ -78,7 +78,7 @@ def test_views_say_that_their_kernel_was_restarted(context: BrowserContext, tmp_
         expect(marks).to_have_text([re.compile("the kernel was restarted at .*; run the cell again")] * 2)
         expect(ages).to_have_count(0)
 
-        # A saved view has no kernel, which is no trouble of its own; nor has it an age that anybody keeps.
+        # A saved view has no kernel, which is no fault, and its age is unknown.
         page.reload()
         expect(page.locator(".tabulator-row")).to_have_count(2 * 8)
         page.evaluate("() => jupyterapp.restored")
@@ -91,7 +91,7 @@ def test_views_say_that_their_kernel_was_restarted(context: BrowserContext, tmp_
 
 
 def notebook(*cells: str) -> dict[str, object]:
-    """A notebook of code cells."""
+    """Return a notebook of code cells."""
     code = [{"cell_type": "code", "id": f"c{at}", "source": text} for at, text in enumerate(cells)]
     filled = [{**cell, "metadata": {}, "outputs": [], "execution_count": None} for cell in code]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}

@@ -1,4 +1,4 @@
-"""The board and a sample as one file: opened without a network, and compared with the log."""
+"""The exported HTML of the board and of a sample: opened without network and compared with the log."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_report_shows_the_numbers_of_the_log_without_a_network(
 
 
 def colors(report: ReportPage, scheme: str) -> tuple[str, str]:
-    """The page's and a curve's where the reader's system is dark or light."""
+    """Return the colours of the page and of a curve, for a dark or a light system."""
     report.page.emulate_media(color_scheme=scheme)
     expect(report.shown.locator(".rl-tokens.dark")).to_have_count(1 if scheme == "dark" else 0)
     line = "[...Bokeh.documents[0].all_models].find((model) => model.type === 'Line').line_color.value"

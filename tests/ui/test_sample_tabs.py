@@ -1,4 +1,4 @@
-"""The sample beside others, the tokens of its step, and the link to one token."""
+"""The tabs of a sample: related samples, the token ranking of its step, and the link to a token."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def raw_tokens(root: Path, step: int) -> pd.DataFrame:
-    """A row a token of the step, from the file, without rlpanel."""
+    """Return one row per token of the step, from the file, without rlpanel."""
     rows, offset = [], 0
     for text in (root / PPO / "rollout_data_rank_0.jsonl").read_bytes().split(b"\n")[:-1]:
         found = json.loads(text)
@@ -183,7 +183,7 @@ def test_a_ranked_token_leads_to_where_it_is_largest_and_the_link_leads_there_to
     expect(head).to_contain_text(f"#{place['at']} “{token}”")
     expect(board.page.locator(f'[data-i="{place["at"]}"]')).to_have_class("token pinned")
     view = board.page.locator(".rl-tokens")
-    view.press("ArrowRight")  # the page's own arrow changes the step
+    view.press("ArrowRight")  # the page's own arrow key changes the step
     expect(head).to_contain_text(f"#{place['at'] + 1} ")
     view.press("Escape")
     expect(head).to_have_count(0)
@@ -266,7 +266,7 @@ def test_every_title_of_the_ranking_stands_over_its_numbers(board: BoardPage) ->
         )
 
 
-#: Where an element's text ends on the right.
+#: The right end of an element's text.
 _EDGE = """(element) => {
     const range = document.createRange()
     range.selectNodeContents(element.querySelector(".tabulator-col-title") ?? element)

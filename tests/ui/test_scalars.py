@@ -1,4 +1,4 @@
-"""The trainer's own scalars among the curves, and how values lie over the run: the file's numbers."""
+"""The trainer's scalars among the curves, and value distributions over the run, compared with the file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.ui.board import BoardPage
 from tests.ui.raw import raw_frame
 
 PPO = "couplets-ppo"
-#: The heatmap that the browser holds: its shades by column, and where it lies.
+#: The heatmap in the browser: its colours by column, and its position.
 _DENSITY = """() => {
     const sources = Bokeh.documents.flatMap((doc) => [...doc.all_models])
         .filter((model) => model.type === "ColumnDataSource" && model.name === "density")

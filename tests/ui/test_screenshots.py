@@ -1,6 +1,6 @@
-"""The README's pictures, and what a glance would notice: blank charts, sideways scrolling, cut text.
+"""The README's screenshots, and visible defects: blank charts, horizontal scrolling, cut text.
 
-``RLPANEL_SHOTS=1`` writes the pictures into ``docs/images``.
+``RLPANEL_SHOTS=1`` writes the screenshots into ``docs/images``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.factories import write_run
 from tests.ui.board import BoardPage
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-#: Colours of each canvas that is in sight; a blank one has one.
+#: Colours of each visible canvas; a blank one has a single colour.
 COLORS = """(canvases) => canvases.filter((canvas) => canvas.width > 100).map((canvas) => {
   const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height)
   return new Set(new Uint32Array(data.buffer)).size
@@ -31,7 +31,7 @@ def runs(root: Path) -> None:
 
 
 def picture(board: BoardPage, name: str, tmp_path: Path) -> bytes:
-    """Take the page's picture, for the docs where that was asked for."""
+    """Take a screenshot of the page, for the docs if that is requested."""
     folder = IMAGES if os.environ.get("RLPANEL_SHOTS") else tmp_path
     folder.mkdir(parents=True, exist_ok=True)
     return board.page.screenshot(path=folder / name)
@@ -52,7 +52,7 @@ def test_the_board_of_the_readme(board: BoardPage, tmp_path: Path, theme: str) -
     expect(board.count).to_contain_text("64 of step 9")
     board.page.mouse.move(5, 500)
     drawn = board.page.locator(".rl-curve canvas, canvas.rl-strip")
-    # Four curves and the strip; bokeh lays an empty canvas over each of its plots.
+    # Four curves and the strip; Bokeh puts an empty canvas over each of its plots.
     board.until(lambda: sum(count > 3 for count in drawn.evaluate_all(COLORS)) == 5, "five drawings")
     assert len(picture(board, f"board-{theme}.png", tmp_path)) > 50_000
 

@@ -1,4 +1,4 @@
-"""What the board looks like when there is little, nothing, or something wrong."""
+"""The board with little data, no data, or errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def server(tmp_path: Path) -> Iterator[Served]:
 
 @pytest.fixture(scope="module", autouse=True)
 def run_beside(root: Path) -> None:
-    """What the shared page shows when it opens."""
+    """Return what the shared page shows when it opens."""
     write_run(root / "beside", steps=7, samples=4)
 
 

@@ -1,4 +1,4 @@
-"""A card's plot and numbers as files: compared with the log, in dark and light, and over a hostile log.
+"""Export of a card's plot and numbers: compared with the log, in dark and light, and with a hostile log.
 
 ``RLPANEL_SHOTS=1`` writes the picture in the docs.
 """
@@ -26,7 +26,7 @@ from tests.ui.test_screenshots import IMAGES
 PPO = "couplets-ppo"
 HOSTILE = f"a{NAMED}"
 SVG = "{http://www.w3.org/2000/svg}"
-#: What an SVG of ours consists of; none of it runs or loads anything but the images in it.
+#: Elements of an exported SVG; none of them runs or loads anything except the embedded images.
 SHAPES = {"svg", "g", "path", "rect", "text", "defs", "clipPath", "image", "use", "symbol"}
 
 

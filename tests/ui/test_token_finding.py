@@ -18,7 +18,7 @@ WORDS = [" let", " us", " think", " step", " by", " st", "ep", ".", "\n"]
 
 @pytest.fixture
 def page(token_tab: TokenTab) -> Page:
-    """The page that all views of this module are drawn on."""
+    """The page on which all views of this module are drawn."""
     return token_tab.page
 
 
@@ -253,7 +253,7 @@ def test_a_line_stands_where_its_values_are(open_tokens: OpenTokens, page: Page)
     values = np.array(raw_line(0)["values"])
     board = open_tokens(sample=make_sample(raw_line(0)))
     row = page.locator(".rl-row-label").evaluate_all("labels => labels.map(l => l.dataset.row)")
-    page.locator(".rl-row-range").nth(row.index("token_return")).click()  # leaves the value alone
+    page.locator(".rl-row-range").nth(row.index("token_return")).click()  # does not change the value row
     heights = page.locator("canvas.rl-lines").evaluate(
         """(canvas, cells) => Array.from({length: cells}, (_, i) => {
             const x = Math.floor(((i + 0.5) / cells) * canvas.width);

@@ -1,4 +1,4 @@
-"""The strip's rows are chosen and ordered by whoever looks, and the browser keeps it."""
+"""The strip's rows can be chosen and ordered, and the browser stores the choice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.ui.token_page import TokenTab, make_sample, raw_line
 
 @pytest.fixture
 def page(token_tab: TokenTab) -> Page:
-    """The page that all views of this module are drawn on."""
+    """The page on which all views of this module are drawn."""
     return token_tab.page
 
 

@@ -33,7 +33,7 @@ PAYLOAD = "<img src=x onerror=\"window.ran = 'token'\">"
 
 @pytest.fixture
 def page(token_tab: TokenTab) -> Page:
-    """The page that all views of this module are drawn on."""
+    """The page on which all views of this module are drawn."""
     return token_tab.page
 
 
@@ -73,7 +73,7 @@ def test_every_row_of_the_strip_has_a_scale_of_its_own(open_tokens: OpenTokens) 
     ("number", "text"),
     [
         (0, lambda response: response),
-        (1, lambda response: response.replace("\u200d", "\\u200d")),  # alone in a token, so it is spelled out
+        (1, lambda response: response.replace("\u200d", "\\u200d")),  # a whole token: shown escaped
         (2, lambda response: response),
     ],
     ids=["code", "emoji", "english"],
@@ -137,7 +137,7 @@ _BLINDNESS = np.array(
 
 
 def seen_by(color: np.ndarray, eye: np.ndarray) -> np.ndarray:
-    """OKLab of what an eye of this kind sees."""
+    """Return a colour in OKLab as seen with a colour vision deficiency."""
     rgb = np.clip(eye @ linear(color), 0, 1)
     return to_lab(tuple(255 * np.where(rgb <= 0.0031308, 12.92 * rgb, 1.055 * rgb ** (1 / 2.4) - 0.055)))
 
@@ -193,7 +193,7 @@ def test_the_card_has_the_values_of_the_raw_line(open_tokens: OpenTokens, number
 
 def test_the_card_rounds_as_python_does_whatever_digits_were_logged(open_tokens: OpenTokens) -> None:
     chance = np.random.default_rng(0)
-    ties = -np.arange(1.0, 32.0, 2.0) / 32  # halves of the fourth digit, exactly
+    ties = -np.arange(1.0, 32.0, 2.0) / 32  # exact halves in the fourth digit
     for logprobs in (ties, chance.normal(size=16), chance.normal(size=16).astype(np.float32)):
         line = {"response_tokens": ["a"] * 16, "logprobs": [float(x) for x in logprobs]}
         line["ref_logprobs"] = [float(np.float32(x)) for x in chance.normal(size=16)]
@@ -207,7 +207,7 @@ def test_the_card_rounds_as_python_does_whatever_digits_were_logged(open_tokens:
 
 
 def printed(name: str, value: float) -> str:
-    """Four digits of the raw float64, a plus where the metric runs both ways, no sign for zero."""
+    """Return four digits of the raw float64; with a plus sign if the metric is signed, unsigned for zero."""
     text = f"{value:.4f}"
     if float(text) == 0:
         return text.replace("-", "")

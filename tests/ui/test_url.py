@@ -1,4 +1,4 @@
-"""The selection is the address: links, reloads, Back and Forward, and links that are wrong."""
+"""The selection in the address: links, reloads, Back and Forward, and invalid links."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_back_and_forward_walk_the_steps(board: BoardPage) -> None:
     board.at_step(10)
     board.press("ArrowRight")
     board.at_step(11)
-    expect(board.page).to_have_url(re.compile("step=11"))  # which is told last
+    expect(board.page).to_have_url(re.compile("step=11"))  # the value that is sent last
     board.page.go_back()
     board.at_step(10)
     board.page.go_forward()

@@ -1,4 +1,4 @@
-"""The token view on a page of its own, and what the browser then shows, read back."""
+"""The token view on its own page, and what the browser shows, for comparison with expected values."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ RGB = tuple[int, int, int]
 
 
 def raw_line(number: int, run: str = "ppo") -> dict[str, Any]:
-    """A line of a recorded PPO run (0 is English, 1 Chinese), or of one with byte-level pieces.
+    """Return a line of a recorded PPO run (0 is English, 1 Chinese), or of one with byte-level tokens.
 
-    Of the latter's, 0 is code, 1 Chinese with emoji, 2 English; its numbers are drawn at random.
+    Of the latter, 0 is code, 1 Chinese with emoji, 2 English; its numbers are random.
     """
     return json.loads((LINES / f"{run}_lines.jsonl").read_text("utf-8").splitlines()[number])
 
@@ -47,7 +47,7 @@ def make_sample(line: dict[str, Any]) -> Sample:
 
 
 def generated(tokens: list[str], seed: int = 0) -> Sample:
-    """A sample of these tokens with made-up log-probabilities."""
+    """Return a sample with these tokens and generated log-probabilities."""
     chance = np.random.default_rng(seed)
     logprobs = -chance.exponential(1.0, len(tokens))
     ref = logprobs - chance.standard_t(3, len(tokens)) * 0.3
@@ -55,7 +55,7 @@ def generated(tokens: list[str], seed: int = 0) -> Sample:
 
 
 def metrics(line: dict[str, Any]) -> dict[str, np.ndarray]:
-    """What each metric should be, worked out from the raw line in plain numpy."""
+    """Return the expected value of each metric, computed from the raw line in plain numpy."""
     raw = {name: np.array(value, float) for name, value in line.items() if name in _LOGGED}
     found = {_LOGGED[name]: array for name, array in raw.items() if _LOGGED[name]}
     policy, reference, before = (raw.get(name) for name in ("logprobs", "ref_logprobs", "old_logprobs"))
@@ -77,7 +77,7 @@ def metrics(line: dict[str, Any]) -> dict[str, np.ndarray]:
     return found
 
 
-#: Keys of a raw line and the rows that show them as they are.
+#: Keys of a raw line, and the rows that show them unchanged.
 _LOGGED = {
     "logprobs": "logprob",
     "ref_logprobs": "ref_logprob",
@@ -91,7 +91,7 @@ _LOGGED = {
 
 
 class TokenPage:
-    """One `TokenView`, served, and open in a browser."""
+    """A served `TokenView`, open in a browser."""
 
     def __init__(self, page: Page, view: TokenView) -> None:
         self.page, self.view = page, view
@@ -106,7 +106,7 @@ class TokenPage:
         return self.page.locator(f'[data-metric="{name}"]')
 
     def cells(self) -> list[tuple[RGB | None, RGB]]:
-        """Background (None where none) and text colour of every token drawn."""
+        """Background (None if there is none) and text colour of every drawn token."""
         found = self.page.locator("[data-i]").evaluate_all(
             "spans => spans.map(getComputedStyle).map(s => [s.backgroundColor, s.color])"
         )
@@ -120,7 +120,7 @@ class TokenPage:
         return [i for i, _ in found], np.array([_rgb(background) for _, background in found], dtype=float)
 
     def strip_colors(self, row: int, cells: int) -> list[RGB]:
-        """The colour in the middle of each cell of a row of the strip."""
+        """Return the colour in the middle of each cell of a row of the strip."""
         pixels = self.strip.evaluate(
             """(canvas, [row, cells]) => Array.from({length: cells}, (_, i) => {
                 const ratio = canvas.width / canvas.clientWidth;
@@ -132,7 +132,7 @@ class TokenPage:
         return [tuple(pixel) for pixel in pixels]
 
     def tip_values(self) -> dict[str, str]:
-        """What the open card says, by metric name, units left out."""
+        """Return the values in the open card, by metric name, without units."""
         return self.tip.locator("[data-row]").evaluate_all(
             "ps => Object.fromEntries(ps.map(p => [p.dataset.row, p.querySelector('dd').firstChild.data]))"
         )
@@ -149,13 +149,13 @@ def _rgb(css: str) -> RGB | None:
 
 
 class TokenTab:
-    """A page that draws one `TokenView` after the other, each from nothing.
+    """A page that draws one `TokenView` after the other, each from scratch.
 
     Attributes
     ----------
     page : Page
     received, sent : list
-        Frames of the page's websocket; a view that is opened empties both.
+        Frames of the page's websocket; opening a view clears both lists.
     """
 
     def __init__(self, page: Page) -> None:
@@ -167,7 +167,7 @@ class TokenTab:
         page.on("websocket", self._listen)
 
     def __enter__(self) -> TokenTab:
-        port, loaded = free_port(), Event()  # what is sent before may be taken for what the browser has
+        port, loaded = free_port(), Event()  # earlier messages could be taken for browser state
 
         def app() -> pn.viewable.Viewable:
             pn.state.onload(loaded.set)
@@ -187,13 +187,13 @@ class TokenTab:
         self._server.stop()
 
     def forget(self) -> None:
-        """As a browser is that never was here."""
+        """Reset the browser's stored state."""
         self.page.evaluate("localStorage.clear()")
         self.page.set_viewport_size(VIEWPORT)
         self.page.mouse.move(0, 0)
 
     def open(self, **params: Any) -> TokenPage:
-        """Draw a view of these parameters; a reload draws them again."""
+        """Draw a view with these parameters; a reload draws it again."""
         self._column[:] = []
         expect(self.page.locator(".rl-tokens")).to_have_count(0)
         self._params, view = params, TokenView(**params)
@@ -208,7 +208,7 @@ class TokenTab:
         socket.on("framesent", lambda frame: self.sent.append(frame))
 
 
-# --- what the colours should be, computed here from the theme, the raw line and the papers -----------
+# --- expected colours, computed from the theme, the raw line and the papers --------------------------
 
 _LMS = np.array(
     [
@@ -236,7 +236,7 @@ def linear(rgb: np.ndarray) -> np.ndarray:
 
 
 def contrast(one: RGB, other: RGB) -> float:
-    """WCAG contrast of two colours."""
+    """Return the WCAG contrast of two colours."""
     low, high = sorted(float(linear(np.array(c)) @ [0.2126, 0.7152, 0.0722]) for c in (one, other))
     return (high + 0.05) / (low + 0.05)
 
@@ -244,11 +244,11 @@ def contrast(one: RGB, other: RGB) -> float:
 def expected_colors(
     values: np.ndarray, *, diverging: bool, color: str, dark: bool, around: float = 0.0
 ) -> np.ndarray:
-    """Colours of a row by its own robust scale, shape (T, 3)."""
+    """Return the colours of a row on its own robust scale, shape (T, 3)."""
     colors = theme.palette(dark)
     off = values - around if diverging else values
     lo, hi = np.percentile(off, 1, method="higher"), np.percentile(off, 99, method="lower")
-    if diverging and off.min() > 0 and lo > hi / 4:  # far from plain: its own range, in the side's colour
+    if diverging and off.min() > 0 and lo > hi / 4:  # far from zero: its own range, in the colour of its side
         share = np.clip((off - lo) / (hi - lo), 0, 1)
         ends = np.broadcast_to(to_lab(colors["bad"]), (len(values), 3))
     elif diverging:
@@ -263,7 +263,7 @@ def expected_colors(
 
 
 def to_lab(color: str | RGB) -> np.ndarray:
-    """OKLab (Ottosson 2020) of a hex colour or of three bytes."""
+    """Return a hex colour or three bytes in OKLab (Ottosson 2020)."""
     rgb = hex_rgb(color) if isinstance(color, str) else np.array(color, float)
     return _LAB @ np.cbrt(_LMS @ linear(rgb))
 

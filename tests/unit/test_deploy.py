@@ -1,4 +1,4 @@
-"""What the docs and deployment files tell a person to type is what the command takes."""
+"""The commands in docs and deployment files are accepted by the command line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ELSEWHERE = {"RLPANEL_ROOT", "RLPANEL_TOKEN"}
 
 
 def accepts(arguments: list[str]) -> dict[str, Any]:
-    """What a command line of `rlpanel` sets; fails where the command would refuse it."""
+    """Return the settings of a command line of `rlpanel`; fail if the command would refuse it."""
     group = typer.main.get_command(cli.app)
     name, command, rest = group.resolve_command(
         group.make_context("rlpanel", [], resilient_parsing=True), arguments
@@ -32,13 +32,13 @@ def accepts(arguments: list[str]) -> dict[str, Any]:
 
 
 def command_lines(path: Path) -> Iterator[list[str]]:
-    """Each `rlpanel …` that a person could type, in blocks and between backticks."""
+    """Yield each `rlpanel …` command line in code blocks and between backticks."""
     text = path.read_text("utf-8")
     blocks = re.findall(r"^```(?:sh|python)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     for line in [*"\n".join(blocks).splitlines(), *re.findall(r"`([^`\n]+)`", text)]:
         found = re.match(r"(?:.*\s)?rlpanel ((?:serve|demo|index|export|convert)\b[^#|;&]*)", line)
         if found and "…" not in found[1]:
-            yield shlex.split(re.sub(r"\bN\b", "2", found[1]))  # a number of the reader's choice
+            yield shlex.split(re.sub(r"\bN\b", "2", found[1]))  # a number that the reader chooses
 
 
 LINES = {
@@ -75,7 +75,7 @@ def test_every_variable_that_is_told_of_is_read() -> None:
 
 
 def steps(keyword: str) -> list[str]:
-    """What stands behind a keyword in the file that makes the image."""
+    """Return the arguments of a keyword in the Containerfile."""
     text = (FOLDER / "deploy" / "Containerfile").read_text("utf-8").replace("\\\n", " ")
     return re.findall(rf"^{keyword} +(.+)$", text, re.MULTILINE)
 
@@ -83,7 +83,7 @@ def steps(keyword: str) -> list[str]:
 def test_the_image_is_made_of_what_is_there() -> None:
     copied = [part for step in steps("COPY") for part in step.split()[:-1]]
     assert [part for part in copied if not (ROOT / part).exists()] == []
-    needed = {"pyproject.toml", "README.md", "LICENSE", "rlpanel"}  # what the build reads
+    needed = {"pyproject.toml", "README.md", "LICENSE", "rlpanel"}  # the files that the build reads
     assert needed <= set(copied)
 
 

@@ -1,4 +1,4 @@
-"""What is declared is what is used: pyproject.toml, environment.yml, the code's imports, the changelog."""
+"""Declared dependencies match the used ones: pyproject.toml, environment.yml, imports, changelog."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 
-#: What conda-forge calls a package that PyPI calls otherwise.
+#: Packages whose names on conda-forge differ from those on PyPI.
 CONDA_NAMES = {"python-xxhash": "xxhash", "playwright-python": "playwright"}
 Requirements = dict[str, str]
 
 
 def read(lines: list[str]) -> Requirements:
-    """Version bounds by package."""
+    """Return version bounds by package."""
     requirements = [Requirement(line) for line in lines]
     return {canonicalize_name(found.name): str(found.specifier) for found in requirements}
 
 
 def conda() -> Requirements:
-    """The bounds in environment.yml, under PyPI's names."""
+    """Return the bounds in environment.yml, under PyPI's names."""
     lines = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     found = read([line.replace(" ", "", 1) for line in lines])
     return {CONDA_NAMES.get(name, name): bounds for name, bounds in found.items()}
 
 
 def imported() -> set[str]:
-    """Top-level modules from elsewhere that some file of the package imports."""
+    """Return the third-party top-level modules that any file of the package imports."""
     names: set[str] = set()
     for path in Path(rlpanel.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -46,7 +46,7 @@ def imported() -> set[str]:
                 names |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names.add(node.module.split(".")[0])
-    newer = {"compression"}  # the standard library's from Python 3.14 on
+    newer = {"compression"}  # in the standard library from Python 3.14 on
     return names - set(sys.stdlib_module_names) - newer - {"rlpanel"}
 
 

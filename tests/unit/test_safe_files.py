@@ -1,4 +1,4 @@
-"""Folders are opened without following links, and files in them are written only where that is safe."""
+"""Folders are opened without following links, and files in them are written only if that is safe."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["descriptors", "paths"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways of opening files: by a folder's descriptor, and as on Windows by paths."""
+    """Both ways of opening files: relative to a folder's descriptor, and by paths as on Windows."""
     monkeypatch.setattr(safe_files, "_BY_DESCRIPTOR", request.param == "descriptors")
     return str(request.param)
 
@@ -92,7 +92,7 @@ def test_a_file_with_two_names_is_read_but_not_written(folder: Path, victim: Pat
         assert opened.read("file") == b"kept"
         with pytest.raises(UnsafePath, match="hard link"):
             opened.append("file", b"more")
-        opened.replace("file", b"new")  # gives the name to another file
+        opened.replace("file", b"new")  # gives the name to a new file
     assert (victim / "keep").read_text() == "kept"
 
 

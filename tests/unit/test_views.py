@@ -45,7 +45,7 @@ def test_every_view_alone_can_be_shown(run: Run, name: str) -> None:
 
 
 def shown_step(frame: pn.Column) -> str:
-    """What the head of a distribution says."""
+    """Return the text in the head of a distribution."""
     return frame.select(pn.pane.HTML)[0].object
 
 
@@ -68,7 +68,7 @@ def test_what_is_appended_comes_by_itself_where_a_loop_runs(run: Run) -> None:
     async def main() -> None:
         context = context_of(run)
         append(run.path / "rollout_data_rank_0.jsonl", *(line(4, index=index) for index in range(8)))
-        # On a thread, so that the loop is free to bring the news.
+        # In a thread, so that the event loop can deliver the update.
         await asyncio.to_thread(wait_until, lambda: context.selection.step == 4, 10.0, "the new step")
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""The server's doors: who gets in, what every answer forbids, and what it says of itself."""
+"""The server's login, the headers of its answers, and its start-up messages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def guarded(root: Path) -> Iterator[Served]:
 def ask(
     server: Served, path: str, method: str = "GET", body: str | None = None, **headers: str
 ) -> http.client.HTTPResponse:
-    """One request, redirects not followed."""
+    """Send one request, without following redirects."""
     where = urlsplit(server.url)
     connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=30)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -104,7 +104,7 @@ def test_the_websocket_asks_too(guarded: Served) -> None:
 def test_another_token_opens_nothing(guarded: Served, wrong: str) -> None:
     answer = sign_in(guarded, wrong)
     assert (answer.status, cookie_of(answer)) == (401, "")
-    sign_in(guarded)  # the right one ends the count of wrong ones
+    sign_in(guarded)  # the right token resets the number of wrong ones
 
 
 def test_the_token_is_turned_into_a_cookie_that_opens_the_board(guarded: Served) -> None:
@@ -159,7 +159,7 @@ def test_a_board_on_all_addresses_prints_one_for_others_and_one_for_this_machine
 
 
 def test_below_a_path_of_a_proxy_every_redirect_stays_there(guarded: Served) -> None:
-    """The proxy takes its path off; what the browser is sent to is relative to where it is."""
+    """The proxy removes its path, so redirects must be relative to the browser's address."""
     below = "https://board.example.org/rlpanel/"
     to_login = ask(guarded, "/?run=run").getheader("Location") or ""
     assert urlsplit(urljoin(below, to_login)).path == "/rlpanel/login"
@@ -179,7 +179,7 @@ def test_by_https_through_a_proxy_the_cookie_is_for_https_alone(root: Path) -> N
 
 
 def test_the_image_asks_the_board_how_it_is(open_server: Served) -> None:
-    """The health check of docs/deploy/Containerfile, at the port of this test's server."""
+    """The health check of docs/deploy/Containerfile, with the port of this test's server."""
     text = (FOLDER / "deploy" / "Containerfile").read_text("utf-8")
     check = json.loads(re.findall(r"HEALTHCHECK.*\\\n +CMD (.+)", text)[0])
     port = str(urlsplit(open_server.url).port)

@@ -1,4 +1,4 @@
-"""A small root of runs for the attacks."""
+"""A small root of runs for the security tests."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Programs for child processes that use up a limit of their own and read a run meanwhile.
+"""Programs for child processes that use up a limit of the system while they read a run.
 
 ``python -m tests.integration.security.limits_child instances FOLDER`` fails, or prints what the reader logged
-as JSON. Limits of inotify are the user's, and other tests run at the same time. The child therefore lowers
-them in a user namespace of its own; where there is none and it is root, it becomes a user of its own.
+as JSON. Limits of inotify apply to a user, and other tests run at the same time. The child therefore lowers
+them in its own user namespace. If that is impossible and it is root, it changes to a separate user.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rlpanel.store.index.reader import Reader
     from rlpanel.store.index.run_index import RunIndex
 
-#: What the child ends with where it can limit itself in no way.
+#: Exit code of a child that cannot limit itself in any way.
 NO_NAMESPACE = 77
 _NEW_USER_NAMESPACE = 0x10000000
 _SYSCTL = Path("/proc/sys/user")
@@ -32,7 +32,7 @@ RANK0 = "rollout_data_rank_0.jsonl"
 
 
 def enter_namespace() -> bool:
-    """Become root of a user namespace; must come before libraries that start threads."""
+    """Become root of a user namespace; must run before libraries that start threads."""
     user, group = os.getuid(), os.getgid()
     if _libc.unshare(_NEW_USER_NAMESPACE) != 0:
         return False
@@ -41,18 +41,18 @@ def enter_namespace() -> bool:
         Path("/proc/self/uid_map").write_text(f"0 {user} 1")
         Path("/proc/self/gid_map").write_text(f"0 {group} 1")
         limit("instances", 100)
-    except OSError:  # AppArmor may let a namespace be made and give no rights in it
+    except OSError:  # AppArmor may allow the namespace but grant no rights in it
         return False
     return True
 
 
 def limit(what: str, number: int) -> None:
-    """Set how many inotify instances or watches this namespace may have."""
+    """Set the maximum number of inotify instances or watches of this namespace."""
     (_SYSCTL / f"max_inotify_{what}").write_text(str(number))
 
 
 class Trial:
-    """A reader of its own with what it logged. By default only events or polling can tell it of a change."""
+    """A separate reader with its log. By default, it learns of changes only by events or polling."""
 
     def __init__(self, folder: Path, rescan: float = 600.0) -> None:
         from rlpanel.settings import Reading
@@ -70,7 +70,7 @@ class Trial:
         self.folder = folder
 
     def sees(self, samples: int) -> None:
-        """Wait until so many samples are read."""
+        """Wait until this number of samples is read."""
         self.until(lambda: self.run.snapshot.samples == samples)
 
     def until(self, condition: Callable[[], object]) -> None:
@@ -86,11 +86,11 @@ class Trial:
 
     @property
     def events(self) -> bool:
-        """Whether file events are used."""
+        """Return whether file events are used."""
         return self.reader._watches.events
 
     def append(self, number: int) -> None:
-        """Add one line to the first file."""
+        """Add a line to the first file."""
         from tests.factories import append, line
 
         append(self.file, line(number))
@@ -109,7 +109,7 @@ def instances(folder: Path) -> Trial:
     trial.until(lambda: trial.events)
     trial.append(6)
     trial.sees(6)
-    with ExitStack() as held:  # others take all that is left: this reader has its own
+    with ExitStack() as held:  # take all that are left; this reader has its own
         while (descriptor := _libc.inotify_init1(0)) >= 0:
             held.callback(os.close, descriptor)
         (folder / "new").mkdir()
@@ -120,7 +120,7 @@ def instances(folder: Path) -> Trial:
 
 
 def folder_watches(folder: Path) -> Trial:
-    """The inotify watches are used up by folders that come while the run is followed."""
+    """New folders use up the inotify watches while the run is followed."""
     from tests.factories import append, line
 
     limit("watches", 3)
@@ -131,7 +131,7 @@ def folder_watches(folder: Path) -> Trial:
     for step in steps:
         step.mkdir()
         append(step / RANK0, line(9))
-    late = trial.reader.open(steps[-1])  # the watch of the folder above covers it
+    late = trial.reader.open(steps[-1])  # the watch of the parent folder covers it
     trial.until(lambda: late.snapshot.samples == 1)
     append(steps[-1] / RANK0, line(10))
     trial.until(lambda: late.snapshot.samples == 2)
@@ -144,7 +144,7 @@ def folder_watches(folder: Path) -> Trial:
 
 
 def files(folder: Path) -> Trial:
-    """This process may open no further file for a while."""
+    """For a while, this process cannot open any further file."""
     trial = Trial(folder, rescan=0.1)
     root = trial.reader.watch_root(folder.parent)
     trial.sees(4)

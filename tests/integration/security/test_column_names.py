@@ -1,6 +1,6 @@
-"""Names of columns, scalars and runs that mean something to JavaScript, Tabulator, Panel or a link.
+"""Names of columns, scalars and runs that have a meaning in JavaScript, Tabulator, Panel or a link.
 
-One such name once kept the whole page from showing rows.
+Such a name once prevented the whole page from showing rows.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from tests.factories import sample
 from tests.integration.server_process import ServerProcess
 from tests.ui.board import BoardPage
 
-#: Names beside those that every object of the browser has.
+#: Names in addition to those that every object in the browser has.
 FURTHER = (
     "", " ", "0", "12", "n" * 120, "a.b", '"', "'", "`", "a\nb", "<b>", "Foo", "foo", "index", "level_0",
     "length", "prototype", "then", "toJSON", "-minus", "a,b", "100%", "c_reward", "\\",
     "response length, mean (tokens)", "trainer's log: loss",
 )  # fmt: skip
-#: Of a run of numbers, and of a run of short texts under the same names.
+#: A run of numbers, and a run of short texts under the same names.
 NUMBERS, TEXTS = "constructor", "__proto__"
 STEPS, SAMPLES = (1, 2, 3), 8
 
 
 @pytest.fixture
 def names(page: Page) -> list[str]:
-    """All names of the test, with what this browser's objects have."""
+    """All names of the test, including those of this browser's objects."""
     return [*page.evaluate("Object.getOwnPropertyNames(Object.prototype)"), *FURTHER]
 
 
 def value(step: int, index: int, at: int) -> float:
-    """The number under the ``at``-th name; no two of a step are equal."""
+    """Return the value of the ``at``-th name; all values of a step differ."""
     return step * 100 + (index * 3 + at) % SAMPLES + 0.5
 
 
 @pytest.fixture
 def server(tmp_path: Path, names: list[str]) -> Iterator[ServerProcess]:
-    """A server over the two runs."""
+    """A server for the two runs."""
     for run in (NUMBERS, TEXTS):
         folder = tmp_path / "root" / run
         folder.mkdir(parents=True)
@@ -64,7 +64,7 @@ def line_of(run: str, names: list[str], step: int, index: int) -> dict[str, obje
         return {**sample(step, index=index, tokens=False), **{name: f"{name[:9]}{index}" for name in names}}
     numbers = {name: value(step, index, at) for at, name in enumerate(names)}
     arrays = {f"tokens {name}": [0.5, 1.5] for name in names}
-    # A name that nobody can read in full is left out with a note.
+    # A name that is too long to read is left out with a note.
     odd = {"n" * 300: 1.0}
     return {**sample(step, index=index), **numbers, **odd, "rewards": numbers, "arrays": arrays}
 
@@ -94,7 +94,7 @@ def shows_each_column(board: BoardPage, names: list[str]) -> None:
 
 
 def sorts_by_each_head(board: BoardPage, names: list[str]) -> None:
-    """A click sorts, and the address names the column as the log does."""
+    """A click sorts, and the address contains the column's name as in the log."""
     for name in names:
         board.header(name).locator(".tabulator-col-title").click()
         shown = sorted(board.column(name))
@@ -127,7 +127,7 @@ def takes_a_csv(board: BoardPage, names: list[str]) -> None:
 
 
 def draws_curves(board: BoardPage) -> None:
-    """Names as columns, as entries of ``rewards`` and as a trainer's scalars; each card takes its time."""
+    """Draw names of columns, of entries of ``rewards`` and of a trainer's scalars; each card takes time."""
     some = ("constructor", "__proto__", "hasOwnProperty", "", "a,b", "100%", "a.b", "Foo", "foo")
     wanted = {
         prefix + name: [step * 100 + 4.0 for step in STEPS] for prefix in ("", "rewards/") for name in some
@@ -144,7 +144,7 @@ def draws_curves(board: BoardPage) -> None:
 
 
 def offers_curves(board: BoardPage) -> None:
-    """A click in the menu of curves draws a name."""
+    """A click in the menu of curves draws the curve of a name."""
     board.page.evaluate(GO, write_query(Selection(run=NUMBERS, step=2, follow=False)))
     expect(board.page.locator(".rl-curve")).to_have_count(4)
     board.page.locator(".rl-curve-choice").click()
@@ -169,7 +169,7 @@ def chooses_the_other_run(board: BoardPage, names: list[str]) -> None:
 
 
 def query_of(board: BoardPage) -> dict[str, str]:
-    """The keys of the page's address."""
+    """Return the keys of the page's address."""
     return board.page.evaluate("Object.fromEntries(new URLSearchParams(location.search))")
 
 

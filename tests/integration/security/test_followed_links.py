@@ -1,4 +1,4 @@
-"""With ``--follow-links`` a link of another user, or one that changes later, leads nowhere."""
+"""With ``--follow-links``, links of other users and links that change later are not followed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.waiting import wait_until
 FOLLOW = Reading(follow_links=True, cache=False, rescan_interval=0.1)
 RANK0 = "rollout_data_rank_0.jsonl"
 
-#: Becomes an ordinary user where it is root, makes a link of its own, and says which runs it is given.
+#: As root, becomes an ordinary user, creates a link, and prints the runs that are found.
 _AS_USER = """
 import json, os, sys
 from pathlib import Path
@@ -52,7 +52,7 @@ print(json.dumps({"runs": runs, "paths": paths, "out": [str(one) for one in dire
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A folder in which everybody may make links, and runs beside it."""
+    """A folder in which everyone may create links, and runs next to it."""
     with public_folder() as folder:
         write_run(folder / "scratch" / "mine", steps=1, samples=2)
         write_run(folder / "private", steps=1, samples=3)
@@ -97,7 +97,7 @@ def test_a_link_that_is_exchanged_for_somebody_elses_is_refused_from_then_on(
     (root / "mine").unlink()
     (root / "mine").symlink_to(shared / "private")
     owner = os.getuid()
-    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)  # the new link is no longer this user's
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)  # the new link no longer belongs to this user
     assert directory.runs() == []
     with pytest.raises(RunNotFound):
         directory.run_path("mine")
@@ -121,7 +121,7 @@ def test_an_open_linked_run_stays_where_its_link_led(shared: Path) -> None:
 
 @pytest.mark.parametrize("follow", [False, True])
 def test_a_run_whose_folder_becomes_a_link_is_read_no_further(shared: Path, follow: bool) -> None:
-    """Who owns the run's folder could put a link to a folder of the viewer in its place."""
+    """The owner of the run's folder could replace it by a link to a folder of the viewer."""
     run = write_run(shared / "root" / "run", steps=1, samples=2)
     index = RunIndex(run, "run", Reading(follow_links=follow, cache=False), shared / "root")
     index.rescan()
@@ -137,7 +137,7 @@ def test_a_run_whose_folder_becomes_a_link_is_read_no_further(shared: Path, foll
 
 
 def test_a_file_that_becomes_a_link_is_not_read_before_the_next_listing(shared: Path) -> None:
-    """An event reads a file at once; the folder is listed later."""
+    """An event reads a file immediately; the folder is only listed later."""
     run = write_run(shared / "root" / "run", steps=1, samples=2)
     index = RunIndex(run, "run", Reading(cache=False), shared / "root")
     index.rescan()

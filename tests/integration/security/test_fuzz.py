@@ -1,4 +1,4 @@
-"""Random requests on every route: the process lives, imports nothing, and never fails with status 500."""
+"""Random requests on every route: the process survives, imports nothing and never answers with 500."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 
 TOKEN = "a-token-of-thirty-two-characters"
 REQUESTS = 5_000
-#: Runs the command line; on SIGUSR1 it writes the names of all imported modules to a file.
+#: Runs the command line; on SIGUSR1, writes the names of all imported modules to a file.
 LAUNCHER = """
 import os, signal, sys
 path, sys.argv = sys.argv[1], ["rlpanel", "serve", *sys.argv[2:]]
@@ -82,11 +82,11 @@ def a_request(
 
 
 def send(port: int, method: str, path: str, headers: dict[str, str], body: bytes | None) -> int:
-    """The status of an answer; 0 where the server closed the connection because the request is no HTTP."""
+    """Return the status of an answer; 0 if the server closed the connection: the request is invalid."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.putrequest(method, "/", skip_host="Host" in headers, skip_accept_encoding=True)
-        # http.client refuses odd paths; the request line is replaced by one that has them.
+        # http.client refuses unusual paths, so the request line is replaced.
         connection._buffer[0] = f"{method} {path} HTTP/1.1".encode("latin-1")  # type: ignore[attr-defined]
         for name, value in headers.items():
             connection.putheader(name, value.encode("latin-1"))
@@ -104,7 +104,7 @@ def send(port: int, method: str, path: str, headers: dict[str, str], body: bytes
 
 
 def imported(server: ServerProcess, path: Path) -> set[str]:
-    """The modules that the server's process has imported."""
+    """Return the modules that the server's process has imported."""
     path.unlink(missing_ok=True)
     os.kill(server.pid, signal.SIGUSR1)
     wait_until(path.exists, PATIENCE, "the server did not write its modules")
@@ -117,7 +117,7 @@ def test_random_requests_end_nothing_and_import_nothing(root: Path, tmp_path: Pa
     command = (sys.executable, "-P", "-c", LAUNCHER, str(modules))
     with ServerProcess(root, command=command, env={"RLPANEL_TOKEN": token}) as server:
         bearer = {"Authorization": f"Bearer {token}"} if token else {}
-        # An ordinary visit comes first, so that its imports do not count: a page, a script, each open route.
+        # A normal visit comes first, so that its imports do not count: a page, a script, each open route.
         for path in ("/", "/health", "/metrics", "/favicon.ico", "/static/js/bokeh.min.js"):
             assert ask(server.url, path, headers=bearer).status == 200
         before = imported(server, modules)
@@ -127,7 +127,7 @@ def test_random_requests_end_nothing_and_import_nothing(root: Path, tmp_path: Pa
         for number in range(REQUESTS):
             method, path, headers, body = a_request(choose, server.port, well_formed=number % 2 == 0)
             if opens_a_page(path) and number % 100:
-                path = "/health"  # a page costs a second; some are enough
+                path = "/health"  # a page takes a second, so only some are requested
             status = send(server.port, method, path, headers, body)
             statuses[status] += 1
             if status >= 500 and status != 501:  # 501: a method that Tornado does not know
@@ -136,11 +136,11 @@ def test_random_requests_end_nothing_and_import_nothing(root: Path, tmp_path: Pa
         assert server.alive
         assert imported(server, modules) - before <= {"encodings.idna", "stringprep"}
         wanted = {200, 400, 403, 404} | ({302, 401, 429} if token else {304, 405})
-        assert wanted <= set(statuses), statuses  # the requests came past the first check
+        assert wanted <= set(statuses), statuses  # the requests passed the first check
 
 
 def opens_a_page(path: str) -> bool:
-    """Whether a path is that of the board."""
+    """Return whether a path is that of the board."""
     return path.partition("?")[0].partition("#")[0] in {"/", ""}
 
 

@@ -1,4 +1,4 @@
-"""DNS rebinding and pages of other origins: the server answers its own pages under its own names only."""
+"""DNS rebinding and pages of other origins: the server serves only its own pages under its own names."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_refused_host_is_told_what_to_do_and_logged_once(served: ServerProcess
     ["localhost", "127.0.0.1", "localhost:8000", "LOCALHOST:1", "[::1]:80", "board.lab", "other.lab:8443"],
 )
 def test_own_names_are_answered_at_any_port(served: ServerProcess, host: str) -> None:
-    """A tunnel may have another port on the viewer's machine."""
+    """A tunnel may use another port on the viewer's machine."""
     assert ask(served.url, "/health", headers={"Host": host}).status == 200
     assert upgrade(served.url, {"Host": host, "Origin": f"http://{host}"}) == 101
 
@@ -96,14 +96,14 @@ def test_a_websocket_of_another_origin_is_refused(served: ServerProcess) -> None
 
 
 def test_the_same_origin_by_tornados_rule_alone_is_not_enough(served: ServerProcess) -> None:
-    """Tornado 6.6 lets a websocket in when the browser says same-origin, or when Origin equals Host."""
+    """Tornado 6.6 accepts a websocket if the browser sends same-origin, or if Origin equals Host."""
     name = f"evil.example:{served.port}"
     for headers in ({"Sec-Fetch-Site": "same-origin"}, {}):
         assert upgrade(served.url, {"Host": name, "Origin": f"http://{name}", **headers}) == 403
 
 
 def test_with_the_oldest_tornado_foreign_names_and_pages_are_refused(root: Path) -> None:
-    """Before Tornado 6.6 the checks of Host and Origin had another order."""
+    """Before Tornado 6.6 the checks of Host and Origin ran in another order."""
     oldest = CHECKOUT / ".venv" / "oldest-tornado"
     assert oldest.is_dir(), "make .venv/tornado.stamp installs it"
     version = f"import tornado; print(tornado.version == {OLDEST!r}); "
@@ -118,7 +118,7 @@ def test_with_the_oldest_tornado_foreign_names_and_pages_are_refused(root: Path)
 
 
 def test_listening_on_all_addresses_the_address_itself_is_a_name(root: Path) -> None:
-    """A literal address cannot be rebound. Another one than the connection's is a proxy's, and is named."""
+    """A literal address cannot be rebound. Other addresses than the connection's must be named."""
     with ServerProcess(root, "--host", "0.0.0.0", "--token", "") as server:
         ours = {"127.0.0.1": 200, socket.gethostname(): 200, "10.99.88.77": 403, "evil.example": 403}
         found = {name: ask(server.url, "/health", headers={"Host": f"{name}:80"}).status for name in ours}
@@ -127,7 +127,7 @@ def test_listening_on_all_addresses_the_address_itself_is_a_name(root: Path) -> 
 
 @pytest.fixture(scope="module")
 def rebinding_browser(launch: Callable[..., Browser]) -> Browser:
-    """A browser for which evil.example is this machine, as after DNS rebinding."""
+    """A browser in which evil.example is this machine, as after DNS rebinding."""
     return launch("--host-resolver-rules=MAP evil.example 127.0.0.1")
 
 
@@ -200,7 +200,7 @@ def foreign_page(foreign_site: str, browser: Browser) -> Iterator[Page]:
 def test_a_foreign_page_loads_nothing_and_ends_nothing(served: ServerProcess, foreign_page: Page) -> None:
     foreign_page.wait_for_function("document.title.startsWith('{')", timeout=PATIENCE * 1000)
     results = foreign_page.evaluate("JSON.parse(document.title)")
-    # The answer of a blind request cannot be read; here it is the 403 of the guard.
+    # A page cannot read the answer of a cross-origin request; it is the 403 of the guard.
     assert results.pop("blind") == "sent"
     assert set(results.values()) == {"refused"}, results
     assert served.alive

@@ -1,4 +1,4 @@
-"""A limit of the machine that is used up makes the reader poll; it never ends the reading."""
+"""If a limit of the machine is used up, the reader polls and keeps reading."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder() -> Iterator[Path]:
 
 
 def logged(what: str, folder: Path) -> list[str]:
-    """The log of a reader in a child process that used a limit up, and read on all the same."""
+    """Return the log of a reader in a child process that used up a limit and kept reading."""
     command = [sys.executable, "-m", "tests.integration.security.limits_child", what, str(folder)]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=400, check=False)
     if done.returncode == NO_NAMESPACE:

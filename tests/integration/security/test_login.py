@@ -34,7 +34,7 @@ def sign_in(server: ServerProcess, token: str = TOKEN, **headers: str) -> Answer
 
 
 def opens(server: ServerProcess, cookie: str) -> bool:
-    """Whether a cookie passes the login; asked of a route that costs less than a page."""
+    """Return whether a cookie passes the login, using a route that is cheaper than a page."""
     return ask(server.url, "/metrics", headers={"Cookie": cookie}).status == 200
 
 
@@ -59,7 +59,7 @@ def test_the_cookie_is_a_random_session_and_not_the_token(shared: ServerProcess)
     attributes = first.headers["Set-Cookie"]
     assert attributes.startswith(f"rlpanel_session_{shared.port}=")
     assert {"HttpOnly", "SameSite=Lax"} <= {part.strip() for part in attributes.split(";")}
-    assert "path" not in attributes.lower()  # the browser takes the board's own folder
+    assert "path" not in attributes.lower()  # the browser then uses the board's own folder
     assert first.cookie != second.cookie
     encoded = [base64.b64encode(TOKEN.encode()).decode().rstrip("="), TOKEN, TOKEN.replace(" ", "+")]
     assert not any(part in first.cookie for part in encoded)
@@ -120,7 +120,7 @@ def test_the_printed_address_signs_in_and_sends_the_token_in_no_address(
 
 
 class _Proxy(BaseHTTPRequestHandler):
-    """Passes /rlpanel/… on to the board without that prefix."""
+    """A proxy that passes /rlpanel/… on to the board without that prefix."""
 
     port = 0
 
@@ -180,7 +180,7 @@ def test_wrong_tokens_are_slowed_down_and_logged_once(server: ServerProcess) -> 
     said = [line for line in server.output if "token" in line and "#token=" not in line]
     assert len(said) == 1, said
     assert "127.0.0.1" in said[0]
-    # A viewer who mistyped waits, and then gets in; those who are signed in never notice.
+    # A viewer who mistyped waits and then gets in; viewers with a session do not notice anything.
     wait_until(lambda: sign_in(server).status == 303, 2 * PATIENCE)
 
 
@@ -217,7 +217,7 @@ def test_a_large_login_is_refused_and_not_kept_in_memory(server: ServerProcess) 
 
 
 def peak_memory(pid: int) -> int:
-    """Most bytes that a process has held."""
+    """Return the peak memory of a process, in bytes."""
     found = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     return int(found[0]) * 1024
 

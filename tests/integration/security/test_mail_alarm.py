@@ -1,4 +1,4 @@
-"""The script that docs/alerts.md offers for mail, with run names and sentences that mean harm."""
+"""The mail script of docs/alerts.md, with malicious run names and sentences."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HOSTILE = {
 
 
 class Mailbox(socketserver.ThreadingTCPServer):
-    """A mail server on loopback that keeps what it got: who is to have it, and the mail."""
+    """A mail server on loopback that stores its mails with their recipients."""
 
     daemon_threads = True
 
@@ -52,7 +52,7 @@ class Mailbox(socketserver.ThreadingTCPServer):
 
     @property
     def mail(self) -> EmailMessage:
-        """The only mail that came."""
+        """The only mail that arrived."""
         [(recipients, data)] = self.got
         assert recipients == ["<me@example.org>"]
         made = email.message_from_bytes(data, policy=email.policy.default)
@@ -90,7 +90,7 @@ def mailbox() -> Iterator[Mailbox]:
 
 @pytest.fixture
 def traps(tmp_path: Path) -> Path:
-    """A folder for PATH whose programs only note that they were run."""
+    """A folder for PATH whose programs only record that they were run."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("mail", "mailx", "sendmail", "sh", "bash", "touch", "jq"):
@@ -117,7 +117,7 @@ Send = Callable[..., None]
 
 @pytest.fixture
 def send(environment: dict[str, str], tmp_path: Path) -> Send:
-    """Runs the script on an alert, as rlpanel does."""
+    """Run the script with an alert, like rlpanel does."""
 
     def run(**said: Any) -> None:
         alert = {"severity": "alarm", "run": "run", "sentence": "", "evidence": [], "link": "http://board/"}

@@ -1,4 +1,4 @@
-"""A page leaves while the server is writing to it: everyday, and no word of it in the log."""
+"""A page that disconnects while the server writes to it is normal and leaves no message in the log."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.integration.server_process import ServerProcess
 from tests.viewer import Viewer
 from tests.waiting import wait_until
 
-#: A response so long that what a page does not take fills the buffers between.
+#: A response so long that data that a page does not read fills the buffers.
 SIZE = 60_000
 LONG = {"response_tokens": ["词"] * SIZE, "logprobs": [-0.5] * SIZE, "ref_logprobs": [-0.25] * SIZE}
 
 
 async def come_and_go(url: str, log: Path) -> None:
-    """One page takes nothing while steps arrive, and then is gone; another is told of the last step."""
+    """A page reads nothing while steps arrive, and then disconnects; another page gets the last step."""
     other, leaver = Viewer(url), Viewer(url)
     for viewer in (other, leaver):
         await viewer.open()
@@ -39,7 +39,7 @@ def test_a_page_that_leaves_is_not_told(tmp_path: Path) -> None:
     log.parent.mkdir(parents=True)
     append(log, line(1, **LONG))
     with ServerProcess(tmp_path / "root") as server:
-        # On a thread of its own: this one may hold the loop of a browser that an earlier test opened.
+        # In a thread: this one may own the event loop of a browser that an earlier test opened.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, come_and_go(server.url, log)).result()
         assert [said for said in server.output if CLOSED in said] == []

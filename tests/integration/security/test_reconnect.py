@@ -1,4 +1,4 @@
-"""A page whose server ends, restarts or stands still: it says so at once, and comes back by itself."""
+"""A page whose server ends, restarts or hangs says so at once, and reconnects without help."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.ui.board import BoardPage
 
 LOST = re.compile(r"^disconnected since \d\d:\d\d:\d\d, reconnecting …$")
 SILENT = re.compile(r"^no news from the server for \d+ s$")
-#: Holds how often the tab has just been loaded again.
+#: Counts how often the tab was reloaded.
 RELOADS = "rlpanel.reloads"
 SET_RELOADS = f"(count) => sessionStorage.setItem('{RELOADS}', JSON.stringify({{count, at: Date.now()}}))"
 GET_RELOADS = f"() => JSON.parse(sessionStorage.getItem('{RELOADS}')).count"
@@ -31,19 +31,19 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def faults(context: BrowserContext) -> list[str]:
-    """Errors of scripts; that requests fail while there is no server is no fault."""
+    """Errors of scripts; failed requests while there is no server do not count."""
     found: list[str] = []
     context.on("weberror", lambda error: found.append(str(error.error)))
     return found
 
 
 def mark(board: BoardPage) -> Locator:
-    """What the page says of its connection."""
+    """Return what the page shows about its connection."""
     return board.page.locator(".rl-connection .box span:visible")
 
 
 def ages(board: BoardPage) -> Locator:
-    """What the head says of now: live or reading, and the age of the newest line."""
+    """Return what the head shows: live or reading, and the age of the newest line."""
     return board.badge.locator(".now:visible")
 
 
@@ -84,7 +84,7 @@ def test_a_tab_that_was_just_loaded_again_asks_less_often(context: BrowserContex
         server.stop(signal.SIGKILL)
         expect(mark(board)).to_have_text(LOST)
     with ServerProcess(root, port=server.port):
-        board.page.evaluate("window.dispatchEvent(new Event('online'))")  # it need not wait for its turn
+        board.page.evaluate("window.dispatchEvent(new Event('online'))")  # retries at once
         expect(mark(board)).to_have_count(0)
         board.settled()
         assert board.page.evaluate(GET_RELOADS) >= 5

@@ -1,4 +1,4 @@
-"""Every route is decided, and no request imports a module or runs code."""
+"""Every route has an access decision, and no request imports a module or runs code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]
 
 
 def routes_of_a_server() -> list[str]:
-    """The patterns of all routes that Panel, Bokeh and rlpanel register."""
+    """Return the patterns of all routes that Panel, Bokeh and rlpanel register."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     with closing(loop):
@@ -108,7 +108,7 @@ def test_the_page_does_not_carry_cookies_and_headers_of_the_request(guarded: Ser
 
 @pytest.mark.parametrize("flag", ["-m", "-Pm"])
 def test_a_module_in_the_working_folder_is_no_library(tmp_path: Path, flag: str) -> None:
-    """`python -m` puts the working folder first; typer is imported after rlpanel has taken it away."""
+    """`python -m` puts the working folder first; typer is imported after rlpanel has removed it."""
     (tmp_path / "typer.py").write_text("raise SystemExit('the working folder was imported')")
     done = subprocess.run(
         [sys.executable, flag, "rlpanel", "--version"],

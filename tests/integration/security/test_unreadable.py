@@ -1,4 +1,4 @@
-"""``rlpanel index`` names what it may not read, and its exit code says that the run is not whole."""
+"""``rlpanel index`` lists files without read permission, and its exit code shows the incomplete run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.factories import write_run
 from tests.integration.server_process import CHECKOUT
 from tests.unit.sources.readers.faults import public_folder
 
-#: Rights count for an ordinary user only. It may not be able to import what root installed.
+#: Permissions only apply to ordinary users, and such a user may be unable to import root's packages.
 _AS_USER = """
 import os, sys
 import pyarrow.parquet
@@ -38,7 +38,7 @@ def run() -> Iterator[Path]:
 
 
 def index(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """``rlpanel index`` as an ordinary user."""
+    """Run ``rlpanel index`` as an ordinary user."""
     return subprocess.run(
         [sys.executable, "-c", _AS_USER, "index", *map(str, arguments)],
         env=os.environ | {"NO_COLOR": "1", "COLUMNS": "200", "RLPANEL_CACHE": "0", "RLPANEL_JOBS": "0"},

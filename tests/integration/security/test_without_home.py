@@ -1,4 +1,4 @@
-"""All commands work where there is no home: no HOME, no passwd entry, a read-only home, a strict umask."""
+"""All commands work without a home: no HOME, no passwd entry, a read-only home, a strict umask."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tests.integration.server_process import CHECKOUT, ServerProcess
 from tests.unit.sources.readers.faults import public_folder
 
 PATIENCE = 120
-#: A user without an entry in the table of users; only root can become that one.
+#: A user without a passwd entry; only root can become that user.
 NOBODY = 54321
 IS_ROOT = os.geteuid() == 0
 
 
 @lru_cache
 def launcher(umask: str = "022") -> tuple[str, ...]:
-    """Start the command with this umask, as a user without an entry in the table of users if we may."""
+    """Start the command with this umask, as a user without a passwd entry if permissions allow."""
     shell = ("sh", "-c", f'umask {umask}; exec "$@"', "sh")
     rlpanel = (sys.executable, "-m", "rlpanel")
     if not IS_ROOT:
         return (*shell, *rlpanel)
     user = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
-    # Root's own interpreter may be closed to others. The right to read all files is no right to write any.
+    # Others may have no access to root's interpreter. Permission to read all files does not allow writing.
     reading = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
     tried = subprocess.run([*user, *shell, sys.executable, "-c", ""], capture_output=True, check=False)
     return (*user, *(reading if tried.returncode else ()), *shell, *rlpanel)
@@ -38,7 +38,7 @@ def launcher(umask: str = "022") -> tuple[str, ...]:
 
 @pytest.fixture
 def scene() -> Iterator[Path]:
-    """A folder that any user may enter, with a large run and a temporary folder for all."""
+    """A folder that any user may enter, with a large run and a temporary folder for everyone."""
     with public_folder() as folder:
         run = write_run(folder / "root" / "run", steps=2, samples=3)
         write_run(run, steps=1, samples=1, response="x" * (5 << 20), file_name="rollout_data_rank_1.jsonl")

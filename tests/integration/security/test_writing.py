@@ -1,4 +1,4 @@
-"""What rlpanel writes never reaches a victim through a link, a pipe or a folder planted there."""
+"""Files that rlpanel writes never reach a victim through a planted link, pipe or folder."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.notes import Notes
 from tests.factories import append, line, write_run
 
-#: Seconds after which a writer hangs.
+#: Seconds after which a writer counts as hanging.
 PATIENCE = 30
 LOG = "rollout_data_rank_0.jsonl"
 UID = "a.jsonl:0"
-#: A user that is not us; files can be given to it by root alone.
+#: Another user; only root can give files to it.
 STRANGER = 12345
 IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
@@ -42,7 +42,7 @@ IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 class Scene:
     """A run, a home and a victim's folder.
 
-    ``said`` gives what was logged or raised so far.
+    ``said`` returns all messages that were logged or raised.
     """
 
     base: Path
@@ -63,7 +63,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Scene:
-    """Index every run, however small; the cache and the temporary folder lie in the scene."""
+    """A scene in which every run is indexed, however small, with its own cache and temporary folder."""
     caplog.set_level(logging.WARNING)
     made = Scene(tmp_path, lambda: caplog.text)
     write_run(made.run, steps=2, samples=3)
@@ -74,7 +74,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCap
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"the victim's {name}\n")
         path.chmod(0o640)
-    # A module in torch's place, which reads JSON: slime's files are torch's.
+    # A module in place of torch that reads JSON, because slime's files are torch pickles.
     (tmp_path / "modules" / "torch.py").write_text(
         "import json, pathlib\ndef load(path, **_):\n    return json.loads(pathlib.Path(path).read_text())\n"
     )
@@ -89,7 +89,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCap
 
 
 def tree(folder: Path) -> dict[str, tuple[Any, ...]]:
-    """Everything below a folder: kind, permissions, owner, time and content of each name."""
+    """Return everything below a folder: type, permissions, owner, time and content of each name."""
     found = {}
     for path in (folder, *folder.rglob("*")):
         status = path.lstat()
@@ -101,7 +101,7 @@ def tree(folder: Path) -> dict[str, tuple[Any, ...]]:
 
 @contextmanager
 def untouched(*folders: Path) -> Iterator[None]:
-    """Nothing in these folders changes meanwhile, and nothing hangs."""
+    """Check that nothing in these folders changes, and that nothing hangs."""
 
     def hangs(number: int, frame: object) -> None:
         raise TimeoutError(f"it hangs for {PATIENCE} s")
@@ -117,7 +117,7 @@ def untouched(*folders: Path) -> Iterator[None]:
     assert [tree(folder) for folder in folders] == before
 
 
-# -- the writers -------------------------------------------------------------------------------------
+# -- writers -----------------------------------------------------------------------------------------
 
 
 def look(run: Path) -> RunIndex:
@@ -142,14 +142,14 @@ def save_index(scene: Scene, _: None) -> None:
 
 
 def save_no_index(scene: Scene, _: None) -> None:
-    """There is no folder left to save it in."""
+    """The folder for the index is gone."""
     look(scene.run).save(last=True)
     assert look(scene.run).snapshot.samples == 6
     assert_one_line(scene.said(), "temporary/rlpanel-")
 
 
 def begin_index(scene: Scene) -> RunIndex:
-    """One save is done, and there is something new to save."""
+    """One save is done, and there is new data to save."""
     found = look(scene.run)
     found.save()
     append(scene.run / LOG, line(9))
@@ -164,7 +164,7 @@ def go_on_with_index(scene: Scene, found: RunIndex) -> None:
 
 
 def in_the_way(scene: Scene) -> None:
-    """What is written goes to the cache."""
+    """The files are written to the cache instead."""
     (scene.run / ".rlpanel").write_text("in the way")
     (scene.run / ".rlpanel-notes.jsonl").mkdir()
 
@@ -260,7 +260,7 @@ def record_constants(scene: Scene, writer: RolloutWriter) -> None:
 
 
 def record_elsewhere(scene: Scene, writer: RolloutWriter) -> None:
-    """Rows of an evaluation go to a folder below the run's."""
+    """Rows of an evaluation go to a subfolder of the run."""
     with writer.beside("eval") as other:
         other.write(step=3, prompt="p")
         assert other.flush(PATIENCE)
@@ -269,7 +269,7 @@ def record_elsewhere(scene: Scene, writer: RolloutWriter) -> None:
 
 
 def go_on_recording(scene: Scene, writer: RolloutWriter) -> None:
-    """The folder was exchanged between the first row and the rest."""
+    """The folder is replaced between the first row and the others."""
     with writer:
         writer.write(step=4, prompt="p")
         writer.scalars(4, {"loss": 1.0})
@@ -317,7 +317,7 @@ def assert_one_line(said: str, name: str) -> None:
     assert len(lines) == 1, said
 
 
-# -- the attacks -------------------------------------------------------------------------------------
+# -- attacks -----------------------------------------------------------------------------------------
 
 
 def link_to_file(path: Path, victim: Path) -> None:
@@ -352,11 +352,11 @@ def strangers_folder(path: Path, victim: Path) -> None:
 
 
 def moved_folder(path: Path, victim: Path) -> None:
-    """Put a folder of the victim itself there, as whoever may rename its parents can."""
+    """Replace a folder by one of the victim, as anyone who can rename its parents could."""
     shutil.copytree(victim, path)
 
 
-#: Attacks after which the path itself is the victim.
+#: Attacks after which the path itself belongs to the victim.
 VICTIMS = (strangers_file, strangers_folder, moved_folder)
 ON_FILES = [link_to_file, link_to_folder, dangling_link, hard_link, pipe]
 ON_FOLDERS = [link_to_folder, dangling_link, pipe, link_to_file]
@@ -369,7 +369,7 @@ EXCHANGED = [link_to_folder]
 
 
 class Writer(NamedTuple):
-    """What begins before the attack, what goes on after it, and what the attacks aim at."""
+    """The writer's work before the attack and after it, and the attacked paths."""
 
     begin: Callable[[Scene], Any]
     go_on: Callable[[Scene, Any], None]
@@ -496,7 +496,7 @@ def test_notes_that_another_user_left_are_read(scene: Scene) -> None:
 
 
 def test_the_command_leaves_a_linked_folder_alone(scene: Scene) -> None:
-    """A run that is large enough for an index, as a person meets it."""
+    """A run that is large enough for an index, with the command that a user runs."""
     write_run(scene.run, steps=1, samples=1, response="x" * (5 << 20), file_name="rollout_data_rank_1.jsonl")
     (scene.run / ".rlpanel").symlink_to(scene.victim)
     command = [sys.executable, "-m", "rlpanel", "index", str(scene.run)]

@@ -1,9 +1,9 @@
-"""Kills a process at each of its writes to a run's index, and looks what the next one finds.
+"""Kills a process at each of its writes to a run's index, and checks what the next process finds.
 
     python -m tests.integration.store.killed FOLDER
 
-Prints at how many places it was killed, and how often the next one had less to read. A script of its own,
-because only a process with one thread forks safely.
+Prints the number of kills, and how often the next process had less to read. It is a separate script, because
+only a process with a single thread can fork safely.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def look(found: RunIndex) -> Snapshot:
 
 
 def session(run: Path) -> None:
-    """A run is read, written on, replaced in part and closed; its index is saved each time."""
+    """A run is read, extended, partly replaced and closed; its index is saved each time."""
     live = RunIndex(run, "run")
     look(live)
     live.save(last=True)
@@ -51,7 +51,7 @@ def session(run: Path) -> None:
 
 
 class Killer:
-    """Ends the process at the n-th thing it does to the index: before it, or in the middle of a write."""
+    """Ends the process at its n-th operation on the index: before it, or in the middle of a write."""
 
     def __init__(self, at: int) -> None:
         self._left = at
@@ -60,7 +60,7 @@ class Killer:
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        # The index is written by names from a folder's descriptor; all else here has whole paths.
+        # The index is written by names relative to a folder's descriptor; all other files have full paths.
         if event == "open":
             path, _, flags = arguments
             if flags & (os.O_CREAT | os.O_RDWR | os.O_WRONLY) and not os.path.isabs(str(path)):
@@ -82,7 +82,7 @@ class Killer:
 
 
 def killed(run: Path, at: int) -> bool:
-    """Run a session in a child that is killed at its ``at``-th write; False if it came to its end."""
+    """Run a session in a child that is killed at its ``at``-th write; return False if it completed."""
     child = os.fork()
     if child == 0:
         try:
@@ -97,7 +97,7 @@ def killed(run: Path, at: int) -> bool:
 
 
 def main() -> None:
-    """Kill at the first write, at the second, ... until there is none left."""
+    """Kill at the first write, at the second, ... until a session completes."""
     folder, places, spared = Path(sys.argv[1]), 0, 0
     while killed(run := write_run(folder / f"run-{places}", ranks=2, samples=2, tokens=False), places + 1):
         again, plain = RunIndex(run, "run"), RunIndex(run, "run", Reading(cache=False))

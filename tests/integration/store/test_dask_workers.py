@@ -1,4 +1,4 @@
-"""A dask cluster indexes ranges; whatever becomes of its workers, the run is read, and as it is."""
+"""A dask cluster indexes ranges; the run is read correctly whatever happens to the workers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def run_of(folder: Path) -> Path:
 
 
 def read_on(index: RunIndex, news: threading.Event) -> bool:
-    """One turn; waits for the workers where there is nothing else to do."""
+    """Read once; wait for the workers if there is nothing else to do."""
     more = index.read()
     if more and not index.busy:
         assert news.wait(PATIENCE)
@@ -80,7 +80,7 @@ def test_a_run_read_by_a_cluster_of_which_a_worker_is_killed_is_the_run(
     index.rescan()
     with dask.get_client() as client:
         pid = next(iter(client.run(os.getpid).values()))
-    os.kill(pid, signal.SIGSTOP)  # what it is given from now on it never does
+    os.kill(pid, signal.SIGSTOP)  # it never does the work that it gets from now on
     while not index.snapshot.samples:
         read_on(index, news)
     assert index.loose
@@ -95,7 +95,7 @@ def test_a_run_read_by_a_cluster_of_which_a_worker_is_killed_is_the_run(
 def test_ranges_that_no_worker_can_read_are_read_here(
     tmp_path: Path, workers: DaskWorkers, news: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when the folder is on this machine alone, or the workers have another version by now."""
+    """For example because the folder is only on this machine, or the workers have another version."""
     monkeypatch.setattr(dask_workers, "of_reading", lambda: "of tomorrow")
     index = RunIndex(run_of(tmp_path), "run", Reading(backlog_bytes=1), workers=workers)
     index.rescan()

@@ -1,4 +1,4 @@
-"""Runs on another machine, read from a real S3 server: what a local folder gives, for few requests."""
+"""Remote runs, read from a real S3 server: the same rows as a local folder, with few requests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RANK0, RANK1 = "rollout_data_rank_0.jsonl", "rollout_data_rank_1.jsonl"
 STEP1 = [line(1, index=at) for at in range(8)]
 STEP2 = [line(2, index=at) for at in range(8)]
 
-#: More than is asked for as it is, without reading ahead.
+#: More bytes than are requested at once without reading ahead.
 STEPS = [line(step, index=at) for step in range(1, 7) for at in range(8)]
 
 
@@ -44,7 +44,7 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A run of the test's own."""
+    """The URL of a run for a single test."""
     return f"{request.node.name.replace('[', '-').rstrip(']')}"
 
 
@@ -53,13 +53,13 @@ def url(name: str) -> str:
 
 
 def look(found: RunIndex) -> Snapshot:
-    """Look at everything, asking the server anew."""
+    """Check all files, with new requests to the server."""
     remote.forget()
     return follow(found)
 
 
 def local(folder: Path, **logs: bytes) -> Snapshot:
-    """What an index of local files with these bytes holds."""
+    """Return the contents of an index of local files with these bytes."""
     folder.mkdir()
     for file, data in logs.items():
         (folder / f"{file}.jsonl").write_bytes(data)
@@ -67,13 +67,13 @@ def local(folder: Path, **logs: bytes) -> Snapshot:
 
 
 def ranges(asked: list[tuple[str, str, str]], file: str) -> list[tuple[int, int]]:
-    """The bytes of a file that were asked for: from, up to and including."""
+    """Return the requested byte ranges of a file, with inclusive ends."""
     found = [told.removeprefix("bytes=").split("-") for _, at, told in asked if file in at and told]
     return [(int(start), int(end)) for start, end in found]
 
 
 def write_all_kinds(folder: Path) -> Path:
-    """A run with a file of each kind that is read, and scalars beside them."""
+    """Write a run with a file of each readable kind, and scalars next to them."""
     import pandas as pd
     from backports import zstd
 
@@ -105,12 +105,12 @@ def test_of_a_longer_object_only_the_new_bytes_are_read(bucket: Bucket, name: st
         look(found)
     assert_same(found.snapshot, local(tmp_path / "run", rollout_data_rank_0=b"".join([*STEP1, *STEP2])))
     old, new = len(b"".join(STEP1)), len(b"".join([*STEP1, *STEP2]))
-    # The head and the bytes before, to know the object again; then what is new.
+    # The head and the last bytes, to recognise the object, and then the new bytes.
     assert ranges(asked, RANK0) == [(0, 1023), (old - 128, old - 1), (old, new - 1)]
 
 
 def test_storage_that_signs_nothing_is_followed_by_size_and_time(name: str, tmp_path: Path) -> None:
-    """As a host reached by sftp; this one is fsspec's own, in memory."""
+    """For example a host over sftp; this test uses fsspec's in-memory file system."""
     from fsspec.implementations.memory import MemoryFileSystem
 
     storage, other = MemoryFileSystem(), [STEP1[0].replace(b'"reward"', b'"rewart"'), *STEP1[1:]]

@@ -1,4 +1,4 @@
-"""Processes index ranges; whatever becomes of them, the run is read and none is left behind."""
+"""Processes index ranges; the run is read correctly whatever happens to them, and none is left behind."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def whole(path: Path) -> ByteRange:
-    """All of a file."""
+    """The byte range of a whole file."""
     size = path.stat().st_size if path.is_file() else 1
     return ByteRange(0, str(path), path.name, NATIVE, 0, size, size, 1 << 20)
 
@@ -59,7 +59,7 @@ def alive(pid: int) -> bool:
 
 
 def start_and_stop(workers: Workers, path: Path) -> int:
-    """Start a process and halt it, so that it does nothing with what it is asked next."""
+    """Start a process and stop it with a signal, so that it does not handle its next task."""
     workers.submit(whole(path)).result(PATIENCE)
     (pid,) = workers.processes
     os.kill(pid, signal.SIGSTOP)
@@ -67,9 +67,9 @@ def start_and_stop(workers: Workers, path: Path) -> int:
 
 
 def kill(pid: int) -> None:
-    """End a child; returns when it is dead."""
+    """Kill a child; returns when it is dead."""
     os.kill(pid, signal.SIGKILL)
-    with suppress(ChildProcessError):  # who started it has seen that already
+    with suppress(ChildProcessError):  # its parent has waited for it already
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
@@ -79,7 +79,7 @@ def log(folder: Path) -> Path:
 
 
 def read_all(index: RunIndex, news: threading.Event) -> None:
-    """Turn by turn, waiting for the processes where there is nothing else to do."""
+    """Read repeatedly, waiting for the processes if there is nothing else to do."""
     index.rescan()
     while index.read():
         if not index.busy:
@@ -88,21 +88,21 @@ def read_all(index: RunIndex, news: threading.Event) -> None:
 
 
 class AtOnce:
-    """A pool that has done what it is given before anybody looks, and wakes nobody after that."""
+    """A pool that finishes its tasks immediately, without waking anyone."""
 
     jobs = 1
 
     def wake(self) -> None:
-        """Nobody waits."""
+        """Do nothing."""
 
     def submit(self, where: ByteRange) -> Future[RangeResult]:
-        """The range, done."""
+        """Return the finished range."""
         done: Future[RangeResult] = Future()
         done.set_result(index_chunk(where))
         return done
 
     def rest(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: there is no process to end."""
 
 
 @pytest.mark.usefixtures("small_ranges")
@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_read_is_told_as_such(tmp_path: Path, workers: Wor
 
 
 def test_ending_leaves_no_process_behind(tmp_path: Path, workers: Workers) -> None:
-    """Nor one that is in the middle of a range."""
+    """Not even a process that is in the middle of a range."""
     stopped = start_and_stop(workers, log(tmp_path))
     workers.submit(whole(tmp_path / NAME))
     workers.rest()
@@ -164,7 +164,7 @@ def test_processes_end_with_a_parent_that_was_killed(tmp_path: Path) -> None:
         "Workers(1).submit(whole(Path(sys.argv[1]))).result()\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    parent = subprocess.run(  # its stderr ends when the last process that writes to it does
+    parent = subprocess.run(  # its stderr ends when the last process that writes to it ends
         [sys.executable, "-c", script, str(log(tmp_path))], stderr=subprocess.PIPE, timeout=PATIENCE
     )
     assert parent.returncode == -signal.SIGKILL
@@ -206,7 +206,7 @@ def test_the_newest_steps_come_first(tmp_path: Path) -> None:
 def test_of_files_with_one_step_each_the_newest_come_first(
     tmp_path: Path, name: str, backlog_bytes: int
 ) -> None:
-    """Also where all were written at once, as a copy of a run is."""
+    """Even if all files were written at once, as in a copy of a run."""
     for step in range(1, 13):
         append(tmp_path / name.format(step), *(line(step, index=at) for at in range(8)))
         os.utime(tmp_path / name.format(step), (1e9, 1e9))
@@ -288,7 +288,7 @@ def test_a_run_read_by_processes_opens_again_from_its_index(
 def test_a_run_that_nobody_follows_any_more_is_read_no_further(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its process, which would never be done, is ended."""
+    """Its process, which would never finish, is ended."""
     asleep = tmp_path / "asleep"
     asleep.write_text("#!/bin/sh\nexec sleep 3600\n")
     asleep.chmod(0o755)
@@ -303,13 +303,13 @@ def test_a_run_that_nobody_follows_any_more_is_read_no_further(
 
 
 def test_an_index_ends_with_ctrl_c_and_leaves_no_process_behind(tmp_path: Path) -> None:
-    """Nor one that would never be done."""
+    """Not even a process that would never finish."""
     run, seen = write_run(tmp_path / "run"), tmp_path / "seen"
     asleep = tmp_path / "asleep"
     asleep.write_text(f'#!/bin/sh\necho $$ > "{seen}"\nexec sleep 3600\n')
     asleep.chmod(0o755)
     script = (
-        # A process that was begun in the background ignores the signal, and so do its children.
+        # A process started in the background ignores the signal, and so do its children.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import sys; import rlpanel; from rlpanel.store.backlog import range_reader; "
         "from rlpanel.cli import app\n"

@@ -1,4 +1,4 @@
-"""From the environment to the folder, and from an experiment's name to it."""
+"""The output folder from the environment, and an experiment's folder from its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stand-ins with the signatures that the frameworks publish; numpy arrays take the place of tensors."""
+"""Stand-ins with the signatures of the frameworks; numpy arrays replace tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Tokenizer:
-    """One letter a token, 0 pads, 1 ends."""
+    """One letter per token; 0 is padding, 1 ends a response."""
 
     pad_token_id, eos_token_id = 0, 1
     all_special_ids = (0, 1)
@@ -57,7 +57,7 @@ class TrainerOfAnotherVersion:
 
 
 def verl_batch() -> dict[str, np.ndarray]:
-    """What ``batch.batch`` holds in verl: padded prompts on the left, responses on the right."""
+    """Return the contents of ``batch.batch`` in verl: prompts padded on the left, responses on the right."""
     return {
         "prompts": np.array([[0, 2, 3], [2, 2, 3]]),
         "responses": np.array([[3, 4, 1, 0], [5, 6, 7, 1]]),
@@ -70,7 +70,7 @@ def verl_batch() -> dict[str, np.ndarray]:
 
 
 class RayPPOTrainer:
-    """verl's older trainer, as far as it logs rollouts."""
+    """verl's older trainer, reduced to logging rollouts."""
 
     def __init__(self) -> None:
         self.tokenizer, self.global_steps, self.dumped = Tokenizer(), 3, 0
@@ -82,7 +82,7 @@ class RayPPOTrainer:
 
 
 class PPOTrainerSync:
-    """verl's V1 trainer, as far as it logs rollouts."""
+    """verl's V1 trainer, reduced to logging rollouts."""
 
     def __init__(self) -> None:
         self.tokenizer, self.global_steps, self.dumped = Tokenizer(), 3, 0
@@ -116,7 +116,7 @@ def array(values: Any) -> Array:
 
 
 class RemoteExperienceMaker:
-    """OpenRLHF's experience maker: values and KL come in, advantages go out, KL is dropped."""
+    """OpenRLHF's experience maker: takes values and KL, returns advantages, and drops the KL."""
 
     def __init__(self) -> None:
         kl = SimpleNamespace(estimator="k1", use_loss=False)
@@ -133,7 +133,7 @@ class RemoteExperienceMaker:
 
 
 def experience() -> SimpleNamespace:
-    """Two samples of one prompt; the mask's columns are the sequence's but the first."""
+    """Return two samples of a prompt; the mask covers all tokens of the sequence except the first."""
     return SimpleNamespace(
         sequences=array([[2, 3, 4, 1], [2, 5, 1, 0]]),
         action_mask=np.array([[0, 1, 1], [1, 1, 0]]).view(Mask),

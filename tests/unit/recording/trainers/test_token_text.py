@@ -11,7 +11,7 @@ from rlpanel.recording.trainers.token_text import token_texts
 
 
 def decode(ids: Sequence[int]) -> str:
-    """A tokenizer whose tokens are bytes."""
+    """Decode with a tokenizer whose tokens are bytes."""
     return bytes(ids).decode("utf-8", "replace")
 
 

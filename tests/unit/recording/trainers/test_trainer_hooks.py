@@ -1,4 +1,4 @@
-"""The hooks that cannot be tried on their frameworks here, on stand-ins with the published signatures."""
+"""Hooks for frameworks that are not available here, tested on stand-ins with the published signatures."""
 
 from __future__ import annotations
 
@@ -111,17 +111,17 @@ def test_v1_of_verl_by_its_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     def kv_batch_get(*, keys: list[str], partition_id: str, select_fields: list[str]) -> dict[str, Any]:
         assert (keys, partition_id) == (["u1_0_0", "u2_0_0"], "train")
-        return {name: standins.verl_batch()[name] for name in select_fields}  # KeyError where it keeps none
+        return {name: standins.verl_batch()[name] for name in select_fields}  # KeyError for missing fields
 
     monkeypatch.setitem(sys.modules, "transfer_queue", SimpleNamespace(kv_batch_get=kv_batch_get))
     install(registry, dir=tmp_path)
-    modes = install(registry, dir=tmp_path)  # twice is once
+    modes = install(registry, dir=tmp_path)  # a second call changes nothing
     trainer = registry["sync"]()
     trainer._log_rollout_data(SimpleNamespace(keys=["u1_0_0", "u2_0_0"], partition_id="train"), {}, "dump")
     trainer._rlpanel_hook.writer.close()
     assert (modes, trainer.dumped) == (["sync"], 1)
     check_verl(rows(tmp_path))
-    assert "values" in FIELDS  # asked for, and not kept in this run
+    assert "values" in FIELDS  # requested, but missing in this run
 
 
 # -- OpenRLHF --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The writer: whole lines, strict JSON, and nothing that could hold up or end a training run."""
+"""The writer: complete lines, strict JSON, and nothing that could delay or end a training run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write(folder: Path, *, count: int = 1, **fields: Any) -> list[dict[str, Any]
 
 
 class Tensor:
-    """What torch's tensors do, without torch."""
+    """The interface of torch's tensors, without torch."""
 
     def __init__(self, values: list[float]) -> None:
         self.values = values
@@ -83,7 +83,7 @@ def test_a_later_change_of_an_array_is_not_recorded(tmp_path: Path) -> None:
     values, numbers, tensor = [1.0], np.array([1.0]), Tensor([1.0])
     with RolloutWriter(tmp_path) as writer:
         gate = threading.Event()
-        writer.write(step=0, prompt=lambda: str(gate.wait(10)))  # holds the thread until all have changed
+        writer.write(step=0, prompt=lambda: str(gate.wait(10)))  # blocks the thread until all rows changed
         for array in (values, numbers, tensor):
             writer.write(step=1, prompt="p", logprobs=array)
         values[0] = numbers[0] = tensor.values[0] = 9.0
@@ -123,7 +123,7 @@ def test_a_full_queue_drops_and_counts_and_never_blocks(
         taken = [writer.write(step=step, prompt="p") for step in range(1, 11)]
         dropped = writer.dropped
         gate.set()
-    assert 2 <= taken.count(True) <= 3  # the thread may hold the first already
+    assert 2 <= taken.count(True) <= 3  # the thread may have taken the first one already
     assert dropped == taken.count(False)
     assert f"{dropped} dropped because the queue was full" in caplog.text
 
