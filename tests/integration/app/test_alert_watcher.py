@@ -1,4 +1,4 @@
-"""Findings reach those who are to be alerted: once, in spite of failures, and at nobody's cost."""
+"""Alerts for findings: each is delivered once, failures are retried, and nothing waits for delivery."""
 
 from __future__ import annotations
 

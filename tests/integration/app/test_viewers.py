@@ -1,4 +1,4 @@
-"""Pages come, sleep and go: the server neither waits for one nor keeps what is gone."""
+"""Pages open, block and close: the server does not wait for them and frees the memory of closed ones."""
 
 from __future__ import annotations
 

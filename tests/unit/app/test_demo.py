@@ -1,4 +1,4 @@
-"""The demo: the recorded bytes, written as training would write them, and nothing left behind."""
+"""The demo: recorded bytes, written like training writes them; all its files are deleted at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs are followed with no page open, and that one fault does not end it."""
+"""Runs that are followed without an open page, also after a failure."""
 
 from __future__ import annotations
 

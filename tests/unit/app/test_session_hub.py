@@ -1,4 +1,4 @@
-"""News from the reader's thread reach each session once, on its own document."""
+"""Changes from the reader's thread reach each session once, on its own document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers that TRL logged while it trained, from the rollouts it trained on.
+"""The values that TRL logged during training, computed from the rollouts that it trained on.
 
 The recorded runs carry the trainer's own scalar log; ours must agree with it step by step.
 """

@@ -1,4 +1,4 @@
-"""Samples of one prompt against each other: worked by hand, and against the definitions."""
+"""Metrics that compare the samples of a prompt: worked by hand, and compared with the definitions."""
 
 from __future__ import annotations
 

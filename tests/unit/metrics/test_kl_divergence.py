@@ -1,4 +1,4 @@
-"""Estimators of the divergence, against distributions whose KL is known in closed form."""
+"""KL estimators, compared with distributions whose KL is known in closed form."""
 
 from __future__ import annotations
 

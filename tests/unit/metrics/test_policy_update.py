@@ -1,4 +1,4 @@
-"""New against old policy, and the engine against the trainer: two tokens worked by hand."""
+"""New and old policy, engine and trainer: two tokens worked by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that loop, and texts that do not."""
+"""Texts with and without repetition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wins, ties and losses against numbers worked by hand."""
+"""Wins, ties and losses, compared with values worked by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""slime's dumps as native lines; that torch really reads them is tested where torch is (tests/train)."""
+"""slime's dumps as native lines; tests/train tests that torch can read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A watch notes what changed and wakes the reader; it says why where it cannot."""
+"""A watch records changes and wakes the reader; if it cannot watch, it gives the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run from Python: open a folder, ask for tables and samples."""
+"""A run from Python: open a folder, get tables and samples."""
 
 from __future__ import annotations
 

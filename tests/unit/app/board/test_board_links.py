@@ -1,4 +1,4 @@
-"""Whatever stands in a link: nothing outside the root is opened, nothing is run, the board goes on."""
+"""Invalid links: nothing outside the root is opened, no code is run, and the board keeps working."""
 
 from __future__ import annotations
 

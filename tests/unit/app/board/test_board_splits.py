@@ -1,4 +1,4 @@
-"""A run with evaluations among its samples: one split is shown, another is a choice away."""
+"""A run with evaluations: the board shows one split, and another one can be chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other runs beside the selected one: opened while they are chosen, and told of when they grow."""
+"""Overlaid runs: they are open while chosen, and their growth is passed on."""
 
 from __future__ import annotations
 

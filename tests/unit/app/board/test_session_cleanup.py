@@ -1,4 +1,4 @@
-"""What the event loop says of connections that closed."""
+"""The event loop's log messages about closed connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host and Origin headers: names are compared whole, and malformed ones are no name."""
+"""Host and Origin headers: names are compared as a whole, and malformed ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wrong tokens cost time: per address, per network, and in total."""
+"""Delays after wrong tokens: per address, per network, and in total."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page that was closed is given back; those that stay are not looked at over and over."""
+"""Memory of closed pages is freed; objects of open pages are not scanned again and again."""
 
 from __future__ import annotations
 

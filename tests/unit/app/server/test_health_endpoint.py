@@ -1,4 +1,4 @@
-"""What is said of a reader that does not read."""
+"""`/health` of a reader that does not work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each rule fires on a run that breaks it, and is quiet on the twin that does not."""
+"""Each rule fires on a run with its problem, and not on the same run without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A metric is declared once; names, labels and units follow from the declaration."""
+"""A metric is declared once; its names, labels and units are derived from the declaration."""
 
 from __future__ import annotations
 

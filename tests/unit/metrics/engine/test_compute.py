@@ -1,4 +1,4 @@
-"""Metrics over the arrays of a batch: each sample gets its own numbers, whatever stands beside it."""
+"""Metrics on the arrays of a batch: a sample's values do not depend on the other samples."""
 
 from __future__ import annotations
 

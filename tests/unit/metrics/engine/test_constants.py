@@ -1,4 +1,4 @@
-"""Where a constant of the training is known from, and that it says so."""
+"""Constants of the training: their values and the source of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Advantages and returns: by hand, against the definition's own loop, and where they are filled in."""
+"""Advantages and returns: worked by hand, compared with the definition's loop, and as derived arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers pooled over a step, against pandas and by hand."""
+"""Step metrics over pooled values, compared with pandas and worked by hand."""
 
 from __future__ import annotations
 

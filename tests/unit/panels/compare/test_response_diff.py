@@ -1,4 +1,4 @@
-"""What a response can be laid beside, and what is drawn then, without a browser."""
+"""Texts that a response can be compared with, and the diff, without a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs on the same prompts: what is matched, listed and drawn."""
+"""Two runs on the same prompts: matching, list and plots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The menu of curves, searched as people search it; and the constants beside it."""
+"""Searching the menu of curves; training constants."""
 
 from __future__ import annotations
 

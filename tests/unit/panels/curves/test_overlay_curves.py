@@ -1,4 +1,4 @@
-"""Other runs' lines over a curve: whose they are, and how little is sent when one grows."""
+"""Lines of overlaid runs: their runs, and the small updates when one grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trainer's scalars among the curves: their points, and how far the two ways to one number are apart."""
+"""The trainer's scalars among the curves: points, and differences from rlpanel's metrics."""
 
 from __future__ import annotations
 

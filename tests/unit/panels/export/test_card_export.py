@@ -1,4 +1,4 @@
-"""What a card is as a file: its numbers against pandas on the raw lines, its names as plain text."""
+"""Export of a card: values compared with pandas on the raw lines, names as plain text."""
 
 from __future__ import annotations
 

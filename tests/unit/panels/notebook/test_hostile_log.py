@@ -1,4 +1,4 @@
-"""What a notebook is given of a view over a hostile log: no text, name or key of it is markup.
+"""A notebook view of a hostile log: no text, name or key is passed on as markup.
 
 Checked is what a browser takes for markup: the cell's output, the panes of HTML, tooltips, and heads of
 tables. That the scripts set everything else as text is for a browser to show: ``tests/ui/test_hostile.py``.

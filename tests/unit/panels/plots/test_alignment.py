@@ -1,4 +1,4 @@
-"""Runs on one axis, and lines through their noise."""
+"""Runs on a common axis, and smoothed lines."""
 
 from __future__ import annotations
 

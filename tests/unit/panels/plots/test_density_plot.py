@@ -1,4 +1,4 @@
-"""What is sent of a density, its colours, its ridges, and the range that a click means."""
+"""Density plots: data sent, colours, ridges, and the range that a click selects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves as points, and how little is sent when they grow."""
+"""Curves as points, and the small updates when they grow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sessions need alike is worked out once, is the same for all, and goes with what it came from."""
+"""Results shared by sessions are computed once per snapshot, and freed with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sample's tabs say of it."""
+"""The tabs of a sample."""
 
 from __future__ import annotations
 

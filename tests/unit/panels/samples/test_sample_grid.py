@@ -1,4 +1,4 @@
-"""What the grid shows for a query, and what it tells the other views."""
+"""The grid's rows for a query, and its messages to the other panels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts of samples are read once for all pages, and never taken for those of another line."""
+"""Texts of samples are read once for all pages, and never served for another line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of a step, and what is said of the rest."""
+"""The rows of a step that are shown, and the message about the others."""
 
 from __future__ import annotations
 

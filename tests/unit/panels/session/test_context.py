@@ -1,4 +1,4 @@
-"""Which step and sample are shown, and what ends following."""
+"""The shown step and sample, and the actions that end following."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever any thread asks a place to do is done, on the loop's thread."""
+"""Calls from any thread run on the session's event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line over the curves: there while a backlog is read, and gone after it."""
+"""The bar over the curves is visible only while a backlog is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page needs to tell whether its server is there: a beat, and words that go without it."""
+"""The page detects whether its server is alive: heartbeat, and messages that need no server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bins that suit the values."""
+"""Histogram bins that suit the values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step bar while steps come before those that are shown."""
+"""The step bar while earlier steps are added."""
 
 from __future__ import annotations
 

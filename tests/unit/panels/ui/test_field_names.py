@@ -1,4 +1,4 @@
-"""Column names as the browser's keys: nothing is lost, and no key means anything to JavaScript."""
+"""Column names as keys in the browser: none is lost, and none has a meaning in JavaScript."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts from a log, made readable and harmless."""
+"""Texts of a log are made readable and safe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each trainer's own files, as its code writes them, through `open_run` and the index to rows and samples."""
+"""Files of each trainer as its code writes them, read through `open_run` into rows and samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a native line means, field by field."""
+"""The native format, field by field."""
 
 from __future__ import annotations
 

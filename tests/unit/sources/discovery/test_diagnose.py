@@ -1,4 +1,4 @@
-"""A folder without runs says what it holds, why that is no log, and what to do."""
+"""The message about a folder without runs: its files, why they are not logs, and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs are found where rollout files lie; everything else beside them is left alone."""
+"""Runs are found by their rollout files; all other files are ignored."""
 
 from __future__ import annotations
 

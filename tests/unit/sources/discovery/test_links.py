@@ -1,4 +1,4 @@
-"""Links out of the root are named; this user's own are followed where the settings ask for it."""
+"""Links out of the root are listed; this user's own links are followed if the setting allows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trainers that keep a folder a step or a version: AReaL, prime-rl, and prime-rl's token exports joined."""
+"""Trainers with one folder per step or version: AReaL, prime-rl, and joined prime-rl token exports."""
 
 from __future__ import annotations
 

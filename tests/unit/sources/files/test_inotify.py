@@ -1,4 +1,4 @@
-"""Whether inotify can watch a folder is asked without leaving anything open."""
+"""Checking whether inotify can watch a folder leaves nothing open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trouble made on purpose, for real: files that this process may not read."""
+"""Real faults for tests: files that this process may not read."""
 
 from __future__ import annotations
 

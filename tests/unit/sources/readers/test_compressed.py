@@ -1,4 +1,4 @@
-"""Compressed logs: the lines are those of the plain log, whatever way they were packed and cut."""
+"""Compressed logs give the lines of the plain log, however they were compressed and cut."""
 
 from __future__ import annotations
 

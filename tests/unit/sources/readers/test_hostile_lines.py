@@ -1,4 +1,4 @@
-"""Lines made to break a reader cost little memory, and what is wrong with them is said."""
+"""Hostile lines need little memory, and their problems are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file of lines becomes records and bad lines, and gives a sample back by its place."""
+"""A file of lines becomes records and bad lines, and a sample can be read by its position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TRL's logged completions: real files of a GRPO run, and what happens to them while TRL writes them."""
+"""TRL's logged completions: real files of a GRPO run, also while TRL writes them."""
 
 from __future__ import annotations
 

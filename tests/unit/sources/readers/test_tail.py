@@ -1,4 +1,4 @@
-"""A tail hands out whole lines, each once, whatever the writer does to the file."""
+"""A tail returns complete lines, each once, whatever the writer does to the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines with the keys of the line before become rows of a table, and tell what records tell."""
+"""Lines with equal keys are read as columns and give the same values as single records."""
 
 from __future__ import annotations
 

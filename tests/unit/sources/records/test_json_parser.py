@@ -1,4 +1,4 @@
-"""Lines of real logs become mappings; what no parser takes says why."""
+"""Lines of real logs become mappings; a line that cannot be parsed has a reason."""
 
 from __future__ import annotations
 

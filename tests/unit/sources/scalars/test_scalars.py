@@ -1,4 +1,4 @@
-"""The trainer's own scalars are read as the raw files hold them, whole or in pieces."""
+"""The trainer's scalars equal the raw files, read at once or in pieces."""
 
 from __future__ import annotations
 

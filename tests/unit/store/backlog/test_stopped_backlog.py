@@ -1,4 +1,4 @@
-"""A backlog that is stopped goes on where it stood: at a click, and when the run is opened again."""
+"""A stopped backlog continues where it stopped: after a click, and after reopening the run."""
 
 from __future__ import annotations
 

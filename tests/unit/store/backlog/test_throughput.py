@@ -1,4 +1,4 @@
-"""How fast a backlog is read, in numbers and in words."""
+"""The throughput of a backlog, as numbers and as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples as files: read back by pandas, they are the run's own table."""
+"""Exported samples, read by pandas, equal the run's own table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an index is kept."""
+"""The location of an index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's cache folder is found, private and the user's own, with a home and without."""
+"""The user's cache folder: private and owned by the user, with and without a home."""
 
 from __future__ import annotations
 

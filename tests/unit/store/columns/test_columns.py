@@ -1,4 +1,4 @@
-"""Columns grow, and nothing that was seen before changes."""
+"""Columns grow, and values seen before do not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys are remembered, however many."""
+"""A hash set keeps any number of keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps and lines that come again: what counts, what is set aside, and that nothing is lost."""
+"""Repeated steps and lines: which are used, which are excluded, and none is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A restart is told from a straggler by what comes after it."""
+"""Restarts and stragglers are distinguished by the lines that follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records wait for company, then become rows; what they lack is missing in their row alone."""
+"""Records are collected and become rows; a missing value affects only its own row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trainer's scalars as a run gives them: one table on the step axis, whatever they were read from."""
+"""The trainer's scalars of a run: one table on the step axis, whatever their source."""
 
 from __future__ import annotations
 

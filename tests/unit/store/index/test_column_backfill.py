@@ -1,4 +1,4 @@
-"""A metric over tokens that is new: the saved run is there at once, and its column comes from the lines."""
+"""A new token metric: the saved run opens at once, and the new column is filled from the lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader follows what happens on disk, by events and by the clock, and tells who listens."""
+"""The reader follows changes on disk, by events and by polling, and notifies its listeners."""
 
 from __future__ import annotations
 

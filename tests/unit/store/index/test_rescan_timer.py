@@ -1,4 +1,4 @@
-"""The rests between two looks at the folders."""
+"""The intervals between two scans of the folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's index takes whatever a folder holds, and says what it could not take."""
+"""A run's index reads any folder and reports the lines and files that it could not read."""
 
 from __future__ import annotations
 

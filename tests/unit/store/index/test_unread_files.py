@@ -1,4 +1,4 @@
-"""A file or folder of a run that cannot be read is named with its reason until it can be read."""
+"""Unreadable files and folders of a run are listed with a reason until they can be read."""
 
 from __future__ import annotations
 

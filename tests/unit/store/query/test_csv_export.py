@@ -1,4 +1,4 @@
-"""Tables as CSV: no text is a formula, and one apostrophe less gives each text back."""
+"""Tables as CSV: no text is a formula, and removing one apostrophe restores each text."""
 
 from __future__ import annotations
 

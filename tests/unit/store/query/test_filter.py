@@ -1,4 +1,4 @@
-"""Filters: what they find, what they leave open, and how they say what is wrong."""
+"""Filters: results, rows that need their texts, and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tags and notes: what one reader leaves, another finds."""
+"""Tags and notes of one viewer are visible to others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The grid's order as a text."""
+"""The grid's sort order as a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to a run, against the same questions to a data frame with all texts in it."""
+"""Queries of a run, compared with the same queries of a data frame with all texts."""
 
 from __future__ import annotations
 

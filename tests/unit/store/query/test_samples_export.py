@@ -1,4 +1,4 @@
-"""One sample as a line: rlpanel reads it again as the sample it was."""
+"""A sample exported as a line is read as the same sample."""
 
 from __future__ import annotations
 

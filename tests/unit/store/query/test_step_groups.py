@@ -1,4 +1,4 @@
-"""The groups of a step against pandas, and what a filter finds of them."""
+"""The groups of a step, compared with pandas, and filters on them."""
 
 from __future__ import annotations
 

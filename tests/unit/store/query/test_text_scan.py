@@ -1,4 +1,4 @@
-"""Text tests over a run: the bytes are looked through, and what they leave open is read."""
+"""Text filters over a run: the bytes are searched, and undecided lines are read."""
 
 from __future__ import annotations
 

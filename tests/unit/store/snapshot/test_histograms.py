@@ -1,4 +1,4 @@
-"""Histograms by step: what pandas counts in the same intervals, counted once."""
+"""Histograms by step equal those of pandas with the same intervals, and are computed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The prompts that two runs share, against pandas."""
+"""The prompts that two runs share, compared with pandas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prompts over the steps, counted again by pandas."""
+"""Prompts over the steps, compared with pandas."""
 
 from __future__ import annotations
 

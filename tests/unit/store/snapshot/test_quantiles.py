@@ -1,4 +1,4 @@
-"""Quantiles are exact, and only what changed is made anew."""
+"""Quantiles are exact, and only changed steps are computed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A snapshot answers by step, by row and by uid."""
+"""A snapshot returns samples by step, by row and by uid."""
 
 from __future__ import annotations
 

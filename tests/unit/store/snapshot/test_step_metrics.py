@@ -1,4 +1,4 @@
-"""Step metrics of a run: what it has, kept up to date step by step, and the same from scratch."""
+"""Step metrics of a run: availability, incremental updates, and equality with a full computation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How values lie by step, against pandas; and that a live update is what a fresh count would be."""
+"""Value densities by step, compared with pandas; a live update equals a full computation."""
 
 from __future__ import annotations
 
