@@ -1,7 +1,7 @@
 """Records rollouts inside the training process, without blocking or breaking training.
 
 Importing it needs only the standard library, so ``pip install --no-deps rlpanel`` is enough on a training
-node. The trainers' packages are never imported: tensors, tokenizers and trainers are duck-typed.
+node. It imports no trainer package: tensors, tokenizers and trainers are duck-typed.
 """
 
 from __future__ import annotations
