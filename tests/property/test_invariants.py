@@ -1,4 +1,4 @@
-"""The invariants of the store, each checked against an independent slow reader."""
+"""The laws of the store, each against an independent slow reader."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.property import oracle, strategies
 
 @pytest.fixture(scope="module", autouse=True)
 def _lines_are_unlikely_soon() -> Iterator[None]:
-    """Lower the threshold for repeated lines to three nats, because generated responses are short."""
+    """Made-up responses are short, so three nats are unlikely enough here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_table, "UNLIKELY", 3.0)
         patch.setattr(oracle, "UNLIKELY", 3.0)
@@ -35,14 +35,14 @@ def _lines_are_unlikely_soon() -> Iterator[None]:
 
 
 budgets = st.sampled_from([1 << 10, 1 << 12, 1 << 20])
-#: Examples are small and many, and disks are slow to delete files, so they are in a memory file system
-#: if there is one.
+#: Examples are small and many, and a disk takes its time over each file that goes: where memory is a folder,
+#: they are there.
 SCRATCH = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """Make a new folder for each example."""
+    """A new folder for each example."""
     made = Path(tempfile.mkdtemp(prefix="rlpanel-", dir=SCRATCH))
     try:
         yield made
@@ -51,7 +51,7 @@ def folder() -> Iterator[Path]:
 
 
 def follow(index: RunIndex) -> Snapshot:
-    """Read all files once, up to their ends."""
+    """Look once at everything, and read all that is there."""
     index.rescan()
     while index.read():
         pass
@@ -64,13 +64,13 @@ def write(run: Path, logs: Mapping[str, bytes]) -> None:
 
 
 def samples(snapshot: Snapshot) -> pd.DataFrame:
-    """Return the rows that are used, in an order that does not depend on how they were read."""
-    frame = snapshot.frame(snapshot.living).set_index("uid").sort_index()
+    """The living rows in an order that does not depend on how they came."""
+    frame = RunView(snapshot).frame(snapshot.living).set_index("uid").sort_index()
     return frame[sorted(frame.columns)]
 
 
 def assert_same(one: Snapshot, other: Snapshot) -> None:
-    """Assert equal rows, equal statistics up to rounding, and equal bad lines, in each split."""
+    """Equal rows, equal statistics to rounding, equal bad lines, in each split."""
     assert one.splits == other.splits
     for split in one.splits:
         mine, others = one.in_split(split), other.in_split(split)
@@ -81,15 +81,15 @@ def assert_same(one: Snapshot, other: Snapshot) -> None:
 
 
 def assert_same_rows(found: pd.DataFrame, expected: pd.DataFrame) -> None:
-    """Assert bitwise equal rows, except for sums over other rows."""
+    """Equal rows to the last bit, but for what is summed over others."""
     summed = [name for name in found.columns if name in OVER_GROUPS]
     pd.testing.assert_frame_equal(found.drop(columns=summed), expected.drop(columns=summed), check_exact=True)
     assert_close(found[summed], expected[summed])
 
 
-#: Sums over a group's samples, which differ by rounding if its samples were read in another order.
+#: Sums over a group's samples, which differ by rounding where its samples came in another order.
 OVER_GROUPS = {"grpo_advantage", "dr_grpo_advantage", "rloo_advantage"}
-#: Columns that the slow reader does not compute; their own tests have other oracles.
+#: Columns that the slow reader does not work out; their own tests have other oracles.
 ELSEWHERE = {
     "ended",
     "invalid_chars",
@@ -104,7 +104,7 @@ ELSEWHERE = {
 
 
 def assert_same_steps(one: pd.DataFrame, other: pd.DataFrame) -> None:
-    """Assert statistics equal up to rounding, relative to the largest added value."""
+    """Statistics that differ by rounding alone, which goes with the largest value that was added up."""
     names = sorted(other.columns)
     assert sorted(one.columns) == names
     sizes = other.abs().max().fillna(0.0).to_dict()
@@ -115,13 +115,13 @@ def assert_same_steps(one: pd.DataFrame, other: pd.DataFrame) -> None:
 
 
 def _ends(name: str) -> list[str]:
-    """Return the columns with the minimum and maximum of a statistic's values."""
+    """The columns with the least and greatest of what a statistic was made from."""
     columns = {name, name.removesuffix("_std"), name.removesuffix("_mean")}
     return [f"{column}_{end}" for column in columns for end in ("min", "max")]
 
 
 def assert_true(snapshot: Snapshot, logs: Mapping[str, bytes]) -> None:
-    """Assert that rows, statistics and counts equal those of the slow reader, in each split."""
+    """Rows, statistics and counts are what the slow reader finds, in each split."""
     truth = oracle.read(logs)
     assert (snapshot.bad_count, snapshot.blank_count) == (truth.bad, truth.blank)
     assert set(snapshot.splits) == truth.splits
@@ -134,7 +134,7 @@ def assert_true(snapshot: Snapshot, logs: Mapping[str, bytes]) -> None:
 
 
 def assert_rows(snapshot: Snapshot, expected: pd.DataFrame) -> None:
-    """Assert that rows and statistics of a split equal those of the slow reader."""
+    """Rows and statistics of a split are what the slow reader finds."""
     found, names = samples(snapshot), informative(expected)
     assert len(found) == len(expected)
     assert informative(found) - ELSEWHERE == names
@@ -147,7 +147,7 @@ def assert_rows(snapshot: Snapshot, expected: pd.DataFrame) -> None:
 
 
 def informative(frame: pd.DataFrame) -> set[str]:
-    """Return the columns that have values, except for positions and aliases."""
+    """Columns that hold something; where a sample stands and second names left out."""
     return {name for name in frame.columns if frame[name].notna().any()} - {"line", "kl_k1_mean", "kl_k1_sum"}
 
 
@@ -180,7 +180,7 @@ def test_rows_do_not_depend_on_when_they_were_read(
         assert_same(follow(live), follow(RunIndex(whole, "run")))
 
 
-#: Lines that several ranks may write identically: improbable, probable, and without logprobs.
+#: Lines that several ranks may write alike: unlikely, likely to come twice, and without logprobs.
 ALIKE = [
     b'{"step": %d, "prompt": "p", "response": "r"%s}\n' % (step, logprobs)
     for step in (1, 2, 3, 4)
@@ -191,7 +191,7 @@ NAMES = [f"rollout_data_rank_{rank}.jsonl" for rank in (0, 1, 10)]
 
 @given(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(ALIKE), st.booleans()), max_size=24))
 def test_which_of_equal_lines_counts_goes_by_file_and_place(writes: list[tuple[str, bytes, bool]]) -> None:
-    """Not by the order of reading: within a file, across files, before and after the other attempt ended."""
+    """Never by which was read first: in a file, over files, before and after the other's attempt ended."""
     with folder() as run, folder() as whole:
         live, logs = RunIndex(run, "run"), dict.fromkeys(NAMES, b"")
         for name, line, looks in writes:
@@ -239,7 +239,7 @@ def test_a_bad_line_is_kept_with_its_place(log: bytes) -> None:
 
 @given(st.lists(strategies.log, min_size=2, max_size=4), budgets)
 def test_a_rewritten_log_replaces_its_rows_and_no_others(logs: list[bytes], budget: int) -> None:
-    """Whatever replaces the log: a longer, shorter or empty one, or another one with the same beginning."""
+    """Whatever comes next in the place of a log: longer, shorter, empty, or another with the same head."""
     other = b'{"step": 2, "prompt": "other", "reward": 1.0}\n'
     with folder() as run:
         index = RunIndex(run, "run", Reading(turn_bytes=budget))

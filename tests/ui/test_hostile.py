@@ -1,7 +1,6 @@
-"""Hostile texts, file names, run names, column names and links are shown as text and never run.
+"""Text that a model wrote, names of files, runs and columns, links: shown as text, never run.
 
-Every view is opened with the same payload. No part of it may run, be requested, or become an element of the
-page, even for a moment.
+Every view is opened over one payload. Nothing of it may run, be asked for, or stand in the page for a moment.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tests.ui.board import BoardPage, Served, cells_of
 from tests.ui.conftest import OpenBoard, Profile
 
 RUN = "window.ran=1"
-#: Names on disk contain no slash and are short.
+#: Names on disk hold no slash and are short.
 NAMED = f"<img class=evil src=x onerror={RUN}>"
 ATTACK = (
     f"{NAMED}<svg class=evil onload='{RUN}'></svg><script class=evil>{RUN}</script>"
@@ -28,7 +27,7 @@ ATTACK = (
     "</textarea></title><style class=evil>*{display:none; background:url(https://outside.invalid/y)}</style>"
     f'" onmouseover="{RUN}" x="\' onmouseover=\'{RUN}\' @x{{safe}} {{{{{RUN}}}}} ${{{RUN}}} javascript:{RUN}'
 )
-#: Records elements that a payload creates in any shadow root, even if they are removed again.
+#: Notes what a payload plants, in any shadow root, even if it is gone again when somebody looks.
 SENTRY = """
     window.planted = []
     const note = (node) => {
@@ -55,7 +54,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def hostile_root(parent: Path) -> Path:
-    """A folder with a normal run, and one in which every text, name and key is an attack."""
+    """A folder with a plain run, and with one whose every text, name and key is an attack."""
     folder = parent / f"r{NAMED}"
     (folder / "plain").mkdir(parents=True)
     (folder / "plain" / "rollout_data_rank_0.jsonl").write_text(json.dumps(sample(1)) + "\n")
@@ -127,7 +126,7 @@ def test_nothing_that_a_log_says_is_run(open_board: OpenBoard) -> None:
 
 
 def look_at_names(board: BoardPage) -> None:
-    """Open runs, files, and the reasons of bad lines."""
+    """Runs, files, and the reasons of bad lines."""
     expect(board.page.locator(".rl-runs")).to_contain_text(f"a{NAMED}")
     expect(board.badge.locator("b").first).to_have_text(f"a{NAMED}")
     board.badge.locator("summary").first.click()
@@ -141,7 +140,7 @@ def look_at_names(board: BoardPage) -> None:
 
 
 def look_at_grid(board: BoardPage) -> None:
-    """Open titles, cells and filters; a column's field name comes from the log, too."""
+    """Titles, cells, filters; a column's field name is the log's as well."""
     for title in (f"x{NAMED}", f"y{NAMED}", f"rewards/{NAMED}"):
         expect(board.grid.locator(".tabulator-col-title").get_by_text(title, exact=True)).to_have_count(1)
     hover(board.rows.nth(1).locator(cells_of("prompt")))
@@ -157,7 +156,7 @@ def look_at_grid(board: BoardPage) -> None:
 
 
 def look_at_curves(board: BoardPage) -> None:
-    """Open the menu of columns, a curve named by the log, and hover over the plot."""
+    """The menu of columns, a curve named by the log, and hover over the plot."""
     page = board.page
     page.locator(".rl-curve-choice").click()
     for option in (f"x{NAMED}", f"trainer's log: s{NAMED}"):
@@ -171,7 +170,7 @@ def look_at_curves(board: BoardPage) -> None:
 
 
 def look_at_tokens(board: BoardPage) -> None:
-    """Open the running text, its card, its search, the strip, and the token ranking."""
+    """Running text, its card, its search, the strip, and the step's tokens."""
     page = board.page
     first = page.locator(".rl-tokens-text [data-i]").first
     expect(first).to_contain_text("onerror")
@@ -186,8 +185,8 @@ def look_at_tokens(board: BoardPage) -> None:
 
 
 def look_at_pairs(board: BoardPage) -> None:
-    """Open the reference with the line's further keys, and every side of the comparison."""
-    board.tab("Pair")
+    """The pair with the line's further keys, and every side of the comparison."""
+    board.tab("Reference")
     board.pair.locator("details.extra summary").click()
     expect(board.pair.locator("details.extra")).to_contain_text(f"z{NAMED}")
     expect(board.pair.locator("section p")).to_contain_text(["onerror"] * 3)

@@ -1,4 +1,4 @@
-"""A run's index on disk: what it saves, when it is not used, and which process may write it."""
+"""A run's index on disk under several processes, killed processes and failing writes."""
 
 from __future__ import annotations
 
@@ -33,21 +33,6 @@ def _small_runs_are_saved_and_homes_left_alone(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("home")))
 
 
-Declare = Callable[[str, Callable[..., np.ndarray]], None]
-
-
-@pytest.fixture
-def declare() -> Iterator[Declare]:
-    """Declare a metric that did not exist when the run was saved."""
-
-    def made_up(level: str, function: Callable[..., np.ndarray]) -> None:
-        reductions = ("sum",) if level == "token" else ()
-        column_info.metric("made up", level=level, reductions=reductions, name="made_up")(function)  # type: ignore[arg-type]
-
-    yield made_up
-    column_info.withdraw("made_up")
-
-
 def look(found: RunIndex) -> Snapshot:
     found.rescan()
     while found.read():
@@ -79,141 +64,6 @@ def assert_read_anew(run: Path) -> None:
     assert_same(again.snapshot, look(RunIndex(run, "run", Reading(cache=False))))
 
 
-# -- what it saves -----------------------------------------------------------------------------------
-
-
-def test_a_run_opened_again_reads_nothing_again(tmp_path: Path) -> None:
-    before = opened(write_run(tmp_path, ranks=2))
-    before.save(last=True)
-    again = opened(tmp_path)
-    assert (again.bytes_read, again.version) == (0, 1)
-    assert_same(again.snapshot, before.snapshot)
-
-
-def test_it_goes_on_with_what_was_written_meanwhile(tmp_path: Path) -> None:
-    new = line(9)
-    append(saved(tmp_path) / LOG, new)
-    again = opened(tmp_path)
-    assert (again.bytes_read, again.snapshot.samples) == (len(new), 49)
-    row = again.snapshot.living[again.snapshot.place("step")[again.snapshot.living] == 9]
-    assert again.snapshot.place("line")[row].tolist() == [25]
-
-
-def test_bad_lines_are_still_known(tmp_path: Path) -> None:
-    append(write_run(tmp_path) / LOG, b"{torn\n", b"\n")
-    before = opened(tmp_path)
-    before.save(last=True)
-    again = opened(tmp_path).snapshot
-    assert (again.bad_lines, again.bad_count) == (before.snapshot.bad_lines, 1)
-    assert (again.blank_count, again.newest_line) == (1, before.snapshot.newest_line)
-
-
-def test_a_half_line_is_finished_after_opening_again(tmp_path: Path) -> None:
-    whole = line(9)
-    append(write_run(tmp_path) / LOG, whole[:20])
-    opened(tmp_path).save(last=True)
-    append(tmp_path / LOG, whole[20:])
-    assert opened(tmp_path).snapshot.samples == 25
-
-
-def test_a_metric_over_columns_that_is_new_needs_no_line_again(tmp_path: Path, declare: Declare) -> None:
-    saved(tmp_path)
-    declare("sample", lambda reward: 2 * reward)
-    again = opened(tmp_path)
-    found = again.snapshot
-    assert again.bytes_read == 0
-    np.testing.assert_array_equal(found.number("made_up"), 2 * found.number("reward"))
-
-
-# -- when it is not used -----------------------------------------------------------------------------
-
-
-def parts(run: Path) -> Iterator[Path]:
-    """Return the files of the index; the marker and the lock do not depend on the run."""
-    files = (path for path in (run / ".rlpanel").rglob("*") if path.is_file())
-    return (path for path in files if path.name not in ("lock", MARKER))
-
-
-@pytest.mark.parametrize("harm", ["one bit", "cut", "gone"])
-def test_an_index_that_is_damaged_anywhere_is_made_anew(tmp_path: Path, harm: str) -> None:
-    names = [path.relative_to(tmp_path) for path in parts(saved(tmp_path)) if path.stat().st_size]
-    assert len(names) > 20
-    for name in names:
-        path = tmp_path / name
-        data = path.read_bytes()
-        if harm == "gone":
-            path.unlink()
-        else:
-            path.write_bytes(bytes([data[0] ^ 1]) + data[1:] if harm == "one bit" else data[:-1])
-        assert_read_anew(tmp_path)
-        path.write_bytes(data)
-    assert opened(tmp_path).bytes_read == 0
-
-
-def test_a_log_replaced_while_nobody_looked_is_read_anew_and_no_other(tmp_path: Path) -> None:
-    log = saved(tmp_path) / LOG
-    log.unlink()
-    append(log, line(1), line(2))
-    again = opened(tmp_path)
-    assert (again.bytes_read, again.snapshot.samples) == (log.stat().st_size, 26)
-
-
-def test_an_index_made_anew_replaces_the_old(tmp_path: Path) -> None:
-    (saved(tmp_path) / LOG).write_bytes(line(1))
-    opened(tmp_path).save(last=True)
-    assert len(list((tmp_path / ".rlpanel").glob("data-*"))) == 1
-    assert opened(tmp_path).bytes_read == 0
-
-
-def test_another_bound_on_lines_reads_anew(tmp_path: Path) -> None:
-    saved(tmp_path)
-    found = RunIndex(tmp_path, "run", Reading(line_bytes=1024))
-    look(found)
-    assert found.bytes_read > 0
-
-
-# -- where it is stored ------------------------------------------------------------------------------
-
-
-def test_where_the_folder_cannot_be_written_the_users_cache_folder_is_used(tmp_path: Path) -> None:
-    (tmp_path / ".rlpanel").write_text("in the way")
-    saved(tmp_path)
-    assert len(list(Path(os.environ["XDG_CACHE_HOME"]).glob("rlpanel/*/manifest"))) == 1
-    assert opened(tmp_path).bytes_read == 0
-
-
-def test_a_folder_that_was_moved_keeps_its_index(tmp_path: Path) -> None:
-    moved = saved(tmp_path / "before").rename(tmp_path / "after")
-    assert opened(moved).bytes_read == 0
-
-
-def test_none_is_made_where_the_setting_says_so(tmp_path: Path) -> None:
-    found = RunIndex(write_run(tmp_path), "run", Reading(cache=False))
-    look(found)
-    found.save(last=True)
-    assert not (tmp_path / ".rlpanel").exists()
-
-
-def test_a_small_run_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_index, "WORTH_BYTES", run_cache.WORTH_BYTES)
-    assert not (saved(tmp_path) / ".rlpanel").exists()
-
-
-def test_it_is_no_run(tmp_path: Path) -> None:
-    assert [info.name for info in discover(saved(tmp_path))] == ["."]
-
-
-def test_a_reader_saves_what_it_let_go_of_and_what_it_holds_at_its_end(tmp_path: Path) -> None:
-    runs = [write_run(tmp_path / name) for name in ("let go", "held")]
-    reader = Reader(Reading())
-    followed = [reader.open(run) for run in runs]
-    wait_until(lambda: all(found.snapshot.samples == 24 for found in followed))
-    reader.close(followed[0])
-    wait_until(lambda: (runs[0] / ".rlpanel" / "manifest").exists())
-    reader.stop()
-    assert [opened(run).bytes_read for run in runs] == [0, 0]
-
-
 # -- who may write -----------------------------------------------------------------------------------
 
 _OTHER = """
@@ -230,7 +80,7 @@ sys.stdin.read()
 
 
 def other_process(run: Path) -> subprocess.Popen[str]:
-    """Another process that has opened and saved a run and keeps it open; it reports how much it read."""
+    """Another process that has opened a run, saved it, and holds it; it has told how much it read."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     return subprocess.Popen([sys.executable, "-c", _OTHER, str(run)], text=True, cwd=REPOSITORY, **pipes)  # type: ignore[call-overload]
 
@@ -278,7 +128,7 @@ def test_a_process_killed_at_any_of_its_writes_costs_only_work(tmp_path: Path) -
     assert spared > places / 2
 
 
-# -- errors ------------------------------------------------------------------------------------------
+# -- trouble -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("trouble", [errno.EIO, errno.ENOSPC], ids=["I/O error", "disk full"])

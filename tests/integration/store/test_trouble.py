@@ -1,4 +1,4 @@
-"""Reading and saving survive a single system error, and many files form one run."""
+"""Reading and saving go on when the system fails once, and many files are one run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def place(snapshot: Snapshot) -> list[str]:
 def test_an_io_error_in_any_read_costs_no_line_and_brings_none_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each read fails once, in turn: the first, the second, ... until there is none left."""
+    """It fails once, at each read in turn: at the first, the second, ... until there is none left."""
     whole = look(RunIndex(write_run(tmp_path, ranks=2, steps=6), "run"))
     small, really, failures = Reading(turn_bytes=1 << 10), os.pread, 0
     for at in range(1000):
@@ -153,14 +153,14 @@ for step in range(50):
 
 
 def rewards(snapshot: Snapshot) -> dict[str, tuple[int, float]]:
-    """Return step and reward by uid, of the append-only file."""
-    frame = snapshot.frame(snapshot.living)
+    """Step and reward by uid, of the file that is only appended to."""
+    frame = RunView(snapshot).frame(snapshot.living)
     frame = frame[frame["step"] >= 0]
     return {row.uid: (row.step, row.reward) for row in frame.itertuples()}
 
 
 def test_who_reads_while_another_process_writes_sees_a_whole_state(home: Path, tmp_path: Path) -> None:
-    """The index and the lines after it give the same result as the lines alone."""
+    """The index that it finds and the lines behind it give what the lines alone give."""
     append(tmp_path / "other.jsonl", line(-1))
     command, spared = [sys.executable, "-c", _WRITER, str(tmp_path)], 0
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as writer:
@@ -171,7 +171,7 @@ def test_who_reads_while_another_process_writes_sees_a_whole_state(home: Path, t
             look(plain)
             found, theirs = look(opened), rewards(plain.snapshot)
             mine = rewards(found)
-            assert theirs.items() <= mine.items()  # the file grew in the meantime
+            assert theirs.items() <= mine.items()  # it was written to meanwhile
             newest = max(theirs.values())
             assert sum(step < newest[0] for step, _ in mine.values()) == 4 * newest[0]
             spared += opened.bytes_read < plain.bytes_read
@@ -198,7 +198,7 @@ def test_ten_thousand_small_files_are_one_run(tmp_path: Path) -> None:
 
 
 def test_sixty_four_files_grow_at_once_and_each_line_comes_once(tmp_path: Path) -> None:
-    """Lines arrive in pieces that end anywhere, file by file in turn."""
+    """Lines come in pieces, cut anywhere, file by file in turn."""
     followed, rest = RunIndex(tmp_path, "run"), {}
     for rank in range(64):
         rest[rank] = b"".join(line(step, rank=rank, index=i) for step in range(3) for i in range(2))

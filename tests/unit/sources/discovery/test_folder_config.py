@@ -1,4 +1,4 @@
-"""Logs in unknown formats: mappings by setting or by rlpanel.toml, and texts for token ids."""
+"""Logs in no known format: a mapping, by setting or in an rlpanel.toml beside the run; texts for ids."""
 
 from __future__ import annotations
 
