@@ -178,8 +178,8 @@ def look_at_tokens(board: BoardPage) -> None:
     expect(page.locator(".rl-tip")).to_contain_text("onerror")
     first.click()
     hover(page.locator("canvas.rl-strip"))
-    board.tab("Token ranking")
-    choose(board, ".rl-least", "seen at all")
+    board.tab("Step's tokens")
+    choose(board, ".rl-least", "Seen at least once")
     tokens = page.locator('.rl-ranking [tabulator-field="token"]')
     expect(tokens.get_by_text("<img class=evil")).to_be_visible()
 

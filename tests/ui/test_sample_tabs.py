@@ -143,7 +143,7 @@ def test_the_steps_tokens_are_ranked_as_pandas_ranks_them(board: BoardPage, root
     board.go(run=PPO, step=30).settled(30)
     board.tab("Token ranking")
     table = board.page.locator(".rl-ranking")
-    for column, option in (("error", "highest mean |value − return|"), ("kl", "highest mean KL k3")):
+    for column, option in (("error", "Highest mean |value − return|"), ("kl", "Highest mean KL k3")):
         wanted = frame.groupby("token")[column].agg(["size", "mean", "max"]).query("size >= 3")
         wanted = wanted.sort_values("mean", ascending=False)
         choose(board.page, ".rl-measure", option)
@@ -153,7 +153,7 @@ def test_the_steps_tokens_are_ranked_as_pandas_ranks_them(board: BoardPage, root
         rows = table.locator(".tabulator-row").all()[:8]
         for row, (token, values) in zip(rows, wanted.iterrows(), strict=False):
             cells = [text.strip() for text in row.locator(".tabulator-cell:visible").all_inner_texts()]
-            assert cells[0] == (f"“{token}”" if token else "∅ (empty piece)")
+            assert cells[0] == (f"“{token}”" if token else "∅ (empty token)")
             assert cells[1:4] == [f"{values['size']:,.0f}", number(values["mean"]), number(values["max"])]
 
 
@@ -203,18 +203,18 @@ def test_a_rare_token_is_left_out_until_it_is_asked_for(board: BoardPage, root: 
     board.tab("Token ranking")
     rows = board.page.locator('.rl-ranking [tabulator-field="count"].tabulator-cell')
     expect(rows.first).to_be_visible()
-    choose(board.page, ".rl-least", "seen 30 times or more")
+    choose(board.page, ".rl-least", "Seen at least 30 times")
     expect(rows).to_have_count(int((sizes >= 30).sum()))
-    choose(board.page, ".rl-least", "seen 300 times or more")
-    expect(board.page.locator(".rl-ranking-note")).to_contain_text("none is seen that often")
-    choose(board.page, ".rl-least", "seen 3 times or more")
+    choose(board.page, ".rl-least", "Seen at least 300 times")
+    expect(board.page.locator(".rl-ranking-note")).to_contain_text("no token is seen that often")
+    choose(board.page, ".rl-least", "Seen at least 3 times")
 
 
 def test_the_ranking_follows_the_grids_search(board: BoardPage, root: Path) -> None:
     board.go(run=PPO, step=30).settled(30)
     board.tab("Token ranking")
     note = board.page.locator(".rl-ranking-note")
-    expect(note).to_contain_text("of 64 samples")
+    expect(note).to_contain_text("in 64 samples")
     board.search.fill("silver")
     board.search.press("Enter")
     frame = raw_tokens(root, 30)
@@ -224,7 +224,7 @@ def test_the_ranking_follows_the_grids_search(board: BoardPage, root: Path) -> N
     uids = raw.uid[(raw.step == 30) & (raw.prompt + raw.response).str.contains("silver")]
     sizes = frame[frame.uid.isin(uids)].groupby("token").kl.agg(["size", "mean"]).query("size >= 3")
     assert hits == len(uids)
-    expect(note).to_contain_text(f"of {hits} samples, of 64, those that pass the grid's search")
+    expect(note).to_contain_text(f"in {hits} of 64 samples that match the grid's search")
     found = board.page.locator('.rl-ranking [tabulator-field="mean"].tabulator-cell')
     expect(found.first).to_have_text(number(sizes["mean"].max()))
     expect(found).to_have_count(min(len(sizes), 50))
@@ -243,13 +243,13 @@ def test_the_ranking_takes_in_new_samples_where_it_stands(board: BoardPage, root
         board.page.locator(".rl-ranking-note"),
         board.page.locator(".rl-ranking .tabulator-tableholder"),
     )
-    expect(note).to_contain_text("180 tokens of 3 samples")
+    expect(note).to_contain_text("180 tokens in 3 samples")
     counts = board.page.locator('.rl-ranking [tabulator-field="count"].tabulator-cell')
     expect(counts.nth(8)).to_have_text("3")
     table.evaluate("holder => { holder.scrollTop = 300 }")
     board.until(lambda: table.evaluate("holder => holder.scrollTop") == 300, "the table is scrolled")
     append(log, line(1, index=3, **fields))
-    expect(note).to_contain_text("240 tokens of 4 samples")
+    expect(note).to_contain_text("240 tokens in 4 samples")
     expect(counts.nth(8)).to_have_text("4")
     board.until(lambda: table.evaluate("holder => holder.scrollTop") == 300, "the table stays where it was")
 

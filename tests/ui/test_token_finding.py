@@ -99,7 +99,7 @@ def test_a_bound_that_is_none_is_said_and_escape_brings_the_usual_one(open_token
     expect(count).to_have_text("4 outliers")
     for typed in ("big", "101%", "5 6"):
         bound.fill(typed)
-        expect(count).to_have_text("not a bound")
+        expect(count).to_have_text("Invalid bound")
     bound.press("Escape")
     expect(count).to_have_text("4 outliers")
     expect(board.page.locator(".rl-tokens")).to_be_focused()
@@ -185,7 +185,7 @@ def test_a_broken_pattern_is_said(open_tokens: OpenTokens) -> None:
     board = open_tokens(sample=generated(WORDS))
     press(board, "/")
     board.page.keyboard.type("/(/")
-    expect(board.page.locator(".rl-found")).to_have_text("not a pattern")
+    expect(board.page.locator(".rl-found")).to_have_text("Invalid regular expression")
 
 
 def test_dragging_zooms_and_escape_shows_all(open_tokens: OpenTokens, page: Page) -> None:

@@ -30,12 +30,12 @@ def test_a_hidden_row_leaves_the_strip_and_its_colours_stay_with_the_others(
     before = labels(page)
     colors = board.strip_colors(before.index("value"), 23)
     page.locator(".rl-rows").click()
-    choose(page, "log_ratio", "show or hide")
+    choose(page, "log_ratio", "Show or hide")
     expect(page.locator('.rl-row-label[data-row="log_ratio"]')).to_have_count(0)
     assert labels(page) == [name for name in before if name != "log_ratio"]
     assert board.strip_colors(labels(page).index("value"), 23) == colors
     expect(board.chip("log_ratio")).to_be_visible()
-    expect(page.locator(".rl-rows")).to_have_text("rows, 1 hidden")
+    expect(page.locator(".rl-rows")).to_have_text("Rows (1 hidden)")
 
 
 def test_a_row_moves_up_and_its_colours_with_it(open_tokens: OpenTokens, page: Page) -> None:
@@ -44,7 +44,7 @@ def test_a_row_moves_up_and_its_colours_with_it(open_tokens: OpenTokens, page: P
     at = before.index("value")
     colors = board.strip_colors(at, 23)
     page.locator(".rl-rows").click()
-    choose(page, "value", "up")
+    choose(page, "value", "Move up")
     wanted = before.copy()
     wanted[at - 1], wanted[at] = wanted[at], wanted[at - 1]
     assert labels(page) == wanted
@@ -55,8 +55,8 @@ def test_the_choice_outlives_sample_and_page_until_it_is_reset(open_tokens: Open
     board = open_tokens(sample=make_sample(raw_line(0)))
     before = labels(page)
     page.locator(".rl-rows").click()
-    choose(page, "prob", "show or hide")
-    choose(page, before[1], "up")
+    choose(page, "prob", "Show or hide")
+    choose(page, before[1], "Move up")
     wanted = [name for name in [before[1], before[0], *before[2:]] if name != "prob"]
     board.view.sample = make_sample(raw_line(1))
     expect(board.text).to_contain_text("霜")
@@ -82,7 +82,7 @@ def test_pointing_into_the_strip_reads_the_row_that_is_drawn_there(
     board = open_tokens(sample=make_sample(raw_line(0)))
     page.locator(".rl-rows").click()
     for name in labels(page)[:3]:
-        choose(page, name, "show or hide")
+        choose(page, name, "Show or hide")
     box = board.strip.bounding_box()
     assert box is not None
     assert box["height"] == pytest.approx(15 * len(labels(page)), abs=1)

@@ -284,7 +284,7 @@ def test_a_metric_that_is_not_logged_falls_back_in_sight(open_tokens: OpenTokens
     board = open_tokens(sample=make_sample(raw_line(ENGLISH)), metric="log_ratio")
     board.view.sample = Sample(uid="a:1", step=1, response_tokens=["a", "b"], values=np.array([0.5, 1.0]))
     expect(board.page.locator(".rl-fallback")).to_have_text(
-        "log-ratio is not logged here; the colour is value"
+        "log-ratio is not logged for this sample; coloured by value"
     )
     expect(board.chip("value")).to_have_class("rl-chip chosen")
     board.view.sample = make_sample(raw_line(CHINESE))
@@ -339,7 +339,7 @@ def test_replacement_characters_are_counted(open_tokens: OpenTokens) -> None:
         (
             Sample(uid="a:0", step=1, response_token_ids=np.array([7.0, 8.0])),
             "#7#8",
-            "--tokenizer tokenizer.json gives them",
+            "serve with --tokenizer tokenizer.json",
         ),
         (Sample(uid="a:0", step=1, response="a <b>"), "a <b>", "Neither tokens nor token values"),
         (None, "Choose a sample to read its tokens.", ""),
@@ -378,13 +378,13 @@ def test_tokens_outside_the_loss_are_marked_in_text_strip_and_card(open_tokens: 
     outside = board.page.locator(".token.outside").evaluate_all("all => all.map(t => Number(t.dataset.i))")
     assert outside == [0, 1]
     rows = board.page.locator(".rl-row-label").count()
-    expect(board.page.locator(".rl-mask-label").first).to_have_text("outside the loss")
+    expect(board.page.locator(".rl-mask-label").first).to_have_text("masked from loss")
     muted = tuple(hex_rgb(theme.DARK["muted"]))
     assert board.strip_colors(rows, 23) == [muted] * 2 + [(0, 0, 0)] * 21
     board.token(1).hover()
-    expect(board.tip.locator(".rl-tip-head")).to_contain_text("outside the loss")
+    expect(board.tip.locator(".rl-tip-head")).to_contain_text("masked from loss")
     board.token(2).hover()
-    expect(board.tip.locator(".rl-tip-head")).not_to_contain_text("outside the loss")
+    expect(board.tip.locator(".rl-tip-head")).not_to_contain_text("masked from loss")
 
 
 def test_pads_are_grey_and_take_no_colour(open_tokens: OpenTokens) -> None:

@@ -1,1 +1,1 @@
-"""Tokens: heatmap, metric rows and ranking of the tokens of one response."""
+"""Tokens: token view of one response (text, metric heatmap, lines) and ranking of a step's tokens."""

@@ -1,19 +1,19 @@
-// Colours: each row's map through the surface colour, and text that is legible on every step of it.
+// Colour scales: a ramp from the surface colour per row, and a legible text colour for each of its steps.
 
 const STEPS = 256;
-const STRONGEST = 0.86; // of the end colour, so that a coloured text stays calmer than a button
+const STRONGEST = 0.86; // share of the end colour at most, so that coloured text is less strong than a button
 
 function parseColor(text) {
   const hex = text.trim().replace("#", "");
   const full = hex.length === 3 ? [...hex].map((c) => c + c).join("") : hex;
-  return [0, 2, 4].map((at) => parseInt(full.slice(at, at + 2), 16));
+  return [0, 2, 4].map((start) => parseInt(full.slice(start, start + 2), 16));
 }
 
 const toLinear = (c) => ((c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
 const toByte = (c) =>
   Math.round(255 * Math.min(1, Math.max(0, c <= 0.0031308 ? 12.92 * c : 1.055 * c ** (1 / 2.4) - 0.055)));
 
-/** OKLab (Ottosson 2020), in which equal steps look equal. */
+/** sRGB to OKLab (Ottosson 2020), a colour space in which equal steps look equal. */
 function toLab(rgb) {
   const [r, g, b] = rgb.map(toLinear);
   const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
@@ -42,19 +42,20 @@ function luminance(rgb) {
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
-function contrast(one, other) {
-  const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+/** WCAG contrast ratio. */
+function contrast(first, second) {
+  const [dark, light] = [luminance(first), luminance(second)].sort((a, b) => a - b);
   return (light + 0.05) / (dark + 0.05);
 }
 
 const css = (rgb) => `rgb(${rgb.join(", ")})`;
 
-/** The theme's text colour where it is legible (4.5 : 1), else black or white, one of which always is. */
+/** The theme's text colour if its contrast is 4.5 : 1 or more; else black or white, one of which suffices. */
 function inkFor(background, text) {
   return [text, [0, 0, 0], [255, 255, 255]].find((ink) => contrast(ink, background) >= 4.5);
 }
 
-/** STEPS + 1 colours from `below` over the surface to `above`; a sequential map has no `below`. */
+/** STEPS + 1 colours from `below` through the surface colour to `above`; a sequential ramp has no `below`. */
 function makeRamp(surface, text, above, below) {
   const middle = toLab(surface);
   const mix = (end, t) => fromLab(toLab(end).map((c, k) => middle[k] + (c - middle[k]) * t * STRONGEST));
@@ -68,14 +69,14 @@ function makeRamp(surface, text, above, below) {
   };
 }
 
-/** Reads the theme from the element's CSS variables; made anew when the theme changes. */
+/** Read the theme from the element's CSS variables; called again when the theme changes. */
 function makePalette(element) {
   const style = getComputedStyle(element);
   const color = (name) => parseColor(style.getPropertyValue(`--rl-${name}`) || "#888888");
   const [surface, text] = [color("surface"), color("text")];
   const ramps = new Map();
   return {
-    valid: style.getPropertyValue("--rl-surface") !== "", // not while the element is outside the page
+    valid: style.getPropertyValue("--rl-surface") !== "", // empty while the element is not in the page
     font: style.getPropertyValue("--rl-font"),
     name: (name) => css(color(name)),
     ramp(row) {
@@ -90,25 +91,25 @@ function makePalette(element) {
   };
 }
 
-/** A diverging row that is scaled without its plain value takes the colours of its side alone. */
+/** Whether a diverging row's range excludes the neutral value; it then uses the colours of one side. */
 const isOneSided = (row) => row.scale === "diverging" && (row.lo > row.around || row.hi < row.around);
 const isAbove = (row) => row.lo > row.around;
 
-/** The colours from the row's low end to its high end. */
+/** The colours from the row's lower to its upper bound. */
 function rampOf(palette, row) {
   const {backgrounds} = palette.ramp(row);
   const half = STEPS / 2;
-  const used = isOneSided(row) ? (isAbove(row) ? backgrounds.slice(half) : backgrounds.slice(0, half + 1)) : backgrounds;
-  return row.flip ? used.toReversed() : used;
+  const colors = isOneSided(row) ? (isAbove(row) ? backgrounds.slice(half) : backgrounds.slice(0, half + 1)) : backgrounds;
+  return row.flip ? colors.toReversed() : colors;
 }
 
-/** The row's colours as a CSS image. */
+/** The row's colours as a CSS gradient. */
 function gradientOf(palette, row) {
   const stops = rampOf(palette, row).filter((_, step) => step % 16 === 0);
   return `linear-gradient(to right, ${stops.join(", ")})`;
 }
 
-/** Which step of its ramp a value takes; -1 for NaN. */
+/** The index of a value's colour in its ramp; -1 for NaN. */
 function stepOf(row, x) {
   if (Number.isNaN(x)) return -1;
   const t = Math.min(1, Math.max(0, (x - row.lo) / (row.hi - row.lo)));

@@ -1,12 +1,12 @@
-"""How tokens read: pieces of a vocabulary become text, each token keeping a cell of its own.
+"""Decodes logged tokens into display texts, one text per token.
 
-Logs hold tokens in three spellings. *Plain* pieces come from ``decode`` and are shown as they are.
-*Byte-level* pieces (GPT-2, Llama 3, Qwen) spell each byte as a letter, so that a space is ``Ġ`` and 国
+Logs contain tokens in three encodings. *Plain* tokens come from ``decode`` and are shown unchanged.
+*Byte-level* tokens (GPT-2, Llama 3, Qwen) write each byte as a letter, so that a space is ``Ġ`` and 国
 is ``åĽ½``. *SentencePiece* writes a space as ``▁`` and a byte outside its vocabulary as ``<0xE4>``. In
-the last two a character may be spread over several tokens: it is shown at the token that completes it,
-and the tokens before it keep an empty cell.
+the last two, one character may span several tokens: it is shown at the token that completes it, and the
+tokens before have an empty text.
 
-Nothing here makes HTML; the browser shows these texts through ``textContent``.
+The texts are not HTML; the browser inserts them through ``textContent``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 Encoding = Literal["plain", "byte-level", "sentencepiece"]
 
-#: Share of pieces that may break an encoding's rule (added tokens are written literally).
+#: Share of tokens that may violate an encoding's rule (added tokens are written literally).
 TOLERANCE = 0.1
 
 REPLACEMENT = "\ufffd"
@@ -35,9 +35,11 @@ _SPECIAL = re.compile(
     r"|\[(?:PAD|UNK|CLS|SEP|MASK|BOS|EOS|gMASK)\]"
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_SELECTORS = frozenset(map(chr, range(0xFE00, 0xFE10)))  # printable to Python, yet nothing to see
-# Invisible, or able to reorder what stands around them. Joiners are left inside a piece, where emoji
-# and Persian words need them, and marked when they are all there is.
+_SELECTORS = frozenset(
+    map(chr, range(0xFE00, 0xFE10))
+)  # variation selectors: printable in Python, but invisible
+# Characters that are invisible or reorder the text around them. Joiners inside a token are kept because
+# emoji and Persian words need them; a token of joiners only is escaped.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
     "\U000e0000-\U000e007f]|^[\u200c\u200d\ufe00-\ufe0f]+$"
@@ -45,30 +47,30 @@ _HIDDEN = re.compile(
 
 
 class TokenKind(IntEnum):
-    """What a token's cell holds; the browser draws each kind in its own way."""
+    """Kind of a token; the browser draws each kind differently."""
 
     PLAIN = 0
-    EMPTY = 1  #: the vocabulary's piece is the empty string
-    FRAGMENT = 2  #: bytes of a character that a later token completes
-    CONTROL = 3  #: holds characters that are invisible; marks stand for them
-    SPECIAL = 4  #: ``<|eos|>`` and its like
-    PAD = 5
+    EMPTY = 1  #: the token is the empty string
+    FRAGMENT = 2  #: first bytes of a character that a later token completes
+    CONTROL = 3  #: contains invisible characters, shown as escape sequences
+    SPECIAL = 4  #: added by a template or tokenizer, such as ``<|eos|>``
+    PAD = 5  #: equal to the pad token
 
 
 @dataclass(frozen=True)
 class TokenText:
-    """Tokens, ready to be shown.
+    """Display texts of a list of tokens.
 
     Attributes
     ----------
     texts : list of str, length T
-        What stands in each cell; joined, they are the running text.
+        Text of each token; joined, they are the running text.
     kinds : ndarray of uint8, shape (T,)
-        A `TokenKind` each.
+        `TokenKind` of each token.
     encoding : str
-        How the log spells tokens.
+        Encoding of the logged tokens.
     replaced : int
-        Number of U+FFFD shown: bytes that are no character.
+        Number of U+FFFD in the texts, which stand for invalid UTF-8 bytes.
     """
 
     texts: list[str]
@@ -78,12 +80,12 @@ class TokenText:
 
 
 def decode(tokens: Sequence[str], pad_token: str = "") -> TokenText:
-    """Text for every token.
+    """Decode every token into its display text.
 
     Parameters
     ----------
     tokens : sequence of str, length T
-        As logged, in any of the three spellings; which one is decided by the whole list.
+        As logged, in any of the three encodings; the whole list decides which one.
     pad_token : str
         Tokens equal to it become ``TokenKind.PAD``; empty for none.
 
@@ -100,23 +102,23 @@ def decode(tokens: Sequence[str], pad_token: str = "") -> TokenText:
     kinds = np.array(
         [TokenKind.SPECIAL if is_special(t) else TokenKind.PLAIN for t in tokens], dtype=np.uint8
     )
-    _find_fragments(tokens, texts, encoding == "plain", kinds)
-    _mark_hidden(texts, kinds)
+    _mark_fragments(tokens, texts, encoding == "plain", kinds)
+    _escape_hidden(texts, kinds)
     if pad_token:
         kinds[[i for i, token in enumerate(tokens) if token == pad_token]] = TokenKind.PAD
     return TokenText(texts, kinds, encoding, sum(text.count(REPLACEMENT) for text in texts))
 
 
 def is_special(token: str) -> bool:
-    """Whether the token is one that a chat template or tokenizer adds (``<|eos|>``, ``</s>``)."""
+    """Return whether a chat template or tokenizer adds the token (``<|eos|>``, ``</s>``)."""
     return token[:1] in ("<", "[") and _SPECIAL.fullmatch(token) is not None
 
 
 def detect(tokens: Sequence[str]) -> Encoding:
-    """Which spelling the whole list is in.
+    """Detect the encoding of a list of tokens.
 
-    A literal space rules both byte spellings out, since in them it never stands as itself; a share of
-    `TOLERANCE` is allowed for tokens that were added to the vocabulary as they are.
+    A literal space excludes both byte encodings, which never contain one. Up to `TOLERANCE` of the tokens
+    may violate this: tokens added to the vocabulary are written literally.
 
     Parameters
     ----------
@@ -139,21 +141,21 @@ def detect(tokens: Sequence[str]) -> Encoding:
 
 
 def reveal(text: str) -> str:
-    """``text`` with each invisible character spelled out as Python would, line breaks and tabs kept."""
+    """Replace each invisible character by its Python escape sequence; line breaks and tabs are kept."""
     return _SURROGATE.sub(REPLACEMENT, _HIDDEN.sub(_escape, text))
 
 
 def spell(text: str, encoding: Encoding) -> str:
-    """How a vocabulary of this encoding usually writes an ASCII text."""
+    """Return the token that a vocabulary of this encoding usually has for an ASCII text."""
     if encoding == "byte-level":
         return text.replace(" ", "Ġ").replace("\n", "Ċ")
     return text.replace(" ", "▁") if encoding == "sentencepiece" else text
 
 
 def _reads_as_bytes(pieces: Sequence[str]) -> bool:
-    """Whether byte letters are sure: a spelled space or line break, or bytes that make characters.
+    """Return whether byte-level tokens are certain: an encoded space or line break, or valid UTF-8.
 
-    ``café`` is spelled in byte letters too, but as bytes it is broken, so it stays plain.
+    ``café`` consists of byte-level letters too, but is invalid UTF-8 as bytes, so it is plain text.
     """
     joined = "".join(pieces)
     if "Ġ" in joined or "Ċ" in joined:
@@ -165,7 +167,7 @@ def _reads_as_bytes(pieces: Sequence[str]) -> bool:
 
 
 def _join_bytes(tokens: Sequence[str], to_bytes: Callable[[str], bytes]) -> list[str]:
-    """Decode across token borders; a character goes to the token that brings its last byte."""
+    """Decode UTF-8 across tokens; a character belongs to the token with its last byte."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     texts: list[str] = []
     for token in tokens:
@@ -180,22 +182,22 @@ def _join_bytes(tokens: Sequence[str], to_bytes: Callable[[str], bytes]) -> list
     return texts
 
 
-def _find_fragments(tokens: Sequence[str], shown: Sequence[str], plain: bool, kinds: np.ndarray) -> None:
-    """Tell an empty cell that waits for a character from a piece that is empty.
+def _mark_fragments(tokens: Sequence[str], texts: Sequence[str], plain: bool, kinds: np.ndarray) -> None:
+    """Set the kind of tokens without text: fragment of a later character, or empty token.
 
-    ``decode`` writes both as ``''``; what follows tells them apart, as only characters outside ASCII
-    are spread over tokens.
+    ``decode`` writes both as ``''``. The text that follows decides: only characters outside ASCII span
+    several tokens.
     """
     completes = False
-    for i in range(len(shown) - 1, -1, -1):
-        if shown[i]:
-            completes = plain and shown[i][0] > "\x7f"
+    for i in range(len(texts) - 1, -1, -1):
+        if texts[i]:
+            completes = plain and texts[i][0] > "\x7f"
         else:
             kinds[i] = TokenKind.FRAGMENT if tokens[i] or completes else TokenKind.EMPTY
 
 
-def _mark_hidden(texts: list[str], kinds: np.ndarray) -> None:
-    """Put a visible mark where a character would not be seen."""
+def _escape_hidden(texts: list[str], kinds: np.ndarray) -> None:
+    """Replace invisible characters by escape sequences, and mark their tokens."""
     for i, text in enumerate(texts):
         suspect = not text.isprintable() or text[:1] in _SELECTORS
         if suspect and _HIDDEN.search(text):
@@ -209,10 +211,10 @@ def _escape(match: re.Match[str]) -> str:
 
 @cache
 def _byte_letters() -> dict[str, int]:
-    """The letter for each byte, as GPT-2's ``bytes_to_unicode`` chose them."""
+    """Return the byte of each byte-level letter, as in GPT-2's ``bytes_to_unicode``."""
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in visible]
-    return {chr(b): b for b in visible} | {chr(256 + n): b for n, b in enumerate(others)}
+    invisible = [byte for byte in range(256) if byte not in visible]
+    return {chr(b): b for b in visible} | {chr(256 + n): b for n, b in enumerate(invisible)}
 
 
 @cache
@@ -235,7 +237,7 @@ def _from_sentencepiece(token: str) -> bytes:
 
 
 def read_piece(token: str, encoding: Encoding) -> str:
-    """A single token as text; as logged where it is only part of a character."""
+    """Decode a single token; return it as logged if it is only part of a character."""
     if encoding == "plain" or is_special(token):
         return reveal(token)
     try:

@@ -1,8 +1,8 @@
-// A search of the response's text: it counts its hits and walks them.
+// Search in the response: counts the hits, goes from one to the next and marks their tokens.
 //
-// The browser's own search sees the text but not the tokens, and not which of them a hit covers.
+// The browser's own search cannot tell which tokens a hit covers.
 
-/** A pattern from what was typed: `/…/` is a regular expression, the rest is text; null if it is broken. */
+/** Compile the typed pattern: `/…/` is a regular expression, anything else is text; null if invalid. */
 function makePattern(typed) {
   const regex = typed.match(/^\/(.+)\/?$/s);
   const source = regex ? regex[1].replace(/\/$/, "") : typed.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
@@ -13,7 +13,7 @@ function makePattern(typed) {
   }
 }
 
-/** [first, last) token of every place where the running text matches. */
+/** [first, last) token of every match in the text. */
 function findText(sample, pattern) {
   const starts = [];
   let text = "";
@@ -21,11 +21,11 @@ function findText(sample, pattern) {
     starts.push(text.length);
     if (sample.kinds[i] !== KIND.FRAGMENT) text += part;
   }
-  const tokenAt = (place) => {
+  const tokenAt = (offset) => {
     let [low, high] = [0, starts.length - 1];
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      if (starts[middle] <= place) low = middle;
+      if (starts[middle] <= offset) low = middle;
       else high = middle - 1;
     }
     return low;
@@ -37,15 +37,15 @@ function findText(sample, pattern) {
   return hits;
 }
 
-/** The search among the tools between text and strip. */
+/** Search field between text and heatmap. */
 class Finder {
   constructor(tools, {pin, mark}) {
     Object.assign(this, {pin, mark, sample: null, hits: [], hit: -1});
     this.input = element("input", "rl-field rl-token-search");
-    Object.assign(this.input, {type: "text", placeholder: "search tokens  /", spellcheck: false});
-    this.input.title = "text, or /regular expression/; Enter and Shift+Enter walk the hits";
-    this.found = element("span", "rl-found quiet");
-    tools.append(this.input, this.found);
+    Object.assign(this.input, {type: "text", placeholder: "Search tokens (/)", spellcheck: false});
+    this.input.title = "Text or /regular expression/; Enter and Shift+Enter go to the next and previous hit";
+    this.count = element("span", "rl-found quiet");
+    tools.append(this.input, this.count);
     this.#listen();
   }
 
@@ -75,15 +75,15 @@ class Finder {
   }
 
   #report(typed, pattern) {
-    const place = this.hit < 0 ? "" : `${this.hit + 1} of `;
+    const position = this.hit < 0 ? "" : `${this.hit + 1} of `;
     const count = this.hits.length;
-    this.found.textContent = !typed ? "" : !pattern ? "not a pattern" : `${place}${count} hit${count === 1 ? "" : "s"}`;
+    this.count.textContent = !typed ? "" : !pattern ? "Invalid regular expression" : `${position}${count} hit${count === 1 ? "" : "s"}`;
   }
 
   #listen() {
     this.input.addEventListener("input", () => this.search());
     this.input.addEventListener("keydown", (event) => {
-      event.stopPropagation(); // the board's keys are letters here
+      event.stopPropagation(); // keys of the view and the page are ordinary letters in this field
       if (event.key === "Enter") this.walkHits(event.shiftKey ? -1 : 1);
       if (event.key !== "Escape") return;
       this.input.value = "";

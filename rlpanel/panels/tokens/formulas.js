@@ -1,9 +1,9 @@
-// What follows from the logged log-probabilities is computed here instead of being sent. The formulas are
-// those of rlpanel/metrics, whose arguments ("needs") they take in order; token_rows.py names them (DERIVED).
+// Computes metrics that are derived from log-probabilities, so that they need not be sent. The formulas are
+// those of rlpanel/metrics and take the inputs ("needs") in the same order. metric_rows.py lists them (DERIVED).
 
 const CLAMP = 20;
 
-/** exp(x) - 1 - x, with x clamped as in rlpanel/metrics/kl_divergence.py. */
+/** exp(x) - 1 - x with x clamped as in rlpanel/metrics/kl_divergence.py. */
 function excess(x) {
   const clamped = Math.min(CLAMP, Math.max(-CLAMP, x));
   return Math.expm1(clamped) - clamped;
@@ -21,7 +21,7 @@ const FORMULAS = {
   ref_prob: Math.exp,
 };
 
-/** The row's value at each token, from arrays of one length. */
+/** The row's value at each token, from input arrays of equal length. */
 function computeRow(name, [first, second]) {
   const formula = FORMULAS[name];
   return Float64Array.from(first, (x, i) => formula(x, second?.[i]));

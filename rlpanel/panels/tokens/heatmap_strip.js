@@ -1,27 +1,28 @@
-// The strip: one canvas, a row a metric, each on its own scale; label left, range right. Below it, on the
-// same axis, the lines. Dragging over it zooms in.
+// Heatmap strip: one canvas with one row per metric, each with its own colour range; labels on the left,
+// ranges on the right. The line chart below shares its axis. Dragging zooms in.
 
-const ROW = 15; // CSS pixels from row to row
-const BAR = 12; // of which the cells take
-const DRAG = 5; // pixels a pointer moves before a click is a drag
+const ROW = 15; // height of a row in CSS pixels
+const BAR = 12; // height of its cells in CSS pixels
+const DRAG = 5; // distance in pixels from which a click is a drag
 
-/** For each of `columns` pixels, the token farthest from the row's centre of those in it; -1 if none. */
+/** For each of `columns` pixels, its token farthest from the row's centre; -1 if it has none. */
 function extremes(row, from, to, columns) {
   const best = new Int32Array(columns).fill(-1);
-  const size = new Float64Array(columns).fill(-1);
+  const farthest = new Float64Array(columns).fill(-1);
   const end = Math.min(to, row.values.length);
   for (let i = from; i < end; i++) {
     const column = Math.min(columns - 1, Math.floor(((i - from) / (to - from)) * columns));
-    const x = Math.abs(row.values[i] - row.center);
-    if (x > size[column]) {
-      size[column] = x;
+    const distance = Math.abs(row.values[i] - row.center);
+    if (distance > farthest[column]) {
+      farthest[column] = distance;
       best[column] = i;
     } else if (best[column] < 0) best[column] = i;
   }
   return best;
 }
 
-/** The row on the scale of its drawn extremes: of seventy tokens in a pixel one is often beyond the row's. */
+/** The row with the colour range of its drawn tokens: of seventy tokens in a pixel, the extreme one often
+ * exceeds the row's own range. */
 function rescaled(row, indices) {
   const drawn = Float64Array.from(indices, (i) => (i < 0 ? NaN : row.values[i])).filter(Number.isFinite).sort();
   if (!drawn.length || row.short) return row;
@@ -41,12 +42,12 @@ class Strip {
     this.plot = element("div", "rl-strip-plot");
     this.canvas = element("canvas", "rl-strip");
     this.lines = new Lines();
-    this.band = element("div", "rl-band"); // tokens in the text's view
+    this.band = element("div", "rl-band"); // tokens visible in the text
     this.cursors = {hover: element("div", "rl-cursor hover"), pin: element("div", "rl-cursor pin")};
     this.brush = element("div", "rl-brush");
     this.plot.append(this.canvas, this.lines.canvas, this.band, this.brush, ...Object.values(this.cursors));
     root.append(this.labels, this.plot, this.ranges);
-    Object.assign(this, {choose, hover, pin, zoom, at: {hover: -1, pin: -1}, seen: null, hits: []});
+    Object.assign(this, {choose, hover, pin, zoom, positions: {hover: -1, pin: -1}, textRange: null, hits: []});
     this.#listen();
   }
 
@@ -55,12 +56,12 @@ class Strip {
     this.setRows(rows);
   }
 
-  /** The rows to draw, in order; the caller draws. */
+  /** Set the rows in order; the caller then draws them. */
   setRows(rows) {
     this.rows = rows;
     this.labels.replaceChildren(...rows.map((row) => this.#label(row)));
     this.ranges.replaceChildren(...rows.map((row) => this.#rangeOf(row)));
-    if (this.sample.outside) this.#nameMask();
+    if (this.sample.outside) this.#labelMask();
     this.lines.show(rows);
     this.#drawLegends();
   }
@@ -71,10 +72,10 @@ class Strip {
     this.draw();
   }
 
-  /** Mark the row that colours the text; the lines follow it where no others were chosen. */
+  /** Mark the row that colours the text; the line chart shows it if no lines were chosen. */
   select(row) {
     for (const label of this.labels.children) label.classList.toggle("chosen", label.dataset.row === row?.name);
-    this.lines.follow(row);
+    this.lines.setFallback(row);
     this.draw();
   }
 
@@ -88,20 +89,20 @@ class Strip {
     this.draw();
   }
 
-  /** Put a cursor ("hover" or "pin") on a token; -1 takes it away. */
-  point(which, i) {
-    this.at[which] = i;
+  /** Move a cursor ("hover" or "pin") to a token; -1 hides it. */
+  setCursor(name, i) {
+    this.positions[name] = i;
     const [from, to] = this.range ?? [0, 0];
-    this.#place(this.cursors[which], i >= from && i < to ? [i, i + 1] : null);
+    this.#setExtent(this.cursors[name], i >= from && i < to ? [i, i + 1] : null);
   }
 
-  /** Mark the tokens that the text shows; null where it shows all. */
-  showSeen(range) {
-    this.seen = range;
-    this.#place(this.band, range);
+  /** Mark the tokens that are visible in the text; null if all are. */
+  showTextRange(range) {
+    this.textRange = range;
+    this.#setExtent(this.band, range);
   }
 
-  /** The token under the pointer; where many share a pixel, the one that the row pointed at draws. */
+  /** The token under the pointer; of many in a pixel, the one that is drawn in the row under the pointer. */
   indexAt(event) {
     const box = this.canvas.getBoundingClientRect();
     const [from, to] = this.range;
@@ -126,17 +127,17 @@ class Strip {
     if (this.sample.outside) this.#drawMask(pen, Math.round(this.rows.length * ROW * ratio), ratio);
     this.#drawHits(pen, ratio);
     this.lines.draw(width, ratio, this.range, this.palette);
-    for (const which of ["hover", "pin"]) this.point(which, this.at[which]);
-    this.showSeen(this.seen);
+    for (const name of ["hover", "pin"]) this.setCursor(name, this.positions[name]);
+    this.showTextRange(this.textRange);
   }
 
-  /** How many tokens share a pixel; 1 where each has its own. */
-  get crowd() {
+  /** Number of tokens per pixel, at least 1. */
+  get tokensPerPixel() {
     const [from, to] = this.range;
     return Math.max(1, (to - from) / Math.max(1, this.canvas.width));
   }
 
-  #place(node, range) {
+  #setExtent(node, range) {
     const [from, to] = this.range ?? [0, 1];
     const percent = (i) => (100 * (Math.min(to, Math.max(from, i)) - from)) / (to - from);
     node.style.display = range ? "block" : "none";
@@ -155,7 +156,7 @@ class Strip {
       const i = this.indexAt(event);
       if (moved(event)) {
         this.plot.setPointerCapture(event.pointerId);
-        this.#place(this.brush, [Math.min(start.i, i), Math.max(start.i, i) + 1]);
+        this.#setExtent(this.brush, [Math.min(start.i, i), Math.max(start.i, i) + 1]);
         this.hover(-1);
       } else this.hover(i, event);
     });
@@ -164,7 +165,7 @@ class Strip {
       if (moved(event)) this.zoom(Math.min(start.i, i), Math.max(start.i, i) + 1);
       else if (start) this.pin(i);
       start = null;
-      this.#place(this.brush, null);
+      this.#setExtent(this.brush, null);
     });
     this.plot.addEventListener("pointerleave", () => this.hover(-1));
   }
@@ -178,12 +179,12 @@ class Strip {
     const scale = crowded ? rescaled(row, drawn) : row;
     const {backgrounds} = this.palette.ramp(row);
     const paint = (i, left, right) => {
-      if (i < 0 || i >= row.values.length) return; // nothing logged here: the card shows through
+      if (i < 0 || i >= row.values.length) return; // no value logged: the background stays visible
       const step = stepOf(scale, row.values[i]);
       pen.fillStyle = step < 0 ? hatch(pen, this.palette.name("faint"), ratio) : backgrounds[step];
       pen.fillRect(left, top, right - left, Math.round(BAR * ratio));
       if (Math.abs(row.values[i]) !== Infinity) return;
-      pen.fillStyle = this.palette.name("text"); // a bar at the foot: beyond every scale
+      pen.fillStyle = this.palette.name("text"); // a bar at the bottom marks an infinite value
       pen.fillRect(left, top + Math.round((BAR - 3) * ratio), right - left, Math.round(3 * ratio));
     };
     if (crowded) return drawn.forEach((i, column) => paint(i, column, column + 1));
@@ -192,12 +193,12 @@ class Strip {
     for (let k = 0; k < count; k++) paint(from + k, edge(k), Math.max(edge(k) + 1, edge(k + 1) - gap));
   }
 
-  #nameMask() {
-    this.labels.append(element("div", "rl-mask-label", "outside the loss"));
+  #labelMask() {
+    this.labels.append(element("div", "rl-mask-label", "masked from loss"));
     this.ranges.append(element("div", "rl-mask-label", ""));
   }
 
-  /** Below the rows, a line over the tokens that took no part in the loss. */
+  /** Draw a line below the rows over the tokens that the loss mask excludes. */
   #drawMask(pen, top, ratio) {
     const [from, to] = this.range;
     const scale = this.canvas.width / (to - from);
@@ -212,7 +213,7 @@ class Strip {
     }
   }
 
-  /** Search hits: ticks between the first rows. */
+  /** Draw search hits as ticks at the top. */
   #drawHits(pen, ratio) {
     const [from, to] = this.range;
     pen.fillStyle = this.palette.name("text");
@@ -230,11 +231,11 @@ class Strip {
     return label;
   }
 
-  /** Colours of the row's scale, then its least and its largest value. */
+  /** The row's colour legend with its smallest and largest value. */
   #rangeOf(row) {
     const text = row.short || formatRange(row.least, row.most).join(" … ") + (row.note ? " *" : "");
-    const scale = row.short ? "" : `colours from ${formatRange(row.lo, row.hi, isSigned(row)).join(" to ")}`;
-    const title = [scale, row.unit, row.note, "click: draw as a line"].filter(Boolean).join("\n");
+    const scale = row.short ? "" : `Colour range ${formatRange(row.lo, row.hi, isSigned(row)).join(" to ")}`;
+    const title = [scale, row.unit, row.note, "Click to draw as a line"].filter(Boolean).join("\n");
     const range = button("rl-row-range", "", title, () => {
       this.lines.toggle(row.name);
       this.draw();
@@ -243,7 +244,7 @@ class Strip {
     return range;
   }
 
-  /** The theme's colours in the legends. */
+  /** Draw the legends in the theme's colours. */
   #drawLegends() {
     if (!this.rows) return;
     this.rows.forEach((row, k) => {
@@ -253,7 +254,7 @@ class Strip {
   }
 }
 
-/** What stands for NaN: not a colour of any map. */
+/** Hatch pattern for NaN, which no colour scale contains. */
 function hatch(pen, color, ratio) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = Math.round(4 * ratio);

@@ -1,14 +1,14 @@
-// The lines below the strip: chosen metrics over the same tokens, those of one unit on one scale.
+// Line chart below the heatmap: chosen metrics over the same tokens; metrics of the same unit share a scale.
 
-const LINES = 58; // CSS pixels, from below the strip
-const KEY = 18; // of the names below them
-const FIRST_LINES = ["value", "token_return"]; // what the critic saw beside what came
+const LINES = 58; // height of the lines in CSS pixels
+const KEY = 18; // height of the legend below them in CSS pixels
+const DEFAULT_LINES = ["value", "token_return"]; // the critic's prediction and its target
 
 class Lines {
   constructor() {
     this.canvas = element("canvas", "rl-lines");
     this.rows = [];
-    this.chosen = new Set(); // by hand; kept from sample to sample
+    this.chosen = new Set(); // names the viewer chose; kept when the sample changes
     this.row = null;
   }
 
@@ -16,8 +16,8 @@ class Lines {
     this.rows = rows;
   }
 
-  /** The row that colours the text: drawn where nothing else is. */
-  follow(row) {
+  /** Set the row that colours the text; it is drawn if there is no other line. */
+  setFallback(row) {
     this.row = row;
   }
 
@@ -27,10 +27,10 @@ class Lines {
   }
 
   get drawn() {
-    const byHand = this.rows.filter((row) => this.chosen.has(row.name));
-    if (byHand.length) return byHand;
-    const first = this.rows.filter((row) => FIRST_LINES.includes(row.name) && !row.short);
-    return first.length ? first : this.rows.filter((row) => row === this.row && !row.short);
+    const chosen = this.rows.filter((row) => this.chosen.has(row.name));
+    if (chosen.length) return chosen;
+    const defaults = this.rows.filter((row) => DEFAULT_LINES.includes(row.name) && !row.short);
+    return defaults.length ? defaults : this.rows.filter((row) => row === this.row && !row.short);
   }
 
   get height() {
@@ -50,9 +50,9 @@ class Lines {
   }
 }
 
-/** Lowest and highest value of all drawn rows in the row's unit. */
+/** Lowest and highest value of all drawn rows that have the row's unit. */
 function sharedScale(rows, row) {
-  const same = rows.filter((other) => other.unit === row.unit && Number.isFinite(other.least));
+  const same = rows.filter(({unit, least}) => unit === row.unit && Number.isFinite(least));
   const [low, high] = [Math.min(...same.map((r) => r.least)), Math.max(...same.map((r) => r.most))];
   return high > low ? [low, high] : [low - 0.5, low + 0.5];
 }
@@ -77,7 +77,7 @@ function drawLine(pen, row, [low, high], width, [from, to], palette) {
   pen.stroke();
 }
 
-/** Smallest and largest of each pixel, in the order they stand: the line's outline, nothing lost. */
+/** Indices of the smallest and largest value of each pixel, in token order: the outline keeps every extreme. */
 function envelope(values, from, to, columns) {
   const indices = [];
   for (let column = 0; column < columns; column++) {

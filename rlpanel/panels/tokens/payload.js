@@ -1,38 +1,38 @@
-// The sample as the server packed it (see token_payload.py), and what a row says of a token.
+// Decodes the payload of token_payload.py and formats the values of its rows.
 
 const KIND = {PLAIN: 0, EMPTY: 1, FRAGMENT: 2, CONTROL: 3, SPECIAL: 4, PAD: 5, INDEX: 6};
 const SEPARATOR = 0xff; // a byte that UTF-8 never uses
 
-/** Split bytes at the separator and decode each part. */
+/** Split bytes at the separator and decode each text. */
 function splitTexts(bytes) {
   const decoder = new TextDecoder();
   const texts = [];
   let start = 0;
-  for (let at = 0; at < bytes.length; at++) {
-    if (bytes[at] === SEPARATOR) {
-      texts.push(decoder.decode(bytes.subarray(start, at)));
-      start = at + 1;
+  for (let end = 0; end < bytes.length; end++) {
+    if (bytes[end] === SEPARATOR) {
+      texts.push(decoder.decode(bytes.subarray(start, end)));
+      start = end + 1;
     }
   }
   return texts;
 }
 
-/** An array as the server logged it, see lossless() in token_payload.py. */
+/** Decode an array that lossless() in token_payload.py encoded. */
 function readInput({type, data}) {
   if (type === "f4") return new Float32Array(data);
   if (type === "f8") return new Float64Array(data);
-  const marks = new Map([[-(2 ** 31), NaN], [-(2 ** 31) + 1, -Infinity], [2 ** 31 - 1, Infinity]]);
-  return Float64Array.from(new Int32Array(data), (x) => marks.get(x) ?? x / 1e6);
+  const special = new Map([[-(2 ** 31), NaN], [-(2 ** 31) + 1, -Infinity], [2 ** 31 - 1, Infinity]]);
+  return Float64Array.from(new Int32Array(data), (x) => special.get(x) ?? x / 1e6);
 }
 
-/** A row's values: a part of the shared floats, one number for all, or a formula's. */
+/** Values of a row: a slice of the shared floats, one constant, or computed by a formula. */
 function rowValues(row, floats, inputs) {
   if (row.at === -2) return computeRow(row.name, row.needs.map((need) => inputs.get(need)));
   if (row.at < 0) return new Float32Array(row.size).fill(row.constant);
   return floats.subarray(row.at, row.at + row.size);
 }
 
-/** What is known of each row: what its metric declares, and what the sample makes of it. */
+/** The rows: each has its metric's declaration, its packed attributes and its values. */
 function readRows({rows, inputs}, metrics, floats) {
   const arrays = new Map(Object.entries(inputs ?? {}).map(([name, packed]) => [name, readInput(packed)]));
   return (rows?.name ?? []).map((name, k) => {
@@ -43,22 +43,22 @@ function readRows({rows, inputs}, metrics, floats) {
   });
 }
 
-/** How a vocabulary of this encoding usually writes a text; the server sends the others. */
+/** The token that a vocabulary of this encoding usually has for a text; the server sends the exceptions. */
 function spell(text, encoding) {
   if (encoding === "byte-level") return text.replaceAll(" ", "Ġ").replaceAll("\n", "Ċ");
   return encoding === "sentencepiece" ? text.replaceAll(" ", "▁") : text;
 }
 
-/** The token as the log has it, where that is not its text; else empty. */
+/** The token as logged if it differs from its text; else empty. */
 function rawPiece(sample, i) {
   const raw = sample.raws?.[i] || spell(sample.texts[i], sample.encoding);
   return raw === sample.texts[i] ? "" : raw;
 }
 
-/** Whether the token took no part in the loss. */
+/** Whether the loss mask excludes the token. */
 const isOutside = (sample, i) => Boolean(sample.outside && (sample.outside[i >> 3] >> (i & 7)) & 1);
 
-/** The payload with its bytes read; `cells` counts the positions, tokens or not. */
+/** Decode the payload; `cells` is the number of positions, with or without token texts. */
 function readSample(payload, metrics) {
   const floats = new Float32Array(payload.values ?? new ArrayBuffer(0));
   const kinds = new Uint8Array(payload.kinds ?? new ArrayBuffer(0));
@@ -78,7 +78,7 @@ function readSample(payload, metrics) {
   };
 }
 
-/** The text of a cell; where no tokens were logged, its id or its place. */
+/** The text at a position; without token texts its id or its index. */
 function cellText(sample, i) {
   if (i < sample.texts.length) return sample.texts[i];
   return sample.ids && i < sample.ids.length ? `#${sample.ids[i]}` : `#${i}`;
@@ -91,15 +91,15 @@ function cellKind(sample, i) {
 /** As Number.toFixed, but an exact tie goes to the even digit, as in Python. */
 function toFixed(x, digits) {
   const halves = x * 2 ** (digits + 1);
-  if (!Number.isInteger(halves) || halves % 2 === 0) return x.toFixed(digits); // no number of this many digits and a half
+  if (!Number.isInteger(halves) || halves % 2 === 0) return x.toFixed(digits); // not an exact tie
   const below = Math.floor(x * 10 ** digits);
   return ((below + (below & 1)) / 10 ** digits).toFixed(digits);
 }
 
-/** Whether the row's numbers run both ways from zero. */
+/** Whether the row's colours diverge from zero. */
 const isSigned = (row) => row.scale === "diverging" && row.around === 0;
 
-/** A value as text: the row's digits, a sign where the row runs both ways, no sign for zero. */
+/** A value as text with the row's decimals; a plus sign if the row diverges from zero, no sign for zero. */
 function formatValue(row, x) {
   if (x === undefined) return "—";
   if (Number.isNaN(x)) return "NaN";
@@ -109,7 +109,7 @@ function formatValue(row, x) {
   return isSigned(row) && x > 0 ? `+${text}` : text;
 }
 
-/** A number on an axis: two digits, fewer where it is large. */
+/** A number in a legend: two decimals, fewer if it is large. */
 function formatShort(x, signed = false) {
   if (!Number.isFinite(x)) return "";
   const size = Math.abs(x);
@@ -118,16 +118,16 @@ function formatShort(x, signed = false) {
   return signed && x > 0 ? `+${text}` : text;
 }
 
-/** Both ends of a range; in powers of ten where two digits would show nothing. */
+/** Both ends of a range as texts; in powers of ten if two decimals would show only zeros. */
 function formatRange(low, high, signed = false) {
   const tiny = Math.max(Math.abs(low), Math.abs(high)) < 0.01;
   return [low, high].map((x) => (tiny && x !== 0 ? x.toExponential(0) : formatShort(x, signed)));
 }
 
-/** The row of this name; for a KL estimator that is not shown, the KL row that is; else the first with news. */
-function chooseRow(rows, wish) {
-  return rows.find((row) => row.name === wish)
-    ?? (wish.startsWith("kl_") ? rows.find((row) => row.name.startsWith("kl_")) : undefined)
+/** The requested row; for a hidden KL estimator the visible KL row; else the first row with a range. */
+function chooseRow(rows, requested) {
+  return rows.find((row) => row.name === requested)
+    ?? (requested.startsWith("kl_") ? rows.find((row) => row.name.startsWith("kl_")) : undefined)
     ?? rows.find((row) => row.short === "")
     ?? rows[0]
     ?? null;

@@ -1,8 +1,8 @@
-// Which rows the strip shows, and in what order. The browser keeps the choice, for all runs and samples.
+// Picker for the rows of the heatmap and their order. The choice is saved in the browser for all runs.
 
 const ROWS_KEY = "rlpanel.token-rows";
 
-/** The kept choice: names in order, and names left out; none where the browser keeps nothing. */
+/** Read the saved choice: names in order and hidden names; empty if nothing is saved. */
 function readChoice() {
   try {
     const {order, hidden} = JSON.parse(localStorage.getItem(ROWS_KEY)) ?? {};
@@ -13,32 +13,32 @@ function readChoice() {
   }
 }
 
-/** Keep the choice; a browser that keeps nothing forgets it with the page. */
-function keepChoice({order, hidden}) {
+/** Save the choice; without storage it is lost when the page is closed. */
+function saveChoice({order, hidden}) {
   try {
     if (order.length || hidden.size) localStorage.setItem(ROWS_KEY, JSON.stringify({order, hidden: [...hidden]}));
     else localStorage.removeItem(ROWS_KEY);
-  } catch { /* storage may be forbidden */ }
+  } catch { /* storage may be blocked */ }
 }
 
-/** Rows in the chosen order; those never ordered stand behind the row they usually follow. */
+/** Rows in the chosen order; a row without a chosen place follows its predecessor in the default order. */
 function inOrder(rows, order) {
   const chosen = order.map((name) => rows.find((row) => row.name === name)).filter(Boolean);
-  rows.forEach((row, at) => {
+  rows.forEach((row, k) => {
     if (chosen.includes(row)) return;
-    const before = at > 0 ? chosen.indexOf(rows[at - 1]) : -1;
-    chosen.splice(before + 1, 0, row);
+    const predecessor = k > 0 ? chosen.indexOf(rows[k - 1]) : -1;
+    chosen.splice(predecessor + 1, 0, row);
   });
   return chosen;
 }
 
-/** The button in the tools and the list it opens: a row a line, shown or not, up or down. */
+/** Button that opens the list of rows, where each row can be shown, hidden and moved. */
 class RowChoice {
   constructor(tools, root, {changed}) {
     this.choice = readChoice();
     this.changed = changed;
     this.rows = [];
-    this.toggle = button("rl-tool rl-rows", "rows", "choose and order the rows of the strip", () => {
+    this.toggle = button("rl-tool rl-rows", "Rows", "Show, hide and reorder the rows of the heatmap", () => {
       this.list.hidden = !this.list.hidden;
       this.toggle.setAttribute("aria-expanded", !this.list.hidden);
       this.#fill();
@@ -49,57 +49,57 @@ class RowChoice {
     root.append(this.list);
   }
 
-  /** A new sample's rows; gives back those to draw. */
+  /** Set the rows of a new sample; returns the visible ones. */
   show(rows) {
     this.all = rows;
     this.rows = inOrder(rows, this.choice.order);
     this.toggle.hidden = rows.length < 2;
     this.#fill();
-    return this.shown;
+    return this.visible;
   }
 
-  get shown() {
+  get visible() {
     return this.rows.filter((row) => !this.choice.hidden.has(row.name));
   }
 
   #fill() {
-    const count = this.rows.length - this.shown.length;
-    this.toggle.textContent = count ? `rows, ${count} hidden` : "rows";
+    const count = this.rows.length - this.visible.length;
+    this.toggle.textContent = count ? `Rows (${count} hidden)` : "Rows";
     if (this.list.hidden) return;
     const changed = this.choice.order.length || this.choice.hidden.size;
-    const reset = button("rl-tool rl-rows-reset", "reset", "all rows in their usual order", () => {
+    const reset = button("rl-tool rl-rows-reset", "Reset", "Show all rows in the default order", () => {
       this.#change([], new Set());
     });
     reset.disabled = !changed;
-    this.list.replaceChildren(...this.rows.map((row, at) => this.#item(row, at)), reset);
+    this.list.replaceChildren(...this.rows.map((row, k) => this.#item(row, k)), reset);
   }
 
-  #item(row, at) {
+  #item(row, index) {
     const {hidden} = this.choice;
     const item = element("span", "rl-row-item");
     item.dataset.choice = row.name;
-    const shown = button("rl-tool rl-row-shown", row.label, "show or hide", () => {
+    const toggle = button("rl-tool rl-row-shown", row.label, "Show or hide", () => {
       const after = new Set(hidden);
       if (!after.delete(row.name)) after.add(row.name);
       this.#change(this.choice.order, after);
     });
-    shown.setAttribute("aria-pressed", !hidden.has(row.name));
+    toggle.setAttribute("aria-pressed", !hidden.has(row.name));
     const move = (text, by, title) => {
       const arrow = button("rl-tool", text, title, () => {
-        const names = this.rows.map((other) => other.name);
-        names.splice(at + by, 0, ...names.splice(at, 1));
+        const names = this.rows.map(({name}) => name);
+        names.splice(index + by, 0, ...names.splice(index, 1));
         this.#change(names, hidden);
       });
-      arrow.disabled = at + by < 0 || at + by >= this.rows.length;
+      arrow.disabled = index + by < 0 || index + by >= this.rows.length;
       return arrow;
     };
-    item.append(move("▴", -1, "up"), move("▾", 1, "down"), shown);
+    item.append(move("▴", -1, "Move up"), move("▾", 1, "Move down"), toggle);
     return item;
   }
 
   #change(order, hidden) {
     this.choice = {order, hidden};
-    keepChoice(this.choice);
+    saveChoice(this.choice);
     this.changed(this.show(this.all));
   }
 }

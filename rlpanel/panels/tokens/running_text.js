@@ -1,12 +1,12 @@
-// The running text: every token a span, drawn in chunks as they come into view.
+// The response as text: one span per token, rendered lazily in chunks.
 //
-// A chunk that was never seen is one text node, so the text has its height and its place from the start
-// and nothing jumps when spans replace it. Chunks that end in a line break close a block, which keeps a
-// long text cheap to lay out; where the text has no breaks, chunks follow each other in the line.
+// A chunk that was not visible yet is one text node, so the text has its final height from the start and
+// nothing moves when spans replace the node. A chunk that ends in a line break closes a block, which keeps
+// the layout of a long text cheap. Without line breaks, chunks follow each other in one line.
 
 const CHUNK = 256;
 const BLOCK = 8;
-const AHEAD = "400px"; // how far outside the view a chunk is drawn
+const AHEAD = "400px"; // distance from the visible area at which chunks are drawn
 
 function makeSpan(sample, i) {
   const span = document.createElement("span");
@@ -22,10 +22,10 @@ function makeSpan(sample, i) {
   }
   for (const part of text.split(/(\n)/)) {
     if (part === "\n") {
-      const mark = document.createElement("span");
-      mark.className = "break";
-      mark.textContent = "\n";
-      span.append(mark);
+      const lineBreak = document.createElement("span");
+      lineBreak.className = "break";
+      lineBreak.textContent = "\n";
+      span.append(lineBreak);
     } else if (part) span.append(part);
   }
   return span;
@@ -41,7 +41,7 @@ const TOKEN_CLASS = {
   [KIND.INDEX]: "token index",
 };
 
-/** Where chunks end: after a line break in their second half, if there is one. */
+/** Bounds of the chunks; a chunk ends at a line break in its second half if it has one. */
 function chunkEnds(sample) {
   const ends = [];
   for (let first = 0; first < sample.cells; first = ends.at(-1).last) {
@@ -55,21 +55,21 @@ function chunkEnds(sample) {
 }
 
 class RunningText {
-  constructor(element, {seen}) {
+  constructor(element, {onScroll}) {
     this.element = element;
-    this.seen = seen;
+    this.onScroll = onScroll;
     this.chunks = [];
     this.marks = new Map(); // class → Set of token indices
     this.shade = null;
     this.stamp = 0;
     this.observer = null;
-    let asked = false;
+    let scheduled = false;
     const report = () => {
-      if (asked) return;
-      asked = true;
+      if (scheduled) return;
+      scheduled = true;
       requestAnimationFrame(() => {
-        asked = false;
-        this.seen(this.inView());
+        scheduled = false;
+        this.onScroll(this.visibleRange());
       });
     };
     element.addEventListener("scroll", report, {passive: true});
@@ -77,12 +77,12 @@ class RunningText {
     this.resizing.observe(element);
   }
 
-  /** Lay the sample out; nothing but the text is drawn yet. */
+  /** Lay out the sample's text; only the first chunk gets its spans at once. */
   show(sample) {
     this.observer?.disconnect();
     this.sample = sample;
     this.marks.clear();
-    this.observer = new IntersectionObserver((entries) => this.#seen(entries), {
+    this.observer = new IntersectionObserver((entries) => this.#onVisible(entries), {
       root: this.element, rootMargin: `${AHEAD} 0px`,
     });
     this.chunks = chunkEnds(sample).map((ends) => this.#placeholder(ends));
@@ -99,21 +99,21 @@ class RunningText {
     if (this.chunks.length) this.#draw(this.chunks[0]);
   }
 
-  /** Show a text that has no tokens. */
+  /** Show a text without tokens. */
   showPlain(text) {
     this.observer?.disconnect();
     this.chunks = [];
     this.element.replaceChildren(document.createTextNode(text));
   }
 
-  /** Colour by `shade(i)`: [background, ink, infinite], empty for NaN, null for none; chunks out of view wait. */
+  /** Colour by `shade(i)`: [background, ink, infinite], empty for NaN, null for no colour; visible chunks only. */
   paint(shade) {
     this.shade = shade;
     this.stamp++;
     for (const chunk of this.chunks) if (chunk.visible || chunk.first === 0) this.#color(chunk);
   }
 
-  /** Give the class `name` to these tokens and to no others. */
+  /** Set the class `name` on these tokens only. */
   mark(name, indices) {
     const before = this.marks.get(name) ?? new Set();
     const after = new Set(indices);
@@ -122,13 +122,13 @@ class RunningText {
     for (const i of after) this.span(i)?.classList.add(name);
   }
 
-  /** The token's span, or null where its chunk was not drawn. */
+  /** The token's span, or null if its chunk was not drawn yet. */
   span(i) {
     const chunk = this.#chunkOf(i);
     return chunk?.drawn ? chunk.node.children[i - chunk.first] : null;
   }
 
-  /** Bring the token into the text's view, drawing it if need be. */
+  /** Scroll to the token; its chunk is drawn if needed. */
   reveal(i) {
     const chunk = this.#chunkOf(i);
     if (!chunk) return;
@@ -140,8 +140,8 @@ class RunningText {
     }
   }
 
-  /** [first, last) token in view; null where all of them are. */
-  inView() {
+  /** [first, last) of the visible tokens; null if all are visible. */
+  visibleRange() {
     const {scrollHeight, clientHeight} = this.element;
     if (!this.chunks.length || scrollHeight <= clientHeight + 1) return null;
     const box = this.element.getBoundingClientRect();
@@ -154,7 +154,7 @@ class RunningText {
     this.resizing.disconnect();
   }
 
-  /** The first token whose lower edge is below `y`; a chunk not drawn counts whole. */
+  /** The first token whose lower edge is below `y`; of a chunk that was not drawn, its first token. */
   #firstBelow(y) {
     const search = (count, bottom) => {
       let [low, high] = [0, count];
@@ -193,7 +193,7 @@ class RunningText {
     return chunk;
   }
 
-  #seen(entries) {
+  #onVisible(entries) {
     for (const entry of entries) {
       const chunk = entry.target.chunk;
       chunk.visible = entry.isIntersecting;

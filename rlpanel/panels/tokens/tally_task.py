@@ -1,4 +1,4 @@
-"""Read the tokens of many samples and tally them: a piece of work for a thread."""
+"""Background task that reads the tokens of many samples and tallies their metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch_record
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Seconds between two words about the progress.
+#: Seconds between two progress results.
 PULSE = 0.25
 
 VALUE_ERROR = "value_error"
@@ -25,18 +25,18 @@ VALUE_ERROR = "value_error"
 
 @dataclass(frozen=True)
 class TallyProgress:
-    """What was tallied; the tally's sample numbers are places in ``samples``.
+    """State of the tally; its sample numbers are indices into ``samples``.
 
     Attributes
     ----------
     samples : tuple of (str, int)
-        Uid and line hash of the samples wanted, in the order they are read.
+        Uid and line hash of the samples to read, in reading order.
     read : int
-        How many of them were read.
+        Number of samples that were read.
     tally : TokenTally
-        Nobody changes it any more.
+        Not changed after it was published.
     encoding : str or None
-        How the log spells tokens; None before one was seen.
+        Encoding of the logged tokens; None before the first sample with tokens.
     """
 
     samples: tuple[tuple[str, int], ...] = ()
@@ -45,66 +45,66 @@ class TallyProgress:
     encoding: Encoding | None = None
 
     @cached_property
-    def known(self) -> frozenset[tuple[str, int]]:
-        """The samples that were read."""
+    def samples_read(self) -> frozenset[tuple[str, int]]:
+        """Samples that were read."""
         return frozenset(self.samples[: self.read])
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether all samples were read."""
         return self.read == len(self.samples)
 
 
 @dataclass(frozen=True)
 class TokenReader:
-    """Reads samples' tokens as they are to be counted: the KL estimator, and which tokens are pads."""
+    """Reads and tallies samples with a given KL estimator and pad token."""
 
     index: RunIndex
     kl: str
     pad_token: str
 
     def read(self, snapshot: Snapshot, rows: np.ndarray, before: TallyProgress) -> Iterator[TallyProgress]:
-        """Tally ``rows`` beside what ``before`` holds; a reading at once, some on the way, the whole last."""
-        samples = before.samples[: before.read] + tuple(named(snapshot, rows))
-        now = replace(before, samples=samples, tally=before.tally.copy())
-        yield replace(now, tally=before.tally)
-        told = time.monotonic()
+        """Add ``rows`` to the tally ``before``; yield progress first, every `PULSE` seconds and last."""
+        samples = before.samples[: before.read] + tuple(sample_keys(snapshot, rows))
+        progress = replace(before, samples=samples, tally=before.tally.copy())
+        yield replace(progress, tally=before.tally)
+        last_yield = time.monotonic()
         for row in rows.tolist():
-            now = self._add(now, snapshot, row)
-            if time.monotonic() - told > PULSE and not now.whole:
-                told = time.monotonic()
-                yield replace(now, tally=now.tally.copy())
-        yield now
+            progress = self._add(progress, snapshot, row)
+            if time.monotonic() - last_yield > PULSE and not progress.complete:
+                last_yield = time.monotonic()
+                yield replace(progress, tally=progress.tally.copy())
+        yield progress
 
-    def _add(self, reading: TallyProgress, snapshot: Snapshot, row: int) -> TallyProgress:
-        """``reading`` with one more sample; its tally is changed."""
-        after = replace(reading, read=reading.read + 1)
+    def _add(self, progress: TallyProgress, snapshot: Snapshot, row: int) -> TallyProgress:
+        """Add one sample to the tally of ``progress``, in place, and return the new progress."""
+        after = replace(progress, read=progress.read + 1)
         try:
             record = fetch_record(self.index, snapshot, row)
-        except (RLPanelError, IndexError):  # its file changed under us; the index follows in a moment
+        except (RLPanelError, IndexError):  # the file changed meanwhile; the index updates shortly
             return after
         if not record.tokens:
             return after
-        keep = self._kept(record.tokens, record.arrays.get("loss_mask"))
-        reading.tally.add(reading.read, record.tokens, measures(record.arrays, self.kl), keep)
-        return replace(after, encoding=reading.encoding or detect(record.tokens))
+        counted = self._counted(record.tokens, record.arrays.get("loss_mask"))
+        progress.tally.add(progress.read, record.tokens, measures(record.arrays, self.kl), counted)
+        return replace(after, encoding=progress.encoding or detect(record.tokens))
 
-    def _kept(self, tokens: Sequence[str], mask: np.ndarray | None) -> np.ndarray:
-        """Which tokens count: not pads, not those outside the loss."""
-        keep = np.array([not self.pad_token or token != self.pad_token for token in tokens], bool)
-        return keep & (mask != 0) if mask is not None and len(mask) == len(keep) else keep
+    def _counted(self, tokens: Sequence[str], mask: np.ndarray | None) -> np.ndarray:
+        """Return a mask of the tokens to count: neither pad tokens nor tokens masked from the loss."""
+        counted = np.array([not self.pad_token or token != self.pad_token for token in tokens], bool)
+        return counted & (mask != 0) if mask is not None and len(mask) == len(counted) else counted
 
 
-def named(snapshot: Snapshot, rows: np.ndarray) -> list[tuple[str, int]]:
-    """Uid and line hash of each row: a file that was written anew has other lines at the same places."""
+def sample_keys(snapshot: Snapshot, rows: np.ndarray) -> list[tuple[str, int]]:
+    """Return uid and line hash of each row; the hash detects a file that was rewritten with other lines."""
     return list(zip(snapshot.uids(rows), snapshot.place("hash")[rows].tolist(), strict=True))
 
 
 def measures(arrays: Mapping[str, np.ndarray], kl: str) -> dict[str, np.ndarray]:
-    """What tokens are ranked by, as far as these arrays allow: KL, surprisal, how far the critic was off."""
+    """Return the measures for ranking that these arrays allow: KL, surprisal, absolute value error."""
     values = token_values(arrays)
-    found = {name: values.get(name) for name in (kl, "surprisal")}
+    candidates = {name: values.get(name) for name in (kl, "surprisal")}
     value, returned = values.get("value"), values.get("token_return")
     if value is not None and returned is not None and len(value) == len(returned):
-        found[VALUE_ERROR] = np.abs(value - returned)
-    return {name: array for name, array in found.items() if array is not None}
+        candidates[VALUE_ERROR] = np.abs(value - returned)
+    return {name: array for name, array in candidates.items() if array is not None}

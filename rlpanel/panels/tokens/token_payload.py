@@ -1,9 +1,9 @@
-"""Pack a sample for the token view: a small description and bytes, nothing sent twice.
+"""Packs a sample into the binary payload of the token view.
 
-Read by ``tokens_data.js``. Texts are UTF-8 ended by 0xFF, a byte UTF-8 never uses. Log-probabilities go
-without loss, and the browser computes from them what follows from them (``tokens_formulas.js``). Other
-values are float32, little-endian, row after row; a row that repeats another or holds one number takes no
-bytes of its own.
+``payload.js`` reads it. Texts are UTF-8, each terminated by 0xFF, a byte that UTF-8 never uses.
+Log-probabilities are sent without loss; the browser derives the metrics that depend on them
+(``formulas.js``). Other values are little-endian float32, row after row. A row that equals another row or
+holds a single value takes no bytes.
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ from rlpanel.schema import Sample
 SEPARATOR = b"\xff"
 _NOT_METRICS = {"response_token_ids", "loss_mask"}
 
-#: Logs of six decimals are whole numbers of these; the ends of int32 stand for NaN and the infinities.
+#: Values with up to six decimals are sent as int32 multiples of 1e-6. The extremes of int32 encode NaN and
+#: the infinities.
 MICRO = 1_000_000
 _NAN, _LOWEST, _HIGHEST = -(2**31), -(2**31) + 1, 2**31 - 1
-#: In the place of a row's values: one number for all, or computed by the browser.
+#: Codes used instead of a row's offset: one value for all tokens, or computed in the browser.
 _CONSTANT, _COMPUTED = -1, -2
 
 
 def pack(sample: Sample | None, *, pad_token: str = "", kl_estimator: str = "kl_k3") -> dict[str, Any]:
-    """What the browser needs to draw ``sample``.
+    """Return the payload that the browser draws ``sample`` from.
 
     Parameters
     ----------
     sample : Sample or None
     pad_token : str
-        Tokens equal to it are greyed.
+        Tokens equal to it are drawn in grey.
     kl_estimator : str
-        The KL row to show.
+        Estimator of the KL row.
 
     Returns
     -------
     dict
-        ``state`` is ``tokens``, ``places`` (values but no token texts), ``text`` (neither) or ``empty``.
+        ``state`` is ``tokens``, ``places`` (values or ids without token texts), ``text`` (neither) or
+        ``empty`` (no sample).
     """
     if sample is None:
         return {"state": "empty", "plain": "Choose a sample to read its tokens."}
@@ -55,24 +57,26 @@ def pack(sample: Sample | None, *, pad_token: str = "", kl_estimator: str = "kl_
         return _plain(sample)
     packed: dict[str, Any] = {"state": "places", "cells": cells, "tokens": 0}
     if tokens is not None:
-        shown = decode(tokens, pad_token)
-        packed |= {"state": "tokens", "tokens": len(tokens)} | _pack_texts(tokens, shown)
-        notes += _text_notes(shown)
+        decoded = decode(tokens, pad_token)
+        packed |= {"state": "tokens", "tokens": len(tokens)} | _pack_texts(tokens, decoded)
+        notes += _text_notes(decoded)
     elif ids is not None:
-        notes.append("Token texts are not logged, #id is shown; --tokenizer tokenizer.json gives them.")
+        notes.append(
+            "Token texts are not logged, ids are shown; serve with --tokenizer tokenizer.json to see texts."
+        )
     else:
-        notes.append("Token texts are not logged; a cell is a place in the response.")
+        notes.append("Token texts are not logged, token indices are shown.")
     if not rows:
         notes.append("No token values are logged: no logprobs, rewards, values or advantages.")
     if ids is not None:
         packed["ids"] = np.nan_to_num(ids, nan=-1).astype("<i4").tobytes()
-    outside, said = _outside(sample.loss_mask, cells)
-    packed |= outside
-    return packed | _pack_rows(rows, arrays) | {"notes": notes + said}
+    masked, mask_notes = _pack_loss_mask(sample.loss_mask, cells)
+    packed |= masked
+    return packed | _pack_rows(rows, arrays) | {"notes": notes + mask_notes}
 
 
 def declarations() -> dict[str, dict[str, Any]]:
-    """What each token metric declares, by name: label, unit, scale, color, tip, needs."""
+    """Return the declaration of each token metric by name: label, unit, scale, color, tip, needs."""
     names = ("label", "unit", "color", "tip")
     return {
         m.name: {name: getattr(column_info.describe(m.name), name) for name in names}
@@ -83,7 +87,7 @@ def declarations() -> dict[str, dict[str, Any]]:
 
 
 def lossless(values: np.ndarray) -> dict[str, Any]:
-    """The shortest of three forms from which the browser has the very numbers again.
+    """Encode an array without loss in the shortest of three number formats.
 
     Parameters
     ----------
@@ -92,46 +96,49 @@ def lossless(values: np.ndarray) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``type`` is ``micro`` (int32, millionths), ``f4`` or ``f8``; ``data`` the bytes, little-endian.
+        ``type`` is ``micro`` (int32 multiples of 1e-6), ``f4`` or ``f8``; ``data`` holds the little-endian
+        bytes.
     """
     finite = np.isfinite(values)
     with np.errstate(over="ignore"):
         single = values.astype("<f4")
         whole = np.rint(np.where(finite, values, 0.0) * MICRO)
     if (np.abs(whole) < _HIGHEST).all() and (whole[finite] / MICRO == values[finite]).all():
-        marks = np.select([finite, np.isnan(values), values < 0], [whole, _NAN, _LOWEST], _HIGHEST)
-        return {"type": "micro", "data": marks.astype("<i4").tobytes()}
+        codes = np.select([finite, np.isnan(values), values < 0], [whole, _NAN, _LOWEST], _HIGHEST)
+        return {"type": "micro", "data": codes.astype("<i4").tobytes()}
     if (single[finite] == values[finite]).all():
         return {"type": "f4", "data": single.tobytes()}
     return {"type": "f8", "data": values.astype("<f8").tobytes()}
 
 
-def _outside(mask: np.ndarray | None, cells: int) -> tuple[dict[str, bytes], list[str]]:
-    """Which tokens took no part in the loss, a bit each, and a note; nothing where all took part."""
+def _pack_loss_mask(mask: np.ndarray | None, cells: int) -> tuple[dict[str, bytes], list[str]]:
+    """Return one bit per token, set if the loss mask excludes it, and a note; empty if it excludes none."""
     if mask is None:
         return {}, []
     if len(mask) != cells:
-        return {}, [f"loss mask not shown: {len(mask)} values for {cells} tokens"]
-    out = mask == 0
-    if not out.any():
+        return {}, [f"Loss mask not shown: {len(mask)} values for {cells} tokens."]
+    masked = mask == 0
+    if not masked.any():
         return {}, []
-    said = f"{int(out.sum()):,} of {cells:,} tokens took no part in the loss"
-    return {"outside": np.packbits(out, bitorder="little").tobytes()}, [said]
+    note = f"{int(masked.sum()):,} of {cells:,} tokens are masked from the loss."
+    return {"outside": np.packbits(masked, bitorder="little").tobytes()}, [note]
 
 
 def _plain(sample: Sample) -> dict[str, Any]:
-    """A sample with nothing to tell token by token."""
+    """Return the payload of a sample without tokens and token values: its response as text."""
     text = reveal(sample.response or "")
     notes = ["Neither tokens nor token values are logged for this sample."]
     return {"state": "text", "plain": text, "notes": notes if text else [*notes, "The response is empty."]}
 
 
-def _pack_texts(tokens: Sequence[str], shown: TokenText) -> dict[str, Any]:
-    """Texts and kinds; the raw pieces only where the text does not tell them."""
-    packed: dict[str, Any] = {"texts": _join(shown.texts), "kinds": shown.kinds.tobytes()}
-    spelled = (spell(text, shown.encoding) for text in shown.texts)
-    raws = ["" if token == usual else reveal(token) for token, usual in zip(tokens, spelled, strict=True)]
-    packed["encoding"] = shown.encoding
+def _pack_texts(tokens: Sequence[str], decoded: TokenText) -> dict[str, Any]:
+    """Pack texts and kinds, and the raw tokens that cannot be derived from their texts."""
+    packed: dict[str, Any] = {"texts": _join(decoded.texts), "kinds": decoded.kinds.tobytes()}
+    usual_tokens = (spell(text, decoded.encoding) for text in decoded.texts)
+    raws = [
+        "" if token == usual else reveal(token) for token, usual in zip(tokens, usual_tokens, strict=True)
+    ]
+    packed["encoding"] = decoded.encoding
     return packed | {"raws": _join(raws)} if any(raws) else packed
 
 
@@ -139,33 +146,33 @@ def _join(texts: Iterable[str]) -> bytes:
     return b"".join(text.encode("utf-8", "replace") + SEPARATOR for text in texts)
 
 
-def _text_notes(shown: TokenText) -> list[str]:
-    if not shown.replaced:
+def _text_notes(decoded: TokenText) -> list[str]:
+    if not decoded.replaced:
         return []
-    return [f"{shown.replaced} × \N{REPLACEMENT CHARACTER}: bytes that are no character"]
+    return [f"{decoded.replaced} × \N{REPLACEMENT CHARACTER}: invalid UTF-8 bytes."]
 
 
 def _pack_rows(rows: Sequence[MetricRow], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The rows' values end to end, and column by column what is known of them.
+    """Pack the values of all rows, and the other attributes of the rows column by column.
 
-    What a metric declares went to the browser once, see `declarations`.
+    Declarations of metrics are not included; the browser has them already (see `declarations`).
     """
     blocks: list[np.ndarray] = []
-    places: dict[bytes, int] = {}
-    at, size = [], 0
+    offset_of: dict[bytes, int] = {}
+    offsets, size = [], 0
     for row in rows:
-        place = _CONSTANT
+        offset = _CONSTANT
         if row.name in DERIVED:
-            place = _COMPUTED
+            offset = _COMPUTED
         elif not _is_constant(row.values):
-            place = places.setdefault(row.values.tobytes(), size)
-            if place == size:
+            offset = offset_of.setdefault(row.values.tobytes(), size)
+            if offset == size:
                 blocks.append(row.values)
                 size += len(row.values)
-        at.append(place)
+        offsets.append(offset)
     columns = {
         "name": [row.name for row in rows],
-        "at": at,
+        "at": offsets,
         "size": [len(row.values) for row in rows],
         "constant": [float(row.values[0]) for row in rows],
         "around": [row.around for row in rows],
@@ -177,10 +184,10 @@ def _pack_rows(rows: Sequence[MetricRow], arrays: Mapping[str, np.ndarray]) -> d
     for name in ("lo", "hi", "least", "most", "center"):
         columns[name] = [float(f"{getattr(row, name):.6g}") for row in rows]
     floats = np.concatenate(blocks).astype("<f4").tobytes() if blocks else b""
-    needed = dict.fromkeys(
+    inputs = dict.fromkeys(
         need for row in rows if row.name in DERIVED for need in column_info.get(row.name).needs
     )
-    return {"rows": columns, "values": floats, "inputs": {need: lossless(arrays[need]) for need in needed}}
+    return {"rows": columns, "values": floats, "inputs": {name: lossless(arrays[name]) for name in inputs}}
 
 
 def _is_constant(values: np.ndarray) -> bool:

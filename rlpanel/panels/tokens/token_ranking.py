@@ -1,6 +1,6 @@
-"""Across samples: the tokens of the step that stand out, each with where it does most.
+"""Token ranking: table of a step's tokens by their mean KL, surprisal or value error.
 
-Of the step, those samples count that pass the grid's search and filters.
+Only samples that match the grid's search and filters are counted.
 """
 
 from __future__ import annotations
@@ -20,50 +20,52 @@ from rlpanel.metrics.token_tally import PLACES, RankedToken
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.tokens.display_text import Encoding, read_piece
-from rlpanel.panels.tokens.tally_task import VALUE_ERROR, TallyProgress, TokenReader, named
+from rlpanel.panels.tokens.tally_task import VALUE_ERROR, TallyProgress, TokenReader, sample_keys
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import ClickTable, click_field
 from rlpanel.panels.ui.theme import number, safe_text
 
-#: Bytes of log that are read for one step; of a larger step the first samples count.
+#: Maximum bytes of log to read for one step; of a larger step only the first samples are counted.
 MOST_BYTES = 256 << 20
-#: Bytes below which samples are read on the event loop.
+#: Samples of up to this many bytes are read on the event loop, more on a thread.
 READ_NOW = 1 << 18
 MOST_TOKENS = 50
-#: Choices of how often a token must be seen: a mean of one place is no mean.
+#: Choices of a token's minimum count: means of few occurrences are noise.
 LEAST = (1, 3, 10, 30, 100, 300, 1000)
-#: Columns that lead to a place, from the largest on.
-_AT = ("at", "second", "third")
+#: Columns with the positions of the largest values, in descending order.
+_POSITIONS = ("at", "second", "third")
 
 
 class TokenRanking(Viewer):
-    """A table of tokens by the chosen measure; a click leads to the place."""
+    """Table of tokens ranked by the chosen measure; a click selects the sample and the token."""
 
-    active = param.Boolean(default=False, doc="Whether the view is in sight; nothing is read before.")
-    picks = param.Integer(default=0, doc="How many tokens were clicked: who shows the sample may turn to it.")
+    active = param.Boolean(default=False, doc="Whether the view is visible; nothing is read before.")
+    picks = param.Integer(
+        default=0, doc="Number of clicks on a token; the sample panel watches it to open the token view."
+    )
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
         self.context = context
-        self._reading = TallyProgress()
-        self._partial = self._reading
+        self._shown = TallyProgress()
+        self._partial = self._shown
         self._reader: TokenReader | None = None
         self._step: int | None = None
-        self._sought: set[tuple[str, int]] = set()
-        self._halted = False
-        self._work: BackgroundTask[TallyProgress] = BackgroundTask(self._arrived)
+        self._wanted: set[tuple[str, int]] = set()
+        self._stopped = False
+        self._work: BackgroundTask[TallyProgress] = BackgroundTask(self._on_progress)
         self._measure = pmui.Select(
             label="", options={}, size="small", width=250, margin=(0, 4), css_classes=["rl-measure"],
             sx=theme.FIELD_SX,
         )  # fmt: skip
         self._least = pmui.Select(
-            label="", options={f"seen {n:,} times or more" if n > 1 else "seen at all": n for n in LEAST},
-            value=3, size="small", width=170, margin=(0, 4), css_classes=["rl-least"], sx=theme.FIELD_SX,
+            label="", options={_count_label(count): count for count in LEAST}, value=3, size="small",
+            width=170, margin=(0, 4), css_classes=["rl-least"], sx=theme.FIELD_SX,
         )  # fmt: skip
         self._stop = pmui.Button(
-            label="stop", size="small", variant="text", visible=False, margin=0, align="center",
-            on_click=self._stopped, css_classes=["rl-stop"],
+            label="Stop", size="small", variant="text", visible=False, margin=0, align="center",
+            on_click=self._on_stop, css_classes=["rl-stop"],
         )  # fmt: skip
         self._note = pn.pane.HTML(
             "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 14, 4, 14),
@@ -79,8 +81,8 @@ class TokenRanking(Viewer):
             sizing_mode="stretch_both",
             margin=0,
         )
-        self._measure.param.watch(self._changed, "value")
-        self._least.param.watch(self._changed, "value")
+        self._measure.param.watch(self._on_choice, "value")
+        self._least.param.watch(self._on_choice, "value")
         watch_step(context, self._load)
         context.param.watch(self._load, ["index", "passing"])
         context.display.param.watch(self._load, ["kl_estimator", "max_samples", "pad_token"])
@@ -90,139 +92,151 @@ class TokenRanking(Viewer):
         return self._column
 
     def _load(self, *_: Any) -> None:
-        """Read the samples that were not read yet; all of them where some do not count any more."""
+        """Read the samples that were not read yet, or all again if some are no longer wanted."""
         context, display = self.context, self.context.display
         step = context.selection.step
         if not self.active or context.index is None or step is None:
             return
         reader = TokenReader(context.index, display.kl_estimator, display.pad_token)
-        rows, samples = self._wanted(step)
+        rows, samples = self._wanted_samples(step)
         same = reader == self._reader and step == self._step
-        if same and (self._halted or set(samples) == self._sought):
+        if same and (self._stopped or set(samples) == self._wanted):
             return
-        before = self._reading if same and self._reading.known.issubset(samples) else TallyProgress()
-        if not same:  # what is shown says nothing of another step
-            self._reading = TallyProgress()
+        before = self._shown if same and self._shown.samples_read.issubset(samples) else TallyProgress()
+        if not same:  # the table holds tokens of another step
+            self._shown = TallyProgress()
             self._draw()
-        self._reader, self._step, self._sought, self._halted = reader, step, set(samples), False
-        new = rows[[sample not in before.known for sample in samples]]
+        self._reader, self._step, self._wanted, self._stopped = reader, step, set(samples), False
+        new = rows[[sample not in before.samples_read for sample in samples]]
         results = reader.read(context.snapshot, new, before)
         self._work.stop()
         if context.snapshot.place("length")[new].sum() <= READ_NOW:
-            self._arrived(list(results)[-1])
+            self._on_progress(list(results)[-1])
         else:
-            self._arrived(next(results))
+            self._on_progress(next(results))
             self._work.start(results)
 
-    def _wanted(self, step: int) -> tuple[np.ndarray, list[tuple[str, int]]]:
-        """Rows of the step that count, and which samples they are."""
+    def _wanted_samples(self, step: int) -> tuple[np.ndarray, list[tuple[str, int]]]:
+        """Return the rows of the step to count, and the keys of their samples."""
         context = self.context
         rows = context.snapshot.sampled_rows(step, context.display.max_samples)
         if context.passing is not None:
             uids = context.snapshot.uids(rows)
             rows = rows[[uid in context.passing for uid in uids]]
         rows = rows[np.cumsum(context.snapshot.place("length")[rows]) <= MOST_BYTES]
-        return rows, named(context.snapshot, rows)
+        return rows, sample_keys(context.snapshot, rows)
 
-    def _arrived(self, reading: TallyProgress) -> None:
-        """Some of the work is done, or all of it; what stands in the table stays until all is."""
-        self._partial = reading
-        self._stop.visible = not reading.whole
-        if reading.whole:
-            self._take(reading)
+    def _on_progress(self, progress: TallyProgress) -> None:
+        """Show the progress; the table is updated only when all samples were read."""
+        self._partial = progress
+        self._stop.visible = not progress.complete
+        if progress.complete:
+            self._show(progress)
         else:
-            self._say(f"reading {reading.read:,} of {len(reading.samples):,} samples …")
+            self._show_note(f"Reading {progress.read:,} of {len(progress.samples):,} samples …")
 
-    def _stopped(self, *_: Any) -> None:
-        """The viewer has seen enough: what was read until now is shown."""
+    def _on_stop(self, *_: Any) -> None:
+        """Stop reading and show the tokens read so far."""
         self._work.stop()
-        self._halted = True
+        self._stopped = True
         self._stop.visible = False
-        self._take(self._partial)
+        self._show(self._partial)
 
-    def _take(self, reading: TallyProgress) -> None:
-        self._reading = reading
-        options = {_label(name): name for name in reading.tally.measures}
+    def _show(self, progress: TallyProgress) -> None:
+        self._shown = progress
+        options = {_label(name): name for name in progress.tally.measures}
         if options:
             chosen = self._measure.value
             value = chosen if chosen in options.values() else next(iter(options.values()))
             self._measure.param.update(options=options, value=value)
         self._draw()
-        self._say(self._said())
+        self._show_note(self._summary())
 
     def _draw(self, *_: Any) -> None:
-        frame = _frame(self._reading, self._measure.value, self._least.value)
+        frame = _frame(self._shown, self._measure.value, self._least.value)
         if not frame.equals(self._table.value):
             self._table.value = frame
 
-    def _changed(self, *_: Any) -> None:
-        """Another measure, or another bound."""
+    def _on_choice(self, *_: Any) -> None:
+        """Draw the table for the chosen measure and minimum count."""
         self._draw()
         if not self._stop.visible:
-            self._say(self._said())
+            self._show_note(self._summary())
 
-    def _say(self, words: str) -> None:
-        self._note.object = f'<span class="note">{safe_text(words)}</span>'
+    def _show_note(self, text: str) -> None:
+        self._note.object = f'<span class="note">{safe_text(text)}</span>'
 
-    def _said(self) -> str:
-        step, reading, passing = self._step, self._reading, self.context.passing
-        if not reading.tally.measures:
+    def _summary(self) -> str:
+        """Describe the samples that were counted."""
+        step, progress, passing = self._step, self._shown, self.context.passing
+        if not progress.tally.measures:
             return f"No tokens with logprobs or values are logged at step {step}."
-        all_of = len(self.context.snapshot.rows_of(step)) if step is not None else 0
-        words = f"step {step}: {reading.tally.tokens:,} tokens of {reading.read:,} samples"
-        words += f", of {all_of:,}" if all_of > reading.read else ""
-        words += ", those that pass the grid's search and filters" if passing is not None else ""
-        words += "; stopped" if not reading.whole else ""
-        return words if len(self._table.value) else f"{words}; none is seen that often"
+        total = len(self.context.snapshot.rows_of(step)) if step is not None else 0
+        text = f"Step {step}: {progress.tally.tokens:,} tokens in {progress.read:,}"
+        text += f" of {total:,} samples" if total > progress.read else " samples"
+        text += " that match the grid's search and filters" if passing is not None else ""
+        text += "; stopped" if not progress.complete else ""
+        return text if len(self._table.value) else f"{text}; no token is seen that often"
 
     def _pick(self, event: Any) -> None:
-        uid, _, at = event.new.rpartition("\n")[0].rpartition("\n")
+        """Select the clicked sample and token; the value is uid, ``#`` index and a time stamp."""
+        uid, _, position = event.new.rpartition("\n")[0].rpartition("\n")
         if uid:
-            self.context.selection.param.update(uid=uid, token=int(at.lstrip("#")), follow=False)
+            self.context.selection.param.update(uid=uid, token=int(position.lstrip("#")), follow=False)
             self.picks += 1
 
 
-def _frame(reading: TallyProgress, measure: str | None, least: int) -> pd.DataFrame:
-    """The table's rows, as texts."""
-    tally = reading.tally
-    known = measure is not None and measure in tally.measures
-    found = tally.ranking(measure, least=least, most=MOST_TOKENS) if measure is not None and known else []
+def _frame(progress: TallyProgress, measure: str | None, least: int) -> pd.DataFrame:
+    """Return the rows of the table as texts."""
+    tally = progress.tally
+    available = measure is not None and measure in tally.measures
+    ranking = (
+        tally.ranking(measure, least=least, most=MOST_TOKENS) if measure is not None and available else []
+    )
     return pd.DataFrame(
         {
-            "token": [_shown(ranked.token, reading.encoding or "plain") for ranked in found],
-            "count": [f"{ranked.seen:,}" for ranked in found],
-            "mean": [number(ranked.mean) for ranked in found],
-            "largest": [number(ranked.most) for ranked in found],
+            "token": [_token_text(ranked.token, progress.encoding or "plain") for ranked in ranking],
+            "count": [f"{ranked.seen:,}" for ranked in ranking],
+            "mean": [number(ranked.mean) for ranked in ranking],
+            "largest": [number(ranked.most) for ranked in ranking],
         }
-        | dict(part for number in range(PLACES) for part in _places(found, number, reading)),
+        | dict(column for rank in range(PLACES) for column in _position_columns(ranking, rank, progress)),
         dtype=str,
     )
 
 
-def _places(
-    found: Sequence[RankedToken], number: int, reading: TallyProgress
+def _position_columns(
+    ranking: Sequence[RankedToken], rank: int, progress: TallyProgress
 ) -> Iterator[tuple[str, list[str]]]:
-    """Token and uid of each ranked token's place of this number; empty where it has no so many."""
-    places = [ranked.places[number] if number < len(ranked.places) else None for ranked in found]
-    yield _AT[number], [f"#{place[1]}" if place else "" for place in places]
-    yield f"uid_{_AT[number]}", [reading.samples[place[0]][0] if place else "" for place in places]
+    """Yield token index and uid of each token's ``rank``-th largest value; empty if it has fewer values."""
+    positions = [ranked.places[rank] if rank < len(ranked.places) else None for ranked in ranking]
+    yield _POSITIONS[rank], [f"#{position[1]}" if position else "" for position in positions]
+    yield (
+        f"uid_{_POSITIONS[rank]}",
+        [progress.samples[position[0]][0] if position else "" for position in positions],
+    )
+
+
+def _count_label(count: int) -> str:
+    return f"Seen at least {count:,} times" if count > 1 else "Seen at least once"
 
 
 def _label(name: str) -> str:
-    """The measure with its unit, and the estimator in its name."""
+    """Return the label of a measure with its unit; for KL it names the estimator."""
     if name == VALUE_ERROR:
-        return "highest mean |value − return|"
+        return "Highest mean |value − return|"
     metric = column_info.get(name)
-    return f"highest mean {metric.label} ({metric.unit})"
+    return f"Highest mean {metric.label} ({metric.unit})"
 
 
-def _shown(token: str, encoding: Encoding) -> str:
+def _token_text(token: str, encoding: Encoding) -> str:
+    """Return the quoted text of a token, with marks for line breaks and tabs."""
     text = read_piece(token, encoding)
-    return f"“{text}”".replace("\n", "↵").replace("\t", "⇥") if text else "∅ (empty piece)"
+    return f"“{text}”".replace("\n", "↵").replace("\t", "⇥") if text else "∅ (empty token)"
 
 
-#: uid and token of the clicked place as the browser shows it, of the largest for a click on the rest of the
-#: row; the tail makes a second click on it news.
+#: Sends uid and token index of the clicked position; a click on another column stands for the largest value.
+#: The time stamp makes a second click on the same cell a change of the value.
 _PICK = """
 const {data} = cb_obj.origin.source
 const row = cb_obj.row
@@ -234,8 +248,8 @@ if (data[at] && row < data[at].length) {
 
 
 def _table() -> ClickTable:
-    hidden = [f"uid_{at}" for at in _AT]
-    names = ("token", "count", "mean", "largest", *_AT, *hidden)
+    hidden = [f"uid_{position}" for position in _POSITIONS]
+    names = ("token", "count", "mean", "largest", *_POSITIONS, *hidden)
     return ClickTable(
         pd.DataFrame({name: pd.Series(dtype=str) for name in names}),
         show_index=False,
@@ -251,7 +265,7 @@ def _table() -> ClickTable:
         formatters={name: {"type": "plaintext"} for name in names},
         text_align=dict.fromkeys(names[1:7], "right"),
         header_align=dict.fromkeys(names[1:7], "right"),
-        titles={"count": "seen", "at": "largest at", "second": "2nd at", "third": "3rd at"},
+        titles={"largest": "max", "at": "max at", "second": "2nd at", "third": "3rd at"},
         row_height=27,
         sortable=False,
         configuration={"placeholder": ""},

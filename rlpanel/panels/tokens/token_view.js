@@ -1,13 +1,13 @@
-// Wires the parts together: one sample, one chosen row, one token under the pointer, one pinned.
-// The server joins this file behind the other tokens_*.js, which hold the parts.
+// Token view: connects text, toolbar, heatmap, outliers, search and tooltip for one sample.
+// The server appends this file to the other scripts of this folder, which define the components.
 
-class TokenBoard {
+class TokenView {
   constructor(model) {
     this.model = model;
     this.root = element("div", "rl-tokens");
     this.root.tabIndex = 0;
     this.root.setAttribute("role", "group");
-    this.root.setAttribute("aria-label", "response, token by token");
+    this.root.setAttribute("aria-label", "Response, token by token");
     const choose = (name) => { this.model.metric = name; };
     const pin = (i) => (i === this.model.token ? this.text.reveal(i) : (this.model.token = i));
     const toggle = (i) => { this.model.token = i === this.model.token ? -1 : i; };
@@ -20,17 +20,17 @@ class TokenBoard {
     this.pinned = element("div", "rl-pin");
     this.root.append(bar, this.textBox);
     this.bar = new MetricBar(bar, {choose});
-    this.text = new RunningText(this.textBox, {seen: (range) => this.strip.showSeen(range)});
+    this.text = new RunningText(this.textBox, {onScroll: (range) => this.strip.showTextRange(range)});
     this.tools = element("div", "rl-tools");
     this.outliers = new Outliers(this.tools, {pin});
     this.finder = new Finder(this.tools, {pin, mark: (hits) => this.markHits(hits)});
-    this.zoomed = button("rl-tool rl-zoomed", "", "show all tokens (Esc)", () => zoom(0, this.sample.cells));
+    this.zoomed = button("rl-tool rl-zoomed", "", "Show all tokens (Esc)", () => zoom(0, this.sample.cells));
     this.crowd = element("span", "rl-crowd quiet");
     this.tools.append(this.zoomed, this.crowd);
     this.root.append(this.tools, this.outliers.list);
     this.choice = new RowChoice(this.tools, this.root, {
-      changed: (shown) => {
-        this.strip.setRows(shown);
+      changed: (rows) => {
+        this.strip.setRows(rows);
         this.strip.select(this.row);
       },
     });
@@ -39,13 +39,13 @@ class TokenBoard {
     this.root.append(strip, this.pinned, this.notes);
     this.tip = new Tip(this.root);
     this.pinned.setAttribute("aria-live", "polite");
-    this.resizing = new ResizeObserver(() => this.#resized());
+    this.resizing = new ResizeObserver(() => this.#onResize());
     this.resizing.observe(this.root);
     this.#listen(toggle);
     listenKeys(this);
   }
 
-  /** A new sample: everything is drawn again. */
+  /** Draw a new sample. */
   show() {
     this.sample = readSample(this.model.data, this.model.metrics);
     const {state, rows, notes} = this.sample;
@@ -60,15 +60,15 @@ class TokenBoard {
     this.finder.show(this.sample);
     this.notes.replaceChildren(...[...notes, ...rowNotes(rows)].map((note) => element("div", "", note)));
     this.color();
-    this.point();
+    this.showPin();
     this.#showZoom();
   }
 
-  /** The chosen row colours the text; nothing is fetched for it. */
+  /** Colour the text by the chosen metric, without a request to the server. */
   color() {
-    const wish = this.model.metric;
-    this.row = chooseRow(this.sample.rows, wish);
-    const missing = this.row && this.row.name !== wish ? labelOf(this.model.metrics, wish) : "";
+    const requested = this.model.metric;
+    this.row = chooseRow(this.sample.rows, requested);
+    const missing = this.row && this.row.name !== requested ? labelOf(this.model.metrics, requested) : "";
     this.bar.select(this.row, this.palette, missing);
     this.strip.select(this.row);
     this.outliers.select(this.row);
@@ -76,16 +76,16 @@ class TokenBoard {
     this.#showPinned();
   }
 
-  /** The pinned token changed, here or on the server. */
-  point() {
+  /** Show the pinned token after a change here or on the server. */
+  showPin() {
     const i = this.model.token;
     this.pin = i >= 0 && i < this.sample.cells ? i : -1;
-    this.outliers.at = this.pin;
+    this.outliers.position = this.pin;
     this.text.mark("pinned", this.pin < 0 ? [] : [this.pin]);
-    this.strip.point("pin", this.pin);
+    this.strip.setCursor("pin", this.pin);
     if (this.pin >= 0) {
       this.text.reveal(this.pin);
-      this.#follow();
+      this.#scrollToPin();
     }
     this.#showPinned();
   }
@@ -100,12 +100,12 @@ class TokenBoard {
 
   hover(i, box) {
     this.text.mark("hovered", i < 0 ? [] : [i]);
-    this.strip.point("hover", i);
+    this.strip.setCursor("hover", i);
     if (i < 0) this.tip.hide();
     else this.tip.show(describeToken(this.sample, i, this.row?.name), box);
   }
 
-  /** Show the tokens [from, to) in strip and lines. */
+  /** Show the tokens [from, to) in heatmap and lines. */
   zoom(from, to) {
     this.strip.setRange(from, to);
     if (to - from < this.sample.cells && (this.pin < from || this.pin >= to)) this.text.reveal(from);
@@ -118,13 +118,13 @@ class TokenBoard {
     this.strip.setHits(hits);
   }
 
-  /** Colour by the row before or after the chosen one. */
+  /** Colour by the previous or next metric. */
   stepMetric(direction) {
     const {rows} = this.sample;
     if (rows.length) this.model.metric = rows[(rows.indexOf(this.row) + direction + rows.length) % rows.length].name;
   }
 
-  /** Pin the neighbour of the pinned token; from nowhere, the first or the last. */
+  /** Pin the previous or next token; without a pinned token, the last or the first. */
   stepToken(direction) {
     const last = this.sample.cells - 1;
     if (last < 0) return;
@@ -155,23 +155,23 @@ class TokenBoard {
     const [row, sample] = [this.row, this.sample];
     if (!row) return () => null;
     const {backgrounds, inks} = this.palette.ramp(row);
-    const unknown = ["", ""];
+    const nan = ["", ""];
     return (i) => {
       if (i >= row.values.length || cellKind(sample, i) === KIND.PAD) return null;
       const step = stepOf(row, row.values[i]);
-      return step < 0 ? unknown : [backgrounds[step], inks[step], Math.abs(row.values[i]) === Infinity];
+      return step < 0 ? nan : [backgrounds[step], inks[step], Math.abs(row.values[i]) === Infinity];
     };
   }
 
-  /** Move the zoomed range to where the pinned token is. */
-  #follow() {
+  /** Move the zoomed range to the pinned token. */
+  #scrollToPin() {
     const [from, to] = this.strip.range;
     if (this.pin >= from && this.pin < to) return;
     const first = Math.max(0, Math.min(this.sample.cells - (to - from), this.pin - ((to - from) >> 1)));
     this.zoom(first, first + to - from);
   }
 
-  #resized() {
+  #onResize() {
     if (!this.sample) return;
     if (!this.palette.valid) this.theme();
     this.strip.draw();
@@ -187,31 +187,31 @@ class TokenBoard {
     const all = to - from >= this.sample.cells;
     this.zoomed.textContent = all ? "" : `tokens ${from}–${to - 1} ✕`;
     this.zoomed.hidden = all;
-    const crowd = this.strip.crowd;
-    this.crowd.textContent = crowd < 1.5 ? "" : `${crowd.toFixed(crowd < 10 ? 1 : 0)} a pixel; drag to zoom`;
+    const crowd = this.strip.tokensPerPixel;
+    this.crowd.textContent = crowd < 1.5 ? "" : `${crowd.toFixed(crowd < 10 ? 1 : 0)} tokens per pixel; drag to zoom`;
   }
 }
 
-/** Keys inside the view; what they do here must not reach the page's own keys. */
-function listenKeys(board) {
+/** Handle keys inside the view; they must not reach the page, which uses the same keys. */
+function listenKeys(view) {
   const keys = {
-    ArrowLeft: (event) => (event.shiftKey ? board.outliers.walk(-1) : board.stepToken(-1)),
-    ArrowRight: (event) => (event.shiftKey ? board.outliers.walk(1) : board.stepToken(1)),
-    "[": () => board.stepMetric(-1),
-    "]": () => board.stepMetric(1),
-    "/": () => board.finder.input.focus(),
-    Escape: () => (board.pin >= 0 ? (board.model.token = -1) : board.zoom(0, board.sample.cells)),
+    ArrowLeft: (event) => (event.shiftKey ? view.outliers.walk(-1) : view.stepToken(-1)),
+    ArrowRight: (event) => (event.shiftKey ? view.outliers.walk(1) : view.stepToken(1)),
+    "[": () => view.stepMetric(-1),
+    "]": () => view.stepMetric(1),
+    "/": () => view.finder.input.focus(),
+    Escape: () => (view.pin >= 0 ? (view.model.token = -1) : view.zoom(0, view.sample.cells)),
   };
-  board.root.addEventListener("keydown", (event) => {
+  view.root.addEventListener("keydown", (event) => {
     const act = keys[event.key];
-    if (!act || !board.sample?.cells || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (!act || !view.sample?.cells || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     event.stopPropagation();
     act(event);
   });
 }
 
-/** The box to place the card beside: the token's line under the pointer, or the pointer itself. */
+/** The box that the tooltip is placed beside: the token's line under the pointer, or the pointer itself. */
 function boxAt(event) {
   const span = event.target.closest?.("[data-i]");
   if (span) {
@@ -221,7 +221,7 @@ function boxAt(event) {
   return {left: event.clientX + 12, top: event.clientY - 12, bottom: event.clientY + 12};
 }
 
-/** The label of a metric; a link may wish for any name, so only what was declared counts. */
+/** The label of a metric. A link may contain any name, so only declared names are looked up. */
 function labelOf(metrics, name) {
   return Object.hasOwn(metrics, name) ? metrics[name].label : name;
 }
@@ -231,16 +231,16 @@ function rowNotes(rows) {
 }
 
 export function render({model}) {
-  const board = new TokenBoard(model);
-  const when = (act) => () => board.sample && act();
-  model.on("data", when(() => board.show()));
-  model.on("metric", when(() => board.color()));
-  model.on("token", when(() => board.point()));
-  model.on("dark", when(() => board.theme()));
+  const view = new TokenView(model);
+  const ifDrawn = (act) => () => view.sample && act();
+  model.on("data", ifDrawn(() => view.show()));
+  model.on("metric", ifDrawn(() => view.color()));
+  model.on("token", ifDrawn(() => view.showPin()));
+  model.on("dark", ifDrawn(() => view.theme()));
   model.on("after_render", () => {
-    board.theme(); // colours come from the style sheet, which counts once the element is in the page
-    board.show();
+    view.theme(); // colours come from the style sheet, which applies only once the element is in the page
+    view.show();
   });
-  model.on("remove", () => board.destroy());
-  return board.root;
+  model.on("remove", () => view.destroy());
+  return view.root;
 }

@@ -1,7 +1,7 @@
-"""The token view: a response token by token, coloured by a metric, over a strip of all metrics.
+"""Token view: the response as text coloured by a token metric, above a heatmap of all token metrics.
 
-The drawing is a JSComponent in ``tokens*.js``; a sample goes to it in one message and everything after
-that (metric, token, theme, hover, search) happens in the browser.
+A JSComponent draws it with the scripts in this folder. The server sends each sample in one message.
+Changes of metric, token and theme, hover and search are then handled in the browser.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.schema import Sample
 
-# One module to the browser, one idea a file here; the last one exports ``render``.
+# Joined into one JavaScript module, in this order; the last file exports ``render``.
 _SCRIPTS = (
     "panels/ui/dom.js",
     "panels/tokens/formulas.js",
@@ -37,7 +37,7 @@ _SCRIPTS = (
 
 
 def _theme_css() -> str:
-    """The theme as CSS variables of the view itself, so that it keeps its colours in a notebook too."""
+    """Return the theme as CSS variables of the view itself: a notebook has no page that defines them."""
     sheets = {
         ".rl-tokens": theme.LIGHT | {"font": theme.FONT, "mono": theme.MONO},
         ".rl-tokens.dark": theme.DARK,
@@ -49,30 +49,30 @@ def _theme_css() -> str:
 
 
 class TokenComponent(pn.custom.JSComponent):
-    """Draws one packed sample; `TokenView` is what people use."""
+    """JavaScript component that draws one packed sample. Use it through `TokenView`."""
 
-    data = param.Dict(default={}, doc="The sample as `token_payload.pack` gives it.")
-    metric = param.String(default="log_ratio", doc="The metric wished for.")
-    token = param.Integer(default=-1, doc="The pinned token, -1 for none.")
+    data = param.Dict(default={}, doc="The sample as `token_payload.pack` returns it.")
+    metric = param.String(default="log_ratio", doc="Requested metric; it may be missing in the sample.")
+    token = param.Integer(default=-1, doc="Index of the pinned token; -1 for none.")
     dark = param.Boolean(default=True, doc="Dark or light colours.")
-    metrics = param.Dict(default={}, doc="What each token metric declares, logged or not.")
+    metrics = param.Dict(default={}, doc="Declarations of all token metrics, logged or not.")
 
     _esm = read_assets(*_SCRIPTS)
     _stylesheets: ClassVar[list[str]] = [_theme_css(), read_assets("panels/tokens/token_view.css")]
 
 
 class TokenView(pn.viewable.Viewer):
-    """A response, token by token: running text, a strip of all metrics, and each token's values.
+    """Token view of one sample: coloured text, heatmap of all metrics, and the values of each token.
 
-    The wish for a metric outlives samples that lack it: such a sample is coloured by the first metric it
-    has, and says so. ``token`` too stays when the sample changes; who changes the sample decides.
+    ``metric`` is kept when a sample lacks it: that sample is coloured by its first metric, with a message.
+    ``token`` is kept when the sample changes; the caller that sets ``sample`` resets it if needed.
     """
 
-    sample = param.ClassSelector(class_=Sample, allow_None=True, doc="The sample shown; None for none.")
+    sample = param.ClassSelector(class_=Sample, allow_None=True, doc="Sample to show, or None.")
     metric = param.String(default="log_ratio", doc="Token metric that colours the text.")
     token = param.Integer(default=-1, allow_None=False, doc="Index of the pinned token; -1 for none.")
     dark = param.Boolean(default=True, doc="Dark or light colours.")
-    pad_token = param.String(default="", doc="Tokens equal to it are greyed; empty for none.")
+    pad_token = param.String(default="", doc="Tokens equal to it are drawn in grey; empty for none.")
     kl_estimator = param.Selector(
         default="kl_k3", objects=list(KL_ESTIMATORS), doc="Estimator shown in the KL row."
     )
@@ -88,16 +88,16 @@ class TokenView(pn.viewable.Viewer):
             sizing_mode="stretch_width",
         )
         self._component.link(self, bidirectional=True, metric="metric", token="token")
-        self.param.watch(self._show, ["sample", "pad_token", "kl_estimator", "dark"])
+        self.param.watch(self._update_component, ["sample", "pad_token", "kl_estimator", "dark"])
 
     def _pack(self) -> dict[str, Any]:
-        how = {"pad_token": self.pad_token, "kl_estimator": self.kl_estimator}
+        options = {"pad_token": self.pad_token, "kl_estimator": self.kl_estimator}
         if self.sample is None:
-            return pack(None, **how)
-        key = tuple(how.values())
-        return cached_on(self.sample, "packed", key, lambda: pack(self.sample, **how), most=1)
+            return pack(None, **options)
+        key = tuple(options.values())
+        return cached_on(self.sample, "packed", key, lambda: pack(self.sample, **options), most=1)
 
-    def _show(self, *events: param.parameterized.Event) -> None:
+    def _update_component(self, *events: param.parameterized.Event) -> None:
         changed = {event.name for event in events}
         values: dict[str, Any] = {"dark": self.dark}
         if changed - {"dark"}:

@@ -1,4 +1,4 @@
-// Above the text: a chip a metric, and the legend of the colours.
+// Toolbar above the text: one chip per metric, and the colour legend.
 
 class MetricBar {
   constructor(root, {choose}) {
@@ -22,17 +22,17 @@ class MetricBar {
       chip.classList.toggle("dull", row.short !== "");
       return chip;
     });
-    this.chips.replaceChildren(...(chips.length ? [element("span", "quiet", "colour"), ...chips] : []));
+    this.chips.replaceChildren(...(chips.length ? [element("span", "quiet", "Colour by"), ...chips] : []));
   }
 
-  /** Mark the row that colours the text; `missing` is the label of the wished one, if it is another. */
+  /** Mark the row that colours the text; `missing` is the label of the requested metric if it has no row. */
   select(row, palette, missing) {
     for (const chip of this.chips.querySelectorAll("button")) {
       const chosen = chip.dataset.metric === row?.name;
       chip.classList.toggle("chosen", chosen);
       chip.setAttribute("aria-pressed", chosen);
     }
-    this.fallback.textContent = missing ? `${missing} is not logged here; the colour is ${row.label}` : "";
+    this.fallback.textContent = missing ? `${missing} is not logged for this sample; coloured by ${row.label}` : "";
     this.legend.hidden = !row;
     if (!row) return;
     this.gradient.hidden = row.short !== "";

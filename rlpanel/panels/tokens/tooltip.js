@@ -1,14 +1,14 @@
-// What is known of one token: the hover card, and the same card standing below the strip when pinned.
+// Card with all values of one token: as a tooltip on hover, and below the heatmap for the pinned token.
 
 const CELL_NAMES = {
-  [KIND.EMPTY]: "empty piece",
-  [KIND.FRAGMENT]: "part of a character",
-  [KIND.CONTROL]: "holds invisible characters",
+  [KIND.EMPTY]: "empty token",
+  [KIND.FRAGMENT]: "part of a multi-byte character",
+  [KIND.CONTROL]: "contains invisible characters",
   [KIND.SPECIAL]: "special",
   [KIND.PAD]: "pad",
 };
 
-/** `#13 “d”`, the raw piece where it differs, the id where it is known, and every row's value. */
+/** `#13 “d”`, the logged token if it differs, the id if logged, and the value of every row. */
 function describeToken(sample, i, chosen) {
   const card = document.createDocumentFragment();
   const head = element("div", "rl-tip-head");
@@ -21,7 +21,7 @@ function describeToken(sample, i, chosen) {
     const name = CELL_NAMES[sample.kinds[i]];
     if (name) head.append(element("span", "quiet", name));
   } else head.append(element("span", "quiet", "no token text"));
-  if (isOutside(sample, i)) head.append(element("span", "quiet", "outside the loss"));
+  if (isOutside(sample, i)) head.append(element("span", "quiet", "masked from loss"));
   if (sample.ids && i < sample.ids.length) head.append(element("span", "quiet", `id ${sample.ids[i]}`));
   const values = element("dl");
   for (const row of sample.rows) {
@@ -36,7 +36,7 @@ function describeToken(sample, i, chosen) {
   return card;
 }
 
-/** The hover card. It lives in the browser's top layer, so no card or scroller cuts it. */
+/** The tooltip. It is in the browser's top layer, so no surrounding element clips it. */
 class Tip {
   constructor(root) {
     this.element = element("div", "rl-tip");

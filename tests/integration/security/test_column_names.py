@@ -73,7 +73,7 @@ def test_a_run_of_such_names_is_looked_at_as_any_other(
     page: Page, server: ServerProcess, names: list[str]
 ) -> None:
     board = BoardPage(page, server.url).open(run=NUMBERS, step=2, metric="__proto__").settled(2)
-    expect(page.locator(".rl-fallback")).to_contain_text("__proto__ is not logged here")
+    expect(page.locator(".rl-fallback")).to_contain_text("__proto__ is not logged for this sample")
     shows_each_column(board, names)
     sorts_by_each_head(board, names)
     filters_under_a_head(board, names)

@@ -96,13 +96,13 @@ def test_the_browser_has_a_formula_for_each_row_that_is_not_sent() -> None:
 def test_tokens_outside_the_loss_are_a_bit_each_and_counted() -> None:
     packed = pack(make(response_tokens=["a"] * 9, loss_mask=np.array([0.0, *[1.0] * 7, 0.0])))
     assert packed["outside"] == bytes([0b1, 0b1])
-    assert "2 of 9 tokens took no part in the loss" in packed["notes"]
+    assert "2 of 9 tokens are masked from the loss." in packed["notes"]
 
 
 def test_a_loss_mask_of_another_length_or_of_ones_is_no_mark() -> None:
     packed = pack(make(response_tokens=["a", "b"], loss_mask=np.zeros(3)))
     assert "outside" not in packed
-    assert "loss mask not shown: 3 values for 2 tokens" in packed["notes"]
+    assert "Loss mask not shown: 3 values for 2 tokens." in packed["notes"]
     assert "outside" not in pack(make(response_tokens=["a", "b"], loss_mask=np.ones(2)))
 
 

@@ -53,7 +53,7 @@ def shown(view: TokenRanking, least: int = 1) -> dict[str, str]:
 def test_tokens_stand_by_their_mean_surprisal(tmp_path: Path) -> None:
     view = opened(tmp_path, logged(["a", " b"], [-1.0, -3.0]), logged(["a"], [-2.0], index=1))
     assert shown(view) == {"“ b”": "3", "“a”": "1.50"}
-    assert list(view._measure.options) == ["highest mean surprisal (nats)"]
+    assert list(view._measure.options) == ["Highest mean surprisal (nats)"]
 
 
 def test_pads_and_tokens_outside_the_loss_do_not_count(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_pads_and_tokens_outside_the_loss_do_not_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pad_token", ["", "<|pad|>"])
 def test_an_empty_piece_is_no_pad(tmp_path: Path, pad_token: str) -> None:
     view = opened(tmp_path, logged(["", "b"], [-1.0, -2.0]), pad_token=pad_token)
-    assert "∅ (empty piece)" in shown(view)
+    assert "∅ (empty token)" in shown(view)
 
 
 def test_byte_level_pieces_read_as_text_and_halves_as_logged(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_byte_level_pieces_read_as_text_and_halves_as_logged(tmp_path: Path) -> 
 def test_tokens_that_are_all_seen_too_rarely_leave_an_empty_table(tmp_path: Path) -> None:
     view = opened(tmp_path, logged(["a"], [-1.0]))
     assert shown(view, least=1000) == {}
-    assert "none is seen that often" in view._note.object
+    assert "no token is seen that often" in view._note.object
 
 
 def test_another_step_is_read_when_it_is_chosen(tmp_path: Path) -> None:
@@ -102,11 +102,11 @@ def test_a_click_selects_sample_and_token_at_once(tmp_path: Path) -> None:
 
 def test_samples_that_come_later_are_added_and_nothing_is_read_twice(tmp_path: Path) -> None:
     view = opened(tmp_path, logged(["a"], [-1.0]))
-    known = view._reading
+    before = view._shown
     grow(view, logged(["a", "b"], [-3.0, -1.5], index=1), {**logged(["z"], [-9.0]), "step": 2})
     assert shown(view) == {"“a”": "2", "“b”": "1.50"}
-    assert view._reading.samples[:1] == known.samples
-    assert known.tally.tokens == 1
+    assert view._shown.samples[:1] == before.samples
+    assert before.tally.tokens == 1
 
 
 def test_only_samples_that_pass_the_grids_filter_count(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_only_samples_that_pass_the_grids_filter_count(tmp_path: Path) -> None:
     second = view.context.snapshot.uids(view.context.snapshot.rows_of(1))[1]
     view.context.passing = frozenset({second})
     assert shown(view) == {"“a”": "3", "“b”": "1.50"}
-    assert "2 tokens of 1 samples, of 2, those that pass the grid" in view._note.object
+    assert "2 tokens in 1 of 2 samples that match the grid" in view._note.object
     view.context.passing = None
     assert shown(view) == {"“a”": "2", "“b”": "1.50"}
 
@@ -130,11 +130,11 @@ def test_a_reading_tells_how_far_it_is_and_can_be_stopped_there(
     readings = list(reader.read(snapshot, rows, TallyProgress()))
     assert [reading.read for reading in readings] == [0, 1, 2, 3, 4]
     assert [reading.tally.tokens for reading in readings] == [0, 1, 2, 3, 4]
-    view._arrived(readings[2])
+    view._on_progress(readings[2])
     assert view._stop.visible
-    assert "reading 2 of 4 samples" in view._note.object
+    assert "Reading 2 of 4 samples" in view._note.object
     view._stop.clicks += 1
     assert shown(view) == {"“a”": "0.5"}
-    assert view._note.object.endswith("2 tokens of 2 samples, of 4; stopped</span>")
+    assert view._note.object.endswith("2 tokens in 2 of 4 samples; stopped</span>")
     grow(view, logged(["a"], [-9.0], index=5))
     assert shown(view) == {"“a”": "0.5"}
