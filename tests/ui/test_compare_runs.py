@@ -144,10 +144,10 @@ def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
     board.go(run=HOSTILE, step=2, against=SFT).settled(2)
     board.tab("Run comparison")
     words = board.page.locator(".rl-compare-runs")
-    expect(words).to_contain_text("3 prompts in both")
-    expect(words).to_contain_text(re.compile(f"[12] in {re.escape(HOSTILE)} alone"))
-    expect(words).to_contain_text(f"1 in {SFT} alone")
-    expect(words).to_contain_text("matched by text without template")
+    expect(words).to_contain_text("3 prompts in both runs")
+    expect(words).to_contain_text(re.compile(f"[12] only in {re.escape(HOSTILE)}"))
+    expect(words).to_contain_text(f"1 only in {SFT}")
+    expect(words).to_contain_text("Matched by text without chat template")
     for outcome in ("won", "tied", "lost"):
         expect(words.locator(".outcome")).to_contain_text(re.compile(rf"{outcome}\s+33%\s+6%–79%\s+1"))
     expect(words.locator(".outcome")).to_contain_text("mean difference 0")
@@ -167,14 +167,14 @@ def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
 
 def test_a_pair_token_by_token_and_at_another_step(board: BoardPage) -> None:
     board.go(run=HOSTILE, step=2, against=SFT, here_at="1").settled(2)
-    board.tab("Run comparison")
-    expect(board.page.locator(".rl-compare-runs")).to_contain_text("1 prompt in both")
+    board.tab("Runs")
+    expect(board.page.locator(".rl-compare-runs")).to_contain_text("1 prompt in both runs")
     board.page.locator(".rl-pairs .tabulator-row").first.click()
     board.page.locator(".rl-pair-how").get_by_role("combobox").click()
-    board.page.locator("li").get_by_text("token by token").click()
+    board.page.locator("li").get_by_text("Token by token").click()
     shown = board.page.locator(".rl-compare-tokens .rl-tokens-text")
     expect(shown).to_have_text(["cat.", "the dog sat."])
-    board.page.get_by_role("button", name="open the other's").click()
+    board.page.get_by_role("button", name="Open the other run's sample").click()
     board.at_step(0)
     expect(board.badge).to_contain_text(SFT)
 

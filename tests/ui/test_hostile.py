@@ -192,7 +192,12 @@ def look_at_pairs(board: BoardPage) -> None:
     expect(board.pair.locator("section p")).to_contain_text(["onerror"] * 3)
     board.tab("Diff")
     compare = board.page.locator(".rl-compare")
-    for kind in ("reference response", "ground truth", "another of the group", "the prompt at another step"):
+    for kind in (
+        "Reference response",
+        "Ground truth",
+        "Another sample of the group",
+        "Same prompt at another step",
+    ):
         choose(board, ".rl-against", kind)
         expect(compare.locator(".sides > div").nth(1)).to_contain_text("onerror")
     board.tab("Prompt history")

@@ -1,1 +1,1 @@
-"""Comparison: runs over the same prompts, and the difference between two responses."""
+"""Comparison: two runs on the same prompts, and the text diff of two responses."""

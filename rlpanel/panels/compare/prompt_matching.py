@@ -1,4 +1,4 @@
-"""Matches the prompts of two runs for the screen: by their text as logged, then by what it says."""
+"""Matches the prompts of two runs: by exact text, then by text without chat template and padding."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from rlpanel.store.snapshot.prompt_pairs import (
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Prompts of a run whose texts are read to be matched by what they say.
+#: Maximum number of prompts of a run whose texts are read to match them without chat template.
 MOST_READ = 4000
-#: Prompts that are listed: those that lost most and those that won most.
+#: Maximum number of listed prompts: half with the lowest, half with the highest difference.
 MOST_LISTED = 500
 
-EXACT = "matched by the text as logged"
-BY_WORDS = "matched by text without template, pads and blanks"
-TOO_MANY = f"matched by the text as logged; above {MOST_READ:,} prompts templates are not looked through"
+EXACT = "Matched by exact text"
+BY_WORDS = "Matched by text without chat template, padding and whitespace"
+TOO_MANY = f"Matched by exact text; chat templates are removed only up to {MOST_READ:,} prompts"
 
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """A run in the comparison: its samples, and which of them (see `prompt_pairs.NEWEST`)."""
+    """A run in the comparison, and the choice of its samples (``at``, see `prompt_pairs.NEWEST`)."""
 
     index: RunIndex
     view: RunView
@@ -49,19 +49,20 @@ class ComparedRun:
 
 
 @dataclass(frozen=True)
-class RunComparison:
-    """Two runs, compared.
+class Comparison:
+    """Result of comparing two runs.
 
     Attributes
     ----------
     here, there : ComparedRun
+        The selected run and the run it is compared with.
     pairs : PromptPairs
     how : str
-        What prompts were matched by, in words.
+        Description of the way prompts were matched.
     listed : ndarray of int, shape (L,)
-        Places of the pairs that are listed, the smallest difference first.
+        Indices of the listed pairs, by ascending difference.
     prompts : list of str
-        Their prompts as they were logged.
+        Prompts of the listed pairs, as logged.
     """
 
     here: ComparedRun
@@ -73,43 +74,43 @@ class RunComparison:
 
 
 class Prompts:
-    """Reads prompts by their hash and remembers them while the same two runs are compared."""
+    """Cache of prompt texts by their hash, for one pair of runs."""
 
     def __init__(self, pad_token: str, system_end: str) -> None:
         self._pad, self._end = pad_token, system_end
-        self._known: dict[int, str] = {}
+        self._texts: dict[int, str] = {}
 
-    def keys(self, seats: tuple[ComparedRun, ComparedRun]) -> Keys | None:
-        """Keys by what prompts say; None where there are too many to be read."""
-        wanted = [_asked(seat) for seat in seats]
-        if max(map(len, wanted)) > MOST_READ:
+    def keys(self, runs: tuple[ComparedRun, ComparedRun]) -> Keys | None:
+        """Return match keys by prompt text without template; None if a run has too many prompts to read."""
+        row_of = [_row_by_prompt(run) for run in runs]
+        if max(map(len, row_of)) > MOST_READ:
             return None
-        for seat, rows in zip(seats, wanted, strict=True):
+        for run, rows in zip(runs, row_of, strict=True):
             for key, row in rows.items():
-                if key not in self._known:
-                    self._known[key] = prompt_of(seat, row) or ""
-        hashes = {key for rows in wanted for key in rows if self._known[key]}
-        return keys_of({key: clean(self._known[key], self._pad, self._end) for key in hashes})
+                if key not in self._texts:
+                    self._texts[key] = prompt_of(run, row) or ""
+        hashes = {key for rows in row_of for key in rows if self._texts[key]}
+        return keys_of({key: clean(self._texts[key], self._pad, self._end) for key in hashes})
 
-    def text(self, seat: ComparedRun, row: int) -> str:
-        """The prompt of a row."""
-        key = int(seat.snapshot.place("prompt_hash")[row])
-        if key not in self._known:
-            self._known[key] = prompt_of(seat, row) or ""
-        return self._known[key]
+    def text(self, run: ComparedRun, row: int) -> str:
+        """Return the prompt of a row."""
+        key = int(run.snapshot.place("prompt_hash")[row])
+        if key not in self._texts:
+            self._texts[key] = prompt_of(run, row) or ""
+        return self._texts[key]
 
 
-def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Iterator[RunComparison]:
-    """The comparison: one result, for `Background`."""
+def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Iterator[Comparison]:
+    """Yield the comparison: a single result, as `BackgroundTask` expects an iterator."""
     pairs, how = _match(here, there, as_logged), EXACT
     if pairs.alone_here and pairs.alone_there:
         keys = prompts.keys((here, there))
         how = TOO_MANY if keys is None else how
-        by_words = pairs if keys is None else _match(here, there, keys)
-        if len(by_words) > len(pairs) or by_words.alone_here + by_words.alone_there < (
+        by_text = pairs if keys is None else _match(here, there, keys)
+        if len(by_text) > len(pairs) or by_text.alone_here + by_text.alone_there < (
             pairs.alone_here + pairs.alone_there
         ):
-            pairs, how = by_words, BY_WORDS
+            pairs, how = by_text, BY_WORDS
     listed = np.argsort(pairs.difference, kind="stable")
     if len(listed) > MOST_LISTED:
         listed = np.concatenate([listed[: MOST_LISTED // 2], listed[-MOST_LISTED // 2 :]])
@@ -117,10 +118,10 @@ def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Ite
     yield RunComparison(here, there, pairs, how, listed, texts)
 
 
-def prompt_of(seat: ComparedRun, row: int) -> str | None:
-    """A row's prompt; None where its bytes are gone."""
+def prompt_of(run: ComparedRun, row: int) -> str | None:
+    """Return the prompt of a row; None if its line can no longer be read."""
     try:
-        return fetch_texts(seat.index, seat.snapshot, row).get("prompt")
+        return fetch_texts(run.index, run.snapshot, row).get("prompt")
     except (RLPanelError, IndexError):
         return None
 
@@ -129,8 +130,8 @@ def _match(here: ComparedRun, there: ComparedRun, keys: Keys) -> PromptPairs:
     return pair(side(here.snapshot, here.at, keys), side(there.snapshot, there.at, keys))
 
 
-def _asked(seat: ComparedRun) -> dict[int, int]:
-    """A row of each prompt, by the prompt's hash."""
-    rows = rows_at(seat.snapshot, seat.at)
-    hashes, first = np.unique(seat.snapshot.place("prompt_hash")[rows], return_index=True)
+def _row_by_prompt(run: ComparedRun) -> dict[int, int]:
+    """Return one row of each prompt, by the prompt's hash."""
+    rows = rows_at(run.snapshot, run.at)
+    hashes, first = np.unique(run.snapshot.place("prompt_hash")[rows], return_index=True)
     return dict(zip(hashes.tolist(), rows[first].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""One prompt in two runs: what each answered, side by side with what differs, or token by token."""
+"""Responses of two runs to one prompt: as a text diff or token by token."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import panel as pn
 import panel_material_ui as pmui
 
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.compare.prompt_matching import ComparedRun, RunComparison
-from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, pages, select
+from rlpanel.panels.compare.prompt_matching import ComparedRun, Comparison
+from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html, select
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_view import TokenView
@@ -26,7 +26,7 @@ _NOTE = '<p class="note">{}</p>'
 
 
 class PromptPair:
-    """The pair; a choice of diff or tokens, and a way to either sample.
+    """View of the two responses: choice of text diff or tokens, and buttons that open either sample.
 
     Parameters
     ----------
@@ -37,65 +37,65 @@ class PromptPair:
         self.context = context
         self._samples: tuple[Sample, Sample] | None = None
         self._labels = ("", "")
-        self._work: BackgroundTask[str] = BackgroundTask(self._put)
+        self._work: BackgroundTask[str] = BackgroundTask(self._show_diff)
         self._head = _html("rl-run-pair-head")
         self._diff = _html("rl-run-pair")
         self._tokens: tuple[TokenView, TokenView] | None = None
         self._captions = (_html(""), _html(""))
-        self._how = select("pair-how", 190)
-        self._how.param.update(options={"where they differ": _DIFF, "token by token": _TOKENS}, value=_DIFF)
-        self._opens = tuple(
+        self._mode = select("pair-how", 190)
+        self._mode.param.update(options={"Text diff": _DIFF, "Token by token": _TOKENS}, value=_DIFF)
+        self._open_buttons = tuple(
             pmui.Button(label=name, size="small", variant="text", margin=0, align="center")
-            for name in ("open this run's", "open the other's")
+            for name in ("Open this run's sample", "Open the other run's sample")
         )
-        for place, button in enumerate(self._opens):
-            button.on_click(partial(self._go, place))
+        for side, button in enumerate(self._open_buttons):
+            button.on_click(partial(self._open, side))
         self._body = pn.Column(
             self._diff, sizing_mode="stretch_width", margin=0, css_classes=["rl-compare-tokens"]
         )
         self.view = pn.Column(
-            pn.Row(self._how, *self._opens, margin=(4, 10, 0, 10)),
+            pn.Row(self._mode, *self._open_buttons, margin=(4, 10, 0, 10)),
             self._head,
             self._body,
             sizing_mode="stretch_width",
             margin=0,
             visible=False,
         )
-        self._how.param.watch(self._draw, "value")
+        self._mode.param.watch(self._draw, "value")
         context.selection.param.watch(self._restyle, ["dark", "metric"])
         context.display.param.watch(self._draw, ["pad_token", "kl_estimator"])
 
-    def show(self, found: RunComparison | None, place: int, labels: tuple[str, str]) -> None:
-        """Show a pair of a comparison; None takes it away."""
+    def show(self, comparison: Comparison | None, pair: int, labels: tuple[str, str]) -> None:
+        """Show a pair of a comparison by its index; None hides the view."""
         self._work.stop()
         self._samples, self._labels = None, labels
-        self.view.visible = found is not None
-        if found is None:
+        self.view.visible = comparison is not None
+        if comparison is None:
             return
         try:
             self._samples = (
-                _sample(found.here, found.pairs.here.row[place]),
-                _sample(found.there, found.pairs.there.row[place]),
+                _sample(comparison.here, comparison.pairs.here.row[pair]),
+                _sample(comparison.there, comparison.pairs.there.row[pair]),
             )
         except RLPanelError as error:
             self._head.object = _NOTE.format(safe_text(error))
             return
-        counts = int(found.pairs.here.samples[place]), int(found.pairs.there.samples[place])
+        counts = int(comparison.pairs.here.samples[pair]), int(comparison.pairs.there.samples[pair])
         self._head.object = self._head_html(self._samples[0], counts)
         self._draw()
 
     def _head_html(self, sample: Sample, counts: tuple[int, int]) -> str:
         display = self.context.display
         prompt = safe_text(one_line(clean(sample.prompt or "", display.pad_token, display.system_end)))
-        several = ""
+        choice = ""
         if max(counts) > 1:
-            several = f" · of {counts[0]:,} and {counts[1]:,} samples those nearest to their mean reward"
-        return f'<p class="note">{prompt}{several}</p>'
+            choice = f" · of {counts[0]:,} and {counts[1]:,} samples, those closest to their mean reward"
+        return f'<p class="note">{prompt}{choice}</p>'
 
     def _draw(self, *_: Any) -> None:
         if self._samples is None:
             return
-        if self._how.value == _TOKENS:
+        if self._mode.value == _TOKENS:
             self._draw_tokens()
             return
         here, there = self._samples
@@ -104,18 +104,18 @@ class PromptPair:
             self._labels[1], f"step {there.step} · {there.place}", "reference", there.response, there.reward,
             there.response_tokens,
         )  # fmt: skip
-        results = pages(here, side, self.context.display.pad_token, self._labels[0])
+        results = diff_html(here, side, self.context.display.pad_token, self._labels[0])
         if len(here.response or "") + len(there.response or "") <= NOW_CHARS:
-            self._put(next(results))
+            self._show_diff(next(results))
         else:
-            self._put(_NOTE.format("comparing …"))
+            self._show_diff(_NOTE.format("Comparing …"))
             self._work.start(results)
 
-    def _put(self, html: str) -> None:
+    def _show_diff(self, html: str) -> None:
         self._diff.object = html
 
     def _draw_tokens(self) -> None:
-        """Both responses, one above the other, coloured alike."""
+        """Draw both responses in token views, one above the other, with the same metric."""
         if self._samples is None:
             return
         if self._tokens is None:
@@ -124,8 +124,8 @@ class PromptPair:
         parts: list[Any] = []
         display = self.context.display
         colors = ("policy", "reference")
-        shown = zip(self._samples, self._tokens, self._captions, self._labels, colors, strict=True)
-        for sample, view, caption, label, color in shown:
+        sides = zip(self._samples, self._tokens, self._captions, self._labels, colors, strict=True)
+        for sample, view, caption, label, color in sides:
             caption.object = f'<h5 class="{color}">{safe_text(label)} · step {sample.step}</h5>'
             view.param.update(sample=sample, pad_token=display.pad_token, kl_estimator=display.kl_estimator)
             parts += [caption, pn.Column(view, sizing_mode="stretch_width", margin=(0, 14))]
@@ -135,16 +135,16 @@ class PromptPair:
         for view in self._tokens or ():
             view.param.update(dark=self.context.selection.dark, metric=self.context.selection.metric)
 
-    def _go(self, place: int, *_: Any) -> None:
-        """Show a sample itself, in its run, at its step."""
+    def _open(self, side: int, *_: Any) -> None:
+        """Select one of the two samples in the board: its run, its step and the sample."""
         if self._samples is not None:
-            selection, sample = self.context.selection, self._samples[place]
-            run = (selection.run, selection.against)[place]
+            selection, sample = self.context.selection, self._samples[side]
+            run = (selection.run, selection.against)[side]
             selection.param.update(run=run, step=sample.step, uid=sample.uid, token=-1, follow=False)
 
 
-def _sample(seat: ComparedRun, row: int) -> Sample:
-    return fetch(seat.index, seat.view, int(row))
+def _sample(run: ComparedRun, row: int) -> Sample:
+    return fetch(run.index, run.snapshot, int(row))
 
 
 def _html(name: str) -> pn.pane.HTML:

@@ -1,4 +1,4 @@
-"""The prompts that two runs share: reward in both, and the difference; a click chooses one."""
+"""Table of the prompts that two runs have in common, with the reward in both and the difference."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ PAGE = 5
 _NUMBERS = ("here", "there", "difference", "n here", "n there", "step here", "step there")
 _WHOLE = _NUMBERS[3:]
 _TITLES = {"difference": "Δ", "n here": "n", "n there": "n", "step here": "step", "step there": "step"}
-#: Pixels of a column, by the first word of its name.
+#: Width of a column in pixels, by the first word of its name.
 _WIDTHS = {"n": 46, "step": 66}
 _TIPS = {
     "here": "Mean reward of the prompt's samples in this run.",
     "there": "Mean reward of the prompt's samples in the other run.",
-    "difference": "This run's mean reward less the other's.",
-    "n here": "Samples in this run.",
-    "n there": "Samples in the other run.",
+    "difference": "Mean reward of this run minus that of the other run.",
+    "n here": "Number of samples in this run.",
+    "n there": "Number of samples in the other run.",
     "step here": "Step of this run's samples.",
     "step there": "Step of the other run's samples.",
 }
 
 
 class PromptTable:
-    """The table.
+    """Sortable table of the prompts in both runs.
 
     Parameters
     ----------
     choose : callable
-        Takes the place among the pairs of the prompt that was clicked.
+        Called with the index of the clicked prompt among the pairs.
     """
 
     def __init__(self, choose: Callable[[int], None]) -> None:
@@ -71,27 +71,27 @@ class PromptTable:
             header_tooltips=_TIPS,
             widths={name: _WIDTHS.get(name.partition(" ")[0], 70) for name in _NUMBERS},
             row_height=27,
-            configuration={"placeholder": "no prompt is in both runs", "renderVertical": "basic"},
+            configuration={"placeholder": "The runs have no prompt in common", "renderVertical": "basic"},
         )
         self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
         self.view = pn.Column(self._table, self._picked, sizing_mode="stretch_width", margin=0)
 
-    def draw(self, found: RunComparison, pad_token: str, system_end: str) -> None:
-        """Show a comparison."""
-        pairs, listed = found.pairs, found.listed
+    def draw(self, comparison: Comparison, pad_token: str, system_end: str) -> None:
+        """Show the prompts of a comparison."""
+        pairs, listed = comparison.pairs, comparison.listed
         here, there = pairs.here.at(listed), pairs.there.at(listed)
         columns = [here.reward, there.reward, here.reward - there.reward]
         columns += [here.samples, there.samples, here.step, there.step]
-        prompts = [first_line(text, pad_token, system_end) for text in found.prompts]
+        prompts = [first_line(text, pad_token, system_end) for text in comparison.prompts]
         frame = _frame(prompts, dict(zip(_NUMBERS, columns, strict=True)))
         frame["uid"] = listed.astype(str)
         if not frame.equals(self._table.value):
             self._table.value = frame
 
     def _pick(self, event: Any) -> None:
-        place = event.new.partition("\n")[0]
-        if place.isdecimal():
-            self._choose(int(place))
+        pair = event.new.partition("\n")[0]
+        if pair.isdecimal():
+            self._choose(int(pair))
 
 
 def _frame(prompts: list[str], numbers: dict[str, np.ndarray]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Samples that belong together: those of one group, and those of one prompt at other steps."""
+"""Finds samples related to a sample: of the same group, and of the same prompt at other steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 
 def same_group(snapshot: Snapshot, sample: Sample) -> np.ndarray:
-    """Rows of the sample's group without itself: by its label, else by its prompt within the step."""
+    """Return the other rows of the sample's group: by group label, else by prompt within the step."""
     rows = snapshot.rows_of(sample.step)
     if sample.group is not None and "group" in snapshot.labels:
         same = np.array([label == sample.group for label in snapshot.label("group", rows)], bool)
@@ -23,7 +23,7 @@ def same_group(snapshot: Snapshot, sample: Sample) -> np.ndarray:
 
 
 def same_prompt(snapshot: Snapshot, sample: Sample) -> dict[int, np.ndarray]:
-    """Rows of the sample's prompt at other steps, by step, in order."""
+    """Return the rows with the sample's prompt at other steps, by step in ascending order."""
     if sample.prompt is None:
         return {}
     same = snapshot.alive & (snapshot.place("prompt_hash") == _prompt_hash(snapshot, sample))
@@ -36,7 +36,7 @@ def same_prompt(snapshot: Snapshot, sample: Sample) -> dict[int, np.ndarray]:
 def _row(snapshot: Snapshot, sample: Sample) -> int:
     try:
         return snapshot.row(sample.uid)
-    except SampleNotFound:  # its file was written anew since
+    except SampleNotFound:  # the file was rewritten since
         return -1
 
 

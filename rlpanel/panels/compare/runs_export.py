@@ -1,4 +1,4 @@
-"""Two runs on the same prompts, as a file: a row a prompt."""
+"""Exports the comparison of two runs: one row per prompt."""
 
 from __future__ import annotations
 
@@ -10,39 +10,41 @@ from rlpanel.panels.compare.runs_summary import win_rate_text
 from rlpanel.panels.export.card_export import CardExport, file_name
 
 
-def comparison_export(found: RunComparison, prompts: Prompts, labels: tuple[str, str]) -> CardExport:
-    """What the differences' plot shows.
+def comparison_export(comparison: Comparison, prompts: Prompts, labels: tuple[str, str]) -> CardExport:
+    """Return the export of the histogram of differences.
 
     Parameters
     ----------
-    found : RunComparison
+    comparison : Comparison
     prompts : Prompts
-        Reads the prompts, on the thread that makes the table.
+        Reads the prompts on the thread that builds the table.
     labels : tuple of str
-        The names of the run and of the other.
+        Names of the selected run and of the other run.
     """
     here, there = labels
-    words = win_rate_text(win_rate_of(found.pairs.difference))
+    outcome = win_rate_text(win_rate_of(comparison.pairs.difference))
     return CardExport(
         name=f"{file_name(here)}-against-{file_name(there)}",
-        title=f"Reward of {here} less that of {there}, prompt by prompt",
-        words=f"{len(found.pairs):,} prompts, {found.how}; {words}",
-        rows=lambda: pairs_frame(found, prompts),
+        title=f"Reward of {here} minus reward of {there}, per prompt",
+        words=f"{len(comparison.pairs):,} prompts. {comparison.how}. {outcome}",
+        rows=lambda: pairs_frame(comparison, prompts),
         legend=(("won", "good"), ("tied", "muted"), ("lost", "bad")),
     )
 
 
-def pairs_frame(found: RunComparison, prompts: Prompts) -> pd.DataFrame:
-    """A row a prompt, those that lost most first; ``against_`` is the other run's, each uid a sample's.
+def pairs_frame(comparison: Comparison, prompts: Prompts) -> pd.DataFrame:
+    """Return one row per prompt, by ascending difference; ``against_`` marks columns of the other run.
 
-    The prompts themselves are left out where there are too many to be read (see `MOST_READ`).
+    Each ``uid`` is the sample that represents the prompt. The prompt texts are left out if there are more
+    than `MOST_READ`.
     """
-    pairs, columns = found.pairs, dict[str, object]()
-    for seat, side, prefix in ((found.here, pairs.here, ""), (found.there, pairs.there, "against_")):
+    pairs, columns = comparison.pairs, dict[str, object]()
+    sides = ((comparison.here, pairs.here, ""), (comparison.there, pairs.there, "against_"))
+    for run, side, prefix in sides:
         numbers = {"reward": side.reward, "samples": side.samples, "step": side.step}
         columns |= {f"{prefix}{name}": values for name, values in numbers.items()}
-        columns[f"{prefix}uid"] = seat.snapshot.uids(side.row)
+        columns[f"{prefix}uid"] = run.snapshot.uids(side.row)
     columns["difference"] = pairs.difference
     if len(pairs) <= MOST_READ:
-        columns["prompt"] = [prompts.text(found.here, row) for row in pairs.here.row.tolist()]
+        columns["prompt"] = [prompts.text(comparison.here, row) for row in pairs.here.row.tolist()]
     return pd.DataFrame(columns).sort_values("difference", kind="stable", ignore_index=True)

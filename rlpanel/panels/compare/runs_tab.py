@@ -1,4 +1,4 @@
-"""Two runs on the same prompts: who wins, by how much, and where; RL against SFT, or against a baseline."""
+"""Tab that compares two runs on the same prompts: win rate, histogram of differences, prompts, responses."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.prompt_pairs import BEST, NEWEST
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Samples of both runs that are compared on the event loop; more on a thread.
+#: Runs with up to this many samples together are compared on the event loop, larger ones on a thread.
 COMPARE_NOW = 20_000
-#: Of the time while runs grow, the share that comparing them again may take.
+#: Maximum share of the time that is spent on repeating the comparison while runs grow.
 _SHARE = 0.05
 _STEP = "step"
 _LAYERS = {"good": 0.95, "bad": 0.95, "muted": 1.0}
 
 
 class RunsTab(Viewer):
-    """The sample's tab: choices, words, a histogram, the prompts, and the pair that was clicked."""
+    """Tab of the sample panel with the choice of runs, the summary, histogram, prompts and clicked pair."""
 
-    active = param.Boolean(default=False, doc="Whether the view is in sight; nothing is read before.")
+    active = param.Boolean(default=False, doc="Whether the view is visible; nothing is read before.")
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
         self.context = context
-        self._found: RunComparison | None = None
-        self._seen: tuple[object, ...] = ()
-        self._began, self._took = 0.0, 0.0
+        self._comparison: Comparison | None = None
+        self._key: tuple[object, ...] = ()
+        self._started, self._duration = 0.0, 0.0
         self._prompts: tuple[tuple[object, ...], Prompts] | None = None
         self._chosen = -1
-        self._quiet = False
-        self._work: BackgroundTask[RunComparison] = BackgroundTask(self._put)
+        self._updating = False
+        self._work: BackgroundTask[Comparison] = BackgroundTask(self._show)
         self._against = select("against-run", 190)
-        self._at = {name: _SamplesAt(context, name) for name in ("here_at", "there_at")}
-        self._words = pn.pane.HTML(
+        self._steps = {name: _StepChoice(context, name) for name in ("here_at", "there_at")}
+        self._summary = pn.pane.HTML(
             "",
             stylesheets=[theme.CSS, read_assets("panels/compare/runs_tab.css")],
             sizing_mode="stretch_width",
@@ -68,30 +68,30 @@ class RunsTab(Viewer):
         self._table = PromptTable(self._choose)
         self._pair = PromptPair(context)
         plot = plot_with_menu(
-            "difference of mean rewards, prompt by prompt", self._bars.pane, ExportMenu(context, self._taken)
+            "Difference of mean reward per prompt", self._bars.pane, ExportMenu(context, self._export)
         )
         self._results = pn.Column(
             plot, self._table.view, self._pair.view, sizing_mode="stretch_width", margin=0,
             visible=False,
         )  # fmt: skip
         self._column = pn.Column(
-            pn.Row(_caption("this run at"), self._at["here_at"], margin=(8, 10, 0, 10)),
-            pn.Row(_caption("against"), self._against, self._at["there_at"], margin=(2, 10, 0, 10)),
-            self._words,
+            pn.Row(_caption("This run"), self._steps["here_at"], margin=(8, 10, 0, 10)),
+            pn.Row(_caption("Other run"), self._against, self._steps["there_at"], margin=(2, 10, 0, 10)),
+            self._summary,
             self._results,
             sizing_mode="stretch_both",
             scroll="y-auto",
             margin=0,
         )
-        self._against.param.watch(self._turned, "value")
-        context.param.watch(self._offer, "runs")
-        context.selection.param.watch(self._offer, ["run", "over", "against"])
+        self._against.param.watch(self._on_run_choice, "value")
+        context.param.watch(self._update_runs, "runs")
+        context.selection.param.watch(self._update_runs, ["run", "over", "against"])
         context.param.watch(self._draw, ["index", "against"])
-        context.param.watch(self._again, "now")
+        context.param.watch(self._draw_again, "now")
         context.selection.param.watch(self._draw, ["here_at", "there_at"])
         context.display.param.watch(self._draw, ["pad_token", "system_end"])
         context.selection.param.watch(lambda event: self._bars.restyle(event.new), "dark")
-        self.param.watch(self._offer, "active")
+        self.param.watch(self._update_runs, "active")
         self._bars.restyle(context.selection.dark)
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -99,8 +99,8 @@ class RunsTab(Viewer):
 
     # -- choosing --------------------------------------------------------------------------------
 
-    def _offer(self, *_: Any) -> None:
-        """The other runs; the first that lies over the curves is compared while none was chosen."""
+    def _update_runs(self, *_: Any) -> None:
+        """List the other runs; until one is chosen, select the first overlaid run."""
         if not self.active:
             return
         context, selection = self.context, self.context.selection
@@ -108,22 +108,22 @@ class RunsTab(Viewer):
             unique_label(info, context.runs): info.name for info in context.runs if info.name != selection.run
         }
         names = [*(name for name in selection.over if name in others.values()), *others.values()]
-        wish = selection.against if selection.against in names else next(iter(names), "")
-        self._quiet = True
-        self._against.param.update(options=others, value=wish or None)
-        self._quiet = False
-        if wish != selection.against:
-            selection.against = wish
+        chosen = selection.against if selection.against in names else next(iter(names), "")
+        self._updating = True
+        self._against.param.update(options=others, value=chosen or None)
+        self._updating = False
+        if chosen != selection.against:
+            selection.against = chosen
         self._draw()
 
-    def _turned(self, event: Any) -> None:
-        if not self._quiet and event.new:
+    def _on_run_choice(self, event: Any) -> None:
+        if not self._updating and event.new:
             self.context.selection.against = event.new
 
-    def _choose(self, place: int) -> None:
-        found, self._chosen = self._found, place
-        if found is not None and place < len(found.pairs):
-            self._pair.show(found, place, self._labels())
+    def _choose(self, pair: int) -> None:
+        comparison, self._chosen = self._comparison, pair
+        if comparison is not None and pair < len(comparison.pairs):
+            self._pair.show(comparison, pair, self._labels())
 
     def _labels(self) -> tuple[str, str]:
         context = self.context
@@ -131,15 +131,16 @@ class RunsTab(Viewer):
         here = names.get(context.selection.run, context.selection.run)
         return here, names.get(context.selection.against, context.selection.against)
 
-    def _taken(self) -> CardExport | None:
-        found = self._found
-        if found is None or not self._results.visible or self._prompts is None:
+    def _export(self) -> CardExport | None:
+        comparison = self._comparison
+        if comparison is None or not self._results.visible or self._prompts is None:
             return None
-        return comparison_export(found, self._prompts[1], self._labels())
+        return comparison_export(comparison, self._prompts[1], self._labels())
 
     # -- drawing ---------------------------------------------------------------------------------
 
-    def _seats(self) -> tuple[ComparedRun, ComparedRun] | None:
+    def _runs(self) -> tuple[ComparedRun, ComparedRun] | None:
+        """Return the two runs to compare; None if one of them is missing."""
         context, selection = self.context, self.context.selection
         if context.index is None or context.against is None or selection.against == selection.run:
             return None
@@ -149,126 +150,127 @@ class RunsTab(Viewer):
             ComparedRun(other.index, other.view, selection.there_at),
         )
 
-    def _again(self, *_: Any) -> None:
-        """While runs grow they are compared again, now and then."""
-        seats = self._seats() if self.active else None
-        rested = time.monotonic() - self._began > self._took / _SHARE
-        if seats is not None and rested and self._key(*seats) != self._seen:
+    def _draw_again(self, *_: Any) -> None:
+        """Repeat the comparison while the runs grow, limited to a share of the time."""
+        runs = self._runs() if self.active else None
+        due = time.monotonic() - self._started > self._duration / _SHARE
+        if runs is not None and due and self._key_of(*runs) != self._key:
             self._draw()
 
     def _draw(self, *_: Any) -> None:
         if not self.active:
             return
-        seats = self._seats()
-        if seats is None:
-            self._say("There is no other run below this root to compare with.")
+        runs = self._runs()
+        if runs is None:
+            self._show_note("There is no other run in this folder to compare with.")
             return
-        key = self._key(*seats)
-        if key == self._seen:
+        key = self._key_of(*runs)
+        if key == self._key:
             return
-        self._seen = key
+        self._key = key
         self._work.stop()
-        for name, seat in zip(self._at, seats, strict=True):
-            self._at[name].offer(seat.snapshot)
-        if not all(seat.snapshot.version and seat.snapshot.progress.caught_up for seat in seats):
-            self._say("reading …")
+        for name, run in zip(self._steps, runs, strict=True):
+            self._steps[name].set_steps(run.snapshot)
+        if not all(run.snapshot.version and run.snapshot.progress.caught_up for run in runs):
+            self._show_note("Reading …")
             return
-        self._began = time.monotonic()
-        results = compare_runs(*seats, self._reader(seats))
-        if sum(seat.snapshot.samples for seat in seats) <= COMPARE_NOW:
-            self._put(next(results))
+        self._started = time.monotonic()
+        results = compare_runs(*runs, self._prompt_cache(runs))
+        if sum(run.snapshot.samples for run in runs) <= COMPARE_NOW:
+            self._show(next(results))
         else:
             if not self._results.visible:
-                self._say("comparing …")
+                self._show_note("Comparing …")
             self._work.start(results)
 
-    def _key(self, here: ComparedRun, there: ComparedRun) -> tuple[object, ...]:
+    def _key_of(self, here: ComparedRun, there: ComparedRun) -> tuple[object, ...]:
+        """Return everything the comparison depends on."""
         display = self.context.display
         sides = tuple(
-            (seat.index.path, seat.snapshot.split, seat.snapshot.version, seat.at) for seat in (here, there)
+            (run.index.path, run.snapshot.split, run.snapshot.version, run.at) for run in (here, there)
         )
         return (*sides, display.pad_token, display.system_end)
 
-    def _reader(self, seats: tuple[ComparedRun, ComparedRun]) -> Prompts:
-        """What was read of these runs' prompts before."""
+    def _prompt_cache(self, runs: tuple[ComparedRun, ComparedRun]) -> Prompts:
+        """Return the cache of prompt texts of these runs; new runs get a new cache."""
         display = self.context.display
-        key = (*(seat.index.path for seat in seats), display.pad_token, display.system_end)
+        key = (*(run.index.path for run in runs), display.pad_token, display.system_end)
         if self._prompts is None or self._prompts[0] != key:
             self._prompts = key, Prompts(display.pad_token, display.system_end)
             self._chosen = -1
             self._pair.show(None, 0, ("", ""))
         return self._prompts[1]
 
-    def _put(self, found: RunComparison) -> None:
-        self._took = time.monotonic() - self._began
-        before, self._found = self._found, found
-        labels, pairs = self._labels(), found.pairs
-        words = matched_html(pairs, *labels, found.how)
+    def _show(self, comparison: Comparison) -> None:
+        self._duration = time.monotonic() - self._started
+        before, self._comparison = self._comparison, comparison
+        labels, pairs = self._labels(), comparison.pairs
+        matched = matched_html(pairs, *labels, comparison.how)
         if not len(pairs):
-            self._say_html(words + _why_not(found, labels))
+            self._show_summary(matched + _no_pairs_html(comparison, labels))
             return
-        self._say_html(words + win_rate_html(win_rate_of(pairs.difference)), results=True)
+        self._show_summary(matched + win_rate_html(win_rate_of(pairs.difference)), results=True)
         self._bars.draw(_layers(pairs.difference))
-        self._table.draw(found, self.context.display.pad_token, self.context.display.system_end)
-        self._keep(before, found)
+        self._table.draw(comparison, self.context.display.pad_token, self.context.display.system_end)
+        self._keep_pair(before, comparison)
 
-    def _keep(self, before: RunComparison | None, found: RunComparison) -> None:
-        """The prompt that was clicked stays, wherever it stands now."""
+    def _keep_pair(self, before: Comparison | None, comparison: Comparison) -> None:
+        """Show the clicked prompt again, whose index may have changed."""
         if before is None or not 0 <= self._chosen < len(before.pairs):
             return
-        at = np.flatnonzero(found.pairs.here.keys == before.pairs.here.keys[self._chosen])
-        self._chosen = int(at[0]) if len(at) else -1
-        self._pair.show(found if len(at) else None, self._chosen, self._labels())
+        matches = np.flatnonzero(comparison.pairs.here.keys == before.pairs.here.keys[self._chosen])
+        self._chosen = int(matches[0]) if len(matches) else -1
+        self._pair.show(comparison if len(matches) else None, self._chosen, self._labels())
 
-    def _say(self, words: str) -> None:
-        self._say_html(f'<p class="note">{safe_text(words)}</p>')
+    def _show_note(self, text: str) -> None:
+        self._show_summary(f'<p class="note">{safe_text(text)}</p>')
 
-    def _say_html(self, html: str, *, results: bool = False) -> None:
-        self._words.object = html
+    def _show_summary(self, html: str, *, results: bool = False) -> None:
+        self._summary.object = html
         self._results.visible = results
 
 
-class _SamplesAt(Viewer):
-    """Which of a run's samples are compared: each prompt's newest, those of the best step, or of one."""
+class _StepChoice(Viewer):
+    """Choice of the samples that represent a run: newest step of each prompt, best step, or a given step."""
 
     def __init__(self, context: Context, name: str) -> None:
         super().__init__()
         self._selection, self._name = context.selection, name
-        self._how = select(name.replace("_", "-"), 190)
-        self._how.options = {"each prompt's newest step": NEWEST, "the best step": BEST, "a step": _STEP}
+        self._mode = select(name.replace("_", "-"), 190)
+        self._mode.options = {"Newest step of each prompt": NEWEST, "Best step": BEST, "Given step": _STEP}
         self._step = pmui.IntInput(
             label="", size="small", width=110, margin=(0, 4), visible=False, sx=theme.FIELD_SX,
             css_classes=[f"rl-{name.replace('_', '-')}-step"],
         )  # fmt: skip
         self._steps = np.empty(0, np.int64)
-        self._quiet = False
-        self._how.param.watch(self._turned, "value")
-        self._step.param.watch(self._turned, "value")
+        self._updating = False
+        self._mode.param.watch(self._on_choice, "value")
+        self._step.param.watch(self._on_choice, "value")
         context.selection.param.watch(self._show, name)
         self._show()
 
     def __panel__(self) -> pn.viewable.Viewable:
-        return pn.Row(self._how, self._step, margin=0)
+        return pn.Row(self._mode, self._step, margin=0)
 
-    def offer(self, snapshot: Snapshot) -> None:
-        """The steps of a run."""
+    def set_steps(self, snapshot: Snapshot) -> None:
+        """Take the steps of a run."""
         self._steps = snapshot.steps.values
 
     def _show(self, *_: Any) -> None:
-        at = getattr(self._selection, self._name)
-        self._quiet = True
-        self._how.value = at if at in (NEWEST, BEST) else _STEP
-        self._step.visible = at not in (NEWEST, BEST)
+        chosen = getattr(self._selection, self._name)
+        self._updating = True
+        self._mode.value = chosen if chosen in (NEWEST, BEST) else _STEP
+        self._step.visible = chosen not in (NEWEST, BEST)
         if self._step.visible:
-            self._step.value = int(at)
-        self._quiet = False
+            self._step.value = int(chosen)
+        self._updating = False
 
-    def _turned(self, event: Any) -> None:
-        if self._quiet:
+    def _on_choice(self, event: Any) -> None:
+        if self._updating:
             return
-        if self._how.value != _STEP:
-            setattr(self._selection, self._name, self._how.value)
-        elif event.obj is self._how:
+        if self._mode.value != _STEP:
+            setattr(self._selection, self._name, self._mode.value)
+        elif event.obj is self._mode:
             newest = int(self._steps[-1]) if len(self._steps) else 0
             setattr(self._selection, self._name, str(newest))
         elif self._step.value is not None:
@@ -276,17 +278,17 @@ class _SamplesAt(Viewer):
 
 
 def _layers(differences: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The histogram's bars: lost, tied and won prompts in their colours, the tied below the won."""
+    """Return the histogram bars of lost, tied and won prompts; the bar of won ones includes the ties."""
     bins = _from_zero(bins_of(differences))
     left, right = bins.bars(0, 1)
     won, lost = differences > SAME, differences < -SAME
-    which = {"good": ~lost, "muted": ~won & ~lost, "bad": lost}
+    layers = {"good": ~lost, "muted": ~won & ~lost, "bad": lost}
     rounded = np.where(won | lost, differences, 0.0)
-    return {name: (left, right, bins.count(rounded[chosen])) for name, chosen in which.items()}
+    return {name: (left, right, bins.count(rounded[chosen])) for name, chosen in layers.items()}
 
 
 def _from_zero(bins: Bins) -> Bins:
-    """The same bins moved so that one begins at 0: nothing that was lost stands with what was won."""
+    """Shift the bins so that one starts at 0 and no bin contains both lost and won prompts."""
     if bins.values is not None:
         return bins
     width = bins.edges[1] - bins.edges[0]
@@ -294,13 +296,13 @@ def _from_zero(bins: Bins) -> Bins:
     return Bins(np.arange(first, last + 1) * width)
 
 
-def _why_not(found: RunComparison, labels: tuple[str, str]) -> str:
-    """Why two runs have no prompt in common, as HTML."""
-    seats = zip((found.here, found.there), labels, strict=True)
-    bare = [label for seat, label in seats if not seat.snapshot.has_number("reward")]
-    if bare:
-        return f'<p class="note">{safe_text(" and ".join(bare))}: no reward is logged.</p>'
-    return '<p class="note">No prompt is in both: nothing to compare.</p>'
+def _no_pairs_html(comparison: Comparison, labels: tuple[str, str]) -> str:
+    """Return HTML that explains why the runs have no prompt to compare."""
+    sides = zip((comparison.here, comparison.there), labels, strict=True)
+    without_reward = [label for run, label in sides if not run.snapshot.has("reward")]
+    if without_reward:
+        return f'<p class="note">No reward is logged in {safe_text(" and ".join(without_reward))}.</p>'
+    return '<p class="note">The runs have no prompt in common.</p>'
 
 
 def _caption(text: str) -> pn.pane.HTML:

@@ -1,8 +1,8 @@
-"""Where two responses differ, word by word or token by token, in rows that stand side by side.
+"""Diff of two responses by words or tokens, as rows to show side by side.
 
-difflib takes quadratic time where much repeats, so the work is measured before it is done, by the number
-of equal pairs that a first pass visits. Long texts are cut at passages that occur once in both (the idea
-of patience diff), and a stretch that is still too long is shown as changed throughout, which is said.
+difflib takes quadratic time on repetitive texts, so the cost is estimated first: the number of equal pairs
+that its first pass visits. Long texts are cut at passages that occur exactly once in both, as in patience
+diff. A section that is still too expensive is marked as changed completely, and ``whole`` is False.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-#: Equal pairs that are visited without cutting, and in all stretches of a cut text together.
+#: Maximum number of equal pairs: without cutting the texts, and in all sections of cut texts together.
 EXACT_PAIRS = 50_000
 MOST_PAIRS = 500_000
-#: Units of a passage that can be an anchor.
+#: Number of units of a passage that can be an anchor.
 PASSAGE = 4
 
 _CJK = "\u2e80-\u2fdf\u3005-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -27,14 +27,14 @@ _WORDS = re.compile(rf"\n|[{_CJK}]{_BLANK}*|[^\W{_CJK}]+{_BLANK}*|{_BLANK}+|.{_B
 
 
 class DiffPiece(NamedTuple):
-    """A stretch of one side, and whether the other side has it too."""
+    """A section of one text, and whether the other text has it too."""
 
     text: str
     same: bool
 
 
 class DiffUnit(NamedTuple):
-    """What is compared (``key``) and what is shown."""
+    """A word or token: ``key`` is compared, ``text`` is shown."""
 
     key: Hashable
     text: str
@@ -42,16 +42,16 @@ class DiffUnit(NamedTuple):
 
 @dataclass(frozen=True)
 class TextDiff:
-    """Two texts, aligned.
+    """Alignment of two texts.
 
     Attributes
     ----------
-    rows : list of (list of Piece, list of Piece)
-        Left and right; a row ends at each line break that both sides have.
+    rows : list of (list of DiffPiece, list of DiffPiece)
+        Left and right text; a row ends at each line break that both have.
     shared : float
-        Share of both sides' units (those that show anything) that they have in common, between 0 and 1.
+        Share of the units with visible text that both have in common, between 0 and 1.
     whole : bool
-        False where a stretch was too long to be aligned inside.
+        False if a section was too expensive to align.
     """
 
     rows: list[tuple[list[DiffPiece], list[DiffPiece]]]
@@ -59,145 +59,149 @@ class TextDiff:
     whole: bool
 
 
-class _Op(NamedTuple):
+class _Section(NamedTuple):
+    """Matching sections of both texts, equal or different."""
+
     same: bool
     left: slice
     right: slice
 
 
-def words(text: str) -> list[DiffUnit]:
-    """Words, single characters of scripts without spaces, and signs, each with the blanks behind it.
+def word_units(text: str) -> list[DiffUnit]:
+    """Split a text into words, CJK characters and punctuation, each with the whitespace that follows.
 
-    One space or none counts as the same, so that a word at a line's end equals the word elsewhere.
+    A single trailing space is not compared, so that a word at the end of a line equals it elsewhere.
     """
     parts = _WORDS.findall(text)
     return [DiffUnit(part[:-1] if part[-1] == " " and len(part) > 1 else part, part) for part in parts]
 
 
-def cells(tokens: Sequence[str], texts: Sequence[str]) -> list[DiffUnit]:
-    """Tokens with the texts they show.
+def token_units(tokens: Sequence[str], texts: Sequence[str]) -> list[DiffUnit]:
+    """Return a unit per token; two are equal if token and display text are equal.
 
-    Two count as equal when both agree: a byte that completes a character reads as that character, which
-    the bytes before it decide.
+    The token alone is not enough: the last byte of a character is shown as the character, which depends on
+    the bytes before it.
     """
     return [DiffUnit(pair, pair[1]) for pair in zip(tokens, texts, strict=True)]
 
 
 def diff(left: Sequence[DiffUnit], right: Sequence[DiffUnit]) -> TextDiff:
     """Align two sequences of units."""
-    ops, whole = _align([unit.key for unit in left], [unit.key for unit in right])
-    common = sum(_seen(left[op.left]) for op in ops if op.same)
-    units = _seen(left) + _seen(right)
-    return TextDiff(_rows(ops, left, right), 2 * common / units if units else 1.0, whole)
+    sections, whole = _align([unit.key for unit in left], [unit.key for unit in right])
+    common = sum(_count_visible(left[section.left]) for section in sections if section.same)
+    units = _count_visible(left) + _count_visible(right)
+    return TextDiff(_rows(sections, left, right), 2 * common / units if units else 1.0, whole)
 
 
-def _seen(units: Sequence[DiffUnit]) -> int:
-    """How many units show something: a byte that a later token completes to a character does not."""
+def _count_visible(units: Sequence[DiffUnit]) -> int:
+    """Count units with text; bytes of a character that a later token completes have none."""
     return sum(unit.text != "" for unit in units)
 
 
-def _align(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[list[_Op], bool]:
-    """The operations that lead from one to the other, and whether every stretch was aligned inside."""
+def _align(a: Sequence[Hashable], b: Sequence[Hashable]) -> tuple[list[_Section], bool]:
+    """Return equal and different sections in order, and whether all were aligned within the budget."""
     budget = MOST_PAIRS
     whole = True
-    ops: list[_Op] = []
-    for same, here, there in _stretches(a, b):
+    sections: list[_Section] = []
+    for same, left, right in _cut(a, b):
         if same:
-            ops.append(_Op(True, here, there))
+            sections.append(_Section(True, left, right))
             continue
-        pairs = _pairs(a[here], b[there])
+        pairs = _count_pairs(a[left], b[right])
         if pairs > budget:
             whole = False
-            ops.append(_Op(False, here, there))
+            sections.append(_Section(False, left, right))
             continue
         budget -= pairs
-        found = SequenceMatcher(None, a[here], b[there], autojunk=False).get_opcodes()
-        ops += [_Op(tag == "equal", _shift(here, i, j), _shift(there, k, m)) for tag, i, j, k, m in found]
-    return ops, whole
+        opcodes = SequenceMatcher(None, a[left], b[right], autojunk=False).get_opcodes()
+        sections += [
+            _Section(tag == "equal", _shift(left, i, j), _shift(right, k, m)) for tag, i, j, k, m in opcodes
+        ]
+    return sections, whole
 
 
-def _shift(where: slice, start: int, stop: int) -> slice:
-    return slice(where.start + start, where.start + stop)
+def _shift(section: slice, start: int, stop: int) -> slice:
+    return slice(section.start + start, section.start + stop)
 
 
-def _stretches(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[_Op]:
-    """What both begin and end with, the anchors between, and the stretches between those."""
-    head = _agreeing(a, b)
-    tail = _agreeing(a[head:][::-1], b[head:][::-1])
+def _cut(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[_Section]:
+    """Yield the common prefix, the anchors and the sections between them, and the common suffix."""
+    head = _common_prefix(a, b)
+    tail = _common_prefix(a[head:][::-1], b[head:][::-1])
     ends = len(a) - tail, len(b) - tail
-    yield _Op(True, slice(0, head), slice(0, head))
+    yield _Section(True, slice(0, head), slice(0, head))
     i, k = head, head
-    cut = _pairs(a[head : ends[0]], b[head : ends[1]]) > EXACT_PAIRS
-    for at, to in _anchors(a, b, head, ends) if cut else ():
-        if at < i or to < k:
+    too_long = _count_pairs(a[head : ends[0]], b[head : ends[1]]) > EXACT_PAIRS
+    for anchor_a, anchor_b in _anchors(a, b, head, ends) if too_long else ():
+        if anchor_a < i or anchor_b < k:
             continue
-        size = _agreeing(a[at : ends[0]], b[to : ends[1]])
-        yield _Op(False, slice(i, at), slice(k, to))
-        yield _Op(True, slice(at, at + size), slice(to, to + size))
-        i, k = at + size, to + size
-    yield _Op(False, slice(i, ends[0]), slice(k, ends[1]))
-    yield _Op(True, slice(ends[0], len(a)), slice(ends[1], len(b)))
+        size = _common_prefix(a[anchor_a : ends[0]], b[anchor_b : ends[1]])
+        yield _Section(False, slice(i, anchor_a), slice(k, anchor_b))
+        yield _Section(True, slice(anchor_a, anchor_a + size), slice(anchor_b, anchor_b + size))
+        i, k = anchor_a + size, anchor_b + size
+    yield _Section(False, slice(i, ends[0]), slice(k, ends[1]))
+    yield _Section(True, slice(ends[0], len(a)), slice(ends[1], len(b)))
 
 
-def _agreeing(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """How many units both begin with."""
+def _common_prefix(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
+    """Return the length of the common prefix."""
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
-def _pairs(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
-    """Number of equal pairs: what finding the first longest match costs."""
-    here = Counter(a)
-    return sum(here[key] * count for key, count in Counter(b).items() if key in here)
+def _count_pairs(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
+    """Return the number of equal pairs, which is the cost of finding the first longest match."""
+    counts = Counter(a)
+    return sum(counts[key] * count for key, count in Counter(b).items() if key in counts)
 
 
 def _anchors(
     a: Sequence[Hashable], b: Sequence[Hashable], head: int, ends: tuple[int, int]
 ) -> list[tuple[int, int]]:
-    """Places of passages that occur once in both, in an order that both have (the longest such)."""
+    """Return positions of passages unique in both: the longest sequence with the same order in both."""
     once_a, once_b = _unique_passages(a, head, ends[0]), _unique_passages(b, head, ends[1])
     pairs = [(i, once_b[passage]) for passage, i in once_a.items() if passage in once_b]
-    tails: list[int] = []  # the smallest end of an increasing run, by its length
-    heads: list[int] = []  # and which pair that end is
-    before: list[int] = []
+    tails: list[int] = []  # smallest last position of an increasing sequence, by its length
+    heads: list[int] = []  # index of the pair with that position
+    before: list[int] = []  # index of each pair's predecessor in its sequence
     for n, (_, k) in enumerate(pairs):
         length = bisect_left(tails, k)
         before.append(heads[length - 1] if length else -1)
         tails[length : length + 1] = [k]
         heads[length : length + 1] = [n]
-    run = []
+    sequence = []
     n = heads[-1] if heads else -1
     while n >= 0:
-        run.append(pairs[n])
+        sequence.append(pairs[n])
         n = before[n]
-    return run[::-1]
+    return sequence[::-1]
 
 
 def _unique_passages(units: Sequence[Hashable], start: int, stop: int) -> dict[tuple[Hashable, ...], int]:
-    """Passages that occur once, with their places, in order."""
+    """Return the positions of passages that occur exactly once, in order."""
     passages = [tuple(units[i : i + PASSAGE]) for i in range(start, stop - PASSAGE + 1)]
     counts = Counter(passages)
     return {passage: start + i for i, passage in enumerate(passages) if counts[passage] == 1}
 
 
 def _rows(
-    ops: Sequence[_Op], left: Sequence[DiffUnit], right: Sequence[DiffUnit]
+    sections: Sequence[_Section], left: Sequence[DiffUnit], right: Sequence[DiffUnit]
 ) -> list[tuple[list[DiffPiece], list[DiffPiece]]]:
     rows: list[tuple[list[DiffPiece], list[DiffPiece]]] = [([], [])]
-    for op in ops:
-        if not op.same:
-            _add(rows[-1][0], "".join(unit.text for unit in left[op.left]), False)
-            _add(rows[-1][1], "".join(unit.text for unit in right[op.right]), False)
+    for section in sections:
+        if not section.same:
+            _append(rows[-1][0], "".join(unit.text for unit in left[section.left]), False)
+            _append(rows[-1][1], "".join(unit.text for unit in right[section.right]), False)
             continue
-        for here, there in zip(left[op.left], right[op.right], strict=True):
-            _add(rows[-1][0], here.text, True)
-            _add(rows[-1][1], there.text, True)
-            if here.text.endswith("\n"):
+        for left_unit, right_unit in zip(left[section.left], right[section.right], strict=True):
+            _append(rows[-1][0], left_unit.text, True)
+            _append(rows[-1][1], right_unit.text, True)
+            if left_unit.text.endswith("\n"):
                 rows.append(([], []))
     return rows if any(rows[-1]) or len(rows) == 1 else rows[:-1]
 
 
-def _add(side: list[DiffPiece], text: str, same: bool) -> None:
-    """Append to the last piece where it is of the same kind."""
+def _append(side: list[DiffPiece], text: str, same: bool) -> None:
+    """Append a text, merged into the last piece if that is of the same kind."""
     if not text:
         return
     if side and side[-1].same == same:

@@ -13,7 +13,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, pages
+from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html
 from rlpanel.panels.export.card_export import CardExport, file_name
 from rlpanel.panels.export.export_menu import ExportMenu, plot_with_menu
 from rlpanel.panels.plots.prompt_history_plot import PromptHistoryPlot
@@ -254,4 +254,4 @@ def _difference(index: RunIndex, view: RunView, row: int, sample: Sample, pad_to
         return
     place = f"line {other.line:,}"
     side = DiffSide(f"Step {other.step}, the one before", place, "reference", other.response, other.reward)
-    yield from pages(sample, side, pad_token)
+    yield from diff_html(sample, side, pad_token)

@@ -35,9 +35,8 @@ _SPECIAL = re.compile(
     r"|\[(?:PAD|UNK|CLS|SEP|MASK|BOS|EOS|gMASK)\]"
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_SELECTORS = frozenset(
-    map(chr, range(0xFE00, 0xFE10))
-)  # variation selectors: printable in Python, but invisible
+# Variation selectors are printable in Python, but invisible.
+_SELECTORS = frozenset(map(chr, range(0xFE00, 0xFE10)))
 # Characters that are invisible or reorder the text around them. Joiners inside a token are kept because
 # emoji and Persian words need them; a token of joiners only is escaped.
 _HIDDEN = re.compile(

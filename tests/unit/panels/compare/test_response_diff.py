@@ -34,47 +34,50 @@ def opened(folder: Path, lines: list[dict[str, Any]], at: int = 0) -> ResponseDi
 
 def offered(view: ResponseDiff) -> dict[str, str]:
     view.param.trigger("active")
-    return view._against.options
+    return view._kind.options
 
 
 def test_only_what_exists_is_offered(tmp_path: Path) -> None:
-    assert list(offered(opened(tmp_path, LINES, 2))) == ["ground truth"]
+    assert list(offered(opened(tmp_path, LINES, 2))) == ["Ground truth"]
     assert list(offered(opened(tmp_path / "b", LINES, 0))) == [
-        "reference response", "ground truth", "another of the group (1)", "the prompt at another step (2)",
-    ]  # fmt: skip
+        "Reference response",
+        "Ground truth",
+        "Another sample of the group (1)",
+        "Same prompt at another step (2)",
+    ]
 
 
 def test_samples_without_a_group_label_belong_together_by_their_prompt(tmp_path: Path) -> None:
     lines = [{key: value for key, value in line.items() if key != "group"} for line in LINES]
-    assert "another of the group (1)" in offered(opened(tmp_path, lines))
+    assert "Another sample of the group (1)" in offered(opened(tmp_path, lines))
 
 
 def test_a_group_label_counts_more_than_the_prompt(tmp_path: Path) -> None:
     lines = [sample(1, index=index, prompt="p", group=group) for index, group in enumerate("aba")]
-    assert "another of the group (1)" in offered(opened(tmp_path, lines))
+    assert "Another sample of the group (1)" in offered(opened(tmp_path, lines))
 
 
 def test_samples_without_a_prompt_have_no_others(tmp_path: Path) -> None:
     lines = [sample(step, index=step, drop=["prompt", "group"]) for step in (1, 1, 2)]
-    assert list(offered(opened(tmp_path, lines))) == ["reference response", "ground truth"]
+    assert list(offered(opened(tmp_path, lines))) == ["Reference response", "Ground truth"]
 
 
 def test_the_step_before_is_the_first_choice(tmp_path: Path) -> None:
     view = opened(tmp_path, LINES, 3)
     offered(view)
-    view._against.value = "step"
-    assert list(view._which.options) == ["step 1 · reward 0.25", "step 4 · reward 1"]
-    assert view._which.value == view._which.options["step 1 · reward 0.25"]
+    view._kind.value = "step"
+    assert list(view._other.options) == ["step 1 · reward 0.25", "step 4 · reward 1"]
+    assert view._other.value == view._other.options["step 1 · reward 0.25"]
     assert "Step 1" in view._pane.object
 
 
 def test_a_wish_is_kept_from_sample_to_sample(tmp_path: Path) -> None:
     view = opened(tmp_path, LINES, 0)
     offered(view)
-    view._against.value = "truth"
+    view._kind.value = "truth"
     uids = view.context.snapshot.uids(view.context.snapshot.living)
     view.context.choose_sample(uids[1])
-    assert view._against.value == "truth"
+    assert view._kind.value == "truth"
 
 
 def test_nothing_is_read_before_the_tab_is_in_sight(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from rlpanel.panels.compare.text_diff import TextDiff, cells, diff, words
+from rlpanel.panels.compare.text_diff import TextDiff, diff, token_units, word_units
 
 
 def sides(found: TextDiff) -> tuple[str, str]:
@@ -31,17 +31,20 @@ def sides(found: TextDiff) -> tuple[str, str]:
     ids=["word", "character", "line", "longer", "equal", "empty", "nothing", "blanks"],
 )
 def test_what_differs_is_marked_on_its_side(left: str, right: str, wanted: tuple[str, str]) -> None:
-    assert sides(diff(words(left), words(right))) == wanted
+    assert sides(diff(word_units(left), word_units(right))) == wanted
 
 
 def test_a_byte_that_completes_another_character_differs() -> None:
-    left = cells(["åĽ", "½", "Ġa"], ["", "国", " a"])
-    right = cells(["äĽ", "½", "Ġa"], ["", "䛽", " a"])
+    left = token_units(["åĽ", "½", "Ġa"], ["", "国", " a"])
+    right = token_units(["äĽ", "½", "Ġa"], ["", "䛽", " a"])
     assert sides(diff(left, right)) == ("[国] a", "[䛽] a")
 
 
 def test_bytes_that_show_nothing_do_not_count_as_common() -> None:
-    assert diff(cells(["", "", "碧"], ["", "", "碧"]), cells(["", "", "霜"], ["", "", "霜"])).shared == 0
+    assert (
+        diff(token_units(["", "", "碧"], ["", "", "碧"]), token_units(["", "", "霜"], ["", "", "霜"])).shared
+        == 0
+    )
 
 
 def generated(chance: random.Random, size: int) -> list[str]:
@@ -54,7 +57,7 @@ def test_a_long_text_with_few_changes_keeps_what_is_the_same() -> None:
     text = generated(chance, 16_000)
     changed = ["changed" if chance.random() < 0.05 else word for word in text]
     kept = sum(a == b for a, b in zip(text, changed, strict=True)) / len(text)
-    found = diff(words(" ".join(text)), words(" ".join(changed)))
+    found = diff(word_units(" ".join(text)), word_units(" ".join(changed)))
     assert found.whole
     assert found.shared == pytest.approx(kept, abs=0.01)
 
@@ -63,7 +66,7 @@ def test_every_text_comes_back_whole() -> None:
     chance = random.Random(1)
     for size in (3, 300, 6000):
         left, right = " ".join(generated(chance, size)), "\n".join(generated(chance, size))
-        rows = diff(words(left), words(right)).rows
+        rows = diff(word_units(left), word_units(right)).rows
         assert "".join(piece.text for here, _ in rows for piece in here) == left
         assert "".join(piece.text for _, there in rows for piece in there) == right
 
@@ -79,6 +82,6 @@ def test_every_text_comes_back_whole() -> None:
 )
 def test_texts_that_would_take_for_ever_are_cut_short_and_say_so(left: str, right: str) -> None:
     started = time.process_time()
-    spaced = (words(" ".join(left)), words(" ".join(right)))
+    spaced = (word_units(" ".join(left)), word_units(" ".join(right)))
     assert not diff(*spaced).whole
     assert time.process_time() - started < 5
