@@ -1,1 +1,1 @@
-"""Groups: the samples of one prompt in one step, as strip, table and cards."""
+"""Groups of samples that share a prompt within a step: as a plot, a table and cards."""

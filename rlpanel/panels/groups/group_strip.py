@@ -1,6 +1,6 @@
-"""The step's groups as a strip: a column a group, from its worst to its best, sorted by their mean.
+"""Plot of the step's groups: one bar per group from its lowest to its highest reward, sorted by the mean.
 
-The strip is a profile: steep where the policy is right half the time, flat where a group teaches nothing.
+Bars are tall where the policy succeeds about half the time, flat where a group has no learning signal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.store.query.step_groups import ALL_HIGH, ALL_LOW, SIGNAL, StepGroups, groups_of
 
-#: State of a group to the theme's colour for it.
+#: Theme colour of each state of a group.
 COLORS = {SIGNAL: "policy", ALL_LOW: "bad", ALL_HIGH: "good"}
 _NUMBERS = {
     "mean": "group_mean",
@@ -37,14 +37,14 @@ _NUMBERS = {
     "worst": "group_worst",
     "diversity": "group_diversity",
 }
-#: Share of the plot's height that a mean's mark takes.
+#: Height of the mark at the mean, as a share of the plot's height.
 _MARK = 0.035
 
 
 class GroupStrip(Viewer):
-    """The strip's card; gone where samples come in no groups, or have no rewards."""
+    """Card with the plot; hidden if the step has no groups or no rewards."""
 
-    picks = param.Integer(default=0, doc="How many groups were clicked.")
+    picks = param.Integer(default=0, doc="Number of clicks on a group.")
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
@@ -60,12 +60,12 @@ class GroupStrip(Viewer):
         )
         self._plot.xaxis.visible = False
         self._draw_glyphs()
-        self._here = Span(dimension="height", line_width=1, visible=False)
-        self._plot.add_layout(self._here)
-        self._plot.on_event(Tap, self._tapped)
+        self._marker = Span(dimension="height", line_width=1, visible=False)
+        self._plot.add_layout(self._marker)
+        self._plot.on_event(Tap, self._on_tap)
         self._head = HtmlPane("", stylesheets=[theme.CSS], sizing_mode="stretch_width")
         self._card = pn.Column(
-            headed(self._head, ExportMenu(context, self._taken)),
+            headed(self._head, ExportMenu(context, self._export)),
             pn.pane.Bokeh(self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 6)),
             styles={**theme.CARD, "flex": "1 1 165px", "min-width": "165px"},
             margin=0,
@@ -82,10 +82,10 @@ class GroupStrip(Viewer):
         return self._card
 
     def _draw_glyphs(self) -> None:
-        """Behind, a tint where there is no signal; the range; the mean."""
+        """Add the glyphs: tint of groups without signal, range, mean, and an area for the tooltip."""
         color = {"field": "state", "transform": self._mapper}
         common: dict[str, Any] = {"left": "left", "right": "right", "line_color": None, "fill_color": color}
-        *_, everywhere = theme.over(
+        *_, full_height = theme.over(
             self._plot,
             self._source,
             Quad(top="sky", bottom="floor", fill_alpha=0.16, **common),
@@ -95,14 +95,14 @@ class GroupStrip(Viewer):
         )
         tips = [("group", "@name"), ("samples", "@size"), ("rewards", "@worst{0.[000]} … @best{0.[000]}")]
         tips += [("mean", "@mean{0.000} ± @std{0.000}"), ("diversity", "@diversity{0%}"), ("", "@state")]
-        self._plot.add_tools(HoverTool(tooltips=tips, renderers=[everywhere], limit=1, attachment="below"))
+        self._plot.add_tools(HoverTool(tooltips=tips, renderers=[full_height], limit=1, attachment="below"))
 
     def _draw(self, *_: Any) -> None:
         before, selection = self._groups, self.context.selection
-        groups = groups_of(self.context.view, selection.step)
-        gone = before is not None and selection.filter in before.filters
-        if gone and (groups is None or selection.filter not in groups.filters):
-            selection.filter = ""  # it named a group of the step shown before
+        groups = groups_of(self.context.snapshot, selection.step)
+        by_group = before is not None and selection.filter in before.filters
+        if by_group and (groups is None or selection.filter not in groups.filters):
+            selection.filter = ""  # it selects a group of the previous step
         if groups is not None and "group_mean" not in groups.values:
             groups = None
         self._groups = groups
@@ -113,33 +113,33 @@ class GroupStrip(Viewer):
         low = float(np.nanmin(groups.values["group_worst"], initial=np.inf))
         high = float(np.nanmax(groups.values["group_best"], initial=-np.inf))
         low, high = (low, high) if low <= high else (0.0, 1.0)
-        room = 0.08 * ((high - low) or 1.0)
+        padding = 0.08 * ((high - low) or 1.0)
         self._head.object = _head_html(groups)
         with theme.drawing():
-            self._source.data = column_payload(_columns(groups, self._order, low - room, high + room))
+            self._source.data = column_payload(_columns(groups, self._order, low - padding, high + padding))
             self._plot.x_range.update(start=0, end=len(groups))
-            self._plot.y_range.update(start=low - room, end=high + room)
+            self._plot.y_range.update(start=low - padding, end=high + padding)
         self._mark()
 
     def _mark(self, *_: Any) -> None:
-        """A line at the group of the sample that is shown."""
+        """Mark the group of the selected sample with a line."""
         sample, groups = self.context.sample, self._groups
-        at = None
+        group = None
         if sample is not None and groups is not None and sample.step == self.context.selection.step:
-            at = groups.holding(sample.uid)
+            group = groups.holding(sample.uid)
         with theme.drawing():
-            self._here.visible = at is not None
-            if at is not None:
-                self._here.location = float(np.flatnonzero(self._order == at)[0]) + 0.5
+            self._marker.visible = group is not None
+            if group is not None:
+                self._marker.location = float(np.flatnonzero(self._order == group)[0]) + 0.5
 
     def _restyle(self, *_: Any) -> None:
         colors = theme.palette(self.context.selection.dark)
         with theme.drawing():
             theme.restyle(self._plot, self.context.selection.dark)
             self._mapper.palette = [colors[name] for name in COLORS.values()]
-            self._here.line_color = colors["text"]
+            self._marker.line_color = colors["text"]
 
-    def _taken(self) -> CardExport | None:
+    def _export(self) -> CardExport | None:
         groups, order, name = self._groups, self._order, self.context.snapshot.name
         if groups is None:
             return None
@@ -147,47 +147,48 @@ class GroupStrip(Viewer):
         return CardExport(
             name=f"{file_name(name)}-groups-step-{step}",
             title="Groups",
-            words=f"{name}, step {step}, {len(groups):,} by mean reward, worst to best, mark at the mean",
+            words=f"{name}, step {step}: {len(groups):,} groups by mean; lowest to highest, mark at the mean",
             rows=lambda: _frame(groups, order),
             legend=tuple((state, color) for state, color in COLORS.items() if state in groups.states),
         )
 
-    def _tapped(self, event: Any) -> None:
+    def _on_tap(self, event: Any) -> None:
         if self._groups is not None:
-            place = int(np.clip(event.x, 0, len(self._groups) - 1))
-            choose(self.context, self._groups, int(self._order[place]))
+            column = int(np.clip(event.x, 0, len(self._groups) - 1))
+            filter_by_group(self.context, self._groups, int(self._order[column]))
             self.picks += 1
 
 
-def choose(context: Context, groups: StepGroups, at: int) -> None:
-    """The viewer chose a group: the grid is filtered to its samples, and no longer so when chosen again."""
-    wanted = groups.filters[at]
-    again = context.selection.filter == wanted and context.selection.scope == "step"
-    context.choose_range(context.selection.step, "" if again else wanted)
+def filter_by_group(context: Context, groups: StepGroups, group: int) -> None:
+    """Filter the grid to a group's samples, or remove the filter if it is already set."""
+    expression = groups.filters[group]
+    is_set = context.selection.filter == expression and context.selection.scope == "step"
+    context.choose_range(context.selection.step, "" if is_set else expression)
 
 
 def _head_html(groups: StepGroups) -> str:
     low, high = (int((groups.states == state).sum()) for state in (ALL_LOW, ALL_HIGH))
-    flat = [f'<span class="bad">{low:,} all low</span>'] if low else []
-    flat += [f'<span class="good">{high:,} all high</span>'] if high else []
-    known = groups.values["group_std"][np.isfinite(groups.values["group_std"])]
-    spread = float(known.mean()) if len(known) else float("nan")
+    without_signal = [f'<span class="bad">{low:,} all low</span>'] if low else []
+    without_signal += [f'<span class="good">{high:,} all high</span>'] if high else []
+    finite = groups.values["group_std"][np.isfinite(groups.values["group_std"])]
+    mean_std = float(finite.mean()) if len(finite) else float("nan")
     tip = (
-        f"{len(groups):,} groups of the step, by mean reward: from the worst sample to the best, a mark at "
-        f"the mean; mean deviation inside a group {number(spread)}. A group whose rewards are all the same "
-        f"teaches nothing: all low below a pass, all high at one. {describe('zero_variance_groups').tip} "
-        "Click: the group's samples."
+        f"{len(groups):,} groups of the step, sorted by mean reward. Each bar spans the lowest to the "
+        f"highest reward, with a mark at the mean. Mean standard deviation within groups: "
+        f"{number(mean_std)}. A group of equal rewards has no learning signal: all low if they are below "
+        "a pass, else all high. "
+        f"{describe('zero_variance_groups').tip} Click to filter the grid to a group."
     )
-    said = ", ".join([f"{len(groups):,}", *flat])
-    return f'<div class="head" title="{safe_text(tip)}"><b>Groups</b><span class="unit">{said}</span></div>'
+    counts = ", ".join([f"{len(groups):,}", *without_signal])
+    return f'<div class="head" title="{safe_text(tip)}"><b>Groups</b><span class="unit">{counts}</span></div>'
 
 
 def _frame(groups: StepGroups, order: np.ndarray) -> pd.DataFrame:
-    """The strip as a table, a row a group, by mean."""
-    drawn = {name: groups.values[of][order] for name, of in _NUMBERS.items() if of in groups.values}
-    names = [well_formed(groups.names[at]) for at in order.tolist()]
+    """Return the plotted numbers as a table: one row per group, sorted by mean."""
+    numbers = {name: groups.values[of][order] for name, of in _NUMBERS.items() if of in groups.values}
+    names = [well_formed(groups.names[group]) for group in order.tolist()]
     return pd.DataFrame(
-        {"group": names, "samples": groups.sizes[order], **drawn, "state": groups.states[order]}
+        {"group": names, "samples": groups.sizes[order], **numbers, "state": groups.states[order]}
     )
 
 
@@ -197,10 +198,10 @@ def _columns(
     floor: float = 0.0,
     roof: float = 1.0,
 ) -> dict[str, Any]:
-    """What the browser holds, a column a group in ``order``."""
+    """Return the columns of the plot's data source: one entry per group, in ``order``."""
     if groups is None or order is None:
-        places = ("left", "right", "floor", "roof", "sky", "above", "below", "size", "name", "state")
-        return {name: [] for name in (*places, *_NUMBERS)}
+        names = ["left", "right", "floor", "roof", "sky", "above", "below", "size", "name", "state"]
+        return {name: [] for name in (*names, *_NUMBERS)}
     count, names, states = len(order), groups.names, groups.states[order]
     missing = np.full(len(groups), np.nan)
     numbers = {key: groups.values.get(name, missing)[order] for key, name in _NUMBERS.items()}
@@ -214,7 +215,7 @@ def _columns(
         "above": numbers["mean"] + half,
         "below": numbers["mean"] - half,
         "size": groups.sizes[order],
-        "name": [names[at][:80] for at in order.tolist()],
+        "name": [names[group][:80] for group in order.tolist()],
         "state": states.tolist(),
         **numbers,
     }

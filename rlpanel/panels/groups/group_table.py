@@ -1,4 +1,4 @@
-"""The step's groups as a table: sorted by any of their numbers; a click leads to a group's samples."""
+"""Sortable table of the step's groups; a click filters the grid to a group's samples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bokeh.models.widgets.tables import NumberFormatter
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import METRICS, describe
-from rlpanel.panels.groups.group_strip import choose
+from rlpanel.panels.groups.group_strip import filter_by_group
 from rlpanel.panels.samples.sample_table import PAGE, PICK, SampleTable, header_tips
 from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.session.background_task import BackgroundTask
@@ -25,7 +25,7 @@ from rlpanel.panels.ui.theme import number
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.step_groups import StepGroups, groups_of
 
-#: Groups whose prompts are read.
+#: Maximum number of groups whose prompts are read.
 MOST_PROMPTS = 300
 
 _TITLES = {
@@ -40,29 +40,29 @@ _PASSES = ("pass_at_1", "pass_at_2", "pass_at_4", "pass_at_8")
 
 
 class GroupTable(Viewer):
-    """The table.
+    """Table of groups with their statistics and prompts.
 
     Parameters
     ----------
     context : Context
-    say : callable
-        Takes what there is to say about the step's groups.
+    show_note : callable
+        Shows a line of text about the step's groups.
     """
 
-    active = param.Boolean(default=False, doc="Whether the view is in sight; nothing is read before.")
-    picks = param.Integer(default=0, doc="How many groups were clicked.")
+    active = param.Boolean(default=False, doc="Whether the view is visible; nothing is read before.")
+    picks = param.Integer(default=0, doc="Number of clicks on a group.")
 
-    def __init__(self, context: Context, say: Callable[[str], None], **params: Any) -> None:
+    def __init__(self, context: Context, show_note: Callable[[str], None], **params: Any) -> None:
         super().__init__(**params)
-        self.context, self._say = context, say
+        self.context, self._show_note = context, show_note
         self._groups: StepGroups | None = None
-        self._seen: tuple[object, ...] = ()
+        self._prompts_key: tuple[object, ...] = ()
         self._prompts: dict[str, str] = {}
-        self._work: BackgroundTask[pd.DataFrame] = BackgroundTask(self._put)
+        self._work: BackgroundTask[pd.DataFrame] = BackgroundTask(self._show_frame)
         self._clicked = click_field(self._pick)
-        self._table = self._make(pd.DataFrame({"uid": pd.Series(dtype=str)}))
-        self._place = pn.Column(self._table, sizing_mode="stretch_width", margin=0)
-        self._column = pn.Column(self._place, self._clicked, sizing_mode="stretch_width", margin=0)
+        self._table = self._make_table(pd.DataFrame({"uid": pd.Series(dtype=str)}))
+        self._table_box = pn.Column(self._table, sizing_mode="stretch_width", margin=0)
+        self._column = pn.Column(self._table_box, self._clicked, sizing_mode="stretch_width", margin=0)
         watch_step(context, self._draw)
         context.display.param.watch(self._draw, ["pad_token", "system_end"])
         self.param.watch(self._draw, "active")
@@ -74,35 +74,35 @@ class GroupTable(Viewer):
         context = self.context
         if not self.active:
             return
-        groups = self._groups = groups_of(context.view, context.selection.step)
-        self._place.visible = groups is not None
+        groups = self._groups = groups_of(context.snapshot, context.selection.step)
+        self._table_box.visible = groups is not None
         if groups is None or context.index is None:
             self._work.stop()
-            self._say("the samples of this step are in no groups")
+            self._show_note("This step has no groups")
             return
-        self._say(_in_words(groups, context.selection.step))
+        self._show_note(_summary(groups, context.selection.step))
         pad_token, system_end = context.display.pad_token, context.display.system_end
-        seen = (context.index, context.selection.step, pad_token, system_end)
-        if seen != self._seen:
-            self._seen, self._prompts = seen, {}
-        self._work.start(_frames(context.index, groups, self._prompts, pad_token, system_end))
+        key = (context.index, context.selection.step, pad_token, system_end)
+        if key != self._prompts_key:
+            self._prompts_key, self._prompts = key, {}
+        self._work.start(_read_frames(context.index, groups, self._prompts, pad_token, system_end))
 
-    def _put(self, frame: pd.DataFrame) -> None:
-        """Give the table these rows; other columns are another table."""
+    def _show_frame(self, frame: pd.DataFrame) -> None:
+        """Show the rows; if the columns differ, the table is replaced by a new one."""
         if list(frame.columns) == list(self._table.value.columns):
             self._table.value = frame
         else:
-            self._table = self._make(frame)
-            self._place[:] = [self._table]
+            self._table = self._make_table(frame)
+            self._table_box[:] = [self._table]
 
     def _pick(self, event: Any) -> None:
         uid, groups = event.new.partition("\n")[0], self._groups
-        at = groups.holding(uid) if groups is not None and uid else None
-        if groups is not None and at is not None:
-            choose(self.context, groups, at)
+        group = groups.holding(uid) if groups is not None and uid else None
+        if groups is not None and group is not None:
+            filter_by_group(self.context, groups, group)
             self.picks += 1
 
-    def _make(self, frame: pd.DataFrame) -> SampleTable:
+    def _make_table(self, frame: pd.DataFrame) -> SampleTable:
         numbers = [name for name in frame.columns if pd.api.types.is_numeric_dtype(frame[name])]
         table = SampleTable(
             frame,
@@ -136,11 +136,11 @@ class GroupTable(Viewer):
 
 
 def frame_of(groups: StepGroups, prompts: list[str]) -> pd.DataFrame:
-    """A row a group, in order of arrival; prompts that are not read are not there."""
+    """Return one row per group, in order of arrival; prompts that were not read are empty."""
     numbers = {name: groups.values[name] for name in _TITLES if name in groups.values}
     return pd.DataFrame(
         {
-            "uid": groups.snapshot.uids(_first(groups)),
+            "uid": groups.snapshot.uids(_first_rows(groups)),
             "group": groups.names,
             "n": groups.sizes,
             **numbers,
@@ -150,32 +150,32 @@ def frame_of(groups: StepGroups, prompts: list[str]) -> pd.DataFrame:
     )
 
 
-def _frames(
-    index: RunIndex, groups: StepGroups, known: dict[str, str], pad_token: str, system_end: str
+def _read_frames(
+    index: RunIndex, groups: StepGroups, cache: dict[str, str], pad_token: str, system_end: str
 ) -> Iterator[pd.DataFrame]:
-    """The table with the first lines of its prompts; those that are ``known`` by uid are not read again."""
-    first = _first(groups)[:MOST_PROMPTS]
+    """Yield the table once, with the first lines of its prompts; ``cache`` holds lines by uid."""
+    first = _first_rows(groups)[:MOST_PROMPTS]
     uids = groups.snapshot.uids(first)
-    missing = np.array([uid not in known for uid in uids], bool)
+    missing = np.array([uid not in cache for uid in uids], bool)
     texts = read_texts(index, groups.snapshot, first[missing])
     lines = [first_line(text.get("prompt"), pad_token, system_end) for text in texts]
-    known.update(zip(np.array(uids, object)[missing].tolist(), lines, strict=True))
-    yield frame_of(groups, [known[uid] for uid in uids])
+    cache.update(zip(np.array(uids, object)[missing].tolist(), lines, strict=True))
+    yield frame_of(groups, [cache[uid] for uid in uids])
 
 
-def _first(groups: StepGroups) -> np.ndarray:
-    """The first row of each group, shape (G,)."""
+def _first_rows(groups: StepGroups) -> np.ndarray:
+    """Return the first row of each group, shape (G,)."""
     return np.array([rows[0] for rows in groups.members], int)
 
 
-def _in_words(groups: StepGroups, step: int | None) -> str:
-    """How many there are, and the chance that one of k samples passes."""
-    view = groups.view
-    at = view.snapshot.steps.position(step) if step is not None else -1
-    found = {
-        describe(name).label: float(view.step_values(name)[at])
+def _summary(groups: StepGroups, step: int | None) -> str:
+    """Return the number of groups and pass@k."""
+    snapshot = groups.snapshot
+    position = snapshot.steps.position(step) if step is not None else -1
+    rates = {
+        describe(name).label: float(snapshot.step_values(name)[position])
         for name in _PASSES
         if name in view.step_metrics
     }
-    passes = [f"{label} {number(value)}" for label, value in found.items() if np.isfinite(value)]
+    passes = [f"{label} {number(value)}" for label, value in rates.items() if np.isfinite(value)]
     return " · ".join([f"{len(groups):,} groups", *passes])

@@ -1,4 +1,4 @@
-"""What the samples of one prompt tell about each other: this sample's group, and the step's groups."""
+"""Groups tab of the sample panel: cards of the sample's group, or a table of the step's groups."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ _ONE, _ALL = "one", "all"
 
 
 class GroupsTab(Viewer):
-    """The sample's tab: a choice of the two, and what there is to say."""
+    """Tab with the choice of view and a line of text about it."""
 
-    active = param.Boolean(default=False, doc="Whether the view is in sight; nothing is read before.")
+    active = param.Boolean(default=False, doc="Whether the view is visible; nothing is read before.")
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
-        self._what = select("what", 190)
-        self._what.param.update(options={"this sample's group": _ONE, "groups of the step": _ALL}, value=_ONE)
+        self._mode = select("what", 190)
+        self._mode.param.update(
+            options={"This sample's group": _ONE, "All groups of the step": _ALL}, value=_ONE
+        )
         self._note = pn.pane.HTML(
             "",
             stylesheets=[theme.CSS],
@@ -34,34 +36,35 @@ class GroupsTab(Viewer):
             margin=(6, 8),
             css_classes=["rl-group-note"],
         )
-        self._one = GroupSamples(context, self._say)
-        self._all = GroupTable(context, self._say)
+        self._cards = GroupSamples(context, self._show_note)
+        self._table = GroupTable(context, self._show_note)
         self._column = pn.Column(
-            pn.Row(self._what, self._note, sizing_mode="stretch_width", margin=(8, 10, 0, 10)),
-            self._one,
-            self._all,
+            pn.Row(self._mode, self._note, sizing_mode="stretch_width", margin=(8, 10, 0, 10)),
+            self._cards,
+            self._table,
             sizing_mode="stretch_both",
             scroll="y-auto",
             margin=0,
             css_classes=["rl-group-tab"],
         )
-        self._what.param.watch(self._turned, "value")
-        self.param.watch(self._turned, "active")
-        self._all.param.watch(self.show_one, "picks")
-        self._turned()
+        self._mode.param.watch(self._activate, "value")
+        self.param.watch(self._activate, "active")
+        self._table.param.watch(self.show_one, "picks")
+        self._activate()
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
 
     def show_one(self, *_: Any) -> None:
-        """Turn to the group of the sample that is shown."""
-        self._what.value = _ONE
+        """Switch to the group of the selected sample."""
+        self._mode.value = _ONE
 
-    def _turned(self, *_: Any) -> None:
-        parts: tuple[tuple[str, GroupSamples | GroupTable], ...] = ((_ONE, self._one), (_ALL, self._all))
-        for key, part in parts:
-            part.__panel__().visible = self._what.value == key
-            part.active = self.active and self._what.value == key
+    def _activate(self, *_: Any) -> None:
+        """Show and activate the chosen view only."""
+        views: tuple[tuple[str, GroupSamples | GroupTable], ...] = ((_ONE, self._cards), (_ALL, self._table))
+        for key, view in views:
+            view.__panel__().visible = self._mode.value == key
+            view.active = self.active and self._mode.value == key
 
-    def _say(self, words: str) -> None:
-        self._note.object = f'<span class="note">{safe_text(words)}</span>'
+    def _show_note(self, text: str) -> None:
+        self._note.object = f'<span class="note">{safe_text(text)}</span>'
