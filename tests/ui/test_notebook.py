@@ -75,7 +75,7 @@ def test_views_say_that_their_kernel_was_restarted(context: BrowserContext, tmp_
 
         assert page.evaluate(SAVE) is None
         page.evaluate(f"() => {KERNEL}.restart()")
-        expect(marks).to_have_text([re.compile("the kernel was restarted at .*; run the cell again")] * 2)
+        expect(marks).to_have_text([re.compile("The kernel was restarted at .*; run the cell again")] * 2)
         expect(ages).to_have_count(0)
 
         # A saved view has no kernel, which is no fault, and its age is unknown.

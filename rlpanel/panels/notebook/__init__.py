@@ -1,1 +1,1 @@
-"""Notebook: frames a single panel in a cell and binds it to a run."""
+"""Notebook: frame around a panel in a cell, and context that follows a run."""

@@ -1,60 +1,62 @@
-// In a notebook: says that the view stands, until it is heard; then asks now and then whether it still is.
-// A view of a saved notebook, or of a page without a kernel, was never heard and says nothing.
-const EVERY = 10 // seconds between two questions, and only while somebody can see the page: they keep a kernel awake
-const SILENT = 15 // seconds without an answer until the view says so
+// Heartbeat of a view in a notebook: reports that the view is drawn until the kernel confirms it, then pings.
+// Without a first confirmation, as in a saved notebook or a page without a kernel, no message is shown.
+const PING_INTERVAL = 10 // seconds between pings; only while the page is visible, as pings keep a kernel from being culled
+const TIMEOUT = 15 // seconds without an answer until a message is shown
 
-const since = (at) => (Date.now() - at) / 1000
+const secondsSince = (time) => (Date.now() - time) / 1000
 
 export function render({ model, view, el }) {
   const mark = element("div", "mark")
   mark.setAttribute("role", "status")
   mark.hidden = true
-  let heard = 0, asked = 0, known = false, ended = 0, lost = 0
+  // Times in milliseconds; 0: it did not happen.
+  let confirmed = 0, pinged = 0, restarted = 0, lost = 0
+  let wasListed = false
 
-  // Panel's extension of JupyterLab lists the views that have a kernel, and forgets them when it restarts.
-  const look = () => {
+  // Panel's extension of JupyterLab lists the views with a kernel and removes them when it is restarted.
+  const checkKernel = () => {
     const listed = Object.hasOwn(window.PyViz?.kernels ?? {}, model.plot)
-    if (known && !listed) { ended ||= Date.now() }
-    known ||= listed
+    if (wasListed && !listed) { restarted ||= Date.now() }
+    wasListed ||= listed
   }
-  const sentence = () => {
-    const other = model.plot ? "kernel" : "server"
-    if (ended) { return `the kernel was restarted at ${clock(ended)}; run the cell again` }
-    if (lost) { return `disconnected since ${clock(lost)}; load the page again` }
-    if (!asked || since(asked) < SILENT) { return "" }
+  const message = () => {
+    const peer = model.plot ? "kernel" : "server"
+    if (restarted) { return `The kernel was restarted at ${clock(restarted)}; run the cell again` }
+    if (lost) { return `Disconnected since ${clock(lost)}; reload the page` }
+    if (!pinged || secondsSince(pinged) < TIMEOUT) { return "" }
     const advice = model.plot ? "; run the cell again if it was restarted" : ""
-    return `no news from the ${other} for ${Math.round(since(asked))} s${advice}`
+    return `No response from the ${peer} for ${Math.round(secondsSince(pinged))} s${advice}`
   }
-  // The frame around the view: its variables reach all that stands in it.
-  const paint = (stale) => {
+  // CSS variables of the frame around the view are inherited by the whole view.
+  const setStale = (stale) => {
     const { style } = el.getRootNode().host.getRootNode().host
     style.setProperty("--rl-now", stale ? "none" : "inline")
     style.setProperty("--rl-frame-faded", stale ? "grayscale(1) opacity(.55)" : "none")
   }
-  const show = () => {
-    if (!heard) { return }
-    look()
-    if (!asked && since(heard) >= EVERY && document.visibilityState === "visible") {
-      asked = Date.now()
+  const update = () => {
+    if (!confirmed) { return }
+    checkKernel()
+    if (!pinged && secondsSince(confirmed) >= PING_INTERVAL && document.visibilityState === "visible") {
+      pinged = Date.now()
       model.send_msg("here")
     }
-    const said = sentence()
-    mark.hidden = !said
-    if (mark.textContent !== said) { mark.textContent = said }
-    paint(Boolean(said))
+    const text = message()
+    mark.hidden = !text
+    if (mark.textContent !== text) { mark.textContent = text }
+    setStale(Boolean(text))
   }
-  const tell = () => {
-    if (!heard) { model.send_msg("here"); setTimeout(tell, 500) } // without a channel yet, it is said in vain
+  const reportDrawn = () => {
+    if (!confirmed) { model.send_msg("here"); setTimeout(reportDrawn, 500) } // lost until the channel is open
   }
 
-  setTimeout(tell, 0)
+  setTimeout(reportDrawn, 0)
   model.on("msg:custom", () => {
-    heard = Date.now()
-    asked = 0
-    show()
+    confirmed = Date.now()
+    pinged = 0
+    update()
   })
   view.model.document.on_event("connection_lost", () => { lost ||= Date.now() })
-  const looking = setInterval(show, 1000)
-  model.on("remove", () => clearInterval(looking))
+  const timer = setInterval(update, 1000)
+  model.on("remove", () => clearInterval(timer))
   return mark
 }

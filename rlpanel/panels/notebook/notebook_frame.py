@@ -1,9 +1,9 @@
-"""What a view stands in where no page of ours is around it: its colours, and scripts and styles from here.
+"""Frame of a view in a notebook cell: theme, scripts and style sheets without network access.
 
-In a notebook Panel would send Material's script with every widget, 1.5 MB each, and have the browser ask a
-distant host for the styles of what is drawn later. Here the script comes with the first view, what follows
-asks the page for it, and styles come along as ``data:``. And what changes before the view stands in the page
-waits: a message whose parts arrive while it is being drawn is half lost, and none after it is understood.
+In a notebook Panel would send Material's script with every widget, 1.5 MB each, and load style sheets of
+later models from a CDN. Here the script is sent once with the first view and shared by all widgets, and style
+sheets are embedded as ``data:`` URLs. Changes are held back until the browser has drawn the view: a message
+that arrives during drawing is applied only in part, and the browser cannot decode any message after it.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 
 _SHEET = '{"type":"object","name":"ImportedStyleSheet","id":"%s","attributes":{"url":"%s"}}'
-_DEFINED = re.compile(re.escape(_SHEET) % (r"([\w-]+)", r"([^\"]+)"))
-_NAMED = re.compile(r'\{"id":"([\w-]+)"\}')
-_ASK = "export default (await globalThis.rlpanelMaterial).default"
-_BRING = """
+_SHEET_DEFINITION = re.compile(re.escape(_SHEET) % (r"([\w-]+)", r"([^\"]+)"))
+_MODEL_REFERENCE = re.compile(r'\{"id":"([\w-]+)"\}')
+_SHARED_SCRIPT = "export default (await globalThis.rlpanelMaterial).default"
+_LOAD_SCRIPT = """
 globalThis.rlpanelMaterial ??= import(URL.createObjectURL(new Blob([{code}], {{type: "text/javascript"}})))
 """
-#: Seconds to wait for a page that does not say that the view stands: perhaps it is none of ours.
+#: Seconds to wait for the browser to report that the view is drawn; a page of another tool may never do so.
 PATIENCE = 60.0
 
 
-#: Nobody keeps the ages in a saved view: they are shown once a kernel hears the view.
-_UNHEARD = "--rl-now: none;"
-_FADED = ":host > :not(.rl-kernel) { filter: var(--rl-frame-faded, none); }"
+#: Hides ages in a saved view, where nothing updates them; they are shown once a kernel responds.
+_NO_AGES = "--rl-now: none;"
+_FADE = ":host > :not(.rl-kernel) { filter: var(--rl-frame-faded, none); }"
 
 
 class DrawnSignal(JSComponent):
-    """Says that the page has drawn it, and with it the view that it is part of, until it is heard.
+    """Component that reports to the kernel when the browser has drawn the view; repeated until confirmed.
 
-    From then on it says over the view that the kernel was restarted, is busy or out of reach.
+    Afterwards it shows a message over the view if the kernel was restarted, is busy or unreachable.
     """
 
-    plot = param.String(default="", doc="The name under which the page knows the view's kernel.")
+    plot = param.String(default="", doc="Id under which the page lists the view's kernel.")
 
     _esm = read_assets("panels/ui/dom.js", "panels/ui/clock.js", "panels/notebook/kernel.js")
     _stylesheets = [read_assets("panels/notebook/kernel.css")]
@@ -69,28 +69,29 @@ class DrawnSignal(JSComponent):
 
 
 class NotebookFrame(pn.Column):
-    """A view on the theme's background, with the colours and fonts that the board's page gives it elsewhere.
+    """Frame with the colours and fonts of the theme, which a view on the board gets from the page.
 
     Parameters
     ----------
     view : Viewable or Viewer
     context : Context, optional
-        Held for as long as the view is shown; without it the view would hear of nothing.
+        Kept alive as long as the frame, since the run holds it only weakly.
     dark : bool
+        Dark or light colours.
     """
 
     def __init__(self, view: Any, context: Context | None, dark: bool, **options: Any) -> None:
-        self.view, self.context, self._here = view, context, DrawnSignal()
+        self.view, self.context, self._signal = view, context, DrawnSignal()
         colors = theme.palette(dark) | {"font": theme.FONT, "mono": theme.MONO}
         variables = "".join(f"--rl-{name}:{value};" for name, value in colors.items())
         super().__init__(
             view,
-            self._here,
+            self._signal,
             sizing_mode="stretch_width",
             margin=0,
             styles={"background": "var(--rl-bg)", "padding": "8px", "position": "relative"},
-            stylesheets=[f":host {{{variables}{_UNHEARD}}}", _FADED],
-            design=Native,  # Material's own would wrap the view once more
+            stylesheets=[f":host {{{variables}{_NO_AGES}}}", _FADE],
+            design=Native,  # Material's design would wrap the view again
             **options,
         )
 
@@ -99,81 +100,82 @@ class NotebookFrame(pn.Column):
         if comm is not None:
             for part in model.references():
                 if getattr(part, "bundle", None) not in (None, "url"):
-                    part.update(esm=_ASK)
+                    part.update(esm=_SHARED_SCRIPT)
         return model
 
     def _render_mimebundle(self, model: Model, doc: Document, comm: Any, location: Any = None) -> Any:
         channel = DelayedComm(comm)
-        self._here.channels.append(channel)
-        self._here.plot = model.ref["id"]
+        self._signal.channels.append(channel)
+        self._signal.plot = model.ref["id"]
         for sheet in model.select({"type": ImportedStyleSheet}):
             channel.keep(sheet)
         bundle = super()._render_mimebundle(model, doc, comm, location)
-        # What changed while it was built is in it, and would reach a page that is not there yet.
+        # The bundle contains the changes made while it was built; as events they would precede the view.
         doc.callbacks._held_events = []
-        data, about = bundle
-        return {**data, "text/html": _contained(data["text/html"])}, about
+        data, metadata = bundle
+        return {**data, "text/html": _escape_output(data["text/html"])}, metadata
 
 
 class DelayedComm:
-    """A view's channel to its browser: opens when the view stands there, and makes later style sheets whole.
+    """Queue in front of a view's channel: holds messages until the view is drawn, and embeds style sheets.
 
-    Panel names sheets that the browser has let go of since, and those of a distant host; here each comes
-    along, wherever it is named.
+    Panel refers to style sheets that the browser has already freed, and to those of a CDN. Each reference is
+    replaced by the complete sheet.
 
     Parameters
     ----------
     comm : Comm
-        Sends through this from now on.
+        Channel to the browser. Its ``send`` is replaced by that of the queue.
     """
 
     def __init__(self, comm: Any) -> None:
         self._urls: dict[str, str] = {}
-        self._waiting: list[tuple[Any, ...]] = []
-        self._opens: float = time.monotonic() + PATIENCE
+        self._queue: list[tuple[Any, ...]] = []
+        self._opens_at: float = time.monotonic() + PATIENCE
         self._send = comm.send
         comm.send = self.send
 
     def keep(self, sheet: Any) -> None:
-        """Bring along a sheet that is sent with the view itself."""
-        sheet.update(url=_local(sheet.url))
+        """Embed a style sheet of the view itself, and remember it for later references."""
+        sheet.update(url=_embedded(sheet.url))
         self._urls[sheet.id] = sheet.url
 
     def open(self) -> None:
-        """The view stands: send what waits, and all else at once."""
-        self._opens = 0.0
-        waiting, self._waiting = self._waiting, []
-        for data, rest, options in waiting:
+        """Send the queued messages, and all later ones at once; called when the view is drawn."""
+        self._opens_at = 0.0
+        queue, self._queue = self._queue, []
+        for data, rest, options in queue:
             self._send(data, *rest, **options)
 
     def send(self, data: Any = None, *rest: Any, **options: Any) -> None:
-        """Send as the comm itself does, once the view stands."""
-        data = self._whole(data) if isinstance(data, str) else data
-        if self._opens > time.monotonic():
-            self._waiting.append((data, rest, options))
+        """Send a message as the comm does, or queue it until the view is drawn."""
+        data = self._embed_sheets(data) if isinstance(data, str) else data
+        if self._opens_at > time.monotonic():
+            self._queue.append((data, rest, options))
             return
-        if self._waiting:
+        if self._queue:
             self.open()
         self._send(data, *rest, **options)
 
-    def _whole(self, text: str) -> str:
-        self._urls |= {id: _local(url) for id, url in _DEFINED.findall(text)}
-        return _NAMED.sub(self._copy, _DEFINED.sub(r'{"id":"\1"}', text))
+    def _embed_sheets(self, text: str) -> str:
+        """Replace each definition of and reference to a style sheet by a complete sheet with a new id."""
+        self._urls |= {id: _embedded(url) for id, url in _SHEET_DEFINITION.findall(text)}
+        return _MODEL_REFERENCE.sub(self._copy, _SHEET_DEFINITION.sub(r'{"id":"\1"}', text))
 
-    def _copy(self, found: re.Match[str]) -> str:
-        url = self._urls.get(found[1])
-        return found[0] if url is None else _SHEET % (uuid4(), url)
+    def _copy(self, match: re.Match[str]) -> str:
+        url = self._urls.get(match[1])
+        return match[0] if url is None else _SHEET % (uuid4(), url)
 
 
-def _contained(output: str) -> str:
-    """A cell's output whose script no text in it can end: Panel puts texts of the log there as they are."""
+def _escape_output(output: str) -> str:
+    """Escape the script of a cell's output: Panel inserts texts of the log, which could end the script."""
     head, opening, rest = output.partition("<script")
     code, closing, tail = rest.rpartition("</script>")
-    return f"{head}{opening}{_in_script(code)}{closing}{tail}"
+    return f"{head}{opening}{_escape_script(code)}{closing}{tail}"
 
 
-def _local(url: str) -> str:
-    """A style sheet of Panel's distribution as an address that holds all of it; other addresses stay."""
+def _embedded(url: str) -> str:
+    """Return a style sheet of Panel's distribution as a ``data:`` URL; other URLs are returned unchanged."""
     if not url.startswith(CDN_DIST):
         return url
     path = DIST_DIR / url.removeprefix(CDN_DIST).partition("?")[0]
@@ -182,24 +184,24 @@ def _local(url: str) -> str:
 
 @cache
 def load() -> None:
-    """Bring the scripts to a notebook, once and from this machine; before any view is made."""
+    """Load Panel's scripts into the notebook, once and without network; call it before creating a view."""
     if pn.state.curdoc is not None:
         return
     pn.extension("tabulator", inline=True)
     try:
         from IPython import get_ipython
         from IPython.display import Javascript, display
-    except ImportError:  # a script
+    except ImportError:  # a plain Python script
         return
     if get_ipython() is not None:
-        display(Javascript(_BRING.format(code=_literal(BUNDLE_PATH.read_text("utf-8")))))
+        display(Javascript(_LOAD_SCRIPT.format(code=_literal(BUNDLE_PATH.read_text("utf-8")))))
 
 
 def _literal(code: str) -> str:
-    """A script as a string in another script that may stand in a page."""
-    return _in_script(json.dumps(code))
+    """Return JavaScript code as a string literal for another script in a page."""
+    return _escape_script(json.dumps(code))
 
 
-def _in_script(code: str) -> str:
-    """Code whose strings, as they mean the same, neither end the script around it nor begin a comment."""
+def _escape_script(code: str) -> str:
+    """Escape sequences in string literals that would end the surrounding script or start a comment."""
     return code.replace("</", "<\\/").replace("<!--", "<\\!--")

@@ -1,4 +1,4 @@
-"""A run and its changes, brought to views that stand in a notebook or in a page of somebody's own."""
+"""Creates contexts that follow a run, for views in a notebook or in another application's page."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from rlpanel.panels.session.event_loop import SessionLoop, current_loop
 from rlpanel.panels.session.session import Session
 from rlpanel.store.run import Run
 
-#: Seconds after which a step that nobody adds to any more counts as complete.
-_SETTLED = 1.1
+#: Seconds after which the newest step may count as complete if no sample was added.
+_COMPLETE_AFTER = 1.1
 
 
 def context_of(run: Run, **selected: Any) -> Context:
-    """A context that follows ``run`` for as long as somebody holds it and the run is not closed.
+    """Return a context that follows ``run`` until the context is garbage-collected or the run closed.
 
     Parameters
     ----------
     run : Run
     **selected
-        Parameters of `Selection`; a step given ends following the newest.
+        Parameters of `Selection`, without those that are None. A given step turns off *follow latest*.
     """
     given = {name: value for name, value in selected.items() if value is not None}
     if "step" in given:
         given["follow"] = False
     context = Context(selection=Selection(run=run.name, **given))
-    context.param.update(index=run.index, view=run.view)
-    place = current_loop()
-    if place is not None:
-        _follow(run, context, place)
+    context.param.update(index=run.index, snapshot=run.snapshot)
+    loop = current_loop()
+    if loop is not None:
+        _follow(run, context, loop)
     return context
 
 
-def _follow(run: Run, context: Context, place: SessionLoop) -> None:
-    """Tell the context of changes; it is held weakly, so that a view that is gone is not drawn for ever."""
-    held = weakref.ref(context, lambda _: forget())
+def _follow(run: Run, context: Context, loop: SessionLoop) -> None:
+    """Update the context when the run changes; it holds the context weakly so that it can be freed."""
+    reference = weakref.ref(context, lambda _: stop_listening())
 
     def draw(_: object = None) -> None:
-        shown = held()
-        if shown is not None:
-            shown.param.update(view=run.view, now=time.time())
+        current = reference()
+        if current is not None:
+            current.param.update(snapshot=run.snapshot, now=time.time())
 
-    def drawn(_: object) -> None:
+    def on_change(_: object) -> None:
         draw()
-        place.call_later(_SETTLED, draw)  # by then the newest step may count as complete
+        loop.call_later(_COMPLETE_AFTER, draw)  # the newest step may be complete by then
 
-    session = Session(place, drawn)
-    forget = run.listen(lambda changed: session.notify(changed) if changed is run.index else None)
-    place.on_gone(forget)
+    session = Session(loop, on_change)
+    stop_listening = run.listen(lambda changed: session.notify(changed) if changed is run.index else None)
+    loop.on_gone(stop_listening)
