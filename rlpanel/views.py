@@ -1,7 +1,7 @@
-"""The views one by one, for a notebook cell or a page of your own: ``rlpanel.views.curves(run)``.
+"""Single panels for a notebook cell or your own Panel page, such as ``rlpanel.views.curves(run)``.
 
-Views of one run share a selection: a click on a step in the curves shows that step in the grid, a click in
-the grid shows that sample's tokens. A view that is given its own step or filter keeps it.
+Views of one run share a selection: a click on a step in the curves selects that step in the grid, a click in
+the grid selects the sample in the token view. A view that is given its own step or filter keeps it.
 """
 
 from __future__ import annotations
@@ -29,54 +29,54 @@ from rlpanel.store.run import Run
 
 __all__ = ["curves", "distribution", "findings", "gap", "grid", "groups", "numbers", "tokens"]
 
-#: The context that views of a run share, by the page or notebook they stand in.
-_shared: weakref.WeakKeyDictionary[Run, weakref.WeakValueDictionary[int, Context]]
-_shared = weakref.WeakKeyDictionary()
+#: Shared context of the views of a run, by the id of their document.
+_contexts: weakref.WeakKeyDictionary[Run, weakref.WeakValueDictionary[int, Context]]
+_contexts = weakref.WeakKeyDictionary()
 
 
 def curves(run: Run, *columns: str, dark: bool | None = None) -> pn.Column:
-    """Means over the steps with bands; a click selects the step in the run's other views.
+    """Return the curves: means over steps with bands. A click selects the step in the run's other views.
 
     Parameters
     ----------
     run : Run
-        As `rlpanel.open_run` gives it; what it reads later comes by itself.
+        As returned by `rlpanel.open_run`. The view updates when the run reads new samples.
     *columns : str
-        Sample columns, such as ``"reward"`` or ``"kl_k3_mean"``; the usual four by default.
+        Sample columns, such as ``"reward"`` or ``"kl_k3_mean"``; by default the four of the board.
     dark : bool, optional
-        Dark or light; as ``pn.config.theme`` says by default.
+        Dark or light theme; by default that of ``pn.config.theme``.
     """
     if columns:
         return _framed(Curves, context_of(run, curves=[*columns]), dark)
-    return _framed(Curves, _together(run), dark)
+    return _framed(Curves, _shared_context(run), dark)
 
 
 def distribution(run: Run, step: int | None = None, *, dark: bool | None = None) -> pn.Column:
-    """How the rewards of a step spread, beside the reference's.
+    """Return the histogram of a step's rewards, beside that of the reference.
 
     Parameters
     ----------
     run : Run
     step : int, optional
-        The step that the run's other views show by default.
+        Step to show; by default the selected step of the run's other views.
     dark : bool, optional
-        As `curves` takes it.
+        As for `curves`.
     """
     return _framed(RewardDistribution, _at(run, step), dark)
 
 
 def gap(run: Run, step: int | None = None, *, dark: bool | None = None) -> pn.Column:
-    """Reward minus the reference's for each sample of a step, sorted; as `distribution`."""
+    """Return the sorted differences of reward and reference reward of a step; arguments as `distribution`."""
     return _framed(RewardGap, _at(run, step), dark)
 
 
 def groups(run: Run, step: int | None = None, *, dark: bool | None = None) -> pn.Column:
-    """The groups of a step, each from its worst sample to its best; as `distribution`."""
+    """Return the plot of a step's groups by reward; arguments as `distribution`."""
     return _framed(GroupStrip, _at(run, step), dark)
 
 
 def numbers(run: Run, step: int | None = None, *, dark: bool | None = None) -> pn.Column:
-    """A step's means with their change since the step before; as `distribution`."""
+    """Return a step's means with their change since the previous step; arguments as `distribution`."""
     return _framed(StepSummary, _at(run, step), dark)
 
 
@@ -90,47 +90,47 @@ def grid(
     height: int = 460,
     dark: bool | None = None,
 ) -> pn.Column:
-    """The samples of a step, or those of all steps, that pass a filter; a click selects one.
+    """Return the table of samples of a step or of all steps that match a filter. A click selects a sample.
 
     Parameters
     ----------
     run : Run
     step : int, optional
-        The step that the run's other views show by default.
+        Step to show; by default the selected step of the run's other views.
     filter : str
-        As on the board: ``"reward < 0 and kl_k3_mean > p99"``.
+        Filter expression, as on the board: ``"reward < 0 and kl_k3_mean > p99"``.
     sort : str
-        A number column, with ``-`` before it from the largest down.
+        Numeric column to sort by; with a leading ``-`` in descending order.
     whole_run : bool
-        Ask all steps.
+        Show samples of all steps.
     height : int
-        Pixels.
+        Height in pixels.
     dark : bool, optional
-        As `curves` takes it.
+        As for `curves`.
     """
-    asked: dict[str, Any] = {"filter": filter, "sort": sort, "scope": "run" if whole_run else "step"}
-    alone = step is not None or filter or sort or whole_run
-    context = context_of(run, step=step, **asked) if alone else _together(run)
-    return _framed(lambda shown: SampleGrid(shown, board_download), context, dark, height=height)
+    selected: dict[str, Any] = {"filter": filter, "sort": sort, "scope": "run" if whole_run else "step"}
+    has_own_selection = step is not None or filter or sort or whole_run
+    context = context_of(run, step=step, **selected) if has_own_selection else _shared_context(run)
+    return _framed(lambda context: SampleGrid(context, board_download), context, dark, height=height)
 
 
 def tokens(
     what: Sample | Run, *, metric: str = "log_ratio", kl_estimator: str = "kl_k3", dark: bool | None = None
 ) -> pn.Column:
-    """A response token by token, coloured by a metric, over a strip of all its metrics.
+    """Return the token view: the response coloured by a token metric, with a heatmap of all token metrics.
 
     Parameters
     ----------
     what : Sample or Run
-        A sample, as ``run.sample(uid)`` gives it; for a run the sample that its grid shows.
+        A sample as returned by ``run.sample(uid)``; or a run, for the sample selected in its grid.
     metric : str
-        The token metric to begin with.
+        Token metric that colours the text at first.
     kl_estimator : str
-        The estimate of KL that is shown: ``kl_k3``, ``kl_k2``, ``log_ratio`` or ``kl_rllb``.
+        KL estimator to show: ``kl_k3``, ``kl_k2``, ``log_ratio`` or ``kl_rllb``.
     dark : bool, optional
-        As `curves` takes it.
+        As for `curves`.
     """
-    context = _together(what) if isinstance(what, Run) else Context(sample=what)
+    context = _shared_context(what) if isinstance(what, Run) else Context(sample=what)
     load()
     dark = _dark(dark)
     view = TokenView(sample=context.sample, metric=metric, kl_estimator=kl_estimator, dark=dark)
@@ -139,24 +139,24 @@ def tokens(
 
 
 def findings(run: Run, *, dark: bool | None = None) -> pn.Column:
-    """What the rules find in the run, with the evidence."""
-    return _framed(FindingsList, _together(run), dark)
+    """Return the list of the run's findings with their evidence."""
+    return _framed(FindingsList, _shared_context(run), dark)
 
 
-# -- what all share ------------------------------------------------------------------------------
+# -- helpers -------------------------------------------------------------------------------------
 
 
-def _together(run: Run) -> Context:
-    """The context of the run's views in this notebook or page."""
-    here = _shared.setdefault(run, weakref.WeakValueDictionary())
+def _shared_context(run: Run) -> Context:
+    """Return the shared context of the run's views in this notebook or page."""
+    by_document = _contexts.setdefault(run, weakref.WeakValueDictionary())
     key = id(pn.state.curdoc)
-    context = here.get(key) or context_of(run)
-    here[key] = context
+    context = by_document.get(key) or context_of(run)
+    by_document[key] = context
     return context
 
 
 def _at(run: Run, step: int | None) -> Context:
-    return _together(run) if step is None else context_of(run, step=step)
+    return _shared_context(run) if step is None else context_of(run, step=step)
 
 
 def _framed(
@@ -167,5 +167,5 @@ def _framed(
     return NotebookFrame(view(context), context, context.selection.dark, **options)
 
 
-def _dark(wish: bool | None) -> bool:
-    return pn.config.theme == "dark" if wish is None else wish
+def _dark(dark: bool | None) -> bool:
+    return pn.config.theme == "dark" if dark is None else dark
