@@ -87,7 +87,7 @@ class Display(param.Parameterized):
         default=3,
         bounds=(1, 10_000),
         label="Unsolved after (steps)",
-        doc="Number of steps at which a prompt must have been seen before it can count as unsolved.",
+        doc="A prompt must occur at this many steps or more to be listed as unsolved.",
     )
 
 

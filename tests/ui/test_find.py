@@ -193,7 +193,7 @@ def test_a_prompt_is_followed_over_the_steps(board: BoardPage) -> None:
     strip.nth(3).click()
     expect(board.sample_head).to_contain_text("step 4 ·")
     view.locator(".rl-what").get_by_role("combobox").click()
-    board.page.locator("li").get_by_text("prompts that never get better").click()
+    board.page.locator("li").get_by_text("Unsolved prompts").click()
     stuck = view.locator(".rl-stuck .tabulator-row")
     expect(stuck).to_have_count(4)
     expect(stuck.first).to_contain_text("p0")

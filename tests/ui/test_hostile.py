@@ -202,7 +202,7 @@ def look_at_pairs(board: BoardPage) -> None:
         expect(compare.locator(".sides > div").nth(1)).to_contain_text("onerror")
     board.tab("Prompt history")
     expect(board.page.locator(".rl-over-time .rl-strip .tabulator-row").first).to_contain_text("onerror")
-    choose(board, ".rl-what", "prompts that never get better")
+    choose(board, ".rl-what", "Unsolved prompts")
     expect(board.page.locator(".rl-over-time-note")).to_contain_text("prompt")
 
 

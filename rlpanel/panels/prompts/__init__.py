@@ -1,1 +1,1 @@
-"""Prompts over the steps: history of one prompt, and prompts that stay unsolved."""
+"""Prompts over the steps: history of one prompt, and table of prompts that remain unsolved."""

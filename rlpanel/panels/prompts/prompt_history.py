@@ -1,4 +1,4 @@
-"""One prompt over the steps: rewards, lengths, what was answered, and what changed from step to step."""
+"""History of one prompt: rewards, lengths and responses over steps, and the diff to the previous step."""
 
 from __future__ import annotations
 
@@ -33,39 +33,39 @@ from rlpanel.store.snapshot.prompts import SamplesOfPrompt, samples_of_prompt
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Samples of the prompt that are shown with their texts, the nearest steps first.
+#: Maximum number of listed responses; those of the nearest steps are chosen.
 MOST_SAMPLES = 300
-#: Bytes of log that are read on the event loop; more on a thread.
+#: Up to this many bytes of log are read on the event loop, more on a thread.
 READ_NOW = 1 << 20
 
 
 class _Texts(NamedTuple):
-    """What was read: samples with their texts."""
+    """Texts of samples."""
 
     uids: list[str]
     texts: list[dict[str, str]]
 
 
 class PromptHistory(Viewer):
-    """Two plots, a strip of answers, and a diff with the step before.
+    """Two plots, a table of responses, and a diff to the previous step with the prompt.
 
     Parameters
     ----------
     context : Context
-    say : callable
-        Takes what there is to say about the prompt.
+    show_note : callable
+        Shows a line of text about the prompt.
     """
 
-    active = param.Boolean(default=False, doc="Whether the view is in sight; nothing is read before.")
+    active = param.Boolean(default=False, doc="Whether the view is visible; nothing is read before.")
 
-    def __init__(self, context: Context, say: Callable[[str], None], **params: Any) -> None:
+    def __init__(self, context: Context, show_note: Callable[[str], None], **params: Any) -> None:
         super().__init__(**params)
-        self.context, self._say = context, say
+        self.context, self._show_note = context, show_note
         self._history: SamplesOfPrompt | None = None
-        self._snapshot = context.snapshot  # that the history's rows are of
+        self._snapshot = context.snapshot  # the snapshot of the history's rows
         self._key: tuple[object, ...] | None = None
-        self._reading: BackgroundTask[_Texts] = BackgroundTask(self._put_texts)
-        self._diffing: BackgroundTask[str] = BackgroundTask(self._put_diff)
+        self._reading: BackgroundTask[_Texts] = BackgroundTask(self._show_texts)
+        self._diffing: BackgroundTask[str] = BackgroundTask(self._show_diff)
         self._diff = pn.pane.HTML(
             "",
             stylesheets=[theme.CSS, read_assets("panels/compare/response_diff.css")],
@@ -76,15 +76,15 @@ class PromptHistory(Viewer):
         self._picked = click_field(self._pick)
         self._reward = PromptHistoryPlot("policy", "prompt-reward", self._choose)
         self._length = PromptHistoryPlot("length", "prompt-length", self._choose)
-        self._strip = text_table(("step", "reward", "length", "response"), "rl-strip", self._picked, 190)
+        self._responses = text_table(("step", "reward", "length", "response"), "rl-strip", self._picked, 190)
         narrow = {"styles": {"flex": "1 1 220px", "min-width": "200px"}}
         plots = [
-            plot_with_menu(name, plot.pane, ExportMenu(context, partial(self._taken, name)), **narrow)
+            plot_with_menu(name, plot.pane, ExportMenu(context, partial(self._export, name)), **narrow)
             for name, plot in (("reward", self._reward), ("length", self._length))
         ]
         self._column = pn.Column(
             pn.FlexBox(*plots, gap="0", margin=(0, 8)),
-            self._strip,
+            self._responses,
             self._diff,
             self._picked,
             sizing_mode="stretch_width",
@@ -111,130 +111,125 @@ class PromptHistory(Viewer):
             return
         context, sample = self.context, self.context.sample
         if sample is None or sample.prompt is None or context.index is None:
-            self._say("no prompt is logged for this sample" if sample else "no sample selected")
-            self._strip.value = self._strip.value.iloc[:0]
+            self._show_note("No prompt is logged for this sample" if sample else "No sample selected")
+            self._responses.value = self._responses.value.iloc[:0]
             self._diff.object = ""
             return
         snapshot = context.snapshot
         try:
-            found = samples_of_prompt(snapshot, snapshot.row(sample.uid))
+            history = samples_of_prompt(snapshot, snapshot.row(sample.uid))
         except RLPanelError as error:
-            self._say(str(error))
+            self._show_note(str(error))
             return
-        self._history, self._snapshot = found, snapshot
-        self._reward.draw(found, found.reward, sample.step)
-        self._length.draw(found, found.length, sample.step)
-        steps = len(np.unique(found.step))
-        first, last = found.means(found.reward)[1][:1], found.means(found.reward)[1][-1:]
-        rise = f" · mean reward {number(float(first[0]))} → {number(float(last[0]))}" if len(first) else ""
-        self._say(f"{len(found.rows):,} samples at {steps:,} steps{rise}")
-        self._read(context.index, snapshot, found, sample)
-        self._compare(context.index, context.view, found, sample)
+        self._history, self._snapshot = history, snapshot
+        self._reward.draw(history, history.reward, sample.step)
+        self._length.draw(history, history.length, sample.step)
+        steps = len(np.unique(history.step))
+        first, last = history.means(history.reward)[1][:1], history.means(history.reward)[1][-1:]
+        change = f" · mean reward {number(float(first[0]))} → {number(float(last[0]))}" if len(first) else ""
+        self._show_note(f"{len(history.rows):,} samples at {steps:,} steps{change}")
+        self._read(context.index, snapshot, history, sample)
+        self._compare(context.index, snapshot, history, sample)
 
     def _on_snapshot(self, event: Any) -> None:
-        """Draw again when the prompt was asked once more."""
-        sample, seen = self.context.sample, self._history
-        if (
-            not self.active
-            or sample is None
-            or seen is None
-            or event.new.snapshot.name != self._snapshot.name
-        ):
+        """Draw again when the run has new samples of the prompt."""
+        sample, history = self.context.sample, self._history
+        if not self.active or sample is None or history is None or event.new.name != self._snapshot.name:
             return
         try:
-            snapshot = event.new.snapshot
-            again = samples_of_prompt(snapshot, snapshot.row(sample.uid))
-        except RLPanelError:  # its file was written anew; the sample's place says so
+            updated = samples_of_prompt(event.new, event.new.row(sample.uid))
+        except RLPanelError:  # the file was rewritten; the sample panel shows that
             return
-        if len(again.rows) != len(seen.rows):
+        if len(updated.rows) != len(history.rows):
             self._draw()
 
-    def _read(self, index: RunIndex, snapshot: Snapshot, found: SamplesOfPrompt, sample: Sample) -> None:
-        """The strip of answers, the nearest steps where there are too many."""
-        near = np.sort(np.argsort(np.abs(found.step - sample.step), kind="stable")[:MOST_SAMPLES])
-        rows = found.rows[near]
+    def _read(self, index: RunIndex, snapshot: Snapshot, history: SamplesOfPrompt, sample: Sample) -> None:
+        """Read the responses for the table; if there are too many, those of the nearest steps."""
+        nearest = np.sort(np.argsort(np.abs(history.step - sample.step), kind="stable")[:MOST_SAMPLES])
+        rows = history.rows[nearest]
         key = (snapshot.name, *snapshot.uids(rows), self.context.display.pad_token)
         if key == self._key:
             self._mark()
             return
         self._key = key
         self._reading.stop()
-        results = _read(index, snapshot, rows)
+        results = _read_texts(index, snapshot, rows)
         if snapshot.place("length")[rows].sum() <= READ_NOW:
-            self._put_texts(next(results))
+            self._show_texts(next(results))
         else:
             self._reading.start(results)
 
-    def _put_texts(self, read: _Texts) -> None:
-        found = self._history
-        if found is None:
+    def _show_texts(self, read: _Texts) -> None:
+        history = self._history
+        if history is None:
             return
-        place = {uid: at for at, uid in enumerate(self._snapshot.uids(found.rows))}
-        kept = [(uid, texts) for uid, texts in zip(read.uids, read.texts, strict=True) if uid in place]
-        at = [place[uid] for uid, _ in kept]
-        self._strip.value = pd.DataFrame(
+        position = {uid: i for i, uid in enumerate(self._snapshot.uids(history.rows))}
+        current = [(uid, texts) for uid, texts in zip(read.uids, read.texts, strict=True) if uid in position]
+        positions = [position[uid] for uid, _ in current]
+        self._responses.value = pd.DataFrame(
             {
-                "step": [f"{step:,}" for step in found.step[at].tolist()],
-                "reward": [number(value) for value in found.reward[at].tolist()],
-                "length": [number(value) for value in found.length[at].tolist()],
+                "step": [f"{step:,}" for step in history.step[positions].tolist()],
+                "reward": [number(value) for value in history.reward[positions].tolist()],
+                "length": [number(value) for value in history.length[positions].tolist()],
                 "response": [
-                    first_line(texts.get("response"), self.context.display.pad_token) for _, texts in kept
+                    first_line(texts.get("response"), self.context.display.pad_token) for _, texts in current
                 ],
-                "uid": [uid for uid, _ in kept],
+                "uid": [uid for uid, _ in current],
             },
             dtype=str,
         )
         self._mark()
 
     def _mark(self) -> None:
-        """The row of the sample that is shown."""
+        """Mark the row of the selected sample."""
         uid = self.context.sample.uid if self.context.sample else ""
-        self._strip.selection = np.flatnonzero(self._strip.value["uid"] == uid).tolist()[:1]
+        self._responses.selection = np.flatnonzero(self._responses.value["uid"] == uid).tolist()[:1]
 
-    def _compare(self, index: RunIndex, view: RunView, found: SamplesOfPrompt, sample: Sample) -> None:
-        """The answer against one of the step before that saw the prompt."""
+    def _compare(self, index: RunIndex, snapshot: Snapshot, history: SamplesOfPrompt, sample: Sample) -> None:
+        """Show the diff to a response of the previous step with the prompt."""
         self._diffing.stop()
-        before = found.rows[found.step < sample.step]
+        before = history.rows[history.step < sample.step]
         if not len(before):
-            self._put_diff('<p class="note">No earlier step saw this prompt.</p>')
+            self._show_diff('<p class="note">No earlier step has this prompt.</p>')
             return
         snapshot = view.snapshot
         step = snapshot.place("step")[before[-1]]
-        other = before[snapshot.place("step")[before] == step][0]
-        results = _difference(index, view, int(other), sample, self.context.display.pad_token)
-        if len(sample.response or "") <= NOW_CHARS // 2 and snapshot.place("length")[other] <= READ_NOW:
-            self._put_diff(next(results))
+        previous = before[snapshot.place("step")[before] == step][0]
+        results = _read_diff(index, snapshot, int(previous), sample, self.context.display.pad_token)
+        if len(sample.response or "") <= NOW_CHARS // 2 and snapshot.place("length")[previous] <= READ_NOW:
+            self._show_diff(next(results))
         else:
-            self._put_diff('<p class="note">comparing …</p>')
+            self._show_diff('<p class="note">Comparing …</p>')
             self._diffing.start(results)
 
-    def _put_diff(self, html: str) -> None:
+    def _show_diff(self, html: str) -> None:
         self._diff.object = html
 
-    def _taken(self, name: str) -> CardExport | None:
-        """One of the plots, by the name of its number; the file holds both numbers."""
-        found, snapshot, sample = self._history, self._snapshot, self.context.sample
-        if found is None or sample is None:
+    def _export(self, name: str) -> CardExport | None:
+        """Return the export of the plot ``name``; the table holds reward and length."""
+        history, snapshot, sample = self._history, self._snapshot, self.context.sample
+        if history is None or sample is None:
             return None
         return CardExport(
-            name=f"{file_name(snapshot.name)}-{name}-of-a-prompt-to-step-{found.step.max()}",
-            title=f"{name.capitalize()} of one prompt over the steps",
+            name=f"{file_name(snapshot.name)}-{name}-of-a-prompt-to-step-{history.step.max()}",
+            title=f"{name.capitalize()} of one prompt over steps",
             words=f"{snapshot.name}: {first_line(sample.prompt, self.context.display.pad_token)}",
             rows=lambda: pd.DataFrame(
                 {
-                    "step": found.step,
-                    "uid": snapshot.uids(found.rows),
-                    "reward": found.reward,
-                    "length": found.length,
+                    "step": history.step,
+                    "uid": snapshot.uids(history.rows),
+                    "reward": history.reward,
+                    "length": history.length,
                 }
             ),
         )
 
     # -- choosing --------------------------------------------------------------------------------
 
-    def _choose(self, at: int) -> None:
+    def _choose(self, position: int) -> None:
+        """Select a sample by its position in the history."""
         if self._history is not None:
-            self.context.choose_sample(self._snapshot.uid(int(self._history.rows[at])))
+            self.context.choose_sample(self._snapshot.uid(int(self._history.rows[position])))
 
     def _pick(self, event: Any) -> None:
         uid = event.new.partition("\n")[0]
@@ -242,16 +237,23 @@ class PromptHistory(Viewer):
             self.context.choose_sample(uid)
 
 
-def _read(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> Iterator[_Texts]:
+def _read_texts(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> Iterator[_Texts]:
     yield _Texts(snapshot.uids(rows), read_texts(index, snapshot, rows))
 
 
-def _difference(index: RunIndex, view: RunView, row: int, sample: Sample, pad_token: str) -> Iterator[str]:
+def _read_diff(
+    index: RunIndex, snapshot: Snapshot, row: int, sample: Sample, pad_token: str
+) -> Iterator[str]:
     try:
-        other = fetch(index, view, row)
+        previous = fetch(index, snapshot, row)
     except RLPanelError as error:
         yield f'<p class="note">{safe_text(error)}</p>'
         return
-    place = f"line {other.line:,}"
-    side = DiffSide(f"Step {other.step}, the one before", place, "reference", other.response, other.reward)
+    side = DiffSide(
+        f"Step {previous.step} (previous)",
+        f"line {previous.line:,}",
+        "reference",
+        previous.response,
+        previous.reward,
+    )
     yield from diff_html(sample, side, pad_token)

@@ -1,4 +1,4 @@
-"""Through training: the sample's prompt over the steps, and the prompts that never get better."""
+"""Prompts tab of the sample panel: history of the sample's prompt, or table of unsolved prompts."""
 
 from __future__ import annotations
 
@@ -15,47 +15,48 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.theme import safe_text
 
-_ONE, _STUCK = "one", "stuck"
+_HISTORY, _UNSOLVED = "one", "stuck"
 
 
 class PromptsTab(Viewer):
-    """The sample's tab: a choice of the two, and what there is to say."""
+    """Tab with the choice of view and a line of text about it."""
 
-    active = param.Boolean(default=False, doc="Whether the view is in sight; nothing is read before.")
+    active = param.Boolean(default=False, doc="Whether the view is visible; nothing is read before.")
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
-        self._what = select("what", 250)
-        self._what.param.update(
-            options={"this prompt over the steps": _ONE, "prompts that never get better": _STUCK}, value=_ONE
+        self._mode = select("what", 250)
+        self._mode.param.update(
+            options={"History of this prompt": _HISTORY, "Unsolved prompts": _UNSOLVED}, value=_HISTORY
         )
         self._note = pn.pane.HTML(
             "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(6, 8),
             css_classes=["rl-over-time-note"],
         )  # fmt: skip
-        self._one = PromptHistory(context, self._say)
-        self._stuck = UnsolvedPrompts(context, self._say)
+        self._history = PromptHistory(context, self._show_note)
+        self._unsolved = UnsolvedPrompts(context, self._show_note)
         self._column = pn.Column(
-            pn.Row(self._what, self._note, sizing_mode="stretch_width", margin=(8, 10, 0, 10)),
-            self._one,
-            self._stuck,
+            pn.Row(self._mode, self._note, sizing_mode="stretch_width", margin=(8, 10, 0, 10)),
+            self._history,
+            self._unsolved,
             sizing_mode="stretch_both",
             scroll="y-auto",
             margin=0,
             css_classes=["rl-over-time"],
         )
-        self._what.param.watch(self._turned, "value")
-        self.param.watch(self._turned, "active")
-        self._stuck.param.watch(lambda _: setattr(self._what, "value", _ONE), "picks")
-        self._turned()
+        self._mode.param.watch(self._activate, "value")
+        self.param.watch(self._activate, "active")
+        self._unsolved.param.watch(lambda _: setattr(self._mode, "value", _HISTORY), "picks")
+        self._activate()
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
 
-    def _turned(self, *_: Any) -> None:
-        for key, part in ((_ONE, self._one), (_STUCK, self._stuck)):
-            part.__panel__().visible = self._what.value == key
-            part.active = self.active and self._what.value == key
+    def _activate(self, *_: Any) -> None:
+        """Show and activate the chosen view only."""
+        for key, view in ((_HISTORY, self._history), (_UNSOLVED, self._unsolved)):
+            view.__panel__().visible = self._mode.value == key
+            view.active = self.active and self._mode.value == key
 
-    def _say(self, words: str) -> None:
-        self._note.object = f'<span class="note">{safe_text(words)}</span>'
+    def _show_note(self, text: str) -> None:
+        self._note.object = f'<span class="note">{safe_text(text)}</span>'

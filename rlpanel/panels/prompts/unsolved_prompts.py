@@ -1,4 +1,4 @@
-"""The prompts that never get better, worst first; a click leads to the newest sample of one."""
+"""Table of unsolved prompts, worst first; a click selects the prompt's newest sample."""
 
 from __future__ import annotations
 
@@ -22,35 +22,36 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.prompts import UnsolvedPrompt, unsolved_prompts
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Prompts that are listed.
-MOST_STUCK = 300
-#: Samples of a run that are counted on the event loop; more on a thread.
+#: Maximum number of listed prompts.
+MOST_PROMPTS = 300
+#: Runs of up to this many samples are searched on the event loop, larger ones on a thread.
 COUNT_NOW = 100_000
 
-_Counted = tuple[list[UnsolvedPrompt], list[str], list[str]]
+#: Unsolved prompts; first lines and uids of the listed ones.
+_Result = tuple[list[UnsolvedPrompt], list[str], list[str]]
 
 
 class UnsolvedPrompts(Viewer):
-    """A table of prompts.
+    """Table of prompts whose reward never exceeded the reference's, or their own first reward.
 
     Parameters
     ----------
     context : Context
-    say : callable
-        Takes what there is to say about them.
+    show_note : callable
+        Shows a line of text about the prompts.
     """
 
-    active = param.Boolean(default=False, doc="Whether the view is in sight; nothing is counted before.")
-    picks = param.Integer(default=0, doc="How many prompts were clicked.")
+    active = param.Boolean(default=False, doc="Whether the view is visible; nothing is computed before.")
+    picks = param.Integer(default=0, doc="Number of clicks on a prompt.")
 
-    def __init__(self, context: Context, say: Callable[[str], None], **params: Any) -> None:
+    def __init__(self, context: Context, show_note: Callable[[str], None], **params: Any) -> None:
         super().__init__(**params)
-        self.context, self._say = context, say
-        self._work: BackgroundTask[_Counted] = BackgroundTask(self._put)
+        self.context, self._show_note = context, show_note
+        self._work: BackgroundTask[_Result] = BackgroundTask(self._show)
         self._picked = click_field(self._pick)
         names = ("prompt", "steps", "samples", "best", "last", "bar")
         self._table = text_table(names, "rl-stuck", self._picked, 420)
-        self._table.titles = {"bar": "to reach"}
+        self._table.titles = {"bar": "threshold"}
         self._column = pn.Column(self._table, self._picked, sizing_mode="stretch_width", margin=0)
         context.param.watch(self._draw, "index")
         context.display.param.watch(self._draw, ["pad_token", "system_end", "stuck_steps"])
@@ -64,41 +65,41 @@ class UnsolvedPrompts(Viewer):
         self._work.stop()
         if not self.active or context.index is None:
             return
-        results = self._count(context.index, context.snapshot, context.display.stuck_steps)
+        results = self._find(context.index, context.snapshot, context.display.stuck_steps)
         if context.snapshot.samples <= COUNT_NOW:
-            self._put(next(results))
+            self._show(next(results))
         else:
-            self._say("counting …")
+            self._show_note("Searching …")
             self._work.start(results)
 
-    def _count(self, index: RunIndex, snapshot: Snapshot, least: int) -> Iterator[_Counted]:
-        found = unsolved_prompts(snapshot, least)
-        rows = np.array([prompt.row for prompt in found[:MOST_STUCK]], int)
+    def _find(self, index: RunIndex, snapshot: Snapshot, least: int) -> Iterator[_Result]:
+        unsolved = unsolved_prompts(snapshot, least)
+        rows = np.array([prompt.row for prompt in unsolved[:MOST_PROMPTS]], int)
         display = self.context.display
         prompts = [
             first_line(texts.get("prompt"), display.pad_token, display.system_end)
             for texts in read_texts(index, snapshot, rows)
         ]
-        yield found, prompts, snapshot.uids(rows)
+        yield unsolved, prompts, snapshot.uids(rows)
 
-    def _put(self, counted: _Counted) -> None:
-        found, prompts, uids = counted
-        shown = found[: len(prompts)]
+    def _show(self, result: _Result) -> None:
+        unsolved, prompts, uids = result
+        listed = unsolved[: len(prompts)]
         self._table.value = pd.DataFrame(
             {
                 "prompt": prompts,
-                "steps": [f"{one.steps:,}" for one in shown],
-                "samples": [f"{one.samples:,}" for one in shown],
-                "best": [number(one.best) for one in shown],
-                "last": [number(one.last) for one in shown],
-                "bar": [number(one.bar) for one in shown],
+                "steps": [f"{prompt.steps:,}" for prompt in listed],
+                "samples": [f"{prompt.samples:,}" for prompt in listed],
+                "best": [number(prompt.best) for prompt in listed],
+                "last": [number(prompt.last) for prompt in listed],
+                "bar": [number(prompt.bar) for prompt in listed],
                 "uid": uids,
             },
             dtype=str,
         )
-        least, referenced = self.context.display.stuck_steps, self.context.snapshot.has_number("ref_reward")
-        below = "below the reference" if referenced else "no better than at first"
-        self._say(f"{len(found):,} prompts still {below} after {least:,} steps or more")
+        least, referenced = self.context.display.stuck_steps, self.context.snapshot.has("ref_reward")
+        below = "still below the reference reward" if referenced else "not above their first reward"
+        self._show_note(f"{len(unsolved):,} prompts {below} after {least:,} steps or more")
 
     def _pick(self, event: Any) -> None:
         uid = event.new.partition("\n")[0]
