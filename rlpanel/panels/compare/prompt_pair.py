@@ -10,7 +10,7 @@ import panel_material_ui as pmui
 
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.compare.prompt_matching import ComparedRun, Comparison
-from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html, select
+from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, compact_select, diff_html
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_view import TokenView
@@ -42,7 +42,7 @@ class PromptPair:
         self._diff = _html("rl-run-pair")
         self._tokens: tuple[TokenView, TokenView] | None = None
         self._captions = (_html(""), _html(""))
-        self._mode = select("pair-how", 190)
+        self._mode = compact_select("pair-how", 190)
         self._mode.param.update(options={"Text diff": _DIFF, "Token by token": _TOKENS}, value=_DIFF)
         self._open_buttons = tuple(
             pmui.Button(label=name, size="small", variant="text", margin=0, align="center")

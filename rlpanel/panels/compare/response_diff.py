@@ -41,7 +41,7 @@ class DiffSide:
     """One of the two compared texts, with its heading."""
 
     title: str
-    place: str
+    location: str
     color: str
     text: str | None
     reward: float = math.nan
@@ -60,8 +60,8 @@ class ResponseDiff(Viewer):
         self._updating = False
         self._drawn: tuple[object, ...] | None = None
         self._work: BackgroundTask[str] = BackgroundTask(self._show)
-        self._kind = select("against", 230)
-        self._other = select("which", 250)
+        self._kind = compact_select("against", 230)
+        self._other = compact_select("which", 250)
         self._open_button = pmui.Button(
             label="Open sample", size="small", variant="text", visible=False, margin=0, align="center",
             on_click=self._open,
@@ -184,8 +184,8 @@ class ResponseDiff(Viewer):
         if other is None:
             return DiffSide("", "", "muted", None)
         title = "Same group" if kind == "group" else f"Step {other.step}"
-        place, tokens = other.place, other.response_tokens
-        return DiffSide(title, place, "reference", other.response, other.reward, tokens)
+        location, tokens = other.place, other.response_tokens
+        return DiffSide(title, location, "reference", other.response, other.reward, tokens)
 
     def _draw(self) -> None:
         sample, pad = self.context.sample, self.context.display.pad_token
@@ -236,8 +236,8 @@ def _units(side: DiffSide, pad_token: str, by_tokens: bool) -> list[DiffUnit]:
 
 def _head(side: DiffSide) -> str:
     reward = "" if math.isnan(side.reward) else f"<em>reward <b>{number(side.reward)}</b></em>"
-    place = f"<em>{safe_text(side.place)}</em>" if side.place else ""
-    return f'<h5><span class="{side.color}">{safe_text(side.title)}</span>{reward}{place}</h5>'
+    location = f"<em>{safe_text(side.location)}</em>" if side.location else ""
+    return f'<h5><span class="{side.color}">{safe_text(side.title)}</span>{reward}{location}</h5>'
 
 
 def _row_html(left: Sequence[DiffPiece], right: Sequence[DiffPiece]) -> str:
@@ -261,7 +261,7 @@ def _empty_html(sample: Sample | None) -> str:
     )
 
 
-def select(name: str, width: int) -> pmui.Select:
+def compact_select(name: str, width: int) -> pmui.Select:
     """Return an empty select widget in the compact style of the board."""
     return pmui.Select(
         label="",

@@ -16,7 +16,7 @@ from rlpanel.metrics.win_rate import win_rate_of
 from rlpanel.panels.compare.prompt_matching import ComparedRun, Prompts, RunComparison, compare_runs
 from rlpanel.panels.compare.prompt_pair import PromptPair
 from rlpanel.panels.compare.prompt_table import PromptTable
-from rlpanel.panels.compare.response_diff import select
+from rlpanel.panels.compare.response_diff import compact_select
 from rlpanel.panels.compare.runs_export import comparison_export
 from rlpanel.panels.compare.runs_summary import matched_html, win_rate_html
 from rlpanel.panels.export.card_export import CardExport
@@ -55,7 +55,7 @@ class RunsTab(Viewer):
         self._chosen = -1
         self._updating = False
         self._work: BackgroundTask[Comparison] = BackgroundTask(self._show)
-        self._against = select("against-run", 190)
+        self._against = compact_select("against-run", 190)
         self._steps = {name: _StepChoice(context, name) for name in ("here_at", "there_at")}
         self._summary = pn.pane.HTML(
             "",
@@ -236,7 +236,7 @@ class _StepChoice(Viewer):
     def __init__(self, context: Context, name: str) -> None:
         super().__init__()
         self._selection, self._name = context.selection, name
-        self._mode = select(name.replace("_", "-"), 190)
+        self._mode = compact_select(name.replace("_", "-"), 190)
         self._mode.options = {"Newest step of each prompt": NEWEST, "Best step": BEST, "Given step": _STEP}
         self._step = pmui.IntInput(
             label="", size="small", width=110, margin=(0, 4), visible=False, sx=theme.FIELD_SX,
@@ -278,7 +278,7 @@ class _StepChoice(Viewer):
 
 
 def _layers(differences: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Return the histogram bars of lost, tied and won prompts; the bar of won ones includes the ties."""
+    """Return the histogram bars by outcome; those of won prompts include the ties, drawn on top."""
     bins = _from_zero(bins_of(differences))
     left, right = bins.bars(0, 1)
     won, lost = differences > SAME, differences < -SAME

@@ -8,7 +8,7 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.panels.compare.response_diff import select
+from rlpanel.panels.compare.response_diff import compact_select
 from rlpanel.panels.groups.group_samples import GroupSamples
 from rlpanel.panels.groups.group_table import GroupTable
 from rlpanel.panels.session.context import Context
@@ -25,7 +25,7 @@ class GroupsTab(Viewer):
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
-        self._mode = select("what", 190)
+        self._mode = compact_select("what", 190)
         self._mode.param.update(
             options={"This sample's group": _ONE, "All groups of the step": _ALL}, value=_ONE
         )

@@ -108,7 +108,7 @@ class NotebookFrame(pn.Column):
         self._signal.channels.append(channel)
         self._signal.plot = model.ref["id"]
         for sheet in model.select({"type": ImportedStyleSheet}):
-            channel.keep(sheet)
+            channel.embed(sheet)
         bundle = super()._render_mimebundle(model, doc, comm, location)
         # The bundle contains the changes made while it was built; as events they would precede the view.
         doc.callbacks._held_events = []
@@ -135,7 +135,7 @@ class DelayedComm:
         self._send = comm.send
         comm.send = self.send
 
-    def keep(self, sheet: Any) -> None:
+    def embed(self, sheet: Any) -> None:
         """Embed a style sheet of the view itself, and remember it for later references."""
         sheet.update(url=_embedded(sheet.url))
         self._urls[sheet.id] = sheet.url
@@ -184,7 +184,7 @@ def _embedded(url: str) -> str:
 
 @cache
 def load() -> None:
-    """Load Panel's scripts into the notebook, once and without network; call it before creating a view."""
+    """Load Panel's and Material's scripts, once and without network; to be called before creating a view."""
     if pn.state.curdoc is not None:
         return
     pn.extension("tabulator", inline=True)

@@ -32,7 +32,7 @@ _Result = tuple[list[UnsolvedPrompt], list[str], list[str]]
 
 
 class UnsolvedPrompts(Viewer):
-    """Table of prompts whose reward never exceeded the reference's, or their own first reward.
+    """Table of prompts whose mean reward stayed below the reference's, or never exceeded their own first.
 
     Parameters
     ----------

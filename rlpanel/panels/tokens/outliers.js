@@ -48,7 +48,7 @@ function neighbour(indices, from, direction) {
   return indices.findLast((i) => from < 0 || i < from) ?? indices.at(-1);
 }
 
-/** What the number of a bound is: `above percentile`, `below value`, ... */
+/** The label in front of the bound: `above percentile`, `below value`, ... */
 function describeKind({side, percent}) {
   const direction = side === "<" ? "below" : "above";
   return `${direction} ${percent ? "percentile" : side ? "value" : "distance"}`;

@@ -21,7 +21,7 @@ function saveChoice({order, hidden}) {
   } catch { /* storage may be blocked */ }
 }
 
-/** Rows in the chosen order; a row without a chosen place follows its predecessor in the default order. */
+/** Rows in the chosen order; a row without a chosen position follows its predecessor in the default order. */
 function inOrder(rows, order) {
   const chosen = order.map((name) => rows.find((row) => row.name === name)).filter(Boolean);
   rows.forEach((row, k) => {

@@ -235,14 +235,14 @@ def _token_text(token: str, encoding: Encoding) -> str:
     return f"“{text}”".replace("\n", "↵").replace("\t", "⇥") if text else "∅ (empty token)"
 
 
-#: Sends uid and token index of the clicked position; a click on another column stands for the largest value.
+#: Sends uid and token index of the clicked position; a click on another column selects the largest value.
 #: The time stamp makes a second click on the same cell a change of the value.
 _PICK = """
 const {data} = cb_obj.origin.source
 const row = cb_obj.row
-const at = data[`uid_${cb_obj.column}`]?.[row] ? cb_obj.column : "at"
-if (data[at] && row < data[at].length) {
-  picked.value = `${data[`uid_${at}`][row]}\\n${data[at][row]}\\n${Date.now()}`
+const name = data[`uid_${cb_obj.column}`]?.[row] ? cb_obj.column : "at"
+if (data[name] && row < data[name].length) {
+  picked.value = `${data[`uid_${name}`][row]}\\n${data[name][row]}\\n${Date.now()}`
 }
 """
 
