@@ -49,7 +49,7 @@ class ComparedRun:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """Result of comparing two runs.
 
     Attributes
@@ -100,7 +100,7 @@ class Prompts:
         return self._texts[key]
 
 
-def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Iterator[Comparison]:
+def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Iterator[RunComparison]:
     """Yield the comparison: a single result, as `BackgroundTask` expects an iterator."""
     pairs, how = _match(here, there, as_logged), EXACT
     if pairs.alone_here and pairs.alone_there:

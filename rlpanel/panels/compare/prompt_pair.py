@@ -9,7 +9,7 @@ import panel as pn
 import panel_material_ui as pmui
 
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.compare.prompt_matching import ComparedRun, Comparison
+from rlpanel.panels.compare.prompt_matching import ComparedRun, RunComparison
 from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, compact_select, diff_html
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
@@ -65,7 +65,7 @@ class PromptPair:
         context.selection.param.watch(self._restyle, ["dark", "metric"])
         context.display.param.watch(self._draw, ["pad_token", "kl_estimator"])
 
-    def show(self, comparison: Comparison | None, pair: int, labels: tuple[str, str]) -> None:
+    def show(self, comparison: RunComparison | None, pair: int, labels: tuple[str, str]) -> None:
         """Show a pair of a comparison by its index; None hides the view."""
         self._work.stop()
         self._samples, self._labels = None, labels
@@ -144,7 +144,7 @@ class PromptPair:
 
 
 def _sample(run: ComparedRun, row: int) -> Sample:
-    return fetch(run.index, run.snapshot, int(row))
+    return fetch(run.index, run.view, int(row))
 
 
 def _html(name: str) -> pn.pane.HTML:

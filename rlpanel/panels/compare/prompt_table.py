@@ -76,7 +76,7 @@ class PromptTable:
         self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
         self.view = pn.Column(self._table, self._picked, sizing_mode="stretch_width", margin=0)
 
-    def draw(self, comparison: Comparison, pad_token: str, system_end: str) -> None:
+    def draw(self, comparison: RunComparison, pad_token: str, system_end: str) -> None:
         """Show the prompts of a comparison."""
         pairs, listed = comparison.pairs, comparison.listed
         here, there = pairs.here.at(listed), pairs.there.at(listed)

@@ -134,7 +134,7 @@ class ResponseDiff(Viewer):
     def _labels(self, rows: np.ndarray, name: str) -> dict[str, str]:
         """Return uids by label; a label has step or line, and the reward."""
         snapshot = self.context.snapshot
-        has_reward = snapshot.has("reward")
+        has_reward = snapshot.has_number("reward")
         options: dict[str, str] = {}
         for row, uid in zip(rows.tolist(), snapshot.uids(rows), strict=True):
             label = f"{name} {int(snapshot.place(name)[row]):,}"
@@ -171,7 +171,7 @@ class ResponseDiff(Viewer):
         context = self.context
         if context.index is None or not self._other.value:
             return None
-        return fetch(context.index, context.snapshot, context.snapshot.row(self._other.value))
+        return fetch(context.index, context.view, context.snapshot.row(self._other.value))
 
     def _side(self, sample: Sample) -> DiffSide:
         """Return the text to show on the right."""

@@ -10,12 +10,12 @@ from rlpanel.panels.compare.runs_summary import win_rate_text
 from rlpanel.panels.export.card_export import CardExport, file_name
 
 
-def comparison_export(comparison: Comparison, prompts: Prompts, labels: tuple[str, str]) -> CardExport:
+def comparison_export(comparison: RunComparison, prompts: Prompts, labels: tuple[str, str]) -> CardExport:
     """Return the export of the histogram of differences.
 
     Parameters
     ----------
-    comparison : Comparison
+    comparison : RunComparison
     prompts : Prompts
         Reads the prompts on the thread that builds the table.
     labels : tuple of str
@@ -32,7 +32,7 @@ def comparison_export(comparison: Comparison, prompts: Prompts, labels: tuple[st
     )
 
 
-def pairs_frame(comparison: Comparison, prompts: Prompts) -> pd.DataFrame:
+def pairs_frame(comparison: RunComparison, prompts: Prompts) -> pd.DataFrame:
     """Return one row per prompt, by ascending difference; ``against_`` marks columns of the other run.
 
     Each ``uid`` is the sample that represents the prompt. The prompt texts are left out if there are more

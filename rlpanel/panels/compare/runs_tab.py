@@ -48,13 +48,13 @@ class RunsTab(Viewer):
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
         self.context = context
-        self._comparison: Comparison | None = None
+        self._comparison: RunComparison | None = None
         self._key: tuple[object, ...] = ()
         self._started, self._duration = 0.0, 0.0
         self._prompts: tuple[tuple[object, ...], Prompts] | None = None
         self._chosen = -1
         self._updating = False
-        self._work: BackgroundTask[Comparison] = BackgroundTask(self._show)
+        self._work: BackgroundTask[RunComparison] = BackgroundTask(self._show)
         self._against = compact_select("against-run", 190)
         self._steps = {name: _StepChoice(context, name) for name in ("here_at", "there_at")}
         self._summary = pn.pane.HTML(
@@ -201,7 +201,7 @@ class RunsTab(Viewer):
             self._pair.show(None, 0, ("", ""))
         return self._prompts[1]
 
-    def _show(self, comparison: Comparison) -> None:
+    def _show(self, comparison: RunComparison) -> None:
         self._duration = time.monotonic() - self._started
         before, self._comparison = self._comparison, comparison
         labels, pairs = self._labels(), comparison.pairs
@@ -214,7 +214,7 @@ class RunsTab(Viewer):
         self._table.draw(comparison, self.context.display.pad_token, self.context.display.system_end)
         self._keep_pair(before, comparison)
 
-    def _keep_pair(self, before: Comparison | None, comparison: Comparison) -> None:
+    def _keep_pair(self, before: RunComparison | None, comparison: RunComparison) -> None:
         """Show the clicked prompt again, whose index may have changed."""
         if before is None or not 0 <= self._chosen < len(before.pairs):
             return
@@ -296,7 +296,7 @@ def _from_zero(bins: Bins) -> Bins:
     return Bins(np.arange(first, last + 1) * width)
 
 
-def _no_pairs_html(comparison: Comparison, labels: tuple[str, str]) -> str:
+def _no_pairs_html(comparison: RunComparison, labels: tuple[str, str]) -> str:
     """Return HTML that explains why the runs have no prompt to compare."""
     sides = zip((comparison.here, comparison.there), labels, strict=True)
     without_reward = [label for run, label in sides if not run.snapshot.has("reward")]

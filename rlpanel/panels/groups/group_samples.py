@@ -92,8 +92,8 @@ class GroupSamples(Viewer):
         context, sample = self.context, self.context.sample
         if not self.active:
             return
-        snapshot = context.snapshot
-        groups = groups_of(snapshot, sample.step) if sample is not None else None
+        view, snapshot = context.view, context.snapshot
+        groups = groups_of(view, sample.step) if sample is not None else None
         group = groups.holding(sample.uid) if groups is not None and sample is not None else None
         self._fit.visible = self._cards.visible = group is not None
         if sample is None or groups is None or group is None or context.index is None:
@@ -109,9 +109,9 @@ class GroupSamples(Viewer):
             return
         self._drawn = key
         self._work.stop()
-        self._fit.object = _fit_html(snapshot, snapshot.rows_of(sample.step))
+        self._fit.object = _fit_html(view, snapshot.rows_of(sample.step))
         visible = rows[:MOST_SAMPLES]
-        results = _read_cards(context.index, snapshot, visible, context.display.pad_token)
+        results = _read_cards(context.index, view, visible, context.display.pad_token)
         if snapshot.place("length")[visible].sum() <= READ_NOW:
             self._show_cards(next(results))
         else:
@@ -127,11 +127,12 @@ class GroupSamples(Viewer):
 
 
 def _read_cards(
-    index: RunIndex, snapshot: Snapshot, rows: np.ndarray, pad_token: str
+    index: RunIndex, view: RunView, rows: np.ndarray, pad_token: str
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield the cards of the samples, once. The browser shows their texts as text, never as HTML."""
-    names = [name for name in _NUMBERS if snapshot.has_number(name) or name in snapshot.derived]
-    values = {name: snapshot.values(name, rows) for name in names}
+    snapshot = view.snapshot
+    names = [name for name in _NUMBERS if snapshot.has_number(name) or name in view.derived]
+    values = {name: view.values(name, rows) for name in names}
     texts = read_texts(index, snapshot, rows)
     yield [
         {
@@ -167,13 +168,11 @@ def _summary(groups: StepGroups, group: int) -> str:
     return " · ".join(parts)
 
 
-def _fit_html(snapshot: Snapshot, rows: np.ndarray) -> str:
+def _fit_html(view: RunView, rows: np.ndarray) -> str:
     """Return HTML with the largest difference between the step's logged advantages and each formula."""
-    differences = {
-        name: snapshot.values(less, rows) for name, less in FORMULAS.items() if less in snapshot.derived
-    }
+    differences = {name: view.values(less, rows) for name, less in FORMULAS.items() if less in view.derived}
     most = {name: float(np.nanmax(np.abs(d))) for name, d in differences.items() if np.isfinite(d).any()}
-    if not most or not snapshot.has_number("advantage"):
+    if not most or not view.snapshot.has_number("advantage"):
         return ""
     largest = ", ".join(
         f'<span title="{safe_text(describe(FORMULAS[name]).tip)}">{number(value)} from {_SHORT[name]}</span>'

@@ -99,7 +99,7 @@ class GroupStrip(Viewer):
 
     def _draw(self, *_: Any) -> None:
         before, selection = self._groups, self.context.selection
-        groups = groups_of(self.context.snapshot, selection.step)
+        groups = groups_of(self.context.view, selection.step)
         by_group = before is not None and selection.filter in before.filters
         if by_group and (groups is None or selection.filter not in groups.filters):
             selection.filter = ""  # it selects a group of the previous step

@@ -74,7 +74,7 @@ class GroupTable(Viewer):
         context = self.context
         if not self.active:
             return
-        groups = self._groups = groups_of(context.snapshot, context.selection.step)
+        groups = self._groups = groups_of(context.view, context.selection.step)
         self._table_box.visible = groups is not None
         if groups is None or context.index is None:
             self._work.stop()
@@ -170,10 +170,10 @@ def _first_rows(groups: StepGroups) -> np.ndarray:
 
 def _summary(groups: StepGroups, step: int | None) -> str:
     """Return the number of groups and pass@k."""
-    snapshot = groups.snapshot
-    position = snapshot.steps.position(step) if step is not None else -1
+    view = groups.view
+    position = view.snapshot.steps.position(step) if step is not None else -1
     rates = {
-        describe(name).label: float(snapshot.step_values(name)[position])
+        describe(name).label: float(view.step_values(name)[position])
         for name in _PASSES
         if name in view.step_metrics
     }

@@ -129,15 +129,15 @@ class PromptHistory(Viewer):
         change = f" · mean reward {number(float(first[0]))} → {number(float(last[0]))}" if len(first) else ""
         self._show_note(f"{len(history.rows):,} samples at {steps:,} steps{change}")
         self._read(context.index, snapshot, history, sample)
-        self._compare(context.index, snapshot, history, sample)
+        self._compare(context.index, context.view, history, sample)
 
     def _on_snapshot(self, event: Any) -> None:
         """Draw again when the run has new samples of the prompt."""
-        sample, history = self.context.sample, self._history
-        if not self.active or sample is None or history is None or event.new.name != self._snapshot.name:
+        sample, history, snapshot = self.context.sample, self._history, event.new.snapshot
+        if not self.active or sample is None or history is None or snapshot.name != self._snapshot.name:
             return
         try:
-            updated = samples_of_prompt(event.new, event.new.row(sample.uid))
+            updated = samples_of_prompt(snapshot, snapshot.row(sample.uid))
         except RLPanelError:  # the file was rewritten; the sample panel shows that
             return
         if len(updated.rows) != len(history.rows):
@@ -185,7 +185,7 @@ class PromptHistory(Viewer):
         uid = self.context.sample.uid if self.context.sample else ""
         self._responses.selection = np.flatnonzero(self._responses.value["uid"] == uid).tolist()[:1]
 
-    def _compare(self, index: RunIndex, snapshot: Snapshot, history: SamplesOfPrompt, sample: Sample) -> None:
+    def _compare(self, index: RunIndex, view: RunView, history: SamplesOfPrompt, sample: Sample) -> None:
         """Show the diff to a response of the previous step with the prompt."""
         self._diffing.stop()
         before = history.rows[history.step < sample.step]
@@ -195,7 +195,7 @@ class PromptHistory(Viewer):
         snapshot = view.snapshot
         step = snapshot.place("step")[before[-1]]
         previous = before[snapshot.place("step")[before] == step][0]
-        results = _read_diff(index, snapshot, int(previous), sample, self.context.display.pad_token)
+        results = _read_diff(index, view, int(previous), sample, self.context.display.pad_token)
         if len(sample.response or "") <= NOW_CHARS // 2 and snapshot.place("length")[previous] <= READ_NOW:
             self._show_diff(next(results))
         else:
@@ -241,11 +241,9 @@ def _read_texts(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> Iterat
     yield _Texts(snapshot.uids(rows), read_texts(index, snapshot, rows))
 
 
-def _read_diff(
-    index: RunIndex, snapshot: Snapshot, row: int, sample: Sample, pad_token: str
-) -> Iterator[str]:
+def _read_diff(index: RunIndex, view: RunView, row: int, sample: Sample, pad_token: str) -> Iterator[str]:
     try:
-        previous = fetch(index, snapshot, row)
+        previous = fetch(index, view, row)
     except RLPanelError as error:
         yield f'<p class="note">{safe_text(error)}</p>'
         return

@@ -97,7 +97,7 @@ class UnsolvedPrompts(Viewer):
             },
             dtype=str,
         )
-        least, referenced = self.context.display.stuck_steps, self.context.snapshot.has("ref_reward")
+        least, referenced = self.context.display.stuck_steps, self.context.snapshot.has_number("ref_reward")
         below = "still below the reference reward" if referenced else "not above their first reward"
         self._show_note(f"{len(unsolved):,} prompts {below} after {least:,} steps or more")
 
