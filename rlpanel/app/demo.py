@@ -1,7 +1,7 @@
-"""A run to look at before there is one: recorded training, replayed as it would have been written.
+"""Replays a recorded training run, so that the board can be tried without a run of one's own.
 
-Called by ``rlpanel demo`` and by the board's empty page; the tests unpack the same recordings. What the
-recordings are stands in ``rlpanel/data/README.md``. Nothing here loads panel.
+Used by ``rlpanel demo`` and by the button on the board's empty page; the tests unpack the same recordings.
+``rlpanel/data/README.md`` describes the recordings. This module does not import panel.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from rlpanel.safe_files import SafeFolder
 
 Recording = Literal["grpo_couplets", "ppo_couplets"]
 
-#: Steps that stand before the page opens, so that the first curve is a curve.
+#: Steps that are written before the page opens, so that the first plot shows a curve and not a point.
 FIRST_STEPS = 8
 ROLLOUTS = "rollout_data_rank_0.jsonl"
 SCALARS = "scalars.jsonl"
 
 
 def recorded(name: Recording) -> dict[str, bytes]:
-    """A recorded run: the bytes of each of its files, by file name."""
+    """Return the files of a recorded run as a dict from file name to content."""
     data = files("rlpanel") / "data"
     parts = {ROLLOUTS: f"{name}.jsonl.zst", SCALARS: f"{name}.scalars.jsonl.zst"}
     return {file: zstandard.decompress((data / part).read_bytes()) for file, part in parts.items()}
 
 
 def write_recording(name: Recording, folder: Path) -> Path:
-    """Write a recorded run whole, as it stands after training; gives the folder back."""
+    """Write all files of a recorded run into a folder and return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with SafeFolder.named(folder) as opened:
         for file, content in recorded(name).items():
@@ -47,16 +47,16 @@ def write_recording(name: Recording, folder: Path) -> Path:
 
 
 class Demo:
-    """A temporary root with a finished PPO run and a GRPO run that grows.
+    """A temporary root with a finished PPO run and a growing GRPO run.
 
-    The growing run begins with its first steps and is then written line by line; after its last step it
-    stays as it is. Lines are the recorded bytes, so times in them are those of the recording. The root
-    goes when the demo is closed, collected or the process ends.
+    The growing run starts with `FIRST_STEPS` steps; a thread then appends the others line by line. The lines
+    are the recorded bytes, so their timestamps are those of the recording. The root is removed when the demo
+    is closed or garbage-collected, or when the process exits.
 
     Parameters
     ----------
     seconds_per_step : float
-        How long the lines of a step (64) and its line of scalars take together; 0 is as fast as it goes.
+        Time in which the 64 sample lines of a step and its line of scalars are written; 0 writes without pause.
 
     Attributes
     ----------
@@ -69,14 +69,14 @@ class Demo:
         self.root = Path(tempfile.mkdtemp(prefix="rlpanel-demo-")).resolve()
         self._stop = threading.Event()
         growing = self.root / "couplets-grpo"
-        # The thread holds no reference to the demo, so that a forgotten demo is collected and ends.
+        # The thread holds no reference to the demo, so that an unused demo is garbage-collected and stops.
         self._thread = threading.Thread(
             target=_replay,
             args=(growing, steps[FIRST_STEPS:], seconds_per_step, self._stop),
             name="rlpanel-demo",
             daemon=True,
         )
-        self._finalizer = weakref.finalize(self, _end, self._stop, self._thread, self.root)
+        self._finalizer = weakref.finalize(self, _stop_and_remove, self._stop, self._thread, self.root)
         write_recording("ppo_couplets", self.root / "couplets-ppo")
         growing.mkdir()
         with SafeFolder.open(growing) as folder:
@@ -87,7 +87,7 @@ class Demo:
 
     @property
     def growing(self) -> bool:
-        """Whether lines are still being written."""
+        """True while lines are being written."""
         return self._thread.is_alive()
 
     def close(self) -> None:
@@ -102,11 +102,11 @@ class Demo:
 
 
 def _by_step(content: dict[str, bytes]) -> list[dict[str, list[bytes]]]:
-    """The lines of each file, step by step in the order in which training wrote them."""
+    """Return one dict per step from file name to lines; steps ascend, lines keep their order."""
     steps: dict[int, dict[str, list[bytes]]] = {}
-    for file, whole in content.items():
-        # On b"\n" alone: splitlines() would also cut at characters that stand in responses.
-        lines = (line + b"\n" for line in whole.split(b"\n") if line)
+    for file, data in content.items():
+        # Split at b"\n" only: splitlines() would also split at other line breaks inside responses.
+        lines = (line + b"\n" for line in data.split(b"\n") if line)
         for step, group in groupby(lines, key=_step):
             steps.setdefault(step, {}).setdefault(file, []).extend(group)
     return [steps[step] for step in sorted(steps)]
@@ -119,7 +119,7 @@ def _step(line: bytes) -> int:
 def _replay(
     folder: Path, steps: list[dict[str, list[bytes]]], seconds_per_step: float, stop: threading.Event
 ) -> None:
-    """Append the steps' lines on their schedule until they are all written or ``stop`` is set."""
+    """Append the lines on schedule until all are written or ``stop`` is set."""
     begin = time.monotonic()
     for done, step in enumerate(steps):
         lines = [(file, line) for file, lines in step.items() for line in lines]
@@ -129,14 +129,14 @@ def _replay(
                 return
             try:
                 with SafeFolder.open(folder) as opened:
-                    opened.append(file, line, create=False)  # a file that was removed is not made anew
-            except (FileNotFoundError, UnsafePath):  # somebody removed or replaced it: the training is over
+                    opened.append(file, line, create=False)  # a removed file is not created again
+            except (FileNotFoundError, UnsafePath):  # the file was removed or replaced: stop writing
                 return
 
 
-def _end(stop: threading.Event, thread: threading.Thread, root: Path) -> None:
+def _stop_and_remove(stop: threading.Event, thread: threading.Thread, root: Path) -> None:
     stop.set()
-    # A forgotten demo may be collected on any thread, its own included, which cannot wait for itself.
+    # An unused demo may be garbage-collected on any thread, also on its own, which cannot join itself.
     if thread.is_alive() and thread is not threading.current_thread():
         thread.join()
     shutil.rmtree(root, ignore_errors=True)

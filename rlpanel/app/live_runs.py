@@ -1,4 +1,4 @@
-"""Runs that are being written, followed whether a page shows them or not."""
+"""Keeps the recently written runs open, so that alerts and `/health` cover them without an open page."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rlpanel.store.index.run_index import RunIndex
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks at the root.
+#: Seconds between two checks of the root.
 EVERY = 5.0
-#: A run is followed until nothing was written to it for so many seconds; at most so many are, the newest.
+#: Seconds since the last write after which a run is no longer live, and the limit of live runs (newest first).
 LIVE, MOST = 3600.0, 64
 
 
 @dataclass(frozen=True)
 class LiveRun:
-    """A run that is being written, and its index, which the reader keeps up to date."""
+    """A run that is being written, with its index, which the reader keeps up to date."""
 
     info: RunInfo
     index: RunIndex
@@ -33,19 +33,19 @@ Listener = Callable[[Sequence[LiveRun], float], None]
 
 
 class LiveRuns:
-    """Follows the newest runs below a root that were written to lately, on a thread that `stop` ends.
+    """Background thread that opens the newest recently written runs below a root; `stop` ends it.
 
     Parameters
     ----------
     reader : Reader
         Reads the runs.
     root : path
-        May be missing for now.
+        The folder that holds runs; it may be created later.
 
     Attributes
     ----------
     root : Root
-        What the reader found below the root.
+        The runs that the reader found below the root.
     """
 
     def __init__(self, reader: Reader, root: AnyPath) -> None:
@@ -57,21 +57,21 @@ class LiveRuns:
         self._thread = threading.Thread(target=self._loop, name="rlpanel-live-runs", daemon=True)
 
     def listen(self, listener: Listener) -> None:
-        """Call this with the live runs and the time after each look; it must not block for long."""
+        """Register a callback for the live runs and the time after each check; it must not block for long."""
         self._listeners.append(listener)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, which lets all runs go."""
+        """Stop the thread, which then closes all runs."""
         self._stopping.set()
         self._thread.join(timeout=0.5)
 
     def look(self, now: float) -> None:
-        """Follow the runs that are being written, let the others go, and tell the listeners."""
-        runs = self._written(now)
+        """Open the runs that are being written, close the others, and call the listeners."""
+        runs = self._recent_runs(now)
         for path in set(self._followed) - {run.path for run in runs}:
             self._reader.close(self._followed.pop(path))
         for run in runs:
@@ -82,17 +82,17 @@ class LiveRuns:
             if not self._stopping.is_set():
                 listener(live, now)
 
-    def _written(self, now: float) -> list[RunInfo]:
-        """The runs that were written to lately, newest first."""
-        found = [run for run in self.root.runs or [] if now - run.modified < LIVE]
-        return sorted(found, key=lambda run: -run.modified)[:MOST]
+    def _recent_runs(self, now: float) -> list[RunInfo]:
+        """Return the runs written to within the last `LIVE` seconds, newest first."""
+        recent = [run for run in self.root.runs or [] if now - run.modified < LIVE]
+        return sorted(recent, key=lambda run: -run.modified)[:MOST]
 
     def _loop(self) -> None:
         while not self._stopping.is_set():
             try:
                 self.look(time.time())
-            except Exception:  # the next look may succeed, and the server goes on in any case
-                log.exception("the live runs could not be looked at")
+            except Exception:  # keep the server running; the next check may succeed
+                log.exception("checking the live runs failed; it is tried again")
             self._stopping.wait(EVERY)
         for index in self._followed.values():
             self._reader.close(index)

@@ -1,4 +1,4 @@
-"""A run as a file, for a CI job or a colleague: its report as one HTML file, or its samples as rows."""
+"""Export of a run to a file: an HTML report, or its samples as CSV, JSON lines or parquet rows."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ def export(
     samples: int = SAMPLES,
     uid: str = "",
 ) -> int:
-    """Read a run as it stands and write its report; gives the report's bytes.
+    """Read a run once, write its HTML report and return the report's size in bytes.
 
     Parameters
     ----------
     run : Path
         The run's folder.
     html : Path
-        The file to write; one that is there is replaced, a link is refused. ``-`` or ``/dev/stdout`` is
-        the standard output.
+        The file to write. An existing file is replaced; a symbolic link is refused. ``-`` or ``/dev/stdout``
+        means the standard output.
     split : str
-        Whose samples; the training's by default.
+        The split; the training split by default.
     step : int, optional
         The step to show; the newest complete one by default.
     filter, sort : str
-        As the board's: which of the step's samples, and in which order.
+        Filter and sort order of the step's samples, in the syntax of the board.
     samples : int
-        At most so many samples.
+        Maximum number of samples.
     uid : str
-        This sample alone, without the run's curves.
+        Export only this sample, without the run's curves.
 
     Raises
     ------
     RLPanelError
-        If there is no such run, split, step or sample, or the file cannot be written.
+        If the run, split, step or sample does not exist, or the file cannot be written.
     """
-    with _opened(run, split) as shown:
-        page = page_of(shown, step=step, filter=filter, sort=sort, samples=samples, uid=uid)
+    with _opened(run, split) as opened:
+        page = page_of(opened, step=step, filter=filter, sort=sort, samples=samples, uid=uid)
     return _write(html, [page])
 
 
@@ -73,51 +73,51 @@ def export_rows(
     samples: int | None = None,
     uid: str = "",
 ) -> int:
-    """Read a run as it stands and write its samples as rows; gives the file's bytes.
+    """Read a run once, write its samples as rows and return the file's size in bytes.
 
     Parameters
     ----------
     kind : str
-        A key of `samples_export.FORMATS`: the raw CSV keeps texts that begin like a formula.
+        A key of `samples_export.FORMATS`. The raw CSV does not escape texts that look like formulas.
     step : int, optional
-        This step alone; all steps by default.
+        Export only this step; all steps by default.
     samples : int, optional
-        At most so many samples; all by default.
+        Maximum number of samples; all by default.
     run, file, split, filter, sort, uid
         As `export`.
 
     Raises
     ------
     RLPanelError
-        If there is no such run, split, step or sample, or the file cannot be written.
+        If the run, split, step or sample does not exist, or the file cannot be written.
     """
     if kind not in available_formats():
         raise SettingError(f"{kind} needs a package that is not installed: pip install 'rlpanel[{kind}]'")
-    with _opened(run, split) as shown:
-        rows = rows_of(shown, step=step, filter=filter, sort=sort, uid=uid)[:samples]
-        made = export_parts(shown.index, shown.view, rows, Notes(shown.path), kind)
-        return _write(file, (piece.data for piece in made))
+    with _opened(run, split) as opened:
+        rows = rows_of(opened, step=step, filter=filter, sort=sort, uid=uid)[:samples]
+        parts = export_parts(opened.index, opened.snapshot, rows, Notes(opened.path), kind)
+        return _write(file, (part.data for part in parts))
 
 
 @contextmanager
 def _opened(run: Path, split: str) -> Iterator[Run]:
-    """A run read as it stands, or one split of it; closed afterwards."""
+    """Open a run, or one split of it, without following it; close it at the end of the block."""
     with open_run(run, follow=False) as opened:
         yield opened.split(split) if split else opened
 
 
 def rows_of(run: Run, *, step: int | None, filter: str = "", sort: str = "", uid: str = "") -> np.ndarray:
-    """The rows of an opened run that `export_rows` writes, in their order."""
+    """Return the rows of an opened run that `export_rows` writes, in their order."""
     if uid:
         return np.array([run.snapshot.row(uid)])
-    asked = {"filter": filter, "sort": sort, "scope": "run" if step is None else "step"}
-    context = frozen(Context(index=run.index, view=run.view), step=step, **asked)
+    query = {"filter": filter, "sort": sort, "scope": "run" if step is None else "step"}
+    context = frozen(Context(index=run.index, snapshot=run.snapshot), step=step, **query)
     check_step(context)
     return ask(context).rows
 
 
 def _write(path: Path, parts: Iterable[bytes]) -> int:
-    """Write a file, or replace it; gives its bytes."""
+    """Create or replace a file, or write to the standard output; return the number of bytes."""
     try:
         if not is_stdout(path):
             return replace_file(path, parts)
@@ -126,22 +126,22 @@ def _write(path: Path, parts: Iterable[bytes]) -> int:
         return size
     except UnsafePath as error:
         raise SettingError(f"{path} {error.strerror}; name the file itself") from error
-    except RLPanelError:  # about what is read; some are OSErrors too
+    except RLPanelError:  # an error of reading the run, which may also be an OSError
         raise
     except OSError as error:
         raise SettingError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def is_stdout(html: Path) -> bool:
-    """Whether a path means the standard output; a link to ``/dev/stdout`` is a link like any other."""
+    """Return True if a path means the standard output; a symbolic link to ``/dev/stdout`` does not count."""
     return str(html) in ("-", "/dev/stdout")
 
 
 def page_of(
     run: Run, *, step: int | None, filter: str = "", sort: str = "", samples: int = SAMPLES, uid: str = ""
 ) -> bytes:
-    """The report of an opened run; as `export`."""
-    shown = Context(index=run.index, view=run.view)
+    """Return the HTML report of an opened run; see `export` for the parameters."""
+    context = Context(index=run.index, snapshot=run.snapshot)
     if uid:
-        return sample_html(frozen(shown), uid)
-    return board_html(frozen(shown, step=step, filter=filter, sort=sort), samples)
+        return sample_html(frozen(context), uid)
+    return board_html(frozen(context, step=step, filter=filter, sort=sort), samples)

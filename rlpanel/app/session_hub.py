@@ -1,8 +1,7 @@
-"""Who must be told: the news of the reader go to every living session.
+"""Broadcasts changes that the reader found to all sessions.
 
-The reader calls from its thread. A session keeps the document it was born in, because callbacks from a
-plain thread do not know which session they are for; all drawing happens on the event loop, in one
-coalesced callback a document.
+The reader calls from its own thread, where Panel's current document is not set. Each session therefore keeps
+its document. Drawing happens on the event loop, in one coalesced callback per document.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 
-#: Seconds for which sessions that wait for each other are drawn from one snapshot.
+#: Seconds for which queued sessions are drawn from the same snapshot.
 HELD = 0.5
 
 
 class SessionHub:
-    """Passes the reader's news on to the sessions.
+    """Notifies all open sessions of changed runs.
 
     Attributes
     ----------
     left : int
-        Sessions that have ended so far.
+        Number of sessions that have ended.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -35,16 +34,16 @@ class SessionHub:
         self.left = 0
         self._lock = threading.Lock()
         self._sessions: set[Session] = set()
-        self._shown: WeakKeyDictionary[RunIndex, tuple[float, RunView]] = WeakKeyDictionary()
-        self._forget = reader.listen(self._news)
+        self._recent: WeakKeyDictionary[RunIndex, tuple[float, Snapshot]] = WeakKeyDictionary()
+        self._unsubscribe = reader.listen(self._notify_all)
 
     def join(self, session: Session) -> None:
-        """Begin to tell a session."""
+        """Add a session, which is notified from now on."""
         with self._lock:
             self._sessions.add(session)
 
     def leave(self, session: Session) -> None:
-        """A session ended."""
+        """Remove a session that ended."""
         session.closed = True
         with self._lock:
             self.left += session in self._sessions
@@ -52,23 +51,23 @@ class SessionHub:
 
     @property
     def sessions(self) -> int:
-        """How many sessions listen."""
+        """Number of open sessions."""
         return len(self._sessions)
 
-    def view(self, index: RunIndex) -> RunView:
-        """What a session is to be drawn from now; called on the event loop.
+    def snapshot(self, index: RunIndex) -> Snapshot:
+        """Return the snapshot from which a session should draw; call it on the event loop.
 
-        While many wait for their turn, some are drawn from one snapshot, so that what they need alike is
-        worked out once (see `snapshot_cache`); a session that gets an older one must be told again.
+        While redraws are queued, sessions share a snapshot up to `HELD` seconds old, so that derived data is
+        computed once (see `snapshot_cache`). A session that got an older one must be notified again.
         """
         now = time.monotonic()
-        taken, view = self._shown.get(index, (0.0, index.view))
-        if not len(redraw_queue()) or now - taken > HELD:
-            taken, view = now, index.view
-            self._shown[index] = taken, view
-        return view
+        since, snapshot = self._recent.get(index, (0.0, index.snapshot))
+        if not len(redraw_queue()) or now - since > HELD:
+            since, snapshot = now, index.snapshot
+            self._recent[index] = since, snapshot
+        return snapshot
 
-    def _news(self, changed: RunIndex | None) -> None:
+    def _notify_all(self, changed: RunIndex | None) -> None:
         with self._lock:
             sessions = list(self._sessions)
         for session in sessions:
@@ -80,7 +79,7 @@ _hub_lock = threading.Lock()
 
 
 def hub() -> SessionHub:
-    """The process's hub; it follows the process's reader."""
+    """Return the hub of this process, which listens to the process's reader."""
     from rlpanel.store.open_run import reader
 
     global _hub

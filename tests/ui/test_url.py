@@ -55,7 +55,7 @@ def test_back_and_forward_walk_the_steps(board: BoardPage) -> None:
 
 def test_a_bad_value_is_ignored_alone_and_said(open_board: OpenBoard) -> None:
     board = open_board(run="ppo", step=9, token="x").settled(9)
-    expect(board.page.get_by_text("token=x in the link is not understood").first).to_be_visible()
+    expect(board.page.get_by_text("token=x in the link is not valid").first).to_be_visible()
 
 
 def test_a_step_that_is_not_there_shows_the_nearest(open_board: OpenBoard) -> None:

@@ -1,1 +1,1 @@
-"""The board: puts the panels on one page and keeps the selection in the URL."""
+"""The board: puts the panels on one page and keeps the selection and the URL in sync."""

@@ -1,4 +1,4 @@
-"""The board of one session: which run it follows, what it selects, and when it hears of changes."""
+"""Controller of one session: opens the selected run, applies changes of it, and syncs the URL."""
 
 from __future__ import annotations
 
@@ -25,61 +25,61 @@ from rlpanel.store.snapshot.prompt_pairs import NEWEST
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: What the URL sets back when it says nothing of it.
-_UNSAID: dict[str, Any] = {"split": "", "step": None, "uid": "", "token": -1, "follow": True, "search": ""}
-_UNSAID |= {"curves": [], "filter": "", "scope": "step", "sort": ""}
-_UNSAID |= {"over": [], "beside": [], "align": "step", "smooth": 0.0}
-_UNSAID |= {"against": "", "here_at": NEWEST, "there_at": NEWEST}
+#: Values of selection parameters that are missing in the URL after Back or Forward.
+_DEFAULTS: dict[str, Any] = {"split": "", "step": None, "uid": "", "token": -1, "follow": True, "search": ""}
+_DEFAULTS |= {"curves": [], "filter": "", "scope": "step", "sort": ""}
+_DEFAULTS |= {"over": [], "beside": [], "align": "step", "smooth": 0.0}
+_DEFAULTS |= {"against": "", "here_at": NEWEST, "there_at": NEWEST}
 
 
 class Board:
-    """A session's board over the runs below a root; `rlpanel.app.board.page` gives it a face.
+    """Controller of a session for the runs below a root; `rlpanel.app.board.page` builds its page.
 
     Parameters
     ----------
     root : path or None
-        The folder that holds runs; None shows how to begin.
+        The folder that holds runs; with None the page explains how to get started.
     """
 
     def __init__(self, root: str | os.PathLike[str] | None) -> None:
         self.context = Context()
-        self._watched: Any = None
+        self._root: Any = None
         self._session: Session | None = None
         self._demo: Demo | None = None
         self._closed = False
         self.context.selection.param.watch(self._open_run, "run")
         self.context.selection.param.watch(self._show_split, "split")
-        self._others = OverlayRuns(self.context, self._path_of, notify)
+        self._overlays = OverlayRuns(self.context, self._path_of, notify)
         if root is not None:
             self.open_root(root)
 
     # -- runs ------------------------------------------------------------------------------------
 
     def open_root(self, root: str | os.PathLike[str]) -> None:
-        """Follow the runs below ``root``."""
+        """Watch a root and list the runs below it."""
         self.context.root = str(root)
-        self._watched = hub().reader.watch_root(root)
-        if self._watched.runs is None:
-            self._watched.refresh()
+        self._root = hub().reader.watch_root(root)
+        if self._root.runs is None:
+            self._root.refresh()
         self._refresh_runs()
 
     def open_demo(self, *_: Any) -> None:
-        """Follow the recorded demo instead."""
+        """Start the recorded demo and show its root instead of the current one."""
         self._demo = self._demo or Demo()
         self.context.runs = []
         self.context.selection.run = ""
         self.open_root(self._demo.root)
 
     def _refresh_runs(self) -> None:
-        """Bring the list of runs up to date; a run keeps its place while it grows, new ones come on top."""
-        if self._watched is None:
+        """Update the list of runs: listed runs keep their order, new ones are added on top."""
+        if self._root is None:
             return
         context = self.context
-        context.survey = self._watched.survey
-        context.left_out = list(self._watched.left_out)
-        found = {run.name: run for run in self._watched.runs or []}
-        stay = [found.pop(run.name) for run in context.runs if run.name in found]
-        runs = [*found.values(), *stay]
+        context.survey = self._root.survey
+        context.left_out = list(self._root.left_out)
+        unlisted = {run.name: run for run in self._root.runs or []}
+        listed = [unlisted.pop(run.name) for run in context.runs if run.name in unlisted]
+        runs = [*unlisted.values(), *listed]
         if [run.name for run in runs] != [run.name for run in context.runs]:
             context.runs = runs
         if not context.selection.run and runs:
@@ -91,30 +91,30 @@ class Board:
         try:
             path = self._path_of(context.selection.run)
         except RLPanelError as error:
-            self._gone(str(error))
+            self._report_missing_run(str(error))
             return
         index = service.open(path, context.selection.run) if path else None
         with pn.io.hold():
-            # At once, so that no view asks one run for a sample of the other; both may have one of its name.
-            self._take(index.view if index else RunView(Snapshot("")), index=index, first="", sample=None)
+            # Reset the sample in the same update: both runs may have a sample with the same uid.
+            self._set_snapshot(index.snapshot if index else Snapshot(""), index=index, first="", sample=None)
         if before is not None:
             service.close(before)
 
     def _show_split(self, *_: Any) -> None:
-        """Another split is as another run: `_take` lets begin anew who does so there."""
+        """Show the selected split; a change resets the views as a change of the run does."""
         context, index = self.context, self.context.index
         if index is None:
             return
         same = index.snapshot.in_split(context.selection.split).split == context.snapshot.split
-        anew: dict[str, Any] = {} if same else {"first": "", "sample": None}
+        reset: dict[str, Any] = {} if same else {"first": "", "sample": None}
         with pn.io.hold():
-            self._take(index.view, **anew)
+            self._set_snapshot(index.snapshot, **reset)
 
     def _path_of(self, run: str) -> AnyPath | None:
-        return self._watched.directory.run_path(run) if self._watched else None
+        return self._root.directory.run_path(run) if self._root else None
 
-    def _gone(self, message: str) -> None:
-        """A link to a run that is not there: say so and show the newest."""
+    def _report_missing_run(self, message: str) -> None:
+        """Report that the linked run does not exist, and select the newest run."""
         context = self.context
         context.message = message
         notify(message)
@@ -124,23 +124,23 @@ class Board:
 
     # -- changes ---------------------------------------------------------------------------------
 
-    def connect(self, place: SessionLoop) -> None:
-        """Hear of changes from when the page stands until its session ends.
+    def connect(self, loop: SessionLoop) -> None:
+        """Subscribe to changes, from when the page is loaded until its session ends.
 
-        Not before: what is sent between the browser's pull of the document and its first drawing is
-        dropped on the way (`panel.io.hold` takes it for part of the document).
+        Changes sent between the browser's download of the document and its first drawing would be lost:
+        `panel.io.hold` takes them for part of the document.
         """
-        self._session = Session(place, self._hear, self._looks_at, every=1.0)
-        if place.is_served:
-            place.on_gone(self.close)
-            pn.state.onload(self._begin)
+        self._session = Session(loop, self._on_change, self._follows, every=1.0)
+        if loop.is_served:
+            loop.on_gone(self.close)
+            pn.state.onload(self._start_updates)
         else:
-            self._begin()
+            self._start_updates()
 
     def close(self) -> None:
-        """Let go of the run and of the hub; a second call does nothing.
+        """Close the runs and unsubscribe from changes; a second call does nothing.
 
-        The views are left as they are: the document's lock is not held any more when a session ends.
+        The views are not updated, because the document's lock is no longer held when a session ends.
         """
         if self._closed:
             return
@@ -149,50 +149,52 @@ class Board:
             hub().leave(self._session)
         if self.context.index is not None:
             hub().reader.close(self.context.index)
-        self._others.close()
+        self._overlays.close()
         if self._demo is not None:
             self._demo.close()
 
-    def _looks_at(self, index: RunIndex) -> bool:
-        return index is self.context.index or self._others.looks_at(index)
+    def _follows(self, index: RunIndex) -> bool:
+        return index is self.context.index or self._overlays.looks_at(index)
 
-    def _begin(self) -> None:
+    def _start_updates(self) -> None:
         if self._session is not None and not self._session.closed:
             hub().join(self._session)
-            self._changed({None, self.context.index})
-            self._others.show()
+            self._apply_changes({None, self.context.index})
+            self._overlays.show()
             self._session.redraw()
 
-    def _hear(self, changed: set[RunIndex | None]) -> list[Callable[[], object]]:
-        """Take news in, and give what is left to draw: all at once would hold the event loop for too long."""
-        with self.context.in_parts() as parts:
-            self._changed(changed)
-        return [partial(_held, part) for part in parts]
+    def _on_change(self, changed: set[RunIndex | None]) -> list[Callable[[], object]]:
+        """Apply changes and return the remaining draw callbacks.
 
-    def _changed(self, changed: set[RunIndex | None]) -> None:
+        The session runs them one at a time: all at once would block the event loop for too long.
+        """
+        with self.context.in_parts() as parts:
+            self._apply_changes(changed)
+        return [partial(_draw_held, part) for part in parts]
+
+    def _apply_changes(self, changed: set[RunIndex | None]) -> None:
         clock = {"now": time.time(), "failure": hub().reader.failure}
         with pn.io.hold():
             if None in changed:
                 self._refresh_runs()
             index = self.context.index
             if index is not None and index in changed:
-                view = hub().view(index)
-                self._take(view, **clock)
-                if view is not index.view and self._session is not None:
+                snapshot = hub().snapshot(index)
+                self._set_snapshot(snapshot, **clock)
+                if snapshot is not index.snapshot and self._session is not None:
                     self._session.notify(index)
             else:
                 self.context.param.update(**clock)
-            self._others.changed(changed)
+            self._overlays.changed(changed)
 
-    def _take(self, whole: RunView, **also: Any) -> None:
+    def _set_snapshot(self, snapshot: Snapshot, **updates: Any) -> None:
         context = self.context
-        view = whole.in_split(context.selection.split)
-        split, shown = context.selection.split, view.snapshot
-        anew = shown.split != context.snapshot.split and "index" not in also
-        context.param.update(view=view, **also)
-        if anew:
-            context.param.trigger("index")
-        if split and split != shown.split and shown.version and shown.progress.caught_up:
+        split, shown = context.selection.split, snapshot.in_split(context.selection.split)
+        split_changed = shown.split != context.snapshot.split and "index" not in updates
+        context.param.update(snapshot=shown, **updates)
+        if split_changed:
+            context.param.trigger("index")  # views reset themselves as for another run
+        if split and split != shown.split and snapshot.version and snapshot.progress.caught_up:
             notify(f"split {split} is not in this run; {shown.split} is shown")
             context.selection.split = ""
         wanted, steps = context.selection.step, shown.steps
@@ -206,40 +208,40 @@ class Board:
     # -- URL -------------------------------------------------------------------------------------
 
     def read_address(self, query: str) -> None:
-        """Take the selection from the address that the page was asked for."""
+        """Set the selection from the query string of the page's URL."""
         self._apply(query, {})
 
     def bind_window(self, window: Window) -> None:
-        """Keep the address at the selection, and the selection at the address."""
+        """Keep the selection and the URL of the browser's window in sync, in both directions."""
 
         def write(*_: Any) -> None:
             window.query = write_query(self.context.selection)
 
         def read(event: Any) -> None:
             if event.new != write_query(self.context.selection):
-                self._apply(event.new, _UNSAID)  # Back or Forward
+                self._apply(event.new, _DEFAULTS)  # Back or Forward
 
         write()
         names = [name for name in self.context.selection.param if name != "name"]
         self.context.selection.param.watch(write, names)
         window.param.watch(read, "query")
 
-    def _apply(self, query: str, unsaid: dict[str, Any]) -> None:
+    def _apply(self, query: str, defaults: dict[str, Any]) -> None:
         values, problems = read_query(query)
-        self.context.selection.param.update(**{**unsaid, **values})
+        self.context.selection.param.update(**{**defaults, **values})
         if problems:
-            # In one: bokeh stumbles over the second of several that are closed one after another.
+            # Show one notification: Bokeh fails when several notifications are closed one after another.
             notify("; ".join(problems))
 
 
-def _held(draw: Callable[[], object]) -> None:
-    """Draw, and send what changed in one message."""
+def _draw_held(draw: Callable[[], object]) -> None:
+    """Draw, and send all changes to the browser in one message."""
     with pn.io.hold():
         draw()
 
 
 def notify(message: str) -> None:
-    """Say something on the screen, once the page stands."""
+    """Show a warning notification, as soon as the page is loaded."""
     notifications = pn.state.notifications
     if notifications is not None:
         pn.state.onload(lambda: notifications.warning(message, duration=8000))

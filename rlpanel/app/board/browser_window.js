@@ -1,23 +1,24 @@
-// Keys for the whole page, left alone while somebody types; the address, with Back and Forward.
+// Handles the page's keyboard shortcuts, except while a field has the focus, and keeps the URL in sync,
+// including Back and Forward.
 const KEYS = new Set(["ArrowLeft", "ArrowRight", "j", "k", "[", "]", "/", "f", "?"])
-const BUSY = "input, textarea, select, [contenteditable], [role=slider]"
+const FIELDS = "input, textarea, select, [contenteditable], [role=slider]"
 
-// composedPath sees through shadow roots, where event.target stops at the host
-const typing = (event) => event.composedPath().some((el) => el.matches && el.matches(BUSY))
+// composedPath includes elements inside shadow roots; event.target is only the shadow host.
+const typing = (event) => event.composedPath().some((el) => el.matches && el.matches(FIELDS))
 
-// The first element that matches, shadow roots included.
+// Return the first element that matches a selector, also inside shadow roots.
 function find(root, selector) {
-  const here = root.querySelector(selector)
-  if (here) { return here }
+  const match = root.querySelector(selector)
+  if (match) { return match }
   for (const el of root.querySelectorAll("*")) {
-    const found = el.shadowRoot && find(el.shadowRoot, selector)
-    if (found) { return found }
+    const nested = el.shadowRoot && find(el.shadowRoot, selector)
+    if (nested) { return nested }
   }
   return null
 }
 
 export function render({ model }) {
-  const listen = (event) => {
+  const onKeyDown = (event) => {
     const chord = event.ctrlKey || event.metaKey || event.altKey
     if (chord || !KEYS.has(event.key) || typing(event)) { return }
     event.preventDefault()
@@ -31,18 +32,18 @@ export function render({ model }) {
       model.send_msg(event.key)
     }
   }
-  document.addEventListener("keydown", listen)
+  document.addEventListener("keydown", onKeyDown)
 
-  const address = () => `${location.pathname}${model.query}${location.hash}`
+  const url = () => `${location.pathname}${model.query}${location.hash}`
   const differs = () => location.search !== model.query
-  if (differs()) { history.replaceState({}, "", address()) }
-  model.on("query", () => { if (differs()) { history.pushState({}, "", address()) } })
-  const moved = () => { model.query = location.search }
-  window.addEventListener("popstate", moved)
+  if (differs()) { history.replaceState({}, "", url()) }
+  model.on("query", () => { if (differs()) { history.pushState({}, "", url()) } })
+  const onPopState = () => { model.query = location.search }
+  window.addEventListener("popstate", onPopState)
 
   model.on("remove", () => {
-    document.removeEventListener("keydown", listen)
-    window.removeEventListener("popstate", moved)
+    document.removeEventListener("keydown", onKeyDown)
+    window.removeEventListener("popstate", onPopState)
   })
   return document.createElement("span")
 }

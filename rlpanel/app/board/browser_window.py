@@ -1,4 +1,4 @@
-"""The browser's window as the board needs it: keys, and the address with Back and Forward."""
+"""Component for the browser's window: keyboard shortcuts, and the URL with Back and Forward."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from panel.custom import JSComponent
 
 from rlpanel.panels.ui.assets import read_assets
 
-#: Key → what it does, as the help lists them.
+#: Keyboard shortcuts and their meaning, as the help lists them.
 KEYS = {
-    "← →": "step before, step after",
-    "j k": "next sample, sample before",
+    "← →": "previous step, next step",
+    "j k": "next sample, previous sample",
     "[ ]": "colour the tokens by another metric",
     "/": "search prompts and responses",
     "f": "filter samples",
-    "?": "this list",
-    "in the token view": "← → token, Shift ← → outlier, / search, Esc lets go",
+    "?": "show or hide this list",
+    "in the token view": "← → token, Shift ← → outlier, / search, Esc unselects the token",
 }
 
 
 class Window(JSComponent):
-    """Sends the page's keys to ``on_key`` and keeps the address at ``query``, both ways.
+    """Passes the page's keys to ``on_key`` and keeps ``query`` and the URL in sync, in both directions.
 
-    Panel's own location takes no notice of Back and Forward, and writes a new entry for each change.
+    Panel's own location component ignores Back and Forward, and adds a history entry for every change.
     """
 
-    query = param.String(default="", doc="What follows the path in the address, with its question mark.")
+    query = param.String(default="", doc="Query string of the URL, with the question mark.")
     on_key = param.Callable(doc="Called with the key's name.", precedence=-1)
 
     _esm = read_assets("app/board/browser_window.js")

@@ -1,4 +1,4 @@
-"""The board as a Panel object: a notebook's cell, ``pn.serve``, or a template of yours."""
+"""The board as a Panel object, for a notebook cell, ``pn.serve`` or a template of one's own."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load
 from rlpanel.panels.session.event_loop import current_loop
 from rlpanel.panels.ui import theme
 
-#: Pixels; a cell has no height of its own to fill.
+#: Height in pixels: a notebook cell has no height that the board could fill.
 HEIGHT = 900
 
 
 def board(root: str | os.PathLike[str] | None = None) -> pn.Column:
-    """The board over the runs below ``root``, to be placed among other things.
+    """Return the board for the runs below ``root``, to be embedded in a notebook or page.
 
-    It leaves the window's keys and address alone, which belong to the notebook or page around it.
+    It does not use the window's keys and URL, which belong to the surrounding notebook or page.
 
     Parameters
     ----------
@@ -29,15 +29,15 @@ def board(root: str | os.PathLike[str] | None = None) -> pn.Column:
     Returns
     -------
     pn.Column
-        Live in a notebook's cell and where a server stands behind it.
+        It is updated live in a notebook cell and on a server; in a plain script it stays as it is.
     """
     load()
-    made, place = Board(resolve_root(root)), current_loop()
-    page = page_of(made, owns_window=False)
+    controller, loop = Board(resolve_root(root)), current_loop()
+    page = page_of(controller, owns_window=False)
     page.height = HEIGHT
-    frame = NotebookFrame(page, None, made.context.selection.dark)
+    frame = NotebookFrame(page, None, controller.context.selection.dark)
     if pn.state.curdoc is not None:
         pn.state.curdoc.theme = theme.PLOTS
-    if place is not None:
-        made.connect(place)
+    if loop is not None:
+        controller.connect(loop)
     return frame

@@ -1,4 +1,4 @@
-"""What a session looks at beside what it selects: other runs, which are kept open, and splits of its own."""
+"""Opens the overlaid runs of a session, and provides snapshots of the overlaid splits."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from rlpanel.store.index.run_index import RunIndex
 
 
 class OverlayRuns:
-    """Opens what the selection names, lets go of what it names no more.
+    """Keeps open the runs that the selection overlays or compares, and closes those no longer selected.
 
     Parameters
     ----------
     context : Context
     path_of : callable
-        The folder of a run's name; RLPanelError where there is none, None while there is no root.
+        Returns the folder of a run by its name, or None while there is no root. Raises RLPanelError for an
+        unknown run.
     say : callable
-        Takes what went wrong, in words.
+        Shows an error message.
     """
 
     def __init__(
@@ -31,24 +32,24 @@ class OverlayRuns:
         self._context, self._path_of, self._say = context, path_of, say
         self._open: dict[str, RunIndex] = {}
         self._slots: dict[str, int] = {}
-        self._missed: set[str] = set()  # what was said to be missing; it is asked for again, but not said
+        self._missing: set[str] = set()  # runs reported as missing; they are tried again without a message
         context.selection.param.watch(self._choose, ["run", "split", "over", "beside", "against"])
         context.param.watch(self._choose, "runs")
 
     def looks_at(self, index: RunIndex) -> bool:
-        """Whether a run is one of those that are kept open; any thread may ask."""
+        """Return True if a run is overlaid or compared; thread-safe."""
         return index in list(self._open.values())
 
     def changed(self, changed: Iterable[RunIndex | None]) -> None:
-        """Some runs grew."""
-        looked_at = set(self._open.values())
+        """Update the views if one of the changed runs is overlaid."""
+        overlaid = set(self._open.values())
         if self._context.selection.beside:
-            looked_at |= {index for index in (self._context.index,) if index is not None}
-        if not looked_at.isdisjoint(changed):
+            overlaid |= {index for index in (self._context.index,) if index is not None}
+        if not overlaid.isdisjoint(changed):
             self.show()
 
     def close(self) -> None:
-        """Let go of all."""
+        """Close all overlaid runs."""
         for index in self._open.values():
             hub().reader.close(index)
         self._open = {}
@@ -59,21 +60,21 @@ class OverlayRuns:
         wanted = dict.fromkeys([*over, *([selection.against] if selection.against else [])])
         for name in set(self._open) - set(wanted):
             hub().reader.close(self._open.pop(name))
-        problems = {name: self._begin(name) for name in wanted if name not in self._open}
+        problems = {name: self._open_run(name) for name in wanted if name not in self._open}
         missing = {name for name, problem in problems.items() if problem}
-        news = [problems[name] for name in problems if name in missing - self._missed]
-        self._missed = missing
+        messages = [problems[name] for name in problems if name in missing - self._missing]
+        self._missing = missing
         keys = [*(SPLIT + name for name in selection.beside), *over][:MOST_OTHERS]
         self._slots = {name: slot for name, slot in self._slots.items() if name in keys}
         for name in keys:
             free = (slot for slot in range(MOST_OTHERS) if slot not in self._slots.values())
             self._slots.setdefault(name, next(free, 0))
         self.show()
-        if news:
-            self._say("; ".join(news))
+        if messages:
+            self._say("; ".join(messages))
 
-    def _begin(self, name: str) -> str:
-        """Open a run; what went wrong, or nothing."""
+    def _open_run(self, name: str) -> str:
+        """Open a run and return an error message, or an empty string if it was opened."""
         try:
             path = self._path_of(name)
         except RLPanelError as error:
@@ -83,29 +84,37 @@ class OverlayRuns:
         return ""
 
     def show(self) -> None:
-        """Tell the views what there is now."""
+        """Pass the current snapshots of the overlaid runs and splits to the views."""
         context = self._context
-        found = {name: self._other(name, index) for name, index in self._open.items()}
-        found |= self._splits()
+        overlays = {name: self._overlay(name, index) for name, index in self._open.items()}
+        overlays |= self._split_overlays()
+        self._parts = {key: part for key, part in self._parts.items() if key in overlays}
         context.param.update(
-            others=[found[name] for name in self._slots if name in found],
-            against=found.get(context.selection.against),
+            others=[overlays[name] for name in self._slots if name in overlays],
+            against=overlays.get(context.selection.against),
         )
 
-    def _other(self, name: str, index: RunIndex) -> OverlayRun:
-        """Another run, in the split that is shown where it has that."""
-        view = index.view.in_split(self._context.snapshot.split)
+    def _overlay(self, name: str, index: RunIndex) -> OverlayRun:
+        """Return another run as an overlay, in the current split if it has that split."""
+        snapshot = self._part(name, index.snapshot, self._context.snapshot.split)
         label = next((info.label for info in self._context.runs if info.name == name), name)
         return OverlayRun(name, split_label(label, view.snapshot), self._slots.get(name, 0), index, view)
 
-    def _splits(self) -> dict[str, OverlayRun]:
-        """The splits of the run itself that lie over the shown one."""
-        context, index, found = self._context, self._context.index, {}
+    def _split_overlays(self) -> dict[str, OverlayRun]:
+        """Return the overlaid splits of the current run."""
+        context, index, overlays = self._context, self._context.index, {}
         for key in self._slots:
             split = key.removeprefix(SPLIT)
             if index is None or split == key or split == context.snapshot.split:
                 continue
             if split in index.snapshot.splits:
-                view = index.view.in_split(split)
-                found[key] = OverlayRun(key, split, self._slots[key], index, view)
-        return found
+                snapshot = self._part(key, index.snapshot, split)
+                overlays[key] = OverlayRun(key, split, self._slots[key], index, snapshot)
+        return overlays
+
+    def _part(self, key: str, whole: Snapshot, split: str) -> Snapshot:
+        """Return a split of a snapshot, cached: an unchanged object's curve is not sent to the browser again."""
+        cached = self._parts.get(key)
+        if cached is None or cached[0] is not whole or cached[1].split != split:
+            self._parts[key] = whole, whole.in_split(split)
+        return self._parts[key][1]

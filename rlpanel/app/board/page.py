@@ -1,4 +1,4 @@
-"""The page: where each view stands."""
+"""Layout of the page: header, side panel and views of the board."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ DEFAULT_ROOT = "rollout_samples"
 
 
 class Layout:
-    """Every view of a board in its place; the stage lies over them while there is nothing to see.
+    """Layout of a board's views; the empty state covers them while there are no samples.
 
-    Over, because a table or plot that is built while its place has no size may stay empty for good.
+    It covers the views rather than replaces them: a table or plot built in an area without size may stay empty.
     """
 
     def __init__(self, board: Board) -> None:
@@ -55,13 +55,13 @@ class Layout:
         context = board.context
         self.samples = SampleGrid(context, board_download)
         self.detail = SampleDetail(context)
-        stage = EmptyState(context, board.open_demo)
-        self._stage = pn.Column(stage, sizing_mode="stretch_width", styles=_OVER)
+        empty_state = EmptyState(context, board.open_demo)
+        self._empty_state = pn.Column(empty_state, sizing_mode="stretch_width", styles=_COVERING)
         self._views = pn.Column(
             BacklogBar(context),
             Curves(context),
             StepBar(context),
-            self._lower(),
+            self._step_and_sample(),
             sizing_mode="stretch_both",
             margin=0,
             styles=_BOARD,
@@ -70,7 +70,7 @@ class Layout:
         )
         self.parts = [
             pn.Column(
-                self._stage,
+                self._empty_state,
                 self._views,
                 sizing_mode="stretch_both",
                 margin=0,
@@ -78,10 +78,10 @@ class Layout:
                 stylesheets=[_NO_SCROLL_BUTTON],
             )
         ]
-        context.param.watch(self._switch, "view")
-        self._switch()
+        context.param.watch(self._show_or_cover, "snapshot")
+        self._show_or_cover()
 
-    def _lower(self) -> pn.FlexBox:
+    def _step_and_sample(self) -> pn.FlexBox:
         context = self.board.context
         groups = GroupStrip(context)
         groups.param.watch(self.detail.show_group, "picks")
@@ -120,13 +120,13 @@ class Layout:
             css_classes=["rl-lower"],
         )
 
-    def _switch(self, *_: Any) -> None:
+    def _show_or_cover(self, *_: Any) -> None:
         empty = not self.board.context.snapshot.samples
-        self._stage.visible = empty
+        self._empty_state.visible = empty
         self._views.styles = {**_BOARD, "visibility": "hidden" if empty else "visible"}
 
     def on_key(self, key: str) -> None:
-        """What the page's keys do; see `rlpanel.app.board.browser_window.KEYS`."""
+        """Handle a keyboard shortcut; `rlpanel.app.board.browser_window.KEYS` lists them."""
         context = self.board.context
         moves = {
             "ArrowLeft": lambda: context.move_step(-1),
@@ -141,13 +141,13 @@ class Layout:
 
 
 def page_of(board: Board, *, owns_window: bool) -> Page:
-    """A board as a page, dark or light in place.
+    """Return the page of a board; it switches between dark and light without a reload.
 
     Parameters
     ----------
     board : Board
     owns_window : bool
-        Whether the browser's keys and address are the board's.
+        True if the board may use the browser's keys and URL.
     """
     layout, selection = Layout(board), board.context.selection
     settings = pn.Column(sizing_mode="stretch_width", margin=0)
@@ -158,8 +158,8 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
         board.bind_window(window)
         sidebar.append(window)
         header.insert(2, Connection(board.context))
-        # Material's fields come to stand one by one, each with a new layout of the whole page: whoever waits
-        # for the samples would wait for all of them.
+        # Add the fields after the page is loaded. Each Material field triggers a new layout of the whole page
+        # when it is drawn, and the samples would appear only after all of them.
         pn.state.onload(lambda: settings.extend(_settings(board.context)))
     else:
         settings.extend(_settings(board.context))
@@ -176,9 +176,9 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
         sidebar=sidebar,
         main=layout.parts,
     )
-    # The page follows the process's busy flag, which every callback of every session turns on and off; each
-    # turn would be sent to all pages by a callback of their own, and with a few sessions that never ends. A
-    # plain False would leave the page among those that the flag tells, for good.
+    # By default the page follows the process's busy flag, which every callback of every session switches.
+    # Each switch would schedule another callback on every page: an endless loop with a few sessions.
+    # Only a new reactive value unsubscribes the page from the flag; assigning False would not.
     with edit_readonly(page):
         page.busy = pn.rx(False)
     page.param.watch(lambda event: setattr(selection, "dark", event.new), "dark_theme")
@@ -196,7 +196,7 @@ def _settings(context: Context) -> list[Any]:
 
 
 def resolve_root(argument: str | os.PathLike[str] | None = None) -> AnyPath | None:
-    """The folder to show: the argument, then ``$RLPANEL_ROOT``, then ``./rollout_samples`` if it is there."""
+    """Return the root to show: the argument, ``$RLPANEL_ROOT``, or ``./rollout_samples`` if it exists."""
     if argument is not None:
         return path_of(argument)
     if os.environ.get("RLPANEL_ROOT"):
@@ -205,20 +205,20 @@ def resolve_root(argument: str | os.PathLike[str] | None = None) -> AnyPath | No
 
 
 def session_page(root: str | os.PathLike[str] | None = None) -> Page:
-    """A page for the session being served now: built, bound to its URL, and told of changes."""
+    """Build the page of the session being served, bind it to the URL and subscribe it to changes."""
     pn.extension("tabulator", notifications=True)
-    # Of a view that came later, the browser first names the parts in full; bokeh, which knows them, takes its
-    # own.
+    # For a view added later, the browser first sends back models that Bokeh already has. Bokeh keeps its own
+    # models and warns, which is harmless.
     warnings.filterwarnings("ignore", "reference already known")
     board = Board(resolve_root(root))
     if pn.state.location is not None:
         board.read_address(pn.state.location.search or "")
-    document, place = pn.state.curdoc, current_loop()
+    document, loop = pn.state.curdoc, current_loop()
     if document is not None:
         session_cleanup.ignore_closed_connections()
         document.theme = theme.PLOTS
-    if place is not None:
-        board.connect(place)
+    if loop is not None:
+        board.connect(loop)
     page = page_of(board, owns_window=True)
     if document is not None:
         document.on_session_destroyed(lambda _: session_cleanup.release_page(document, page))
@@ -244,7 +244,7 @@ def _logo() -> pn.pane.HTML:
 def _help() -> pn.pane.HTML:
     rows = "".join(f"<tr><td>{safe_text(key)}</td><td>{text}</td></tr>" for key, text in KEYS.items())
     return pn.pane.HTML(
-        '<details class="rl-help"><summary class="pill" title="keys">?</summary>'
+        '<details class="rl-help"><summary class="pill" title="Keyboard shortcuts">?</summary>'
         f"<table>{rows}</table></details>",
         stylesheets=[theme.CSS, read_assets("panels/ui/badge.css"), read_assets("panels/ui/help.css")],
         margin=0,
@@ -252,10 +252,10 @@ def _help() -> pn.pane.HTML:
     )
 
 
-#: A column's hidden scroll button is a child of its own and takes a gap.
+#: Hides the scroll button of a column, which is invisible but would take up a gap.
 _NO_SCROLL_BUTTON = ".scroll-button { display: none; }"
 _BOARD = {"gap": "10px", "padding": "12px", "box-sizing": "border-box", "filter": "var(--rl-faded, none)"}
-_OVER = {"position": "absolute", "inset": "0", "z-index": "1", "background": "var(--rl-bg)"}
+_COVERING = {"position": "absolute", "inset": "0", "z-index": "1", "background": "var(--rl-bg)"}
 _PAGE_SX = {
     "& .MuiToolbar-root": {"minHeight": "46px !important", "padding": "0 10px 0 16px !important"},
     "& .MuiAppBar-root": {"backgroundImage": "none"},

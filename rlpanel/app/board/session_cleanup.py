@@ -1,4 +1,4 @@
-"""A browser leaves: in the middle of a message, which is no error; and then nothing of its page is kept."""
+"""Cleans up after a closed page: ignores the broken websocket and drops all references to its document."""
 
 from __future__ import annotations
 
@@ -17,66 +17,66 @@ from panel.viewable import Viewable
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError
 
-#: Bokeh and Panel warn so of each message to a page that has just left, dozens at a time.
+#: The warning that Bokeh and Panel log for each message to a closed page, often dozens at a time.
 CLOSED = "Failed sending message as connection was closed"
-#: Who says it → the function that does, and its variable that stands for the connection.
-_SAYS = {
+#: Logger of the warning → the function that logs it, and its local variable that identifies the connection.
+_SOURCES = {
     "bokeh.server.views.ws": ("send_message", "self"),
     "panel.io.document": ("_run_write_futures", "doc"),
 }
 
 
 class OncePerConnection(logging.Filter):
-    """Lets `CLOSED` pass at debug level, once for each connection."""
+    """Logging filter that passes `CLOSED` at debug level, once for each connection."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: WeakSet[Any] = WeakSet()
+        self._logged: WeakSet[Any] = WeakSet()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Called by the logger before any handler gets the record."""
+        """Return False if the record is to be dropped; called by the logger before any handler."""
         if record.msg != CLOSED:
             return True
-        connection = _local(sys._getframe(), *_SAYS[record.name])
-        told = connection in self._told
-        self._told.add(connection)
+        connection = _local_variable(sys._getframe(), *_SOURCES[record.name])
+        logged = connection in self._logged
+        self._logged.add(connection)
         record.levelno, record.levelname = logging.DEBUG, logging.getLevelName(logging.DEBUG)
-        return not told and logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
+        return not logged and logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
 
 
-def _local(frame: FrameType | None, function: str, name: str) -> Any:
-    """A variable of the function that is logging; one for all where there is no such function."""
+def _local_variable(frame: FrameType | None, function: str, name: str) -> Any:
+    """Return a local variable of a function on the call stack, or one shared value without that function."""
     while frame is not None and frame.f_code.co_name != function:
         frame = frame.f_back
     return frame.f_locals[name] if frame is not None else OncePerConnection
 
 
-_once = OncePerConnection()
+_filter = OncePerConnection()
 
 
 def ignore_closed_connections() -> None:
-    """Let the running event loop take closed connections as everyday; all else goes the loop's usual way.
+    """Silence errors about closed connections in the logs and on the running event loop.
 
-    A message is several writes. When the connection closes between two of them, nobody waits for the first
-    any more, and asyncio would print a traceback when it is collected.
+    A message is sent in several writes. If the connection closes between two of them, the first write's future
+    is never awaited, and asyncio would print a traceback when it is garbage-collected.
     """
-    for name in _SAYS:
-        logging.getLogger(name).addFilter(_once)
+    for name in _SOURCES:
+        logging.getLogger(name).addFilter(_filter)
     loop = asyncio.get_running_loop()
     if loop.get_exception_handler() is None:
-        loop.set_exception_handler(_handle)
+        loop.set_exception_handler(_ignore_closed)
 
 
-def _handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _ignore_closed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     if not isinstance(context.get("exception"), WebSocketClosedError | StreamClosedError):
         loop.default_exception_handler(context)
 
 
 def release_page(document: Document, page: Viewable) -> None:
-    """Let go of what Panel keeps of a page whose session ended.
+    """Drop the references that Panel keeps to a page whose session ended.
 
-    The notifications' own root stays in its list of views, and with it the document and all that it shows; a
-    table's script stays with what it writes into, and so may keep the table that keeps it.
+    Panel leaves the root of the notifications in ``state._views``, which keeps the document and its models
+    alive. It also leaves a table's callback in ``Callback.registry``, which can keep the table alive.
     """
     for part in page.select():
         if isinstance(part, Reactive) and part in Callback.registry:

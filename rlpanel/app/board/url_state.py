@@ -1,7 +1,7 @@
-"""The selection is the URL, and the URL is the selection.
+"""Converts the selection to the query string of the URL and back.
 
-The query is read in one place, key by key: a bad value is ignored alone and said on the screen, and a
-run's name is always text, even if it looks like a number.
+Keys are read one by one: a value that cannot be read is ignored and reported, the others are applied. The
+name of a run is always text, even if it looks like a number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rlpanel.store.snapshot.prompt_pairs import BEST, NEWEST
 _TRUE, _FALSE = {"1", "true", "dark"}, {"0", "false", "light"}
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     return int(text)
 
 
@@ -37,7 +37,7 @@ def _scope(text: str) -> str:
     return text
 
 
-#: Stands for the empty name in a list; a quoted name never equals it.
+#: Encodes the empty name in a list; a quoted name is never equal to it.
 _EMPTY = "%"
 
 
@@ -46,7 +46,7 @@ def _names(text: str) -> list[str]:
 
 
 def _write_names(names: list[str]) -> str:
-    """Names of columns with commas between them; a comma in a name is quoted."""
+    """Join names of columns with commas; commas and percent signs in a name are quoted."""
     return ",".join(name.replace("%", "%25").replace(",", "%2C") or _EMPTY for name in names)
 
 
@@ -58,7 +58,7 @@ def _runs(text: str) -> list[str]:
 
 
 def _write_runs(names: list[str]) -> str:
-    """Names with commas between them; a comma in a name is quoted."""
+    """Join names of runs with commas; special characters in a name are quoted."""
     return ",".join(quote(name, safe="/ ", errors="replace") for name in names)
 
 
@@ -79,13 +79,13 @@ def _samples_at(text: str) -> str:
     return text if text in (NEWEST, BEST) else str(int(text))
 
 
-#: Query key → (parameter, how to read its text, how to write its value).
+#: Key in the URL → (parameter of the selection, parser, formatter).
 KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
     "run": ("run", str, str),
     "split": ("split", str, str),
-    "step": ("step", _whole, str),
+    "step": ("step", _integer, str),
     "sample": ("uid", str, str),
-    "token": ("token", _whole, str),
+    "token": ("token", _integer, str),
     "metric": ("metric", str, str),
     "curves": ("curves", _names, _write_names),
     "search": ("search", str, str),
@@ -105,7 +105,7 @@ MAX_QUERY = 8192
 
 
 def read_query(query: str) -> tuple[dict[str, Any], list[str]]:
-    """The parameters that a query string sets, and what was wrong with it, in words.
+    """Parse a query string; return the selection's parameters and messages about ignored values.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def read_query(query: str) -> tuple[dict[str, Any], list[str]]:
     values: dict[str, Any] = {}
     problems = []
     if len(query) > MAX_QUERY:
-        return {}, [f"the link is longer than {MAX_QUERY:,} characters; it was ignored"]
+        return {}, [f"the link is longer than {MAX_QUERY:,} characters and was ignored"]
     for key, text in parse_qsl(query.lstrip("?"), keep_blank_values=False):
         if key not in KEYS:
             continue
@@ -123,14 +123,14 @@ def read_query(query: str) -> tuple[dict[str, Any], list[str]]:
         try:
             values[name] = read(text)
         except ValueError:
-            problems.append(f"{key}={text[:40]} in the link is not understood; it was ignored")
+            problems.append(f"{key}={text[:40]} in the link is not valid and was ignored")
     if "step" in values or "uid" in values:
         values["follow"] = False
     return values, problems
 
 
 def write_query(selection: Selection) -> str:
-    """The query string for a selection; what is at its default is left out, and so is a followed step."""
+    """Return the query string of a selection, without default values and without a followed step."""
     pairs = []
     for key, (name, _, write) in KEYS.items():
         value = getattr(selection, name)

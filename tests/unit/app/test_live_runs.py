@@ -85,4 +85,4 @@ def test_a_listener_that_fails_does_not_end_the_looking(
         wait_until(lambda: len(looks) > 1 and reader.runs)
     finally:
         live.stop()
-    assert "the live runs could not be looked at" in caplog.text
+    assert "checking the live runs failed" in caplog.text

@@ -94,7 +94,7 @@ def test_a_session_that_left_hears_nothing() -> None:
         hub.join(session)
         assert hub.sessions == 1
         hub.leave(session)
-        hub._news(None)
+        hub._notify_all(None)
         await rest()
 
     on_a_loop(scenario)

@@ -113,7 +113,7 @@ def test_a_link_opens_nothing_outside(
     window.query = f"?{key}={text}" if key == "run" else f"?run=run&{key}={text}"
     assert context.index is not None
     assert context.index.path in {root / "run", root / "other"}
-    board._changed({context.index})
+    board._apply_changes({context.index})
     assert context.selection.run in {"run", "other"}
     assert context.sample is None or context.sample.uid.startswith("rollout_data_rank_0.jsonl:")
     beyond = (str(outside), str(root / "out"), "/etc", "os.system", "exec", "compile")

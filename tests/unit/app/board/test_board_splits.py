@@ -53,7 +53,7 @@ def at(board: Board, query: str) -> None:
     board.read_address(query)
 
     def caught_up() -> bool:
-        board._changed({None, board.context.index, *(other.index for other in board.context.others)})
+        board._apply_changes({None, board.context.index, *(other.index for other in board.context.others)})
         shown = [board.context.snapshot, *(other.snapshot for other in board.context.others)]
         return all(snapshot.version and snapshot.progress.caught_up for snapshot in shown)
 
@@ -126,7 +126,7 @@ def test_a_split_that_grows_grows_where_it_is_shown_and_where_it_lies_over(board
     append(root / "a" / LOG, *of("eval", 4, 4.0))
 
     def grown() -> bool:
-        board._changed({board.context.index})
+        board._apply_changes({board.context.index})
         return len(board.context.others[0].snapshot.steps.values) == 3
 
     assert wait_until(grown)

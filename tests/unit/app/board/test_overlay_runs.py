@@ -34,7 +34,7 @@ def keys(board: Board) -> list[str]:
 
 
 def caught_up(board: Board) -> bool:
-    board._changed({None, *(other.index for other in board.context.others)})
+    board._apply_changes({None, *(other.index for other in board.context.others)})
     return all(other.snapshot.progress.caught_up for other in board.context.others)
 
 
@@ -76,9 +76,9 @@ def test_runs_are_let_go(board: Board, root: Path) -> None:
 
 def test_a_run_that_is_not_there_is_said_once(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr(board._others, "_say", said.append)
+    monkeypatch.setattr(board._overlays, "_say", said.append)
     board.read_address("?run=a&over=b,gone")
-    board._changed({None})
+    board._apply_changes({None})
     board.context.selection.over = ["gone", "b"]
     assert said == [f"no run 'gone' below {Path(board.context.root).name}"]
     assert keys(board) == ["b"]
