@@ -56,7 +56,7 @@ class Demo:
     Parameters
     ----------
     seconds_per_step : float
-        Time in which the 64 sample lines of a step and its line of scalars are written; 0 writes without pause.
+        Time in which a step's 64 sample lines and its line of scalars are written; 0 means without pauses.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two checks of the root.
 EVERY = 5.0
-#: Seconds since the last write after which a run is no longer live, and the limit of live runs (newest first).
+#: Seconds since the last write after which a run is no longer live; and how many live runs are followed.
 LIVE, MOST = 3600.0, 64
 
 

@@ -1,4 +1,4 @@
-"""The command line."""
+"""The command line interface ``rlpanel``."""
 
 from rlpanel.cli.commands import app, main
 

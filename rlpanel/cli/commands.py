@@ -1,6 +1,6 @@
-"""The commands: ``rlpanel demo | serve | index | export | convert``.
+"""The commands ``rlpanel demo | serve | index | export | convert``.
 
-Each command imports what it needs when it runs, so that ``rlpanel --help`` answers at once.
+Each command imports its modules only when it runs, so that ``rlpanel --help`` starts quickly.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rlpanel.cli.options import (
 from rlpanel.cli.serving import folder_of, say, serve_board
 from rlpanel.errors import RLPanelError
 
-#: Samples of one HTML file; a browser builds a view of each.
+#: Most samples of one HTML file; the browser builds a view for each of them.
 MOST_IN_HTML = 10_000
 
 app = typer.Typer(
@@ -50,16 +50,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-#: Exit code of `index` where a file of the run was not read.
-_NOT_WHOLE = 3
+#: Exit code of `index` if a file of the run was not read.
+_INCOMPLETE = 3
 
-convert_app = typer.Typer(no_args_is_help=True, help="Turn files that the board does not read into lines.")
+convert_app = typer.Typer(
+    no_args_is_help=True, help="Convert files that the board cannot read to JSON lines."
+)
 app.add_typer(convert_app, name="convert")
 
 
 def main() -> None:
-    """Run the command line; what goes wrong on purpose is one red line and exit code 2."""
-    _name_a_home()
+    """Run the command line; an `RLPanelError` is printed as one red line, with exit code 2."""
+    _ensure_home()
     try:
         app()
     except RLPanelError as error:
@@ -73,14 +75,14 @@ def demo(
     port: Port = 5006,
     show: Show = None,
     seconds_per_step: Annotated[
-        float, typer.Option(min=0.0, help="How long each step of the replayed training takes.")
+        float, typer.Option(min=0.0, help="Seconds that each step of the replayed training takes.")
     ] = 1.0,
 ) -> None:
-    """Open the board on a recorded run that grows as if it trained now, beside a finished one.
+    """Open the board on two recorded runs: a finished one, and one that grows as if it were training.
 
-    A browser is opened where there is a screen, unless --no-show says otherwise.
+    A browser is opened if there is a screen; --no-show prevents it.
     """
-    _end_on_sigterm()
+    _exit_on_sigterm()
     from rlpanel.app.demo import Demo
 
     with Demo(seconds_per_step) as run:
@@ -92,7 +94,7 @@ def serve(
     root: Annotated[
         str | None,
         typer.Argument(
-            help="Folder with runs below it, here or elsewhere (s3://bucket/runs), or an experiment's name "
+            help="Folder that holds runs, local or remote (s3://bucket/runs), or the name of an experiment "
             "(EXP_NAME).",
             show_default="$RLPANEL_ROOT, then ./rollout_samples",
         ),
@@ -110,27 +112,27 @@ def serve(
     alert_command: AlertCommand = None,
     alert_severity: AlertSeverity = None,
 ) -> None:
-    """Open the board on the runs below a folder and follow what training appends to them."""
-    _tell_reader(keys, tokenizer, follow_links)
-    _tell({"ALERT_URL": alert_url, "ALERT_COMMAND": alert_command, "ALERT_SEVERITY": alert_severity})
-    _tell({"WATCH": None if watch is None else str(watch)})
+    """Serve the board for the runs below a folder, updated live while training appends to them."""
+    _set_reader_environment(keys, tokenizer, follow_links)
+    alerts = {"ALERT_URL": alert_url, "ALERT_COMMAND": alert_command, "ALERT_SEVERITY": alert_severity}
+    _set_environment(alerts | {"WATCH": None if watch is None else str(watch)})
     serve_board(folder_of(root), host, port, bool(show), token, tuple(origin or ()), alerts=True)
 
 
 @app.command()
 def index(
-    run: Annotated[str, typer.Argument(help="A run's folder, here or elsewhere (s3://bucket/runs/exp1).")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for a program.")] = False,
+    run: Annotated[str, typer.Argument(help="A run's folder, local or remote (s3://bucket/runs/exp1).")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     jobs: Annotated[
         int | None,
         typer.Option(
-            min=0, max=64, help="Processes that help with a big run.", show_default="$RLPANEL_JOBS, 2"
+            min=0, max=64, help="Worker processes that read a large run.", show_default="$RLPANEL_JOBS, 2"
         ),
     ] = None,
     scheduler: Annotated[
         str,
         typer.Option(
-            help="A dask scheduler (tcp://HOST:8786) whose workers read a big run instead of processes.",
+            help="Dask scheduler (tcp://HOST:8786) whose workers read a large run, not local processes.",
             show_default=False,
         ),
     ] = "",
@@ -138,31 +140,31 @@ def index(
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
 ) -> None:
-    """Read a run once and say what it holds and what reading it cost.
+    """Read a run once and print what it contains and how much time and memory reading took.
 
-    The exit code is 0 if the run was read whole, 2 on an error, and 3 if a file of it was not read.
+    The exit code is 0 if the whole run was read, 2 after an error, and 3 if a file of it was not read.
     """
-    _tell_reader(keys, tokenizer, follow_links)
-    open_run = rlpanel.open_run  # what loading pandas costs is no cost of this run
+    _set_reader_environment(keys, tokenizer, follow_links)
+    open_run = rlpanel.open_run  # import pandas before the clock starts
     began, cpu = time.perf_counter(), cpu_seconds()
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
-        found, unread = asdict(opened.stats()), opened.snapshot.unread
-    found |= {
+        stats, unread = asdict(opened.stats()), opened.snapshot.unread
+    stats |= {
         "seconds": round(time.perf_counter() - began, 3),
         "cpu_seconds": round(cpu_seconds() - cpu, 3),
         "peak_memory_bytes": peak_memory(),
     }
     if as_json:
-        listed = [{"file": one.file, "reason": one.reason} for one in unread]
-        typer.echo(json.dumps(found | {"unread": listed}))
+        listed = [{"file": skipped.file, "reason": skipped.reason} for skipped in unread]
+        typer.echo(json.dumps(stats | {"unread": listed}))
     else:
-        for name, value in (found | {"files_not_read": len(unread)}).items():
-            shown = "unknown" if value is None else f"{value:,}"
-            typer.echo(f"{name.replace('_', ' '):<18} {shown:>16}")
-    for one in unread:
-        say(f"not read: {one.file}: {one.reason}", typer.colors.YELLOW)
+        for name, value in (stats | {"files_not_read": len(unread)}).items():
+            text = "unknown" if value is None else f"{value:,}"
+            typer.echo(f"{name.replace('_', ' '):<18} {text:>16}")
+    for skipped in unread:
+        say(f"not read: {skipped.file}: {skipped.reason}", typer.colors.YELLOW)
     if unread:
-        raise typer.Exit(_NOT_WHOLE)
+        raise typer.Exit(_INCOMPLETE)
 
 
 @app.command()
@@ -173,46 +175,49 @@ def export(
     jsonl: JsonlFile = None,
     parquet: ParquetFile = None,
     raw: Annotated[
-        bool, typer.Option("--raw", help="CSV: keep texts that a spreadsheet would take for formulas.")
+        bool, typer.Option("--raw", help="CSV: do not escape texts that spreadsheets take for formulas.")
     ] = False,
     split: Annotated[
-        str, typer.Option(help="Whose samples, where evaluations are logged too.", show_default="train")
+        str, typer.Option(help="Split, for runs that log evaluations as well.", show_default="train")
     ] = "",
     step: Annotated[
         int | None,
-        typer.Option(help="The step.", show_default="HTML: the newest complete one; else all steps"),
+        typer.Option(
+            help="Step to export.", show_default="HTML: the newest complete step; otherwise all steps"
+        ),
     ] = None,
-    filter: Annotated[str, typer.Option(help="Which samples, as on the board: reward < 0")] = "",
-    sort: Annotated[str, typer.Option(help="In which order: a column, with - from its largest down.")] = "",
+    filter: Annotated[str, typer.Option(help="Filter expression, as on the board: reward < 0")] = "",
+    sort: Annotated[str, typer.Option(help="Column to sort by; a leading - sorts descending.")] = "",
     samples: Annotated[
-        int | None, typer.Option(min=1, help="At most so many samples.", show_default="HTML: 32; else all")
+        int | None,
+        typer.Option(min=1, help="Maximum number of samples.", show_default="HTML: 32; otherwise all"),
     ] = None,
-    sample: Annotated[str, typer.Option(help="This sample alone, by its uid.")] = "",
+    sample: Annotated[str, typer.Option(help="Export only the sample with this uid.")] = "",
     keys: Map = None,
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
 ) -> None:
-    """Write the board as one HTML file that opens without a server, or the samples as rows."""
-    kind, file = _target({"HTML": html, "CSV": csv, "JSONL": jsonl, "parquet": parquet})
+    """Write the board as an HTML file that opens without a server, or the samples as rows."""
+    kind, file = _output({"HTML": html, "CSV": csv, "JSONL": jsonl, "parquet": parquet})
     if raw and kind != "CSV":
-        raise typer.BadParameter("--raw goes with --csv; the other files hold texts as they were logged")
+        raise typer.BadParameter("--raw requires --csv; the other formats keep texts as they were logged")
     if kind == "HTML" and samples is not None and samples > MOST_IN_HTML:
-        raise typer.BadParameter(f"--samples is at most {MOST_IN_HTML:,} with --html")
-    _tell_reader(keys, tokenizer, follow_links)
+        raise typer.BadParameter(f"--samples must be at most {MOST_IN_HTML:,} with --html")
+    _set_reader_environment(keys, tokenizer, follow_links)
     from rlpanel.app.run_export import export as export_html
     from rlpanel.app.run_export import export_rows, is_stdout
     from rlpanel.panels.report.report import SAMPLES
 
-    asked: dict[str, Any] = {"split": split, "step": step, "filter": filter, "sort": sort, "uid": sample}
+    query: dict[str, Any] = {"split": split, "step": step, "filter": filter, "sort": sort, "uid": sample}
     if kind == "HTML":
-        size = export_html(run, file, samples=samples or SAMPLES, **asked)
+        size = export_html(run, file, samples=samples or SAMPLES, **query)
     else:
-        size = export_rows(run, file, "CSV, raw" if raw else kind, samples=samples, **asked)
+        size = export_rows(run, file, "CSV, raw" if raw else kind, samples=samples, **query)
     typer.echo(f"{file}: {size / 1e6:.1f} MB", err=is_stdout(file))
 
 
-def _target(files: dict[str, Path | None]) -> tuple[str, Path]:
-    """The one kind of file that was asked for."""
+def _output(files: dict[str, Path | None]) -> tuple[str, Path]:
+    """Return the format and the path of the only output file given."""
     given = [(kind, file) for kind, file in files.items() if file is not None]
     if len(given) != 1:
         raise typer.BadParameter("give exactly one of --html, --csv, --jsonl and --parquet")
@@ -221,51 +226,54 @@ def _target(files: dict[str, Path | None]) -> tuple[str, Path]:
 
 @convert_app.command()
 def slime(
-    folder: Annotated[Path, typer.Argument(help="What slime was given as --dump-details.")],
+    folder: Annotated[Path, typer.Argument(help="The folder passed to slime as --dump-details.")],
     out: Annotated[
-        Path | None, typer.Option(help="Where the lines go.", show_default="FOLDER/rlpanel")
+        Path | None, typer.Option(help="Folder for the JSON lines.", show_default="FOLDER/rlpanel")
     ] = None,
     trusted: Annotated[
-        bool, typer.Option("--trusted", help="Read pickles that can run code; only for files you trust.")
+        bool, typer.Option("--trusted", help="Read pickles, which can run code; only for files you trust.")
     ] = False,
 ) -> None:
-    """Write slime's torch dumps as lines that the board reads; what was converted before is kept."""
+    """Convert slime's torch dumps to JSON lines that the board reads; converted files are skipped."""
     from rlpanel.sources.slime import convert
 
     target = out or folder / "rlpanel"
-    done = convert(folder, out, trusted=trusted)
-    kept = f", {done.kept:,} were there already" if done.kept else ""
-    typer.echo(f"{done.samples:,} samples in {done.files:,} files to {target}{kept}: rlpanel serve {target}")
+    result = convert(folder, out, trusted=trusted)
+    skipped = f", {result.kept:,} existed already" if result.kept else ""
+    typer.echo(
+        f"{result.samples:,} samples in {result.files:,} files written to {target}{skipped}. "
+        f"Next: rlpanel serve {target}"
+    )
 
 
-def _tell_reader(keys: str | None, tokenizer: Path | None, follow_links: bool) -> None:
-    """Settings of reading go by way of the environment, where processes that help find them too.
+def _set_reader_environment(keys: str | None, tokenizer: Path | None, follow_links: bool) -> None:
+    """Pass reader settings through the environment, so that worker processes get them as well.
 
-    What is wrong with them is said now, not when the first file is met.
+    Invalid settings raise an error here, not when the first file is read.
     """
     from rlpanel.settings import Reading
     from rlpanel.sources.discovery.folder_config import from_settings
 
-    _tell({"MAP": keys, "TOKENIZER": str(tokenizer.resolve()) if tokenizer else None})
-    _tell({"FOLLOW_LINKS": "1" if follow_links else None})
+    _set_environment({"MAP": keys, "TOKENIZER": str(tokenizer.resolve()) if tokenizer else None})
+    _set_environment({"FOLLOW_LINKS": "1" if follow_links else None})
     from_settings(Reading.from_environment())
 
 
-def _tell(settings: dict[str, str | None]) -> None:
-    """Settings that were given, to whoever takes them from the environment."""
+def _set_environment(settings: dict[str, str | None]) -> None:
+    """Set an environment variable ``RLPANEL_<name>`` for each setting that was given."""
     os.environ |= {f"RLPANEL_{name}": value for name, value in settings.items() if value}
 
 
-def _name_a_home() -> None:
-    """Name a home that does not exist where the system knows none: bokeh asks for it when it is imported."""
+def _ensure_home() -> None:
+    """Set HOME to a missing folder if the user has no home: importing Bokeh fails without one."""
     try:
         Path.home()
     except RuntimeError:
         os.environ["HOME"] = "/nonexistent"
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"rlpanel {rlpanel.__version__}")
         raise typer.Exit
 
@@ -273,23 +281,23 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Take what stands before a command."""
+    """Handle options that precede a command."""
 
 
 def _has_screen() -> bool:
-    """Whether a browser opened here would be seen, rather than sent through an ssh connection."""
+    """Return True if a browser opened here would be visible: there is a display and no ssh connection."""
     if "SSH_CONNECTION" in os.environ:
         return False
     return sys.platform in {"darwin", "win32"} or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
 
 
-def _end_on_sigterm() -> None:
-    """Leave by way of every ``with`` block when asked to end, before the server listens for it itself."""
+def _exit_on_sigterm() -> None:
+    """Exit through all ``with`` blocks on SIGTERM, until the server installs its own handler."""
 
-    def leave(number: int, frame: object) -> NoReturn:
+    def exit_cleanly(number: int, frame: object) -> NoReturn:
         sys.exit(128 + number)
 
-    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGTERM, exit_cleanly)

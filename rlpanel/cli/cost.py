@@ -1,4 +1,4 @@
-"""What a command cost."""
+"""CPU time and peak memory of a command."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 
 def cpu_seconds() -> float:
-    """Of this process and those it started and ended."""
+    """Return the CPU seconds of this process and of its finished child processes."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
 def peak_memory() -> int | None:
-    """Bytes of memory this process held at most; None where the system does not tell.
+    """Return the peak memory of this process in bytes; None if the system does not report it.
 
-    Linux counts in ``ru_maxrss`` what the process that started this one held.
+    On Linux ``ru_maxrss`` includes the memory of the parent process, so ``VmHWM`` is preferred.
     """
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []

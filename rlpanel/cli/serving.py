@@ -1,4 +1,4 @@
-"""What ``rlpanel serve`` does before the board stands: find the folder, guard the door, say what is odd."""
+"""Start of ``rlpanel serve``: resolves the root, creates the token, and prints warnings about both."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rlpanel.errors import RunNotFound, SettingError
 if TYPE_CHECKING:
     from rlpanel.sources.files.files import AnyPath
 
-_NOT_TO_BE_HAD = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
+_CANNOT_LISTEN = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
 
 
 def folder_of(root: str | None) -> AnyPath | None:
-    """What to serve; what is odd about it is said."""
+    """Return the root to serve, and print a warning if it is missing or holds no runs."""
     from rlpanel.recording.experiments import find_experiment
     from rlpanel.sources.discovery.diagnose import diagnose
     from rlpanel.sources.discovery.directory import Directory
@@ -33,30 +33,33 @@ def folder_of(root: str | None) -> AnyPath | None:
     if folder.exists() and not folder.is_dir():
         raise RunNotFound(f"{root} is a file; give the folder that holds it")
     if folder.exists():
-        _say_if_other(folder)
+        _warn_without_runs(folder)
         return folder
-    waiting = f"{root} does not exist yet. {diagnose(Directory(folder)).sentence}"
-    if folder.name == root:  # a name, no path
-        folder, waiting = find_experiment(root)
-    if waiting:
-        say(f"rlpanel: {waiting}", typer.colors.YELLOW)
+    warning = f"{root} does not exist yet. {diagnose(Directory(folder)).sentence}"
+    if folder.name == root:  # the name of an experiment, not a path
+        folder, warning = find_experiment(root)
+    if warning:
+        say(f"rlpanel: {warning}", typer.colors.YELLOW)
     return folder
 
 
-def _say_if_other(root: AnyPath) -> None:
-    """A folder of other files is served too, but whoever named it should hear what is in it."""
+def _warn_without_runs(root: AnyPath) -> None:
+    """Print which folders are not shown, or which other files a folder without runs holds."""
     from rlpanel.sources.discovery.diagnose import diagnose
     from rlpanel.sources.discovery.directory import Directory
 
     directory = Directory(root)
-    found = None if directory.any() else diagnose(directory)
-    if found is None and directory.left_out:  # of the folders that were looked at so far
-        some = "; ".join(f"{one.file}: {one.reason}" for one in directory.left_out[:3])
+    diagnosis = None if directory.any() else diagnose(directory)
+    if diagnosis is None and directory.left_out:  # only of the folders scanned so far
+        some = "; ".join(f"{left.file}: {left.reason}" for left in directory.left_out[:3])
         more = f"; and {len(directory.left_out) - 3} more" if len(directory.left_out) > 3 else ""
         say(f"rlpanel: not shown: {some}{more}", typer.colors.YELLOW)
-    if found is not None and found.seen:
-        seen = "; ".join(f"{sight.name}: {sight.what}" for sight in found.seen[:3])
-        say(f"rlpanel: {found.sentence} Seen: {seen}. The board says what is read.", typer.colors.YELLOW)
+    if diagnosis is not None and diagnosis.seen:
+        seen = "; ".join(f"{sight.name}: {sight.what}" for sight in diagnosis.seen[:3])
+        say(
+            f"rlpanel: {diagnosis.sentence} Seen: {seen}. The board lists the formats that can be read.",
+            typer.colors.YELLOW,
+        )
 
 
 def serve_board(
@@ -69,7 +72,13 @@ def serve_board(
     *,
     alerts: bool = False,
 ) -> None:
-    """Serve until asked to end; an address that cannot be had is an error with a remedy."""
+    """Serve the board until SIGINT or SIGTERM, with a random token by default if others can connect.
+
+    Raises
+    ------
+    SettingError
+        If the address cannot be listened on, or the token is too short.
+    """
     from rlpanel.app.security.allowed_hosts import is_loopback
     from rlpanel.app.security.token_auth import check_length, new_token
     from rlpanel.app.server.server import Access, serve
@@ -79,17 +88,17 @@ def serve_board(
     check_length(token)
     at = Access(host, port, token, origins, show)
     if token:
-        say(f"rlpanel: the board asks for its token: {' or '.join(at.printed)}", typer.colors.GREEN)
+        say(f"rlpanel: open the board with its token: {' or '.join(at.printed)}", typer.colors.GREEN)
     elif not is_loopback(host):
         say(
-            f"rlpanel: WARNING: {host} is not a loopback address and the board asks for no token: whoever "
-            "reaches this port reads every prompt and response. An ssh tunnel (ssh -L) is safer.",
+            f"rlpanel: WARNING: {host} is not a loopback address and the board requires no token: whoever "
+            "reaches this port can read every prompt and response. An ssh tunnel (ssh -L) is safer.",
             typer.colors.RED,
         )
     try:
         serve(root, at, alerts=alerts)
     except OSError as error:
-        if isinstance(error, socket.gaierror) or error.errno in _NOT_TO_BE_HAD:
+        if isinstance(error, socket.gaierror) or error.errno in _CANNOT_LISTEN:
             raise SettingError(
                 f"cannot listen on {host}:{port}: {error.strerror}; choose another with --host and --port"
             ) from error
@@ -97,6 +106,6 @@ def serve_board(
 
 
 def say(message: str, color: str) -> None:
-    """One line on stderr; control characters, which a file's name may hold, cannot act on the terminal."""
+    """Print one line to stderr; control characters, as in the names of files, are replaced by spaces."""
     line = "".join(char if char.isprintable() else " " for char in message)
     typer.secho(line, fg=color, err=True)

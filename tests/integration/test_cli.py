@@ -156,7 +156,7 @@ def test_export_writes_one_sample_as_a_row(tmp_path: Path, formulas: Path) -> No
     [
         ([], "exactly one of"),
         (["--csv", "a", "--html", "b"], "exactly one of"),
-        (["--jsonl", "a", "--raw"], "--raw goes with --csv"),
+        (["--jsonl", "a", "--raw"], "--raw requires --csv"),
         (["--html", "a", "--samples", "10001"], "at most 10,000"),
         (["--csv", "a", "--step", "7"], "step 7 is not in run 'run'; step 3 is the nearest"),
         (["--csv", "a", "--filter", "no_such > 1"], "no_such"),

@@ -160,5 +160,5 @@ def test_alerts_cannot_go_without_watching(root: Path) -> None:
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=2 * PATIENCE)
     assert done.returncode == 2
     assert done.stderr == (
-        "rlpanel: alerts need the runs to be followed: leave out --no-watch, or the alerts\n"
+        "rlpanel: alerts require that runs are followed: remove --no-watch, or the alert settings\n"
     )

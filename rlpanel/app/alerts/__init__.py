@@ -1,1 +1,1 @@
-"""Alerts: watches the findings of all runs and sends new ones by webhook or mail."""
+"""Alerts: watches the findings of all live runs and sends new ones by webhook or command."""

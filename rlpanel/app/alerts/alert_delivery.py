@@ -1,4 +1,7 @@
-"""Alerts on their way: each goes to a recipient once, is tried until it arrives, and holds nobody up."""
+"""Delivery queues of alerts: each alert reaches a recipient once and is retried until it arrives.
+
+Each recipient has its own queue and thread, so that a slow recipient does not delay the others.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,15 @@ from rlpanel.store.cache.user_cache import warn_once
 
 log = logging.getLogger(__name__)
 
-#: Alerts that wait for one recipient at most; others come again at the next look at their run.
+#: Capacity of a recipient's queue; further alerts are offered again at the next check of their run.
 ROOM = 100
-#: Seconds after a first failure, doubled with each further one, and at most.
+#: Seconds of pause after a first failure, and the longest pause; it doubles with each further failure.
 PAUSE, LONGEST_PAUSE = 1.0, 300.0
 _FILE = "alerts"
 
 
 class SentAlerts:
-    """Which alerts of a run arrived: a file of lines beside its index on disk.
+    """Log of the alerts of a run that were delivered: a text file beside the run's cached index.
 
     Parameters
     ----------
@@ -34,24 +37,24 @@ class SentAlerts:
         self._run = run
 
     def read(self) -> set[str]:
-        """What was noted, wherever that could be written."""
-        return {line for place in places(self._run) for line in _lines(place)}
+        """Return the logged lines of all folders in which the log may have been written."""
+        return {line for folder in places(self._run) for line in _lines(folder)}
 
     def note(self, line: str) -> None:
-        """Note one; where nothing can be written, it is only remembered until the process ends."""
+        """Append a line to the log; without a writable folder the delivery is remembered in memory only."""
         for folder in writable_places(self._run):
             with folder:
                 try:
                     folder.append(_FILE, f"{line}\n".encode("ascii"))
                 except OSError as error:
-                    warn_once(f"which alerts were sent is not noted there: {error}")
+                    warn_once(f"sent alerts cannot be recorded: {error}")
                     continue
             return
 
 
 @dataclass(frozen=True)
 class Alert:
-    """One finding to be told of: ``body`` is JSON, ``sent`` says where it is noted as told."""
+    """A finding to be sent: ``body`` is its JSON, ``sent`` is the log that records its delivery."""
 
     id: str
     body: bytes
@@ -59,7 +62,7 @@ class Alert:
 
 
 class AlertQueue:
-    """The way to one recipient, with a thread of its own.
+    """Queue of alerts for one recipient, delivered by its own thread.
 
     Parameters
     ----------
@@ -68,95 +71,96 @@ class AlertQueue:
     Attributes
     ----------
     sent : int
-        Alerts that arrived since the channel was made.
+        Number of alerts delivered since the queue was created.
     """
 
     def __init__(self, recipient: Recipient) -> None:
         self.recipient = recipient
         self._waiting: OrderedDict[str, Alert] = OrderedDict()
-        self._arrived: set[str] = set()
+        self._delivered: set[str] = set()
         self._changed = threading.Condition()
         self._stopping = threading.Event()
-        self._failures = 0  # one after another
+        self._failures = 0  # consecutive failures
         self.sent = 0
         self._thread = threading.Thread(target=self._loop, name="rlpanel-alerts-out", daemon=True)
         self._thread.start()
 
     @property
     def waiting(self) -> int:
-        """Alerts that did not arrive yet."""
+        """Number of alerts that were not delivered yet."""
         return len(self._waiting)
 
     @property
     def failing(self) -> bool:
-        """Whether the last try failed."""
+        """True if the last attempt failed."""
         return self._failures > 0
 
     def line(self, id: str) -> str:
-        """What is noted of an alert with this id that arrived."""
+        """Return the line that `SentAlerts` records for a delivered alert."""
         return f"{self.recipient.id} {id}"
 
     def offer(self, alert: Alert, noted: set[str]) -> None:
-        """Take an alert, unless it arrived or waits already or there is no room; returns at once.
+        """Queue an alert, unless it was delivered, is already queued or the queue is full; never blocks.
 
         Parameters
         ----------
         alert : Alert
         noted : set of str
-            What `SentAlerts.read` gave for its run.
+            The result of `SentAlerts.read` for its run.
         """
         with self._changed:
-            known = alert.id in self._waiting or alert.id in self._arrived or self.line(alert.id) in noted
-            if not known and len(self._waiting) < ROOM:
+            queued = alert.id in self._waiting
+            delivered = alert.id in self._delivered or self.line(alert.id) in noted
+            if not queued and not delivered and len(self._waiting) < ROOM:
                 self._waiting[alert.id] = alert
                 self._changed.notify()
 
     def stop(self) -> None:
-        """End the thread; what waits comes again when the board is started again."""
+        """Stop the thread; queued alerts are offered again when the board is restarted."""
         self._stopping.set()
         with self._changed:
             self._changed.notify()
         self.recipient.cancel()
-        self._thread.join(timeout=0.5)  # a post that hangs is left behind
+        self._thread.join(timeout=0.5)  # do not wait for a request that hangs
 
     def _loop(self) -> None:
         while (alert := self._next()) is not None:
             try:
                 self.recipient.send(alert.body)
             except NotDelivered as error:
-                self._failed(alert, error)
+                self._postpone(alert, error)
             except Exception as error:
-                log.exception("an alert cannot be sent")
-                self._failed(alert, error)
+                log.exception("an alert could not be sent")
+                self._postpone(alert, error)
             else:
                 self._failures = 0
                 self.sent += 1
                 alert.sent.note(self.line(alert.id))
                 with self._changed:
-                    self._arrived.add(alert.id)
+                    self._delivered.add(alert.id)
                     del self._waiting[alert.id]
 
     def _next(self) -> Alert | None:
-        """The alert that has waited longest; None when it is time to stop."""
+        """Wait for and return the first alert of the queue; None after `stop`."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._stopping.is_set())
             return None if self._stopping.is_set() else next(iter(self._waiting.values()))
 
-    def _failed(self, alert: Alert, error: Exception) -> None:
-        """Wait, and let the others have their turn first: one that is refused must not hold them back."""
+    def _postpone(self, alert: Alert, error: Exception) -> None:
+        """Move an alert to the end of the queue and pause: one that is refused must not block the others."""
         if self._stopping.is_set():
             return
         if not self._failures:
-            log.warning("alerts do not reach %s: %s; they are tried again", self.recipient.name, error)
+            log.warning("alerts do not reach %s: %s; delivery is retried", self.recipient.name, error)
         with self._changed:
             self._waiting.move_to_end(alert.id)
         self._stopping.wait(min(PAUSE * 2**self._failures, LONGEST_PAUSE))
         self._failures = min(self._failures + 1, 30)
 
 
-def _lines(place: CacheFolder) -> list[str]:
+def _lines(cache: CacheFolder) -> list[str]:
     try:
-        with place.open() as folder:
+        with cache.open() as folder:
             return folder.read(_FILE).decode("ascii", "replace").splitlines()
     except OSError:
         return []

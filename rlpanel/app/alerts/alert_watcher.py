@@ -1,4 +1,4 @@
-"""Findings that go out by themselves: of every run that is being written, whether anybody looks or not."""
+"""Sends the findings of all live runs to the recipients, also while no page is open."""
 
 from __future__ import annotations
 
@@ -21,78 +21,78 @@ from rlpanel.store.index.run_index import RunIndex
 
 
 class AlertWatcher:
-    """Offers the findings of live runs to all recipients.
+    """Queues the findings of live runs for all recipients.
 
     Parameters
     ----------
     live : LiveRuns
-        The runs; each look at them is a look for findings.
+        Provides the runs; each of its checks also checks their findings.
     recipients : sequence of Recipient
     settings : Alerts
     board : str
-        The board's address, for links.
+        URL of the board, for links; the setting ``alert_board`` takes precedence.
     """
 
     def __init__(self, live: LiveRuns, recipients: Sequence[Recipient], settings: Alerts, board: str) -> None:
-        self._channels = [AlertQueue(recipient) for recipient in recipients]
+        self._queues = [AlertQueue(recipient) for recipient in recipients]
         self._alarms_only = settings.alert_severity == "alarm"
         self._board = (settings.alert_board or board).rstrip("/")
         self._thresholds = FindingSettings.from_environment()
         self._stopping = threading.Event()
-        live.listen(self._look)
+        live.listen(self._check_runs)
 
     def stop(self) -> None:
-        """End the recipients' threads; what did not go out yet does when the board is started again."""
+        """Stop the recipients' threads; queued alerts are sent when the board is restarted."""
         self._stopping.set()
-        for channel in self._channels:
-            channel.stop()
+        for queue in self._queues:
+            queue.stop()
 
     @property
     def waiting(self) -> int:
-        """Alerts that did not arrive yet."""
-        return sum(channel.waiting for channel in self._channels)
+        """Number of alerts that were not delivered yet."""
+        return sum(queue.waiting for queue in self._queues)
 
     @property
     def sent(self) -> int:
-        """Alerts that arrived."""
-        return sum(channel.sent for channel in self._channels)
+        """Number of alerts that were delivered."""
+        return sum(queue.sent for queue in self._queues)
 
     @property
     def failing(self) -> int:
-        """Recipients that did not take the last one."""
-        return sum(channel.failing for channel in self._channels)
+        """Number of recipients for which the last attempt failed."""
+        return sum(queue.failing for queue in self._queues)
 
-    def _look(self, runs: Sequence[LiveRun], now: float) -> None:
+    def _check_runs(self, runs: Sequence[LiveRun], now: float) -> None:
         for run in runs:
-            self._tell_of(run.info, run.index, now)
+            self._check_run(run.info, run.index, now)
 
-    def _tell_of(self, run: RunInfo, index: RunIndex, now: float) -> None:
+    def _check_run(self, run: RunInfo, index: RunIndex, now: float) -> None:
         snapshot = index.snapshot
-        # Half a backlog looks like a run that began in the middle.
+        # Wait until the backlog is read: with only a part of it the rules would judge an incomplete run.
         if not snapshot.version or not snapshot.progress.caught_up or self._stopping.is_set():
             return
-        found = cached_findings(index, self._thresholds, now)
-        worth = [finding for finding in found if finding.severity == "alarm" or not self._alarms_only]
-        if not worth:
+        findings = cached_findings(index, self._thresholds, now)
+        to_send = [finding for finding in findings if finding.severity == "alarm" or not self._alarms_only]
+        if not to_send:
             return
         sent = SentAlerts(run.path)
         noted = sent.read()
-        for finding in worth:
+        for finding in to_send:
             alert = Alert(alert_id(run, finding), self._body(run, finding, now), sent)
-            for channel in self._channels:
-                channel.offer(alert, noted)
+            for queue in self._queues:
+                queue.offer(alert, noted)
 
     def _body(self, run: RunInfo, finding: Finding, now: float) -> bytes:
         return json.dumps(as_plain(run, finding, now, self._board)).encode()
 
 
 def alert_id(run: RunInfo, finding: Finding) -> str:
-    """The same for the same trouble of a run, however often it is found; another once it is an alarm."""
+    """Return an id that stays the same while a finding of a run persists, and changes with its severity."""
     return xxhash.xxh3_128_hexdigest(json.dumps([str(run.path), finding.key, finding.severity]).encode())
 
 
 def as_plain(run: RunInfo, finding: Finding, now: float, board: str) -> dict[str, Any]:
-    """What those who are alerted get."""
+    """Return the JSON object that recipients get for a finding, as a dict."""
     steps = finding.steps
     query = urlencode({"run": run.name} | ({"step": steps[-1]} if steps else {}), errors="replace")
     return {

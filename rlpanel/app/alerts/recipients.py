@@ -1,4 +1,4 @@
-"""Who is alerted: an address that takes JSON posts, and a command that reads JSON."""
+"""Recipients of alerts: a webhook that accepts JSON, and a command that reads JSON."""
 
 from __future__ import annotations
 
@@ -18,72 +18,72 @@ import rlpanel
 from rlpanel.errors import SettingError
 from rlpanel.settings import Alerts
 
-#: Seconds until a try has failed.
+#: Timeouts in seconds.
 POST_SECONDS, COMMAND_SECONDS = 10.0, 60.0
 
 
 class NotDelivered(Exception):
-    """A try that failed; the message says why and holds nothing secret."""
+    """Raised when an attempt failed; the message gives the reason and contains no secrets."""
 
 
 class Recipient(Protocol):
-    """Takes alerts.
+    """Interface of a recipient.
 
     Attributes
     ----------
     name : str
-        For the terminal.
+        Name for log messages.
     id : str
-        The same for the same recipient after a restart; does not give its address away.
+        Identifier that survives restarts and does not reveal the address.
     """
 
     name: str
     id: str
 
     def send(self, body: bytes) -> None:
-        """Hand over one alert, a JSON object; raises NotDelivered."""
+        """Deliver one alert, a JSON object; raises NotDelivered."""
 
     def cancel(self) -> None:
-        """End a try that is under way, where it can be ended."""
+        """Abort the current attempt, if that is possible."""
 
 
 def from_settings(settings: Alerts) -> list[Recipient]:
-    """The recipients that are set.
+    """Return the configured recipients.
 
     Raises
     ------
     SettingError
-        If an address, header or command cannot be one.
+        If an address, header or command is not valid.
     """
-    found: list[Recipient] = []
+    recipients: list[Recipient] = []
     if settings.alert_url:
-        found.append(Webhook(settings.alert_url, settings.alert_header))
+        recipients.append(Webhook(settings.alert_url, settings.alert_header))
     elif settings.alert_header:
-        raise SettingError("there is a header for alerts and no address to post them to")
+        raise SettingError("a header for alerts is set, but no address; set RLPANEL_ALERT_URL as well")
     if settings.alert_command:
-        found.append(Command(settings.alert_command))
-    return found
+        recipients.append(Command(settings.alert_command))
+    return recipients
 
 
 class Webhook:
-    """An address that takes JSON posts.
+    """Webhook: posts alerts as JSON to a URL.
 
     Parameters
     ----------
     url : str
     header : str
-        ``Name: value``, sent along; may be empty.
+        Additional HTTP header, ``Name: value``; may be empty.
     """
 
     def __init__(self, url: str, header: str = "") -> None:
-        where = urlsplit(url)
-        if where.scheme not in ("http", "https") or not where.hostname or not url.isprintable():
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
             raise SettingError("the address for alerts must begin with http:// or https:// and a host")
         name, colon, value = header.partition(":")
         if header and not (name.strip().isascii() and colon and value.strip() and header.isprintable()):
             raise SettingError("the header for alerts must have the form Name: value")
-        # The path of an address is often the secret that lets post to it.
-        self.name = where.hostname
+        # The path is left out: for many webhooks it is the secret.
+        self.name = parts.hostname
         self.id = _id(url)
         self._url = url
         self._headers = {"Content-Type": "application/json", "User-Agent": f"rlpanel/{rlpanel.__version__}"}
@@ -92,7 +92,7 @@ class Webhook:
         self._opener = urllib.request.build_opener(_NoRedirect)
 
     def send(self, body: bytes) -> None:
-        """Post one alert; any answer but 2xx is a failure."""
+        """Post one alert; any status other than 2xx is a failure."""
         request = urllib.request.Request(self._url, body, self._headers, method="POST")
         try:
             with self._opener.open(request, timeout=POST_SECONDS):
@@ -105,16 +105,16 @@ class Webhook:
             raise NotDelivered(f"it cannot be reached: {reason}") from None
 
     def cancel(self) -> None:
-        """Nothing: a post ends by itself within seconds."""
+        """Do nothing: a request times out after a few seconds."""
 
 
 class Command:
-    """A command that is run for each alert, without a shell; what it says goes to the terminal.
+    """Command that is run without a shell for each alert; its errors appear in the terminal.
 
     Parameters
     ----------
     command : str
-        With its arguments, quoted as in a shell. Nothing of a log ever stands in it.
+        The command with its arguments, quoted as in a shell. No text of a log is ever inserted into it.
     """
 
     def __init__(self, command: str) -> None:
@@ -123,44 +123,44 @@ class Command:
         except ValueError as error:
             raise SettingError(f"the command for alerts cannot be read: {error}") from error
         if not self._arguments or shutil.which(self._arguments[0]) is None:
-            raise SettingError(f"the command for alerts is not there: {command}")
+            raise SettingError(f"the command for alerts was not found: {command}")
         self.name = self._arguments[0]
         self.id = _id(command)
         self._process: subprocess.Popen[bytes] | None = None
 
     def send(self, body: bytes) -> None:
-        """Run it with one alert on its standard input; it must end with 0 within a minute."""
+        """Run the command with one alert on its standard input; it must exit with 0 within a minute."""
         try:
             process = self._process = subprocess.Popen(
                 self._arguments, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
             )
         except OSError as error:
-            raise NotDelivered(f"it does not start: {error.strerror}") from None
+            raise NotDelivered(f"it could not be started: {error.strerror}") from None
         try:
             process.communicate(body, timeout=COMMAND_SECONDS)
         except subprocess.TimeoutExpired:
-            _end(process)
-            raise NotDelivered(f"it did not end within {COMMAND_SECONDS:.0f} s") from None
+            _kill(process)
+            raise NotDelivered(f"it did not exit within {COMMAND_SECONDS:.0f} s") from None
         finally:
             self._process = None
         if process.returncode:
-            raise NotDelivered(f"it ended with {process.returncode}")
+            raise NotDelivered(f"it exited with code {process.returncode}")
 
     def cancel(self) -> None:
-        """End it and what it started."""
+        """Kill the command and the processes that it started."""
         process = self._process
         if process is not None:
-            _end(process)
+            _kill(process)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: findings and the header are for one address."""
+    """Refuses redirects: findings and the header must not reach another address."""
 
     def redirect_request(self, *_: object) -> None:
         return None
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
     try:
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)

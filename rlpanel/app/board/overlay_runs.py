@@ -113,7 +113,7 @@ class OverlayRuns:
         return overlays
 
     def _part(self, key: str, whole: Snapshot, split: str) -> Snapshot:
-        """Return a split of a snapshot, cached: an unchanged object's curve is not sent to the browser again."""
+        """Return a split of a snapshot, cached: the same object's curve is not sent to the browser again."""
         cached = self._parts.get(key)
         if cached is None or cached[0] is not whole or cached[1].split != split:
             self._parts[key] = whole, whole.in_split(split)

@@ -47,7 +47,7 @@ DEFAULT_ROOT = "rollout_samples"
 class Layout:
     """Layout of a board's views; the empty state covers them while there are no samples.
 
-    It covers the views rather than replaces them: a table or plot built in an area without size may stay empty.
+    It covers the views instead of replacing them: a table or plot built without a size may stay empty.
     """
 
     def __init__(self, board: Board) -> None:

@@ -57,8 +57,8 @@ _filter = OncePerConnection()
 def ignore_closed_connections() -> None:
     """Silence errors about closed connections in the logs and on the running event loop.
 
-    A message is sent in several writes. If the connection closes between two of them, the first write's future
-    is never awaited, and asyncio would print a traceback when it is garbage-collected.
+    A message is sent in several writes. If the connection closes between two of them, nobody awaits the first
+    write's future, and asyncio would print a traceback when that is garbage-collected.
     """
     for name in _SOURCES:
         logging.getLogger(name).addFilter(_filter)

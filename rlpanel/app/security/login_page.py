@@ -1,4 +1,4 @@
-"""The page that asks for the token, and the handler that checks it."""
+"""Login page: a form that asks for the token, and the handler that checks it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PATH = "/login"
 class LoginHandler(RequestHandler):
     """Shows the form; a POST of the right token sets the session cookie and redirects to the board.
 
-    The address that the command prints carries the token behind ``#``. Browsers do not send that part, so the
-    token is in no access log. The page's script submits it.
+    The URL that the command prints carries the token behind ``#``. Browsers do not send that part to the
+    server, so no access log contains the token. The page's script submits it.
     """
 
     def initialize(self, auth: TokenAuth) -> None:
@@ -37,7 +37,7 @@ class LoginHandler(RequestHandler):
             self._show(f"Too many wrong tokens. Try again in {attempt.wait} s.")
         elif not attempt.accepted:
             self.set_status(401)
-            self._show("This is not the token.")
+            self._show("Wrong token.")
         else:
             self._auth.throttle.succeeded(address)
             self._sign_in()
@@ -54,17 +54,17 @@ class LoginHandler(RequestHandler):
             samesite="Lax",
             secure=self.request.protocol == "https",
         )
-        self.redirect(_inside(self.get_query_argument("next", "/")), status=303)
+        self.redirect(_safe_redirect(self.get_query_argument("next", "/")), status=303)
 
-    def _show(self, trouble: str) -> None:
+    def _show(self, error: str) -> None:
         self.set_header("Cache-Control", "no-store")
-        self.finish(_PAGE.replace("TROUBLE", escape(trouble)))
+        self.finish(_PAGE.replace("ERROR", escape(error)))
 
 
-def _inside(wanted: str) -> str:
-    """Return where to go as an address relative to this page; never one of another server."""
-    inside = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable()
-    return f".{wanted}" if inside else "./"
+def _safe_redirect(target: str) -> str:
+    """Return the redirect target relative to this page; a target on another server becomes the board."""
+    is_local = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
+    return f".{target}" if is_local else "./"
 
 
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>rlpanel</title>
@@ -79,19 +79,19 @@ input { width: 100%; box-sizing: border-box; padding: 8px 10px; border-radius: 6
   border: 1px solid #3a4150; background: #0f1115; font: inherit }
 button { margin-top: 14px; padding: 8px 14px; border: 0; border-radius: 6px; background: #4c8dff;
   color: #0f1115; font: inherit; font-weight: 600; cursor: pointer }
-.trouble { color: #ff8f8f; margin: 12px 0 0 }
+.error { color: #ff8f8f; margin: 12px 0 0 }
 </style>
 <form method="post"><h1>rlpanel</h1>
-<p>This board asks for a token. The person who started it finds it in the terminal.</p>
+<p>This board requires a token. It is printed in the terminal in which the board was started.</p>
 <input name="token" type="password" aria-label="token" placeholder="token"
   autocomplete="current-password" autofocus>
 <button>Open the board</button>
-<p class="trouble" role="alert">TROUBLE</p></form>
+<p class="error" role="alert">ERROR</p></form>
 <script>
-const brought = new URLSearchParams(location.hash.slice(1)).get("token")
-if (brought) {
+const token = new URLSearchParams(location.hash.slice(1)).get("token")
+if (token) {
   history.replaceState({}, "", location.pathname + location.search)
-  document.querySelector("input").value = brought
+  document.querySelector("input").value = token
   document.querySelector("form").submit()
 }
 </script></html>"""

@@ -1,4 +1,4 @@
-"""Slows down clients that guess tokens."""
+"""Login throttle: slows down clients that guess tokens."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Failures:
 
 
 class LoginThrottle:
-    """Counts wrong tokens by address and in total, and tells how long the next try must wait.
+    """Counts wrong tokens per address and in total, and computes how long the next attempt must wait.
 
     Parameters
     ----------
@@ -81,9 +81,9 @@ class LoginThrottle:
 def _network(address: str) -> str:
     """Return the address, or the /64 network of an IPv6 address: one client owns all of it."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address[:64]
-    if found.version == 4:
-        return str(found)
-    return str(ipaddress.ip_network((found, 64), strict=False))
+    if parsed.version == 4:
+        return str(parsed)
+    return str(ipaddress.ip_network((parsed, 64), strict=False))

@@ -1,8 +1,8 @@
-"""Closes holes of Panel's own server, for ``panel serve dashboards/board.py``.
+"""Fixes two security problems of Panel's own server, for ``panel serve dashboards/board.py``.
 
-There the server is not ours, so `request_guard` is not in place. This module replaces two methods
-of Panel's handlers. It takes effect when the first page is built, because Bokeh runs the script only then:
-at the start with ``--warm``. On a shared machine use ``rlpanel serve``.
+`request_guard` is not active under ``panel serve``, so this module replaces two methods of Panel's handlers.
+It takes effect when the first page is built, because Bokeh runs the script only then; with ``--warm`` that is
+at the start. On a shared machine use ``rlpanel serve``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def install() -> None:
 
 def is_imported_component(module: str, name: str) -> bool:
     """Return True if a module that is already imported defines a Panel component of this name."""
-    found = vars(sys.modules[module]).get(name) if module in sys.modules else None
-    return isinstance(found, type) and issubclass(found, param.Parameterized)
+    component = vars(sys.modules[module]).get(name) if module in sys.modules else None
+    return isinstance(component, type) and issubclass(component, param.Parameterized)
 
 
 _panel_parse_url_path = ComponentResourceHandler.parse_url_path

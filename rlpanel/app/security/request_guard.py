@@ -42,10 +42,10 @@ ROUTES: dict[str, tuple[RouteAccess, str]] = {
     "/metrics$": (RouteAccess.LOGIN, "Numbers for Prometheus."),
     "/health$": (
         RouteAccess.OPEN,
-        "Proxies and containers probe it without a token. It then says only whether the reader works.",
+        "Proxies and containers probe it without a token; it then reveals only whether the reader works.",
     ),
-    "/login$": (RouteAccess.OPEN, "It asks for the token; it exists only where there is one."),
-    "/favicon.ico$": (RouteAccess.OPEN, "A picture that every installation has; the login page shows it."),
+    "/login$": (RouteAccess.OPEN, "The login form; the route exists only if a token is set."),
+    "/favicon.ico$": (RouteAccess.OPEN, "An icon that is the same everywhere; the login page shows it."),
     "/components/(.*)$": (
         RouteAccess.CLOSED,
         "Panel imports the module that the address names. No component of this page needs the route.",
@@ -141,19 +141,19 @@ class RequestGuard(Matcher):
             return _refuse(429, "Too many wrong tokens.", **{"Retry-After": str(attempt.wait)})
         if attempt.accepted:
             return None
-        return _refuse(401, "This is not the token.", **{"WWW-Authenticate": "Bearer"})
+        return _refuse(401, "Wrong token.", **{"WWW-Authenticate": "Bearer"})
 
     def _no_access(self, request: HTTPServerRequest) -> Refusal | None:
         access = next((access for route, access in self._routes if route.match(request) is not None), None)
         if access is None or access is RouteAccess.CLOSED:
-            return _refuse(404, "There is nothing here.")
+            return _refuse(404, "Not found.")
         if access is RouteAccess.OPEN or self._auth is None or self._auth.may_read(request):
             return None
         if request.headers.get("Upgrade", "").lower() == "websocket":
-            return _refuse(403, "The login is needed.")
+            return _refuse(403, "A login is required.")
         if request.path != "/" or request.method not in {"GET", "HEAD"}:
             return _refuse(
-                401, "The token is needed: Authorization: Bearer …", **{"WWW-Authenticate": "Bearer"}
+                401, "A token is required: Authorization: Bearer …", **{"WWW-Authenticate": "Bearer"}
             )
         query = urlencode({"next": request.uri or "/"})
         return _refuse(302, "", Location=f".{login_page.PATH}?{query}")

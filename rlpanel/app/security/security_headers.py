@@ -1,12 +1,12 @@
-"""What every answer of the server tells the browser not to do."""
+"""HTTP security headers of every response: content security policy, framing, referrer."""
 
 from __future__ import annotations
 
 from tornado.httputil import HTTPHeaders
 from tornado.web import OutputTransform
 
-#: Nothing is loaded from, sent to or shown inside another origin. Bokeh's page has inline scripts and
-#: compiles callbacks, and Panel's components are modules made in the page: those need what stands at script.
+#: Content security policy: nothing may be loaded from, sent to or embedded in another origin. Bokeh uses
+#: inline scripts and compiles callbacks; Panel loads components from blobs: hence those in ``script-src``.
 POLICY = "; ".join(
     (
         "default-src 'self'",
@@ -31,12 +31,12 @@ HEADERS = {
 
 
 class SafetyHeaders(OutputTransform):
-    """Adds `HEADERS` to every answer; give it to ``tornado.web.Application.add_transform``."""
+    """Adds `HEADERS` to every response; pass it to ``tornado.web.Application.add_transform``."""
 
     def transform_first_chunk(
         self, status_code: int, headers: HTTPHeaders, chunk: bytes, finishing: bool
     ) -> tuple[int, HTTPHeaders, bytes]:
-        """Called by tornado before the first bytes leave."""
+        """Add the headers; called by Tornado before the response is sent."""
         for name, value in HEADERS.items():
             headers[name] = value
         return status_code, headers, chunk

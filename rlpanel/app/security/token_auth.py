@@ -98,8 +98,8 @@ class TokenAuth:
 
     def has_session(self, request: HTTPServerRequest) -> bool:
         """Return True if the request carries a valid session cookie."""
-        found = request.cookies.get(self.cookie)
-        value = found.value if found is not None else None
+        cookie = request.cookies.get(self.cookie)
+        value = cookie.value if cookie is not None else None
         return decode_signed_value(self._key, self.cookie, value, max_age_days=DAYS) is not None
 
     def may_read(self, request: HTTPServerRequest) -> bool:

@@ -1,7 +1,7 @@
-"""Python's full collections look at what is new, and at all there is only when pages were closed.
+"""Limits Python's full garbage collections to new objects; old ones are checked after pages were closed.
 
-A page is very many objects that live as long as it is open. A full collection looks at each: 25 ms a page,
-which with fifty open stops the event loop for more than a second, again and again, to find nothing.
+An open page consists of very many long-lived objects. A full collection visits all of them, 25 ms per page.
+With fifty open pages it would repeatedly block the event loop for over a second without freeing anything.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 from rlpanel.app.session_hub import SessionHub
 
-#: All is looked at when as many pages were closed as this part of those that are open,
+#: All objects are collected when the closed pages exceed this share of the open ones,
 PART = 0.25
-#: and after so many seconds although none was.
+#: and after this many seconds in any case.
 EVERY = 600.0
-#: Seconds from one look whether it is time to the next.
+#: Seconds between two checks of these conditions.
 LOOK = 10.0
 
 
@@ -26,36 +26,36 @@ LOOK = 10.0
 def without_old_objects(
     hub: SessionHub, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[], None]]:
-    """Set what outlives a full collection apart from later ones.
+    """Exclude objects that survived a full collection from later collections.
 
     Parameters
     ----------
     hub : SessionHub
-        Knows how many pages are open, and how many were closed.
+        Counts the open and the closed pages.
     clock : callable
-        Seconds.
+        Returns seconds.
 
     Yields
     ------
     callable
-        To be called every `LOOK` seconds: collects all that nobody uses, if it is time.
+        Call it every `LOOK` seconds: it collects all unused objects if that is due.
     """
-    looked, closed = clock(), hub.left
+    last, closed = clock(), hub.left
 
-    def collected(phase: str, info: dict[str, Any]) -> None:
+    def freeze_survivors(phase: str, info: dict[str, Any]) -> None:
         if phase == "stop" and info["generation"] == 2:
             gc.freeze()
 
-    def look() -> None:
-        nonlocal looked, closed
-        if hub.left - closed > PART * hub.sessions or clock() - looked > EVERY:
-            looked, closed = clock(), hub.left
+    def collect_if_due() -> None:
+        nonlocal last, closed
+        if hub.left - closed > PART * hub.sessions or clock() - last > EVERY:
+            last, closed = clock(), hub.left
             gc.unfreeze()
             gc.collect()
 
-    gc.callbacks.append(collected)
+    gc.callbacks.append(freeze_survivors)
     try:
-        yield look
+        yield collect_if_due
     finally:
-        gc.callbacks.remove(collected)
+        gc.callbacks.remove(freeze_survivors)
         gc.unfreeze()

@@ -1,4 +1,4 @@
-"""Whether the board is well, for a person's ``curl``, a proxy and Prometheus."""
+"""Health endpoints: ``/health`` for people and proxies, ``/metrics`` for Prometheus."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from rlpanel.app.session_hub import hub
 from rlpanel.store.index.reader import Reader, Root
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: A reader that has not come back from the files for so many seconds hangs, most likely in the file system.
+#: Seconds without a finished round after which the reader counts as hung, most likely in the file system.
 STUCK = 60.0
 
 
 @dataclass(frozen=True)
 class Health:
-    """What is known of the process's reader, the root and the viewers; None where it is not known.
+    """State of the process's reader, root, sessions and alerts; None for values that are not known.
 
     Attributes
     ----------
     well : bool
-        Whether the reader reads, and the root can be read where it is watched.
+        True while the reader works and the watched root can be read.
     failure : str
-        Why not; empty if all is well.
+        Reason why `well` is False; empty otherwise.
     watching : bool
-        Whether all runs that grow are followed; without, only those that a page shows are.
+        True if all growing runs are followed; otherwise only those on open pages are.
     root_readable : bool or None
         Whether the root's folder can be listed.
     runs_found : int or None
-        Runs below the root.
+        Number of runs below the root.
     runs, sessions : int
-        Runs that are followed; pages that are open.
+        Number of followed runs, and of open pages.
     samples, bad_lines, behind_bytes : int or None
-        Of the runs that are followed; bytes that were found in files and are not taken in.
+        Totals over the followed runs: samples, lines that are no samples, bytes not read yet.
     lines_read, bytes_read, rounds : int
-        Since the process began: samples and bad lines, bytes, looks at the files.
+        Totals since the process started: samples and bad lines, bytes, rounds over the files.
     seconds_since_round : float or None
-        Since the reader last finished a look at the files.
+        Seconds since the reader last finished a round over the files.
     newest_line_age : float or None
-        Seconds since the newest line: of all runs below the root where it is watched, else of those followed.
+        Seconds since the newest line: of all runs below a watched root, otherwise of the followed runs.
     alerts_waiting, alerts_sent, alerts_failing : int or None
-        Alerts that did not arrive yet, and that did; recipients that did not take the last one. None where
-        nobody is to be alerted.
+        Number of alerts not delivered yet, of delivered alerts, and of recipients for which the last attempt
+        failed. None without recipients.
     """
 
     well: bool
@@ -72,23 +72,23 @@ class Health:
     alerts_failing: int | None
 
 
-class _Told:
-    """The service that is spoken of."""
+class _Current:
+    """Holds the service that `health` reports on."""
 
     service = Service()
 
 
 def tell_of(service: Service) -> None:
-    """From now on the health speaks for this service."""
-    _Told.service = service
+    """Set the service that `health` reports on."""
+    _Current.service = service
 
 
 def health() -> Health:
-    """The state of things now; cheap, any thread may ask."""
-    here, (live, alerts) = hub(), _Told.service
-    reader, root = here.reader, live.root if live else None
+    """Return the current state; cheap and thread-safe."""
+    sessions, (live, alerts) = hub(), _Current.service
+    reader, root = sessions.reader, live.root if live else None
     runs = reader.runs
-    # A run that was not read yet has no numbers, rather than none of anything.
+    # Skip runs that were not read yet: their numbers are unknown, not 0.
     snapshots = [index.snapshot for index in runs if index.snapshot.version]
     failure = _failure(reader, root)
     return Health(
@@ -98,7 +98,7 @@ def health() -> Health:
         root_readable=not root.failure if root and root.runs is not None else None,
         runs_found=len(root.runs) if root and root.runs is not None and not root.failure else None,
         runs=len(runs),
-        sessions=here.sessions,
+        sessions=sessions.sessions,
         samples=_total(snapshot.all_samples for snapshot in snapshots),
         bad_lines=_total(snapshot.bad_count for snapshot in snapshots),
         behind_bytes=_total(snapshot.progress.waiting for snapshot in snapshots),
@@ -114,18 +114,18 @@ def health() -> Health:
 
 
 def _failure(reader: Reader, root: Root | None) -> str:
-    """What is wrong; empty if nothing is known to be."""
+    """Return the reason why the board does not work; empty if it works."""
     if reader.failure:
         return reader.failure
     if reader.stuck > STUCK:
-        return f"the reader has not come back from the files for {reader.stuck:.0f} s"
+        return f"the reader has hung for {reader.stuck:.0f} s, probably in the file system"
     return f"the root {root.path} cannot be read: {root.failure}" if root and root.failure else ""
 
 
 def _total(numbers: Iterable[int]) -> int | None:
-    """The sum; None of nothing."""
-    found = list(numbers)
-    return sum(found) if found else None
+    """Return the sum; None if there are no numbers."""
+    values = list(numbers)
+    return sum(values) if values else None
 
 
 def _newest_line_age(snapshots: list[Snapshot], root: Root | None, now: float) -> float | None:
@@ -135,39 +135,39 @@ def _newest_line_age(snapshots: list[Snapshot], root: Root | None, now: float) -
 
 
 _GAUGES = {
-    "well": "1 while the reader reads, and the root can be read where it is watched.",
-    "watching": "1 where all runs that grow are followed, 0 where only those that a page shows are.",
+    "well": "1 while the reader works and the watched root can be read.",
+    "watching": "1 if all growing runs are followed, 0 if only those on open pages are.",
     "root_readable": "1 while the root's folder can be listed.",
     "runs_found": "Runs below the root.",
-    "runs": "Runs that are followed.",
-    "sessions": "Pages that are open.",
-    "samples": "Samples of the runs followed.",
-    "bad_lines": "Lines of the runs followed that are no samples.",
-    "behind_bytes": "Bytes found in files and not taken in.",
-    "seconds_since_round": "Seconds since the reader last finished a look at the files.",
+    "runs": "Runs being followed.",
+    "sessions": "Open pages.",
+    "samples": "Samples of the followed runs.",
+    "bad_lines": "Lines of the followed runs that are no samples.",
+    "behind_bytes": "Bytes of log files that are not read yet.",
+    "seconds_since_round": "Seconds since the reader last finished a round over the files.",
     "newest_line_age": "Seconds since the newest line.",
-    "alerts_waiting": "Alerts that did not arrive yet.",
-    "alerts_failing": "Recipients that did not take the last alert.",
+    "alerts_waiting": "Alerts that are not delivered yet.",
+    "alerts_failing": "Recipients for which the last attempt failed.",
 }
 _COUNTERS = {
-    "lines_read": "Samples and bad lines taken in.",
-    "bytes_read": "Bytes read from logs.",
-    "rounds": "Looks at the files.",
-    "alerts_sent": "Alerts that arrived.",
+    "lines_read": "Samples and bad lines read.",
+    "bytes_read": "Bytes read from log files.",
+    "rounds": "Rounds over the files.",
+    "alerts_sent": "Alerts delivered.",
 }
 
 
 class _Collector(Collector):
-    """Asks for the health whenever Prometheus does."""
+    """Prometheus collector that reads `health` at each scrape."""
 
     def collect(self) -> Iterator[Metric]:
-        now = asdict(health())
+        values = asdict(health())
         for name, text in _GAUGES.items():
-            if now[name] is not None:
-                yield GaugeMetricFamily(f"rlpanel_{name}", text, value=float(now[name]))
+            if values[name] is not None:
+                yield GaugeMetricFamily(f"rlpanel_{name}", text, value=float(values[name]))
         for name, text in _COUNTERS.items():
-            if now[name] is not None:
-                yield CounterMetricFamily(f"rlpanel_{name}", text, value=float(now[name]))
+            if values[name] is not None:
+                yield CounterMetricFamily(f"rlpanel_{name}", text, value=float(values[name]))
 
 
 REGISTRY = CollectorRegistry(auto_describe=False)
@@ -175,27 +175,27 @@ REGISTRY.register(_Collector())
 
 
 class HealthHandler(RequestHandler):
-    """``/health``: 200 with the numbers while all is well, else 503 with the reason."""
+    """``/health``: status 200 with the numbers if all is well, otherwise 503 with the reason."""
 
     def get(self) -> None:
-        """Answer; without the token only whether all is well."""
-        now = health()
-        self.set_status(200 if now.well else 503)
+        """Send the state; without the token only whether all is well."""
+        state = health()
+        self.set_status(200 if state.well else 503)
         self.set_header("Cache-Control", "no-store")
-        self.write(asdict(now) if may_read(self) else {"well": now.well})
+        self.write(asdict(state) if may_read(self) else {"well": state.well})
 
 
 class MetricsHandler(RequestHandler):
-    """``/metrics``: the same for Prometheus."""
+    """``/metrics``: the same numbers for Prometheus."""
 
     def get(self) -> None:
-        """Answer; `request_guard` has checked the token."""
+        """Send the metrics; `request_guard` has checked the token."""
         self.set_header("Content-Type", CONTENT_TYPE_LATEST)
         self.write(generate_latest(REGISTRY))
 
 
 def may_read(handler: RequestHandler) -> bool:
-    """Return True if a request may see more than whether the reader works."""
+    """Return True if a request may read all numbers, not only whether the reader works."""
     auth = handler.settings.get("auth")
     return auth is None or auth.may_read(handler.request)
 

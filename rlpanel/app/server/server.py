@@ -1,4 +1,4 @@
-"""Serve the board: one process, one reader, bound to this machine unless told otherwise."""
+"""Server of the board: one process with one reader; it listens on this machine only by default."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ from rlpanel.sources.files.files import AnyPath
 
 log = logging.getLogger(__name__)
 
-#: Seconds after which a thread that computes gives way to another that waits. Python's own ten times as much
-#: would pass at each call of the system that the event loop makes while the reader is busy.
+#: Python's thread switch interval in seconds. After each system call the event loop waits for a busy reader
+#: thread to release the interpreter; with Python's default of ten times as much, pages respond slowly.
 SWITCH = 0.0005
-#: The login form is the only request with a body. Seconds are those that a client may take or be idle.
+#: Limits of requests: bytes of a body (only the login form has one), and timeouts in seconds.
 _LIMITS = {"max_body_size": 64 << 10, "body_timeout": 30.0, "idle_connection_timeout": 300.0}
 
 
 @dataclass(frozen=True)
 class Access:
-    """Where to listen and whom to let in.
+    """Address to listen on, and access control.
 
     Attributes
     ----------
     host, port : str, int
-        Where to listen.
+        Address to listen on.
     token : str
-        Asked of every viewer; empty lets in all who reach the port.
+        Token that every viewer needs; an empty one admits everybody who reaches the port.
     origins : tuple of str
-        Further ``host:port`` under which browsers reach the board, such as a proxy's; pages of all other
+        Additional ``host:port`` under which browsers reach the board, such as a proxy's. Pages of other
         origins are refused.
     show : bool
-        Open a browser here.
+        Open a browser on this machine.
     linger : float
-        Seconds that a page's session outlives its connection, for a browser that comes back to it.
+        Seconds for which a session is kept after its connection closed, so that the browser can reconnect.
     """
 
     host: str = "127.0.0.1"
@@ -68,18 +68,18 @@ class Access:
 
     @property
     def way_in(self) -> str:
-        """Path that opens the board; browsers do not send what follows the ``#``."""
+        """Path that opens the board, with the token; browsers do not send the part after ``#``."""
         return f"{login_page.PATH}#{urlencode({'token': self.token})}" if self.token else "/"
 
     @property
     def printed(self) -> list[str]:
-        """The addresses to print: one for other machines, and for a wildcard also one for this machine."""
-        here = [f"http://localhost:{self.port}"] if self.host in WILDCARDS else []
-        return [f"{url}{self.way_in}" for url in (self.url, *here)]
+        """URLs to print: one for other machines and, for a wildcard address, one for this machine."""
+        local = [f"http://localhost:{self.port}"] if self.host in WILDCARDS else []
+        return [f"{url}{self.way_in}" for url in (self.url, *local)]
 
     @property
     def url(self) -> str:
-        """Address of the board for other machines; a wildcard stands for this machine's name."""
+        """URL of the board for other machines; a wildcard address is replaced by this machine's name."""
         host = socket.gethostname() if self.host in WILDCARDS else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
 
@@ -93,16 +93,16 @@ def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
         The folder that holds runs.
     at : Access
     alerts : bool
-        Whether runs are followed and findings are sent as the settings say.
+        Whether to follow live runs and send findings, as far as the settings ask for it.
     """
-    folder = resolve_root(root) or Path(DEFAULT_ROOT)  # which may come later
+    folder = resolve_root(root) or Path(DEFAULT_ROOT)  # it may be created later
     with service(hub().reader, folder, at.url) if alerts else nullcontext(Service()) as running:
         health_endpoint.tell_of(running)
         _run(start(root, at))
 
 
 def _run(server: Any) -> None:
-    """Until SIGINT or SIGTERM."""
+    """Run the event loop until SIGINT or SIGTERM."""
     sys.setswitchinterval(SWITCH)
     done = threading.Event()
 
@@ -114,8 +114,8 @@ def _run(server: Any) -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, stop)
     try:
-        with without_old_objects(hub()) as look:
-            PeriodicCallback(look, LOOK * 1000).start()
+        with without_old_objects(hub()) as collect_if_due:
+            PeriodicCallback(collect_if_due, LOOK * 1000).start()
             server.io_loop.start()
     finally:
         server.stop(wait=False)
@@ -123,17 +123,17 @@ def _run(server: Any) -> None:
 
 
 def start(root: AnyPath | None, at: Access) -> Any:
-    """Start a server without blocking; its loop is the caller's."""
-    # Walks all models of a page once more to look for faults of whoever wrote it.
+    """Start a server without blocking; the caller runs its event loop."""
+    # Bokeh's validation traverses all models of a page again, only to find mistakes of the page's author.
     settings.perform_document_validation = False
-    where = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
+    session_root = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")
     auth = TokenAuth(at.token, at.port) if at.token else None
     routes = [
         *health_endpoint.PATTERNS,
         *([(login_page.PATH, login_page.LoginHandler, {"auth": auth})] if auth else []),
     ]
     server = pn.serve(
-        {"/": lambda: session_page(where)},
+        {"/": lambda: session_page(session_root)},
         title="rlpanel",
         address=at.host,
         port=at.port,
@@ -144,9 +144,9 @@ def start(root: AnyPath | None, at: Access) -> Any:
         verbose=True,
         unused_session_lifetime_milliseconds=int(at.linger * 1000),
         check_unused_sessions_milliseconds=int(at.linger * 1000),
-        use_xheaders=bool(at.origins),  # a proxy says whether the viewer came by https
+        use_xheaders=bool(at.origins),  # a proxy reports whether the viewer uses https
         http_server_kwargs=dict(_LIMITS),
-        # Else the page would carry them, and scripts could read the session's cookie there.
+        # Otherwise the page would contain them, and scripts could read the session cookie.
         include_headers=[],
         include_cookies=[],
         auth=auth,
@@ -154,7 +154,7 @@ def start(root: AnyPath | None, at: Access) -> Any:
     )
     _guard(server._tornado, AllowedHosts(at.host, at.origins), auth)
     server._tornado.add_transform(SafetyHeaders)
-    server.start()  # the loop is the caller's; this begins the care for sessions: pings, and their end
+    server.start()  # starts the periodic session tasks: pings and removal of expired sessions
     if at.show:
         server.io_loop.add_callback(server.show, at.way_in)
     return server
@@ -164,12 +164,12 @@ def _guard(application: Any, hosts: AllowedHosts, auth: TokenAuth | None) -> Non
     """Put the request guard before all routes of a Bokeh server's Tornado application."""
     rules = list(application.wildcard_router.rules)
     application.default_router.rules.insert(0, guard_rule(rules, hosts, auth))
-    # The guard has checked Host and Origin. Bokeh's own list would refuse a tunnel's port and knows no IPv6.
+    # The guard has checked Host and Origin. Bokeh's own check refuses a tunnel's port and lacks IPv6 support.
     application.websocket_origins.add("*")
 
 
 def _log_request(handler: RequestHandler) -> None:
-    """Log failures of the server; what strangers ask for in vain would fill the log."""
+    """Log server errors only; refused requests of strangers would fill the log."""
     if handler.get_status() >= 500:
         request = handler.request
         log.error("%d %s %s", handler.get_status(), request.method, request.path[:200])

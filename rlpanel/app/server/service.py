@@ -1,4 +1,4 @@
-"""The server's background work: it follows the runs that grow and sends alerts about them."""
+"""Background service of the server: follows growing runs and sends alerts about them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rlpanel.store.index.reader import Reader
 
 
 class Service(NamedTuple):
-    """The background tasks that run; None for one that does not.
+    """The running background tasks; None for a task that does not run.
 
     Attributes
     ----------
     live : LiveRuns or None
-        Follows the runs that grow.
+        Follows the growing runs.
     alerts : AlertWatcher or None
         Sends their findings.
     """
@@ -32,26 +32,26 @@ class Service(NamedTuple):
 
 @contextmanager
 def service(reader: Reader, root: AnyPath, board: str) -> Iterator[Service]:
-    """Inside of this, runs are followed and alerts are sent as the settings say.
+    """Follow runs and send alerts, as configured, for the duration of the ``with`` block.
 
     Parameters
     ----------
     reader : Reader
     root : path
-        The folder that holds the runs; it may be missing for now.
+        The folder that holds the runs; it may be created later.
     board : str
-        The board's address, for links in alerts.
+        URL of the board, for links in alerts.
 
     Raises
     ------
     SettingError
-        If a recipient of alerts cannot be one, or alerts are to be sent without following the runs.
+        If a recipient is not valid, or alerts are configured together with ``--no-watch``.
     """
     settings = Alerts.from_environment()
     recipients = from_settings(settings)
     watch = Watching.from_environment().watch
     if recipients and watch is False:
-        raise SettingError("alerts need the runs to be followed: leave out --no-watch, or the alerts")
+        raise SettingError("alerts require that runs are followed: remove --no-watch, or the alert settings")
     if not (recipients or watch):
         yield Service()
         return

@@ -372,7 +372,7 @@ def test_a_failure_does_not_give_the_address_away(hook: Hook) -> None:
         ({"alert_url": "http://host", "alert_header": "no colon"}, "Name: value"),
         ({"alert_url": "http://host", "alert_header": "X: a\r\nY: b"}, "Name: value"),
         ({"alert_header": "X: a"}, "no address"),
-        ({"alert_command": "no-such-command --now"}, "not there"),
+        ({"alert_command": "no-such-command --now"}, "not found"),
         ({"alert_command": "echo 'open"}, "cannot be read"),
     ],
 )

@@ -82,7 +82,7 @@ def test_without_a_token_nothing_of_the_board_is_shown(guarded: Served) -> None:
     answer = ask(guarded, "/?run=run")
     where = urlsplit(urljoin(guarded.url, answer.getheader("Location") or ""))
     assert (answer.status, where.path, parse_qs(where.query)) == (302, "/login", {"next": ["/?run=run"]})
-    assert b"asks for a token" in ask(guarded, "/login").body  # type: ignore[attr-defined]
+    assert b"requires a token" in ask(guarded, "/login").body  # type: ignore[attr-defined]
     assert ask(guarded, "/metrics").status == 401
     assert json.loads(ask(guarded, "/health").body) == {"well": True}  # type: ignore[attr-defined]
 

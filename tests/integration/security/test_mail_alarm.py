@@ -157,7 +157,7 @@ def test_a_mail_that_is_not_taken_is_a_failure_that_is_tried_again(
     mailbox.server_close()
     for name in ("MAIL_TO", "MAIL_HOST", "MAIL_PORT"):
         monkeypatch.setenv(name, environment[name])
-    with pytest.raises(NotDelivered, match="it ended with 1"):
+    with pytest.raises(NotDelivered, match="it exited with code 1"):
         Command(shlex.join([sys.executable, str(SCRIPT)])).send(b'{"severity": "alarm", "run": "run"}')
 
 
