@@ -1,1 +1,1 @@
-"""Findings: runs the rules over a snapshot and caches what they report."""
+"""Findings: runs the rules over a snapshot and caches their results."""

@@ -1,4 +1,4 @@
-"""Run every rule over a snapshot."""
+"""Runs all rules over a snapshot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What the rules found in a run, and what of it holds while no step comes or grows."""
+    """Findings of a run.
+
+    Attributes
+    ----------
+    found : list of Finding
+        All findings, alarms first, then by newest step.
+    of : tuple of int
+        Version of the snapshot and number of complete steps: while both stay, `steady` can be reused.
+    steady : list of Finding
+        The findings of rules that do not depend on the clock.
+    """
 
     found: list[Finding]
     of: tuple[int, int]
@@ -25,47 +35,48 @@ class CheckResult:
 
 
 def check(
-    view: RunView, thresholds: FindingSettings, now: float, known: CheckResult | None = None
+    snapshot: Snapshot, thresholds: FindingSettings, now: float, previous: CheckResult | None = None
 ) -> CheckResult:
-    """Run the rules; those that time alone does not move only where ``known`` is of other rows or steps.
+    """Run the rules; findings that do not depend on the clock are reused from a previous result.
 
     Parameters
     ----------
     view : RunView
     thresholds : FindingSettings
     now : float
-        Seconds since the epoch; tells whether the last step is still being written, and for how long no line
-        has come.
-    known : CheckResult, optional
-        An earlier look at the same run, with the same thresholds.
+        Seconds since the epoch. Decides whether the last step is complete, and how old the newest line is.
+    previous : CheckResult, optional
+        An earlier result for the same run and thresholds. Reused if no row or complete step was added.
 
     Returns
     -------
-    Checked
-        Its findings with alarms first, newest first among equals. A rule that fails is logged and finds
-        nothing: one wrong rule must not hide what the others see.
+    CheckResult
+        Alarms come first, then the newest. A rule that raises an error is logged and reports nothing, so that
+        the findings of the other rules are still shown.
     """
-    look = RuleContext(view, thresholds, now)
-    of = view.snapshot.version, len(look.steps)
-    steady = known.steady if known is not None and known.of == of else _found(look, clock=False)
-    found = [*steady, *_found(look, clock=True)]
+    context = RuleContext(snapshot, thresholds, now)
+    of = snapshot.version, len(context.steps)
+    reusable = previous is not None and previous.of == of
+    steady = previous.steady if previous is not None and reusable else _run_rules(context, clock=False)
+    found = [*steady, *_run_rules(context, clock=True)]
     return CheckResult(
         sorted(found, key=lambda f: (f.severity != "alarm", -max(f.steps, default=0))), of, steady
     )
 
 
-def findings(view: RunView, thresholds: FindingSettings, now: float) -> list[Finding]:
-    """What the rules find in a run; see `check`."""
-    return check(view, thresholds, now).found
+def findings(snapshot: Snapshot, thresholds: FindingSettings, now: float) -> list[Finding]:
+    """Return the findings of a run; see `check`."""
+    return check(snapshot, thresholds, now).found
 
 
-def _found(look: RuleContext, *, clock: bool) -> list[Finding]:
-    found: list[Finding] = []
-    if not len(look.steps):
-        return found
+def _run_rules(context: RuleContext, *, clock: bool) -> list[Finding]:
+    """Run the rules that depend on the clock, or those that do not."""
+    results: list[Finding] = []
+    if not len(context.steps):
+        return results
     for rule in (rule for rule in RULES.values() if rule.clock == clock):
         try:
-            found += rule.check(look)
+            results += rule.check(context)
         except Exception:
-            logger.exception("the rule %s fails on %s", rule.name, look.snapshot.name)
-    return found
+            logger.exception("the rule %s failed on run %s", rule.name, context.snapshot.name)
+    return results

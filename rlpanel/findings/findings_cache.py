@@ -1,4 +1,4 @@
-"""What the rules found in runs, worked out once for all who ask."""
+"""Cache of findings per run and split, shared by all sessions and the alerts."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from rlpanel.findings.engine.finding import Finding
 from rlpanel.settings import FindingSettings
 from rlpanel.store.index.run_index import RunIndex
 
-_known: weakref.WeakKeyDictionary[RunIndex, dict[str, CheckResult]] = weakref.WeakKeyDictionary()
+_cache: weakref.WeakKeyDictionary[RunIndex, dict[str, CheckResult]] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
 def cached_findings(
     index: RunIndex, thresholds: FindingSettings, now: float, split: str = ""
 ) -> list[Finding]:
-    """What the rules find in a run now; what rests on its rows is looked for only where those changed.
+    """Return the current findings of a run; rules that read its rows run again only after a change.
 
     Parameters
     ----------
     index : RunIndex
     thresholds : FindingSettings
-        The process's.
+        Must be the same for all callers in this process.
     now : float
         Seconds since the epoch.
     split : str
-        Whose samples are looked at; the run's own choice by default.
+        The split to check; the run's default split if empty.
     """
     view = index.view.in_split(split)
     name = view.snapshot.split
     with _lock:
-        known = _known.setdefault(index, {}).get(name)
-    checked = check(view, thresholds, now, known)
+        previous = _cache.setdefault(index, {}).get(snapshot.split)
+    result = check(snapshot, thresholds, now, previous)
     with _lock:
-        _known[index][name] = checked
-    return checked.found
+        _cache[index][snapshot.split] = result
+    return result.found

@@ -44,7 +44,7 @@ def test_a_click_leads_to_step_curve_and_samples(board: BoardPage) -> None:
     badge = board.page.locator(".rl-findings summary")
     expect(badge).to_have_text("2 findings")
     items = listed(board).page.locator(".rl-findings li")
-    expect(items.first).to_contain_text("The share of responses with invalid UTF-8 rises from 2% to 67%.")
+    expect(items.first).to_contain_text("Invalid UTF-8: the share of affected responses rises from 2% to 67%")
     expect(items.first).to_contain_text("zh 64% of 2,112, en 3% of 1,088")
     items.first.get_by_role("button").click()
     expect(board.step_label.locator("b")).to_have_text("Step 60")

@@ -1,1 +1,1 @@
-"""What rules are made of: the decorator, the context a rule reads, series over steps, group contrasts."""
+"""Building blocks of rules: the decorator, the context that a rule reads, step series, contrasts."""

@@ -1,7 +1,7 @@
-"""Where something sits, and what goes with it, without being misled by what samples differ in besides.
+"""Contrasts that control for confounders: shares by category, reward differences within groups.
 
-Pooled contrasts mislead: where one language scores higher and breaks more often, broken answers look better
-although within every prompt they are not. So shares are given by category, and rewards within groups.
+Pooled contrasts mislead (Simpson's paradox). If one language scores higher and also breaks more often, broken
+answers look better although within every prompt they are not.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.step_metrics import group_keys
 
-#: A label with more values than this is a name and no category.
+#: A label with more values than this is an identifier, not a category.
 _MOST_VALUES = 8
-#: Fewer samples of a category, and fewer groups, are no evidence.
+#: With fewer samples per category, or with fewer groups, a contrast has no power.
 _FEWEST, _FEWEST_GROUPS = 20, 10
-#: Labels that say how a sample was logged, and not what it is.
+#: Labels that describe the logging, not the content of a sample.
 _NO_CATEGORY = frozenset({"group", "finish_reason"})
 
 
-def by_category(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, what: str) -> list[str]:
-    """For each label with a few values, the share of ``mask`` in each, where these shares differ.
+def by_category(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, noun: str) -> list[str]:
+    """Return a sentence for each categorical label whose values differ in their share of ``mask``.
 
     Parameters
     ----------
     snapshot : Snapshot
     rows : ndarray of int, shape (N,)
     mask : ndarray of bool, shape (N,)
-    what : str
-        What ``mask`` says of a sample, as a noun.
+    noun : str
+        Noun for the samples in ``mask``.
     """
-    found = []
+    sentences = []
     for name in snapshot.labels:
         if name in _NO_CATEGORY:
             continue
@@ -43,56 +43,58 @@ def by_category(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, what: st
         share = np.bincount(index, mask) / count
         if np.ptp(share[large]) >= 0.1:
             order = np.argsort(-share)
-            told = [f"{kinds[i] or 'none'} {share[i]:.0%} of {count[i]:,}" for i in order]
-            found.append(f"By {name}, {what}: {', '.join(told)}.")
-    return found
+            shares = [f"{kinds[i] or 'none'} {share[i]:.0%} of {count[i]:,}" for i in order]
+            sentences.append(f"By {name}, {noun}: {', '.join(shares)}.")
+    return sentences
 
 
-def within_groups(view: RunView, rows: np.ndarray, mask: np.ndarray, what: str) -> list[str]:
-    """How the reward of the samples in ``mask`` differs from that of others of their own groups."""
-    snapshot = view.snapshot
-    if not view.grouped or not snapshot.has_number("reward") or not mask.any() or mask.all():
+def within_groups(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, noun: str) -> list[str]:
+    """Return a sentence on how the rewards of samples in ``mask`` differ from others of the same group.
+
+    The list is empty if there are too few groups with both kinds of samples.
+    """
+    if not snapshot.grouped or not snapshot.has("reward") or not mask.any() or mask.all():
         return []
     reward = snapshot.number("reward")[rows]
-    known = np.isfinite(reward)
-    group = _groups(snapshot, rows[known])
-    reward, mask = reward[known], mask[known]
+    finite = np.isfinite(reward)
+    group = _groups(snapshot, rows[finite])
+    reward, mask = reward[finite], mask[finite]
     inside, size = np.bincount(group, mask), np.bincount(group)
     mixed = (inside > 0) & (inside < size)
     if mixed.sum() < _FEWEST_GROUPS:
         return []
-    theirs = np.bincount(group, reward * mask)[mixed] / inside[mixed]
-    others = np.bincount(group, reward * ~mask)[mixed] / (size - inside)[mixed]
-    gap = theirs - others
+    masked_mean = np.bincount(group, reward * mask)[mixed] / inside[mixed]
+    other_mean = np.bincount(group, reward * ~mask)[mixed] / (size - inside)[mixed]
+    gap = masked_mean - other_mean
     error = float(gap.std(ddof=1) / np.sqrt(len(gap)))
     pooled = float(reward[mask].mean() - reward[~mask].mean())
     return [
-        f"reward of {what} less that of others: {gap.mean():+.2f} ± {2 * error:.2f} (2 s.e.) within "
+        f"reward of {noun} minus reward of the others: {gap.mean():+.2f} ± {2 * error:.2f} (2 s.e.) within "
         f"the {mixed.sum():,} groups that have both, {pooled:+.2f} pooled."
     ]
 
 
-def within_correlation(view: RunView, rows: np.ndarray, a: np.ndarray, b: np.ndarray) -> float | None:
-    """Correlation of two columns after each group's means were taken off; None where that says nothing.
+def within_correlation(snapshot: Snapshot, rows: np.ndarray, a: np.ndarray, b: np.ndarray) -> float | None:
+    """Return the correlation of two columns after subtracting group means; None with too little data.
 
     Parameters
     ----------
     view : RunView
     rows : ndarray of int, shape (N,)
     a, b : ndarray of float, shape (N,)
-        Their values at ``rows``.
+        Values of the columns at ``rows``.
     """
-    known = np.isfinite(a) & np.isfinite(b)
-    if not view.grouped or known.sum() < _FEWEST:
+    finite = np.isfinite(a) & np.isfinite(b)
+    if not snapshot.grouped or finite.sum() < _FEWEST:
         return None
-    group = _groups(view.snapshot, rows[known])
+    group = _groups(snapshot, rows[finite])
     size = np.bincount(group)
-    a, b = (values[known] - (np.bincount(group, values[known]) / size)[group] for values in (a, b))
+    a, b = (values[finite] - (np.bincount(group, values[finite]) / size)[group] for values in (a, b))
     spread = float(np.sqrt((a * a).sum() * (b * b).sum()))
     return float((a * b).sum()) / spread if spread > 1e-12 else None
 
 
 def _groups(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
-    """A number for the group of its step that each row belongs to, from 0 on without gaps, shape (N,)."""
+    """Return the index of each row's group within its step; indices are contiguous from 0, shape (N,)."""
     keys = np.stack([snapshot.place("step")[rows], group_keys(snapshot, rows)])
     return np.unique(keys, axis=1, return_inverse=True)[1].ravel()

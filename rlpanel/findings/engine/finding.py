@@ -1,4 +1,4 @@
-"""What a rule found: a sentence, the evidence for it, and where the samples behind it are."""
+"""The result of a rule: a sentence, its evidence, and a reference to the samples behind it."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ Severity = Literal["alarm", "warning"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing worth a look; it claims no more than its evidence shows.
+    """One observation of a rule; it must claim no more than its evidence shows.
 
     Attributes
     ----------
     rule : str
-        The rule that made it.
+        Name of the rule.
     subject : str
-        What tells it from others of its rule, and stays while it goes on: a column, a rank; may be empty.
+        Distinguishes findings of the same rule and stays the same while the problem lasts, for example a
+        column or a rank; may be empty.
     severity : str
-        ``alarm``: training can hardly go on like this; ``warning``: look at it.
+        ``alarm``: training will probably fail; ``warning``: worth a look.
     sentence : str
-        What was found, in words.
+        Title and observation in one sentence.
     evidence : tuple of str
-        The numbers behind it, a line each.
+        Measured numbers, one sentence each.
     steps : tuple of int
-        The steps it holds for, ascending; empty where it is about the run as a whole.
+        The affected steps, ascending; empty if the finding is about the whole run.
     column : str
-        The curve that shows it; empty where none does.
+        The curve that shows the problem; may be empty.
     where : str
-        A filter expression for the samples behind it; empty for all of its steps.
+        Filter expression for the affected samples; empty for all samples of the steps.
     uid : str
-        A sample to look at; empty where any of them will do.
+        An example sample; may be empty.
     """
 
     rule: str
@@ -50,26 +51,27 @@ class Finding:
 
     @property
     def key(self) -> str:
-        """The same for the same trouble at a later look."""
+        """Identifier that stays the same while the problem lasts."""
         return f"{self.rule}:{self.subject}"
 
 
 def span(steps: np.ndarray, mask: np.ndarray, most: int = 4) -> str:
-    """Steps in words: ``step 3``, ``steps 3–5 and 9``; neighbours on the axis run together.
+    """Format steps as text, such as ``step 3`` or ``steps 3–5 and 9``; consecutive steps form a range.
 
     Parameters
     ----------
     steps : ndarray of int, shape (S,)
         Ascending.
     mask : ndarray of bool, shape (S,)
-        Which of them are meant.
+        Selects the steps to format.
     most : int
-        How many runs are told before "and N more".
+        Maximum number of ranges; the rest is abbreviated to "and N more".
     """
-    found = stretches(mask)
-    runs = [f"{steps[a]:,}" if b - a == 1 else f"{steps[a]:,}–{steps[b - 1]:,}" for a, b in found.tolist()]
+    bounds = stretches(mask)
+    ranges = [f"{steps[a]:,}" if b - a == 1 else f"{steps[a]:,}–{steps[b - 1]:,}" for a, b in bounds.tolist()]
     noun = "step" if mask.sum() == 1 else "steps"
-    if len(runs) > most:
-        left = int(mask.sum()) - int(mask[: found[most - 1, 1]].sum())
-        return f"{noun} {', '.join(runs[:most])} and {left:,} more"
-    return f"{noun} {' and '.join([', '.join(runs[:-1]), runs[-1]]) if len(runs) > 1 else ''.join(runs)}"
+    if len(ranges) > most:
+        left = int(mask.sum()) - int(mask[: bounds[most - 1, 1]].sum())
+        return f"{noun} {', '.join(ranges[:most])} and {left:,} more"
+    text = f"{', '.join(ranges[:-1])} and {ranges[-1]}" if len(ranges) > 1 else "".join(ranges)
+    return f"{noun} {text}"

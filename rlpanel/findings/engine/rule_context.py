@@ -1,4 +1,4 @@
-"""What a rule looks at: one snapshot without the step that is still being written."""
+"""Input of a rule: a snapshot without the step that is still being written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class RuleContext:
-    """One look at a run.
+    """Snapshot, thresholds and time for one run of the rules, with access to complete steps only.
 
     Attributes
     ----------
@@ -37,33 +37,33 @@ class RuleContext:
 
     @cached_property
     def steps(self) -> np.ndarray:
-        """The complete steps, ascending, shape (S,)."""
+        """Complete steps, ascending, shape (S,)."""
         newest = newest_complete(self.snapshot, self.now)
         values = self.snapshot.steps.values
         return values[values <= newest] if newest is not None else values[:0]
 
     def series(self, column: str) -> np.ndarray | None:
-        """A number a complete step, shape (S,); None where the run does not log what it needs."""
-        if not self.view.has(column):
+        """Return a column's value for each complete step, shape (S,); None if the run does not have it."""
+        if not self.snapshot.has(column):
             return None
         return self.view.step_values(column)[: len(self.steps)]
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """The rows of complete steps that count, shape (N,)."""
+        """Rows of complete steps, without those of restarted attempts and duplicates, shape (N,)."""
         rows = self.snapshot.living
         return rows[self.snapshot.place("step")[rows] <= self.steps[-1]] if len(self.steps) else rows[:0]
 
     @cached_property
     def row_steps(self) -> np.ndarray:
-        """Where in `steps` each of `rows` stands, shape (N,)."""
+        """Position in `steps` of the step of each row of `rows`, shape (N,)."""
         return np.searchsorted(self.steps, self.snapshot.place("step")[self.rows])
 
     def column(self, name: str) -> np.ndarray:
-        """A number column at `rows`, shape (N,)."""
-        return self.view.values(name, self.rows)
+        """Return the values of a numeric column at `rows`, shape (N,)."""
+        return self.snapshot.values(name, self.rows)
 
     @staticmethod
     def label(column: str) -> str:
-        """A column's name for people."""
+        """Return the display name of a column."""
         return describe(column).axis

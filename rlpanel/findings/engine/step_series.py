@@ -1,49 +1,50 @@
-"""Numbers and marks by step: stretches, and each step against those before it."""
+"""Series with one value per step: stretches of marked steps, and robust z-scores against a running median."""
 
 from __future__ import annotations
 
 import numpy as np
 
-#: Steps looked back on.
+#: Window of the running median, in steps.
 BACK = 15
 
 
 def stretches(mask: np.ndarray) -> np.ndarray:
-    """Where each run of marked steps begins and ends, shape (R, 2); the end is the first step behind it."""
+    """Return start and exclusive end of each stretch of consecutive marked steps, shape (R, 2)."""
     return np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(int))).reshape(-1, 2)
 
 
 def lasting(mask: np.ndarray, count: int) -> np.ndarray:
-    """Only the stretches of at least ``count`` steps in a row, shape (S,)."""
-    found = np.zeros(len(mask), bool)
+    """Return the mask without stretches shorter than ``count`` steps, shape (S,)."""
+    result = np.zeros(len(mask), bool)
     for start, end in stretches(mask).tolist():
-        found[start:end] = end - start >= count
-    return found
+        result[start:end] = end - start >= count
+    return result
 
 
 def deviations(values: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarray]:
-    """Robust z of each step against those before it, and their median, shape (S,) each.
+    """Return the robust z-score of each step against the `BACK` steps before it, and their median.
+
+    The spread is 1.4826 times the median absolute deviation.
 
     Parameters
     ----------
     values : ndarray of float, shape (S,)
     least : int
-        How many steps must be known before one.
+        Minimum number of finite values in the window before a step.
 
     Returns
     -------
-    z, usual : ndarray of float, shape (S,)
-        0 and NaN before ``least`` steps are known.
+    z, median : ndarray of float, shape (S,)
+        0 and NaN for steps with fewer values before them.
     """
-    z, usual = np.zeros(len(values)), np.full(len(values), np.nan)
-    for at in range(least, len(values)):
-        window = slice(max(0, at - BACK), at)
-        back = values[window]
-        known = np.isfinite(back)
-        if known.sum() < least or not np.isfinite(values[at]):
+    z, median = np.zeros(len(values)), np.full(len(values), np.nan)
+    for position in range(least, len(values)):
+        window = values[max(0, position - BACK) : position]
+        finite = window[np.isfinite(window)]
+        if len(finite) < least or not np.isfinite(values[position]):
             continue
-        usual[at] = np.median(back[known])
-        spread = 1.4826 * np.median(np.abs(back[known] - usual[at]))
-        floor = max(1e-3 * abs(usual[at]), 1e-12)
-        z[at] = (values[at] - usual[at]) / max(spread, floor)
-    return z, usual
+        median[position] = np.median(finite)
+        spread = 1.4826 * np.median(np.abs(finite - median[position]))
+        floor = max(1e-3 * abs(median[position]), 1e-12)
+        z[position] = (values[position] - median[position]) / max(spread, floor)
+    return z, median

@@ -1,6 +1,6 @@
-"""The rules, one subject a file. A new rule is one decorated function in one of them.
+"""The rules, one module per subject. A new rule is one decorated function in one of them.
 
-Importing a subject registers its rules; the order here is the order of the documentation.
+Importing a module registers its rules; the order of the imports is their order in the documentation.
 """
 
 from rlpanel.findings.rules import response_length  # noqa: F401, I001

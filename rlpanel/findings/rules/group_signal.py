@@ -1,4 +1,4 @@
-"""Whether groups still teach."""
+"""Rule on groups without learning signal: all rewards of a group are the same."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.step_series import lasting
 
 
-@rule("groups without learning signal", "zero_variance_share")
-def zero_variance(look: RuleContext) -> Iterator[Finding]:
-    """At least this share of the groups has one and the same reward, three steps in a row."""
-    share = look.series("zero_variance_groups")
+@rule("Zero-variance groups", "zero_variance_share")
+def zero_variance(context: RuleContext) -> Iterator[Finding]:
+    """In at least this share of the groups all rewards are the same, for three steps in a row."""
+    share = context.series("zero_variance_groups")
     if share is None:
         return
-    mask = lasting(share >= look.thresholds.zero_variance_share, 3)
+    mask = lasting(share >= context.thresholds.zero_variance_share, 3)
     if not mask.any():
         return
-    evidence = [f"Groups whose rewards are all the same: {share[mask].min():.0%} to {share[mask].max():.0%}."]
-    low, high = look.series("zero_variance_low"), look.series("zero_variance_high")
+    evidence = [
+        f"Groups with the same reward for all samples: {share[mask].min():.0%} to {share[mask].max():.0%}."
+    ]
+    low, high = context.series("zero_variance_low"), context.series("zero_variance_high")
     if low is not None and high is not None:
         evidence.append(
-            f"On average {np.nanmean(low[mask]):.0%} of all groups fail together (below a pass), "
-            f"{np.nanmean(high[mask]):.0%} pass together."
+            f"On average, all samples fail (reward below a pass) in {np.nanmean(low[mask]):.0%} of the "
+            f"groups, and all pass in {np.nanmean(high[mask]):.0%}."
         )
     yield Finding(
         "zero_variance",
         "alarm",
-        f"Most groups carry no learning signal in {span(look.steps, mask)}.",
+        f"Zero-variance groups: most groups carry no learning signal in {span(context.steps, mask)}.",
         tuple(evidence),
-        tuple(look.steps[mask].tolist()),
+        tuple(context.steps[mask].tolist()),
         "zero_variance_groups",
     )

@@ -1,4 +1,4 @@
-"""Steps that stand out from those before them."""
+"""Rule on outlier steps: a step's value deviates from the running median of the steps before."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.step_series import BACK, deviations
 
-#: What is looked at, beside every part of the reward.
+#: Checked columns, besides every component of the reward.
 _WATCHED = (
     "reward",
     "ref_reward",
@@ -25,50 +25,52 @@ _WATCHED = (
     "clipfrac",
     "engine_kl",
 )
-#: How many steps there must be to look back on.
+#: Minimum number of earlier steps.
 _LEAST = 8
-#: What begins at 0 and climbs to its level stands out from its past at first: a full look back is needed. Its
-#: samples' spread is made by a few tokens and says nothing.
+#: Columns that start at 0 and climb, so that every early step deviates from the median. They need a full
+#: window of earlier steps. Their deviation within a step is ignored, since a few tokens dominate it.
 _CLIMBING = frozenset({"kl_k3_mean"})
-#: Smaller moves, as a share of the usual value or of the samples' own spread, matter to nobody.
+#: Smallest deviation of interest, relative to the median and to the standard deviation within a step.
 _EFFECT = 0.25
 
 
-@rule("a step stands out", "outlier_z")
-def outlier(look: RuleContext) -> Iterator[Finding]:
-    """A step's number is more than this many robust deviations from the median of the 15 steps before.
+@rule("Outlier step", "outlier_z")
+def outlier(context: RuleContext) -> Iterator[Finding]:
+    """A step's value is more than this many robust deviations from the median of the 15 steps before.
 
-    A robust deviation is 1.4826 times the median absolute deviation. It must also differ by a quarter of the
-    median and of the samples' own spread.
+    A robust deviation is 1.4826 times the median absolute deviation. The difference must also exceed a
+    quarter of the median and a quarter of the samples' standard deviation within the step.
     """
-    parts = [name for name in look.snapshot.numbers if name.startswith("rewards/")]
+    parts = [name for name in context.snapshot.numbers if name.startswith("rewards/")]
     for column in (*_WATCHED, *parts):
-        values = look.series(column)
+        values = context.series(column)
         if values is None:
             continue
-        spread = 0.0 if column in _CLIMBING else _spread(look, column)
-        z, usual = deviations(values, BACK if column in _CLIMBING else _LEAST)
-        effect = np.abs(values - usual) > _EFFECT * np.fmax(np.abs(usual), spread)
-        mask = (np.abs(z) > look.thresholds.outlier_z) & effect
+        spread = 0.0 if column in _CLIMBING else _spread(context, column)
+        z, median = deviations(values, BACK if column in _CLIMBING else _LEAST)
+        effect = np.abs(values - median) > _EFFECT * np.fmax(np.abs(median), spread)
+        mask = (np.abs(z) > context.thresholds.outlier_z) & effect
         if mask.any():
-            at = int(np.argmax(np.where(mask, np.abs(z), -1)))
+            worst = int(np.argmax(np.where(mask, np.abs(z), -1)))
             yield Finding(
                 "outlier",
                 "warning",
-                f"{look.label(column)} stands out in {span(look.steps, mask)}.",
+                f"Outlier step: {context.label(column)} is far from the median of the steps before in "
+                f"{span(context.steps, mask)}.",
                 (
-                    f"Step {look.steps[at]:,}: {values[at]:.4g}, {abs(z[at]):.0f} robust deviations "
-                    f"{'above' if z[at] > 0 else 'below'} the median of the steps before ({usual[at]:.4g}).",
+                    f"Step {context.steps[worst]:,}: {values[worst]:.4g}, {abs(z[worst]):.0f} robust "
+                    f"deviations {'above' if z[worst] > 0 else 'below'} the median of the steps before "
+                    f"({median[worst]:.4g}).",
                 ),
-                tuple(look.steps[mask].tolist()),
+                tuple(context.steps[mask].tolist()),
                 column,
                 subject=column,
             )
 
 
-def _spread(look: RuleContext, column: str) -> np.ndarray:
-    """Deviation of each step's samples, shape (S,); 0 where the column is no sample's."""
-    steps = look.snapshot.steps
+def _spread(context: RuleContext, column: str) -> np.ndarray:
+    """Return the standard deviation within each step, shape (S,); 0 for columns without sample values."""
+    steps = context.snapshot.steps
     if column not in steps.columns:
-        return np.zeros(len(look.steps))
-    return np.nan_to_num(steps.std(column)[: len(look.steps)])
+        return np.zeros(len(context.steps))
+    return np.nan_to_num(steps.std(column)[: len(context.steps)])

@@ -1,4 +1,4 @@
-"""Whether the policy drifts, collapses, or is not the one that was sampled."""
+"""Rules on the policy: KL spikes, entropy collapse, importance ratios, mismatch with the sampling engine."""
 
 from __future__ import annotations
 
@@ -11,124 +11,136 @@ from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.step_series import deviations, lasting
 
-#: How many steps a start, or a running median, needs.
+#: Number of steps of the initial level, and minimum number of steps of a running median.
 _LEAST = 5
-#: Nats per token below which a run is still where it began.
+#: KL in nats per token that is too small to report: the policy is still close to the reference.
 _SMALL_KL = 0.3
 
 
-@rule("KL leaps", "kl_factor")
-def kl_leap(look: RuleContext) -> Iterator[Finding]:
+@rule("KL spike", "kl_factor")
+def kl_leap(context: RuleContext) -> Iterator[Finding]:
     """A step's KL k3 is more than this many times the median of the 15 steps before it.
 
-    It must also be above 0.3 nats per token and more than twice any before: a run begins at 0 and climbs.
+    It must also exceed 0.3 nats per token and twice every earlier step, because KL starts at 0 and climbs.
     """
-    kl = look.series("kl_k3_mean")
+    kl = context.series("kl_k3_mean")
     if kl is None:
         return
-    usual = deviations(kl, _LEAST)[1]
+    median = deviations(kl, _LEAST)[1]
     with np.errstate(invalid="ignore"):
         highest = np.fmax.accumulate(np.concatenate([[0.0], np.nan_to_num(kl[:-1])]))
-        mask = (kl > look.thresholds.kl_factor * usual) & (kl > 2 * highest) & (kl > _SMALL_KL)
+        mask = (kl > context.thresholds.kl_factor * median) & (kl > 2 * highest) & (kl > _SMALL_KL)
     if mask.any():
-        at = int(np.nanargmax(np.where(mask, kl / usual, np.nan)))
+        worst = int(np.nanargmax(np.where(mask, kl / median, np.nan)))
         yield Finding(
             "kl_leap",
             "alarm" if lasting(mask, 3).any() else "warning",
-            f"KL leaps in {span(look.steps, mask)}.",
+            f"KL spike: KL k3 is more than {context.thresholds.kl_factor:g} times its running median in "
+            f"{span(context.steps, mask)}.",
             (
-                f"Step {look.steps[at]:,}: KL k3 {kl[at]:.3g} nats per token, {kl[at] / usual[at]:.0f} times "
-                f"the median of the steps before ({usual[at]:.3g}).",
-                "One token that the reference finds impossible can make a step's mean: sort by KL.",
+                f"Step {context.steps[worst]:,}: KL k3 {kl[worst]:.3g} nats per token, "
+                f"{kl[worst] / median[worst]:.0f} times the median of the steps before "
+                f"({median[worst]:.3g}).",
+                "A single token with a very low reference probability can dominate the mean: sort by KL.",
             ),
-            tuple(look.steps[mask].tolist()),
+            tuple(context.steps[mask].tolist()),
             "kl_k3_mean",
         )
 
 
-@rule("log-ratio below 0")
-def negative_kl(look: RuleContext) -> Iterator[Finding]:
-    """The step's mean log-ratio is below 0, three steps in a row, by more than its standard error."""
-    ratio = look.series("log_ratio_mean")
+@rule("Negative KL estimate")
+def negative_kl(context: RuleContext) -> Iterator[Finding]:
+    """The step's mean log-ratio is below 0 by more than two standard errors, for three steps in a row."""
+    ratio = context.series("log_ratio_mean")
     if ratio is None:
         return
-    count = look.snapshot.steps.samples[: len(look.steps)]
-    error = look.snapshot.steps.std("log_ratio_mean")[: len(look.steps)] / np.sqrt(count)
+    count = context.snapshot.steps.samples[: len(context.steps)]
+    error = context.snapshot.steps.std("log_ratio_mean")[: len(context.steps)] / np.sqrt(count)
     with np.errstate(invalid="ignore"):
         mask = lasting(ratio < -2 * error, 3)
     if mask.any():
         yield Finding(
             "negative_kl",
             "warning",
-            f"The mean log-ratio is below 0 in {span(look.steps, mask)}; the expectation of a KL is not.",
+            "Negative KL estimate: the mean log-ratio to the reference is below 0 in "
+            f"{span(context.steps, mask)}; a KL divergence cannot be negative.",
             (
                 f"Lowest: {np.nanmin(ratio[mask]):.3g} nats per token.",
-                "The logged logprobs are not those of the policy that sampled, or tokens are sampled with "
-                "another temperature or cut-off.",
+                "Either the logged logprobs are not those of the policy that sampled, or sampling used "
+                "another temperature or truncation (top-p, top-k).",
             ),
-            tuple(look.steps[mask].tolist()),
+            tuple(context.steps[mask].tolist()),
             "log_ratio_mean",
             "log_ratio_mean < 0",
         )
 
 
-@rule("the policy has grown sure", "surprisal_share")
-def collapse(look: RuleContext) -> Iterator[Finding]:
-    """Surprisal per token falls below this share of the mean of the first five steps."""
-    surprisal = look.series("surprisal_mean")
+@rule("Low entropy", "surprisal_share")
+def collapse(context: RuleContext) -> Iterator[Finding]:
+    """Surprisal per token is below this share of its mean over the first five steps, two steps in a row."""
+    surprisal = context.series("surprisal_mean")
     if surprisal is None or len(surprisal) <= _LEAST or not np.isfinite(surprisal[:_LEAST]).any():
         return
     start = float(np.nanmean(surprisal[:_LEAST]))
     with np.errstate(invalid="ignore"):
-        mask = lasting(surprisal < look.thresholds.surprisal_share * start, 2)
+        mask = lasting(surprisal < context.thresholds.surprisal_share * start, 2)
     if mask.any():
         yield Finding(
             "collapse",
             "alarm",
-            f"Surprisal has fallen below {look.thresholds.surprisal_share:.0%} of its start in "
-            f"{span(look.steps, mask)}: the policy hardly varies.",
-            (f"First five steps: {start:.3g} nats per token; lowest now: {np.nanmin(surprisal[mask]):.3g}.",),
-            tuple(look.steps[mask].tolist()),
+            f"Low entropy: surprisal per token is below {context.thresholds.surprisal_share:.0%} of its "
+            f"initial level in {span(context.steps, mask)}.",
+            (
+                f"Mean of the first five steps: {start:.3g} nats per token; "
+                f"lowest later step: {np.nanmin(surprisal[mask]):.3g}.",
+            ),
+            tuple(context.steps[mask].tolist()),
             "surprisal_mean",
         )
 
 
-@rule("importance ratio far from 1", "ratio_low", "ratio_high")
-def ratio(look: RuleContext) -> Iterator[Finding]:
+@rule("Importance ratio far from 1", "ratio_low", "ratio_high")
+def ratio(context: RuleContext) -> Iterator[Finding]:
     """The mean over tokens of new over old probability is outside this range."""
-    found = look.series("ratio_pooled")
-    if found is None:
+    ratios = context.series("ratio_pooled")
+    if ratios is None:
         return
+    low, high = context.thresholds.ratio_low, context.thresholds.ratio_high
     with np.errstate(invalid="ignore"):
-        mask = (found < look.thresholds.ratio_low) | (found > look.thresholds.ratio_high)
+        mask = (ratios < low) | (ratios > high)
     if mask.any():
         yield Finding(
             "ratio",
             "alarm",
-            f"The importance ratio is far from 1 in {span(look.steps, mask)}.",
-            (f"Mean over tokens: {found[mask].min():.3g} to {found[mask].max():.3g}; its expectation is 1.",),
-            tuple(look.steps[mask].tolist()),
+            f"Importance ratio far from 1: its mean over tokens is outside {low:g} to {high:g} in "
+            f"{span(context.steps, mask)}.",
+            (
+                f"Mean over tokens: {ratios[mask].min():.3g} to {ratios[mask].max():.3g}; "
+                "its expected value is 1.",
+            ),
+            tuple(context.steps[mask].tolist()),
             "ratio_pooled",
         )
 
 
-@rule("trainer and engine disagree", "engine_mismatch")
-def engine(look: RuleContext) -> Iterator[Finding]:
-    """The mean over tokens of exp|trainer's logprob − engine's| is above this."""
-    found = look.series("engine_mismatch")
-    if found is None:
+@rule("Engine mismatch", "engine_mismatch")
+def engine(context: RuleContext) -> Iterator[Finding]:
+    """The mean over tokens of exp|trainer logprob − engine logprob| is above this."""
+    mismatch = context.series("engine_mismatch")
+    if mismatch is None:
         return
     with np.errstate(invalid="ignore"):
-        mask = found > look.thresholds.engine_mismatch
+        mask = mismatch > context.thresholds.engine_mismatch
     if mask.any():
         yield Finding(
             "engine",
             "alarm" if lasting(mask, 3).any() else "warning",
-            f"Trainer and sampling engine disagree about the same tokens in {span(look.steps, mask)}.",
+            "Engine mismatch: trainer and sampling engine report different logprobs for the same tokens in "
+            f"{span(context.steps, mask)}.",
             (
-                f"Mean of exp|difference|: up to {found[mask].max():.3g}; 1 is agreement.",
-                "Precision, kernels or stale weights differ; what was sampled is not what is trained.",
+                f"Mean over tokens of exp|difference|: up to {mismatch[mask].max():.3g}; 1 means equal.",
+                "Possible causes: different precision or kernels, or stale weights in the engine.",
             ),
-            tuple(look.steps[mask].tolist()),
+            tuple(context.steps[mask].tolist()),
             "engine_mismatch",
         )

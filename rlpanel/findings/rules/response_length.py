@@ -1,4 +1,4 @@
-"""How responses end, and whether length is what is rewarded."""
+"""Rules on the length of responses: truncation, and correlation of length and reward."""
 
 from __future__ import annotations
 
@@ -13,57 +13,62 @@ from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.step_series import lasting
 
 
-@rule("nearly all responses are cut", "truncated_share")
-def truncated(look: RuleContext) -> Iterator[Finding]:
-    """At least this share of a step's responses was cut by the length limit."""
-    share = look.series("truncated_share")
+@rule("Truncated responses", "truncated_share")
+def truncated(context: RuleContext) -> Iterator[Finding]:
+    """At least this share of a step's responses was truncated by the length limit."""
+    share = context.series("truncated_share")
     if share is None:
         return
-    mask = share >= look.thresholds.truncated_share
+    mask = share >= context.thresholds.truncated_share
     if mask.any():
         yield Finding(
             "truncated",
             "alarm" if lasting(mask, 3).any() else "warning",
-            f"Nearly all responses are cut by the length limit in {span(look.steps, mask)}.",
-            (f"Cut: {share[mask].min():.0%} to {share[mask].max():.0%} of the step's responses.",),
-            tuple(look.steps[mask].tolist()),
+            f"Truncated responses: the length limit cuts {context.thresholds.truncated_share:.0%} or more of "
+            f"the responses in {span(context.steps, mask)}.",
+            (f"Truncated: {share[mask].min():.0%} to {share[mask].max():.0%} of a step's responses.",),
+            tuple(context.steps[mask].tolist()),
             "truncated_share",
             "ended == 0",
         )
 
 
-@rule("reward goes with length", "length_correlation")
-def length_reward(look: RuleContext) -> Iterator[Finding]:
-    """Length and reward of a step's samples correlate by more than this, five steps in a row.
+@rule("Length–reward correlation", "length_correlation")
+def length_reward(context: RuleContext) -> Iterator[Finding]:
+    """Length and reward of a step's samples correlate by more than this, for five steps in a row.
 
-    And by more than in the first five steps.
+    The correlation must also exceed that of the first five steps by 0.2.
     """
-    r = look.series("length_reward_correlation")
+    r = context.series("length_reward_correlation")
     if r is None or len(r) < 10 or not np.isfinite(r[:5]).any():
         return
     start = float(np.nanmedian(r[:5]))
-    mask = lasting((r > look.thresholds.length_correlation) & (r > start + 0.2), 5)
+    mask = lasting((r > context.thresholds.length_correlation) & (r > start + 0.2), 5)
     if mask.any():
         yield Finding(
             "length_reward",
             "warning",
-            f"Longer responses score higher in {span(look.steps, mask)}: read the longest.",
+            f"Length–reward correlation: longer responses score higher in {span(context.steps, mask)}; "
+            "read the longest ones.",
             (
                 f"Correlation of length and reward: {start:.2f} in the first five steps, then up to "
                 f"{np.nanmax(r[mask]):.2f}.",
-                _within(look, mask),
+                _within_groups(context, mask),
             ),
-            tuple(look.steps[mask].tolist()),
+            tuple(context.steps[mask].tolist()),
             "length_reward_correlation",
         )
 
 
-def _within(look: RuleContext, mask: np.ndarray) -> str:
-    """The same correlation among answers to one prompt."""
-    length = "response_tokens" if look.snapshot.has_number("response_tokens") else "response_chars"
-    rows = look.rows[mask[look.row_steps]]
-    columns = (look.view.values(name, rows) for name in (length, "reward"))
-    within = within_correlation(look.view, rows, *columns)
+def _within_groups(context: RuleContext, mask: np.ndarray) -> str:
+    """Return a sentence on the correlation among responses to the same prompt."""
+    length = "response_tokens" if context.snapshot.has_number("response_tokens") else "response_chars"
+    rows = context.rows[mask[context.row_steps]]
+    columns = (context.snapshot.values(name, rows) for name in (length, "reward"))
+    within = within_correlation(context.snapshot, rows, *columns)
     if within is None:
-        return "Pooled over the step: longer answers may also be those of easier prompts."
-    return f"Among the answers to one prompt: {within:.2f}; what is pooled may also be easier prompts."
+        return "Pooled over the step: the prompts with longer responses may just be the easier ones."
+    return (
+        f"Among responses to the same prompt: {within:.2f}; unlike the pooled value, it does not depend "
+        "on how difficult the prompts are."
+    )

@@ -1,4 +1,4 @@
-"""What the responses themselves show: repeated ones, and characters that are none."""
+"""Rules on the text of responses: duplicates and invalid UTF-8."""
 
 from __future__ import annotations
 
@@ -12,84 +12,87 @@ from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.step_series import lasting
 
-#: The steps at a run's start that later ones are compared with, and those that are looked at together.
+#: Number of initial steps that later ones are compared with; also the window of the running mean.
 _START = 5
 
 
-@rule("responses repeat", "duplicate_share")
-def duplicates(look: RuleContext) -> Iterator[Finding]:
-    """At least this share of a step's responses was already said by another of them."""
-    share = look.series("repeated_responses")
+@rule("Duplicate responses", "duplicate_share")
+def duplicates(context: RuleContext) -> Iterator[Finding]:
+    """At least this share of a step's responses duplicates another response of the step."""
+    share = context.series("repeated_responses")
     if share is None:
         return
-    mask = share >= look.thresholds.duplicate_share
+    mask = share >= context.thresholds.duplicate_share
     if mask.any():
-        at = int(np.argmax(np.where(mask, share, -1)))
+        worst = int(np.argmax(np.where(mask, share, -1)))
         yield Finding(
             "duplicates",
             "alarm" if lasting(mask, 3).any() else "warning",
-            f"Most responses repeat another of the same step in {span(look.steps, mask)}.",
+            f"Duplicate responses: at least {context.thresholds.duplicate_share:.0%} of the responses repeat "
+            f"another one of the same step in {span(context.steps, mask)}.",
             (
-                f"Step {look.steps[at]:,}: {1 - share[at]:.0%} of the responses are distinct.",
-                "Short answers, such as a number, repeat honestly.",
+                f"Step {context.steps[worst]:,}: only {1 - share[worst]:.0%} of the responses are distinct.",
+                "For short answers, such as numbers, duplicates are normal.",
             ),
-            tuple(look.steps[mask].tolist()),
+            tuple(context.steps[mask].tolist()),
             "repeated_responses",
         )
 
 
-@rule("invalid characters rise", "rise")
-def invalid_text(look: RuleContext) -> Iterator[Finding]:
-    """The share of responses with U+FFFD is above that of the first five steps by more than this.
+@rule("Invalid UTF-8", "rise")
+def invalid_text(context: RuleContext) -> Iterator[Finding]:
+    """The share of responses with U+FFFD exceeds that of the first five steps by more than this.
 
-    For five steps in a row, and by more than chance explains. U+FFFD stands for bytes that are no UTF-8.
+    It must do so for five steps in a row and by more than four standard errors. U+FFFD replaces bytes that
+    are not valid UTF-8.
     """
-    share = look.series("invalid_text_share")
+    share = context.series("invalid_text_share")
     if share is None or len(share) < 2 * _START:
         return
     if not (np.isfinite(share[:_START]).any() and np.isfinite(share[-_START:]).any()):
         return
     start = float(np.nanmean(share[:_START]))
-    risen = lasting(_above_chance(look, share, start), _START)
+    risen = lasting(_above_chance(context, share, start), _START)
     risen[:_START] = False
     if not risen.any():
         return
     last = float(np.nanmean(share[-_START:]))
-    mostly = lasting(_running(share) > 0.5, _START)
-    first = f"{look.steps[0]:,}–{look.steps[_START - 1]:,}"
+    mostly = lasting(_running_mean(share) > 0.5, _START)
+    first = f"{context.steps[0]:,}–{context.steps[_START - 1]:,}"
     evidence = [
         f"Share of responses with U+FFFD: {start:.1%} in steps {first}, {last:.1%} in the last five steps.",
-        f"Above chance in {span(look.steps, risen)}"
-        + (f"; five-step mean above half in {span(look.steps, mostly)}." if mostly.any() else "."),
+        f"Significantly above the start in {span(context.steps, risen)}"
+        + (f"; five-step mean above 50% in {span(context.steps, mostly)}." if mostly.any() else "."),
     ]
-    rows = look.rows[risen[look.row_steps]]
-    broken = look.snapshot.number("invalid_chars")[rows] > 0
-    evidence += by_category(look.snapshot, rows, broken, "responses with U+FFFD")
-    late = look.snapshot.place("step")[rows] >= np.median(look.steps[risen])
+    rows = context.rows[risen[context.row_steps]]
+    broken = context.snapshot.number("invalid_chars")[rows] > 0
+    evidence += by_category(context.snapshot, rows, broken, "responses with U+FFFD")
+    late = context.snapshot.place("step")[rows] >= np.median(context.steps[risen])
     for part, when in ((~late, "In the first half of these steps"), (late, "In the second half")):
-        told = within_groups(look.view, rows[part], broken[part], "responses with U+FFFD")
-        evidence += [f"{when}: {line}" for line in told]
+        contrast = within_groups(context.snapshot, rows[part], broken[part], "responses with U+FFFD")
+        evidence += [f"{when}: {line}" for line in contrast]
     yield Finding(
         "invalid_text",
         "alarm" if last > 0.5 else "warning",
-        f"The share of responses with invalid UTF-8 rises from {start:.0%} to {last:.0%}.",
+        f"Invalid UTF-8: the share of affected responses rises from {start:.0%} to {last:.0%} since step "
+        f"{context.steps[risen][0]:,}.",
         tuple(evidence),
-        tuple(look.steps[risen].tolist()),
+        tuple(context.steps[risen].tolist()),
         "invalid_text_share",
         "invalid_chars > 0",
     )
 
 
-def _running(share: np.ndarray) -> np.ndarray:
-    """Mean of each step with the two before and the two after it, as far as there are any."""
+def _running_mean(share: np.ndarray) -> np.ndarray:
+    """Return the centred mean over five steps, shape (S,); over fewer steps at both ends."""
     kernel = np.ones(_START)
     return np.convolve(share, kernel, "same") / np.convolve(np.ones(len(share)), kernel, "same")
 
 
-def _above_chance(look: RuleContext, share: np.ndarray, start: float) -> np.ndarray:
-    """Steps whose share is beyond the threshold and four standard errors above the start's, shape (S,)."""
-    count = look.snapshot.steps.samples[: len(share)]
-    usual = max(start, 1 / (_START * float(np.median(count))))
-    error = np.sqrt(usual * (1 - usual) / count)
+def _above_chance(context: RuleContext, share: np.ndarray, start: float) -> np.ndarray:
+    """Return a mask of steps above the initial share by threshold and four standard errors, shape (S,)."""
+    count = context.snapshot.steps.samples[: len(share)]
+    expected = max(start, 1 / (_START * float(np.median(count))))
+    error = np.sqrt(expected * (1 - expected) / count)
     with np.errstate(invalid="ignore"):
-        return share > start + np.maximum(look.thresholds.rise, 4 * error)
+        return share > start + np.maximum(context.thresholds.rise, 4 * error)

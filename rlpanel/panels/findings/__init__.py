@@ -1,1 +1,1 @@
-"""Findings on the screen: the badge in the header and the list with evidence."""
+"""Findings on screen: the badge in the header and the list with evidence."""

@@ -1,48 +1,50 @@
-// A badge that counts the findings; a list of them below it. Texts are set as text, never as HTML.
-function make(tag, name, text) {
+// Draws a badge with the number of findings, and their list below it. Texts are inserted as text, never as
+// HTML.
+function createElement(tag, name, text) {
   const element = document.createElement(tag)
   if (name) { element.className = name }
   if (text !== undefined) { element.textContent = text }
   return element
 }
 
-function entry(model, finding, close) {
-  const item = make("li", finding.severity)
-  const open = make("button", "open")
+function createItem(model, finding, close) {
+  const item = createElement("li", finding.severity)
+  const open = createElement("button", "open")
+  const mark = createElement("span", "mark", finding.severity === "alarm" ? "▲" : "●")
   open.type = "button"
-  open.append(make("span", "mark", finding.severity === "alarm" ? "▲" : "●"), make("b", "", finding.sentence))
-  open.title = "Show the step and the samples behind it"
+  open.append(mark, createElement("b", "", finding.sentence))
+  open.title = "Show the affected step and samples"
   open.addEventListener("click", () => { model.send_msg(finding.key); close() })
-  item.append(open, ...finding.evidence.map((line) => make("p", "", line)))
+  item.append(open, ...finding.evidence.map((line) => createElement("p", "", line)))
   return item
 }
 
 const heading = (count) => `${count} ${count === 1 ? "finding" : "findings"}`
 
 export function render({ model, el }) {
-  const box = make("details", "rl-finding-list")
-  const badge = make("summary", "pill")
-  const list = make("ul")
+  const box = createElement("details", "rl-finding-list")
+  const badge = createElement("summary", "pill")
+  const list = createElement("ul")
   box.append(badge, list)
   const close = () => { box.open = false }
-  const outside = (event) => { if (!event.composedPath().includes(box)) { close() } }
-  const escape = (event) => { if (event.key === "Escape") { close() } }
-  document.addEventListener("pointerdown", outside)
-  document.addEventListener("keydown", escape)
+  const onPointerDown = (event) => { if (!event.composedPath().includes(box)) { close() } }
+  const onKeyDown = (event) => { if (event.key === "Escape") { close() } }
+  document.addEventListener("pointerdown", onPointerDown)
+  document.addEventListener("keydown", onKeyDown)
 
   const draw = () => {
-    const found = model.found
-    const alarm = found.some((finding) => finding.severity === "alarm")
-    badge.className = `pill${found.length ? (alarm ? " alarm" : " warning") : ""}`
-    badge.textContent = model.checked ? heading(found.length) : "checking …"
-    const nothing = make("li", "none", "The rules found nothing in the steps that are complete.")
-    list.replaceChildren(...(found.length ? found.map((f) => entry(model, f, close)) : [nothing]))
+    const findings = model.found
+    const alarm = findings.some((finding) => finding.severity === "alarm")
+    badge.className = `pill${findings.length ? (alarm ? " alarm" : " warning") : ""}`
+    badge.textContent = model.checked ? heading(findings.length) : "checking …"
+    const none = createElement("li", "none", "No findings in the complete steps.")
+    list.replaceChildren(...(findings.length ? findings.map((f) => createItem(model, f, close)) : [none]))
   }
   model.on("found", draw)
   model.on("checked", draw)
   model.on("remove", () => {
-    document.removeEventListener("pointerdown", outside)
-    document.removeEventListener("keydown", escape)
+    document.removeEventListener("pointerdown", onPointerDown)
+    document.removeEventListener("keydown", onKeyDown)
   })
   draw()
   return box

@@ -1,4 +1,4 @@
-"""What the rules found: a badge that counts, a list with the evidence, a way to the samples behind it."""
+"""Badge in the header with the number of findings; its list shows the evidence and opens the samples."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.settings import FindingSettings
 from rlpanel.store.index.run_index import RunIndex
 
-#: Seconds between two looks at a run that goes on.
+#: Minimum number of seconds between two checks of a growing run.
 EVERY = 3.0
 
 
 class FindingsPopup(JSComponent):
-    """The badge and its list, drawn in ``findings.js``; a click comes back as the finding's key."""
+    """Badge and list, drawn by ``findings_badge.js``; a click sends the key of a finding."""
 
-    found = param.List(default=[], doc="The findings as plain objects.")
-    checked = param.Boolean(default=False, doc="Whether the rules have looked at the run.")
-    on_open = param.Callable(doc="Called with the key of the finding that was clicked.", precedence=-1)
+    found = param.List(default=[], doc="The findings as JSON objects.")
+    checked = param.Boolean(default=False, doc="True once the rules have run.")
+    on_open = param.Callable(doc="Called with the key of the clicked finding.", precedence=-1)
 
     _esm = read_assets("panels/findings/findings_badge.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/findings/findings_badge.css")]
@@ -43,14 +43,13 @@ class FindingsPopup(JSComponent):
 
 
 class FindingsBadge(Viewer):
-    """Follows the selected run's findings; a click opens step, curve and samples."""
+    """Badge for the selected run; a click on a finding opens its step, curve and samples."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._found: dict[str, Finding] = {}
-        self._seen: tuple[object, ...] = ()
-        self._looked = 0.0
+        self._findings: dict[str, Finding] = {}
+        self._last_check = 0.0
         self._thresholds = FindingSettings.from_environment()
         self._work: BackgroundTask[list[Finding]] = BackgroundTask(self._show)
         self._list = FindingsPopup(
@@ -61,51 +60,53 @@ class FindingsBadge(Viewer):
             styles={"margin-left": "auto"},
         )
         context.param.watch(self._restart, "index")
-        context.param.watch(self._look, ["view", "now"])
+        context.param.watch(self._check_if_due, ["snapshot", "now"])
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._list
 
     def _restart(self, *_: Any) -> None:
-        self._looked, self._found = 0.0, {}
+        self._last_check, self._findings = 0.0, {}
         self._work.stop()
         self._list.param.update(found=[], checked=False)
 
-    def _look(self, *_: Any) -> None:
-        """Look again, when there is something new and some time has passed."""
+    def _check_if_due(self, *_: Any) -> None:
+        """Run the rules in the background, at most every `EVERY` seconds and not while a backlog is read."""
         context = self.context
         now, index = time.time(), context.index
-        if index is None or not context.snapshot.progress.caught_up or now - self._looked < EVERY:
+        if index is None or not context.snapshot.progress.caught_up or now - self._last_check < EVERY:
             return
-        self._looked = now
-        self._work.start(_found(index, self._thresholds, now, context.snapshot.split))
+        self._last_check = now
+        self._work.start(_compute_findings(index, self._thresholds, now, context.snapshot.split))
 
-    def _show(self, found: list[Finding]) -> None:
-        self._found = {finding.key: finding for finding in found}
-        self._list.param.update(found=[_plain(finding) for finding in found], checked=True)
+    def _show(self, findings: list[Finding]) -> None:
+        self._findings = {finding.key: finding for finding in findings}
+        self._list.param.update(found=[_to_json(finding) for finding in findings], checked=True)
 
     def _open(self, key: str) -> None:
-        """Show what is behind a finding: its last step, or the shown one where that is among them."""
-        finding = self._found.get(key)
+        """Select the samples of a finding: of the current step if it is affected, else of the last one."""
+        finding = self._findings.get(key)
         if finding is None:
             return
         context, selection = self.context, self.context.selection
         with pn.io.hold():
-            shown = [curve.columns[0] for curve in curves_of(context)]
-            if finding.column and finding.column not in shown and context.view.has(finding.column):
-                selection.curves = [*shown, finding.column]
+            visible = [curve.columns[0] for curve in curves_of(context)]
+            if finding.column and finding.column not in visible and context.snapshot.has(finding.column):
+                selection.curves = [*visible, finding.column]
             if finding.uid:
                 context.choose_sample(finding.uid)
             elif finding.steps:
-                among = selection.step in finding.steps
-                context.choose_range(selection.step if among else finding.steps[-1], finding.where)
+                affected = selection.step in finding.steps
+                context.choose_range(selection.step if affected else finding.steps[-1], finding.where)
 
 
-def _found(index: RunIndex, thresholds: FindingSettings, now: float, split: str) -> Iterator[list[Finding]]:
+def _compute_findings(
+    index: RunIndex, thresholds: FindingSettings, now: float, split: str
+) -> Iterator[list[Finding]]:
     yield cached_findings(index, thresholds, now, split)
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
-    """As the browser takes it; it shows texts as texts, never as HTML."""
+def _to_json(finding: Finding) -> dict[str, Any]:
+    """Return a finding as a JSON object for the browser, which shows its texts as text, never as HTML."""
     plain = asdict(finding) | {"key": finding.key, "steps": len(finding.steps)}
     return {name: plain[name] for name in ("key", "severity", "sentence", "evidence", "steps", "where")}

@@ -1,4 +1,4 @@
-"""What the rules found as a list that lies open: for a notebook, and for a report in one file."""
+"""List of findings with their evidence, always visible: for notebooks and for the HTML report."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from rlpanel.store.snapshot.run_view import RunView
 
 
 class FindingsList(Viewer):
-    """The findings with their evidence, looked for again when the run grows."""
+    """List of findings with their evidence, updated when the run grows."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._looked = 0.0
+        self._last_check = 0.0
         self._pane = pn.pane.HTML(
             "",
             stylesheets=[theme.CSS, read_assets("panels/findings/findings_list.css")],
@@ -33,28 +33,28 @@ class FindingsList(Viewer):
             margin=0,
             css_classes=["rl-finding-report"],
         )
-        context.param.watch(self._look, ["view", "now"])
-        self._look()
+        context.param.watch(self._check_if_due, ["snapshot", "now"])
+        self._check_if_due()
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._pane
 
-    def _look(self, *_: Any) -> None:
+    def _check_if_due(self, *_: Any) -> None:
         now = time.time()
-        if now - self._looked >= EVERY:
-            self._looked = now
-            self._pane.object = findings_html(self.context.view, now)
+        if now - self._last_check >= EVERY:
+            self._last_check = now
+            self._pane.object = findings_html(self.context.snapshot, now)
 
 
-def findings_html(view: RunView, now: float) -> str:
-    """What the rules found, with the evidence."""
-    found = check(view, FindingSettings.from_environment(), now).found
-    if not found:
-        return '<p class="note">The rules found nothing in the steps that are complete.</p>'
-    return f'<ul class="findings">{"".join(map(_finding, found))}</ul>'
+def findings_html(snapshot: Snapshot, now: float) -> str:
+    """Run the rules and return their findings with the evidence as HTML."""
+    findings = check(snapshot, FindingSettings.from_environment(), now).found
+    if not findings:
+        return '<p class="note">No findings in the complete steps.</p>'
+    return f'<ul class="findings">{"".join(map(_finding_html, findings))}</ul>'
 
 
-def _finding(finding: Finding) -> str:
+def _finding_html(finding: Finding) -> str:
     mark = "▲" if finding.severity == "alarm" else "●"
     evidence = "".join(f"<p>{safe_text(line)}</p>" for line in finding.evidence)
     return (

@@ -246,7 +246,7 @@ def test_length_and_reward_are_compared_within_groups_too(tmp_path: Path) -> Non
 
     found = next(f for f in look(tmp_path / "run", change) if f.rule == "length_reward")
     assert "then up to 0.99." in found.evidence[0]
-    assert found.evidence[1].startswith("Among the answers to one prompt: -1.00;")
+    assert found.evidence[1].startswith("Among responses to the same prompt: -1.00;")
 
 
 def test_thresholds_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,7 +272,9 @@ def test_the_collapse_of_the_grpo_run_is_found(recorded: dict[str, list[Finding]
     """Share of responses with U+FFFD by step, counted in the file: 0-5 % at first, 50-97 % at the end."""
     first = recorded["grpo"][0]
     assert (first.rule, first.severity) == ("invalid_text", "alarm")
-    assert first.sentence == "The share of responses with invalid UTF-8 rises from 2% to 67%."
+    assert (
+        first.sentence == "Invalid UTF-8: the share of affected responses rises from 2% to 67% since step 11."
+    )
     assert 6 <= first.steps[0] <= 12
     assert first.steps[-1] == 60
     assert any("zh 64% of 2,112, en 3% of 1,088" in line for line in first.evidence)
