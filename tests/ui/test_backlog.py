@@ -56,7 +56,7 @@ def test_live_steps_show_while_a_backlog_is_read_stopped_and_gone_on_with(
     expect(bar).to_have_attribute("aria-valuenow", "0")
     backlog, halt = board.page.locator(".rl-backlog"), board.page.locator(".rl-halt button")
     halt.click()
-    expect(backlog).to_contain_text("Stopped at 0%")
+    expect(backlog).to_contain_text("Paused at 0%")
     append(run / FILE, line(42))
     board.at_step(42)
     halt.click()

@@ -43,9 +43,9 @@ def test_a_report_shows_the_numbers_of_the_log_without_a_network(
                 assert found[key] == pytest.approx(values, abs=1e-9, nan_ok=True), (name, key)
         assert report.cells("kl_k3_sum") == [f"{value:.3f}" for value in wanted.kl_k3_sum]
         assert report.fact("Filter") == "reward < 1.5"
-        assert f"{len(hits)} of 64 pass; 5 of them here" in report.fact("Samples")
-        assert "it does not change" in report.fact("Taken")
-        assert "3,835 other samples" in report.fact("Left out")
+        assert f"{len(hits)} of 64 match; 5 of them included" in report.fact("Samples")
+        assert "does not change" in report.fact("Created")
+        assert "3,835 other samples" in report.fact("Not included")
         report.page.locator("tr[data-sample]").nth(2).click()
         third = wanted.iloc[2]
         expect(report.shown.locator('[data-text="response"] p')).to_have_text(third.response)

@@ -1,1 +1,1 @@
-"""A board in one file: a page that needs no server and no network, for a colleague or a chat message."""
+"""Report: the board or one sample as a single HTML file that needs no server and no network."""

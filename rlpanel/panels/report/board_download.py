@@ -14,20 +14,20 @@ from rlpanel.store.query.samples_export import ExportPart
 
 
 def board_download(context: Context, **wanted: Any) -> Download:
-    """All that a context shows now as one HTML file.
+    """Return the current state of the board as a download of one HTML file.
 
     Parameters
     ----------
     context : Context
-        Its selection has a step.
+        Its selection must have a step.
     **wanted
-        Parameters of its `Selection` that differ.
+        Parameters of its `Selection` to override.
     """
     selection = context.selection
-    shown = frozen(context, uid=selection.uid or context.first, **wanted)
+    copy = frozen(context, uid=selection.uid or context.first, **wanted)
     name = f"{file_name(context.snapshot.name)}-step-{selection.step}.html"
-    return Download(name, "text/html", f"{name}, a snapshot", _pieces(shown))
+    return Download(name, "text/html", f"{name}, a snapshot", _parts(copy))
 
 
-def _pieces(shown: Context) -> Iterator[ExportPart]:
-    yield ExportPart(board_html(shown), 1.0)
+def _parts(context: Context) -> Iterator[ExportPart]:
+    yield ExportPart(board_html(context), 1.0)

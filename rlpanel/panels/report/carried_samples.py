@@ -1,4 +1,4 @@
-"""The samples that a report carries: as rows of a table, and whole, with what the token view draws."""
+"""Samples contained in a report: rows of a table, full texts, and data for the token view."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from rlpanel.schema import Sample
 from rlpanel.store.query.fetch import fetch
 from rlpanel.store.query.query import QueryResult
 
-#: Characters of all samples' texts and token values, as they stand in the page.
+#: Maximum number of characters of all samples' texts and token values in the page.
 MOST_CHARS = 12_000_000
 
 
 @dataclass(frozen=True)
 class CarriedSamples:
-    """Samples with their place in the page.
+    """Samples of a report with their HTML and JSON.
 
     Attributes
     ----------
     samples : list of Sample
     table : str
-        HTML, a row a sample.
+        HTML table with one row per sample.
     articles : list of str
         HTML of each sample's texts and numbers.
     tokens : list of dict
-        What the token view draws of each, as JSON has it.
+        JSON data of each sample for the token view.
     too_long : int
-        Samples that were chosen and would have made the page too large.
+        Number of selected samples that were omitted because the page would be too large.
     unread : int
-        Samples whose bytes are gone.
+        Number of selected samples whose lines could not be read.
     """
 
     samples: list[Sample]
@@ -52,12 +52,12 @@ class CarriedSamples:
 
 
 def carry(context: Context, rows: np.ndarray, outcome: QueryResult, most: int = MOST_CHARS) -> CarriedSamples:
-    """Read the samples at ``rows`` and write them for the page, the first of them at any rate.
+    """Read the samples at ``rows`` and format them for the page; the first one is always included.
 
     Parameters
     ----------
     most : int
-        Characters of all their texts and token values; the samples after that are counted only.
+        Maximum number of characters of texts and token values; further samples are only counted.
     """
     samples: dict[int, Sample] = {}
     articles, tokens = [], []
@@ -93,7 +93,7 @@ def _packed(context: Context, sample: Sample) -> dict[str, Any]:
 
 
 def jsonable(value: Any) -> Any:
-    """A value as JSON can say it: ``{"bytes": base64}``, and ``{"number": "NaN"}`` for what is not finite."""
+    """Convert a value for JSON: bytes to ``{"bytes": base64}``, NaN and Inf to ``{"number": "NaN"}``."""
     if isinstance(value, bytes):
         return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, float) and not math.isfinite(value):

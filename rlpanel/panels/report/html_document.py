@@ -1,7 +1,7 @@
-"""An HTML document that carries all it needs, and is forbidden to load or run anything else.
+"""Self-contained HTML document whose content security policy forbids loading or running anything else.
 
-The policy in its head names each script by its hash: a log's text that got past all escaping would still
-not run, and no address is ever asked for anything.
+The policy allows only scripts with the given hashes. Even if a text of the log evaded all escaping, it could
+not run as a script, and the page never sends a request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _POLICY = (
 
 
 def document(title: str, style: str, body: str, data: Any, scripts: Sequence[str]) -> bytes:
-    """The document as bytes.
+    """Return the document as bytes.
 
     Parameters
     ----------
@@ -29,15 +29,15 @@ def document(title: str, style: str, body: str, data: Any, scripts: Sequence[str
     style : str
         CSS.
     body : str
-        HTML, escaped already.
+        HTML; its texts must already be escaped.
     data : JSON-like
-        What scripts find as the text of ``#data``.
+        Data for the scripts, stored as text of the element ``#data``.
     scripts : sequence of str
-        Classic scripts, and as the last a module.
+        Classic scripts; the last one is a module.
     """
     codes = [code.replace("</script", "<\\/script") for code in scripts]
     policy = _POLICY.format(scripts=" ".join(f"'sha256-{_hash(code)}'" for code in codes))
-    # "<" may not stand in it: "</script" would end it, "<!--" would hide its end.
+    # Escape "<" in the JSON: "</script" would end the element, and "<!--" would hide its end.
     packed = json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
     classic = "".join(f"<script>{code}</script>\n" for code in codes[:-1])
     return (

@@ -1,4 +1,4 @@
-"""The report's samples as a table: the grid's columns and its way of writing numbers, without a grid."""
+"""HTML table of the report's samples, with the columns and number formats of the grid."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.query import QueryResult
 
-#: Characters of a text; the whole of it stands with the sample.
+#: Maximum number of characters of a text in a cell; the sample itself shows the full text.
 CELL_CHARS = 160
 
 
 def table_html(context: Context, samples: Mapping[int, Sample], outcome: QueryResult) -> str:
-    """A row a sample, in the order given; each links to its sample.
+    """Return a table with one row per sample, in the given order; each row links to its sample.
 
     Parameters
     ----------
     context : Context
     samples : mapping of int to Sample
-        By row of the snapshot.
+        Samples by row of the snapshot.
     outcome : QueryResult
-        What was asked; its columns come early.
+        Result of the query; the columns used in it are placed first.
     """
     rows = np.array([*samples], int)
     texts = {row: _texts(sample) for row, sample in samples.items()}
@@ -39,33 +39,33 @@ def table_html(context: Context, samples: Mapping[int, Sample], outcome: QueryRe
     frame = frame_of(context.view, rows, texts, outcome, notes, display, whole_run=whole_run)
     columns = [frame[name] for name in frame if name != "uid"]
     heads = "".join(_head(str(values.name)) for values in columns)
-    written = [_written(values) for values in columns]
+    cells = [_cells(values) for values in columns]
     lines = (
-        f'<tr data-sample="{at}"><td><a href="#sample-{at}">{at + 1}</a></td>'
-        f"{''.join(cells[at] for cells in written)}</tr>"
-        for at in range(len(frame))
+        f'<tr data-sample="{position}"><td><a href="#sample-{position}">{position + 1}</a></td>'
+        f"{''.join(column[position] for column in cells)}</tr>"
+        for position in range(len(frame))
     )
     return f"<table><thead><tr><th></th>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
 
 def _texts(sample: Sample) -> dict[str, str]:
-    found = {name: getattr(sample, name) for name in schema.TEXTS}
-    return {name: text for name, text in found.items() if text is not None}
+    texts = {name: getattr(sample, name) for name in schema.TEXTS}
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def _head(name: str) -> str:
     return f'<th title="{safe_text(column_info.describe(name).tip)}">{title_html(name)}</th>'
 
 
-def _written(values: pd.Series) -> list[str]:
-    """A column's cells."""
+def _cells(values: pd.Series) -> list[str]:
+    """Return the cells of a column as HTML."""
     name = safe_text(values.name)
     if not pd.api.types.is_numeric_dtype(values):
         texts = ["" if pd.isna(text) else one_line(str(text)) for text in values]
         return [f'<td data-column="{name}">{safe_text(_cut(text))}</td>' for text in texts]
-    form = ",.0f" if is_whole(values) else ",.3f"
-    shown = ["–" if np.isnan(value) else format(value, form) for value in values]
-    return [f'<td data-column="{name}" class="num">{text}</td>' for text in shown]
+    format_spec = ",.0f" if is_whole(values) else ",.3f"
+    numbers = ["–" if np.isnan(value) else format(value, format_spec) for value in values]
+    return [f'<td data-column="{name}" class="num">{text}</td>' for text in numbers]
 
 
 def _cut(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The whole current board, or one sample, as one HTML file that opens without a server and a network."""
+"""Builds the report: the current board or one sample as an HTML file that opens offline."""
 
 from __future__ import annotations
 
@@ -22,38 +22,39 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.query.query import QueryResult
 
-#: Samples that a report carries where nothing else is said.
+#: Default number of samples in a report.
 SAMPLES = 32
 
 
 def board_html(context: Context, samples: int = SAMPLES) -> bytes:
-    """What a context shows: curves, its step, findings, and samples that its question finds.
+    """Return the report of a board: findings, curves, the step's plots, and the samples of its query.
 
     Parameters
     ----------
     context : Context
-        As `frozen` gives it.
+        A copy returned by `frozen`.
     samples : int
-        At most so many, the selected one among them.
+        Maximum number of samples, including the selected one.
 
     Raises
     ------
     FilterError
-        If the filter, the search or the sort cannot be understood.
+        If the filter, the search or the sort order is not valid.
     SettingError
-        If the run has no such step.
+        If the run does not have the selected step.
     """
     now, snapshot = time.time(), context.snapshot
     check_step(context)
     outcome = ask(context)
     carried = carry(context, chosen(context, outcome, samples), outcome)
-    facts = facts_html(context, outcome, carried, now, alone=False)  # while it still says what was asked for
+    # Before the plots are drawn, because `plots_of` changes display settings that the facts mention.
+    facts = facts_html(context, outcome, carried, now, alone=False)
     plots = plots_of(context)
     drawings = [*plots.curves, *plots.step]
     body = (
         f"{_header(snapshot.name)}{facts}"
-        f"<h2>Findings</h2>{findings_html(context.view, now)}"
-        f'<h2>Over the steps</h2><div class="cards">{_cards(plots.curves, 0)}</div>'
+        f"<h2>Findings</h2>{findings_html(snapshot, now)}"
+        f'<h2>Curves</h2><div class="cards">{_cards(plots.curves, 0)}</div>'
         f'<h2>Step {context.selection.step}</h2><div class="cards of-step">'
         f"{_cards(plots.step, len(plots.curves))}</div>"
         f'<div class="numbers">{numbers_html(context)}</div>'
@@ -71,12 +72,12 @@ def board_html(context: Context, samples: int = SAMPLES) -> bytes:
 
 
 def sample_html(context: Context, uid: str) -> bytes:
-    """One sample: texts, tokens and numbers.
+    """Return the report of one sample: texts, tokens and numbers.
 
     Raises
     ------
     SampleNotFound
-        If no living row has this uid.
+        If no current row has this uid.
     """
     now, snapshot = time.time(), context.snapshot
     rows = np.array([snapshot.row(uid)])
@@ -100,8 +101,8 @@ def _header(run: str) -> str:
 
 def _cards(drawings: list[Drawing], first: int) -> str:
     return "".join(
-        f'<div class="card">{drawing.head}<div class="plot" id="plot-{first + at}"></div></div>'
-        for at, drawing in enumerate(drawings)
+        f'<div class="card">{drawing.head}<div class="plot" id="plot-{number}"></div></div>'
+        for number, drawing in enumerate(drawings, start=first)
     )
 
 
@@ -116,7 +117,7 @@ def _data(context: Context, tokens: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _style() -> str:
-    """The board's colours by the reader's system, its text pieces, and the report's own layout."""
+    """Return the CSS: colours for the light and dark theme of the reader's system, and the layout."""
 
     def variables(colors: dict[str, str]) -> str:
         return "".join(f"--rl-{name}:{value};" for name, value in colors.items())
@@ -135,7 +136,7 @@ def _style() -> str:
 
 
 def _script() -> str:
-    """The token view's module, which ends by exporting ``render``, and the page's own."""
+    """Return the page's module script: the token view's ``render`` function followed by ``report.js``."""
     tokens = TokenComponent._esm.replace("export function render", "function render")
     page = read_assets("panels/report/report.js")
     return f"const tokenView = (() => {{\n{tokens}\nreturn render\n}})()\n{page}"

@@ -1,4 +1,4 @@
-"""What a report is made of: a context that stands still, and which of its samples go along."""
+"""Input of a report: a frozen copy of the session's context, and the selection of samples."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rlpanel.store.snapshot.complete_steps import newest_complete
 
 
 def frozen(context: Context, **wanted: Any) -> Context:
-    """A context of its own at what another shows now, for views of their own on any thread.
+    """Return a copy of a context that does not follow the run, for views on any thread.
 
     Parameters
     ----------
     **wanted
-        Parameters of `Selection` that differ; without a step the newest complete one is shown.
+        Parameters of `Selection` to override. Without a step the newest complete one is selected.
     """
     selection = {**context.selection.param.values(), **wanted}
     if selection["step"] is None:
@@ -34,10 +34,10 @@ def frozen(context: Context, **wanted: Any) -> Context:
 
 
 def check_step(context: Context) -> None:
-    """Refuse a step that the run does not have; SettingError names the nearest."""
+    """Raise SettingError if the run does not have the selected step; the message names the nearest step."""
     step, steps = context.selection.step, context.snapshot.steps
     if step is None:
-        raise SettingError(f"run {context.snapshot.name!r} holds no samples yet")
+        raise SettingError(f"run {context.snapshot.name!r} has no samples yet")
     if steps.position(step) < 0:
         nearest = context.nearest_step(float(step))
         raise SettingError(
@@ -46,10 +46,10 @@ def check_step(context: Context) -> None:
 
 
 def ask(context: Context) -> QueryResult:
-    """What the context's question finds."""
+    """Run the query of the context's selection: scope, filter, search and sort order."""
     assert context.index is not None
     selection = context.selection
-    question = QuerySpec(
+    spec = QuerySpec(
         selection.step if selection.scope == "step" else None,
         older=context.display.older_attempts,
         filter=selection.filter,
@@ -58,13 +58,13 @@ def ask(context: Context) -> QueryResult:
     )
     if context.notes is not None:
         context.notes.refresh()
-    return list(Query(context.index, context.snapshot, question, context.notes).outcomes())[-1]
+    return list(Query(context.index, context.snapshot, spec, context.notes).outcomes())[-1]
 
 
 def chosen(context: Context, outcome: QueryResult, most: int) -> np.ndarray:
-    """The rows to carry: the first where an order was asked for, else a draw by uid.
+    """Return the rows to include: the first ones if sorted, otherwise a reproducible random draw by uid.
 
-    The selected sample is always among them.
+    The selected sample is always included.
     """
     rows = outcome.rows[:most] if context.selection.sort else context.snapshot.draw(outcome.rows, most)
     if not context.selection.uid:
@@ -74,5 +74,5 @@ def chosen(context: Context, outcome: QueryResult, most: int) -> np.ndarray:
 
 
 def place(context: Context, uids: list[str]) -> int:
-    """Which of these samples is shown first."""
+    """Return the position of the sample that is shown first."""
     return uids.index(context.selection.uid) if context.selection.uid in uids else 0

@@ -1,4 +1,4 @@
-"""The board's plots for a page without a server: as BokehJS takes them, with both themes' colours."""
+"""Plots of the board for a page without a server: JSON for BokehJS, with the colours of both themes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGa
 from rlpanel.panels.step.step_summary import StepSummary
 from rlpanel.panels.ui import theme
 
-#: Model id → property → its value in the dark and in the light, where the two differ.
+#: Model id → property → its values in the dark and in the light theme; only properties that differ.
 Colors = dict[str, dict[str, list[Any]]]
 
 
 class Drawing(NamedTuple):
-    """One card of the board: its head as HTML, and its plot."""
+    """One card of the board: the HTML of its header, and its plot."""
 
     head: str
     plot: Model
 
 
 class Plots(NamedTuple):
-    """Cards, and what of them follows the reader's theme."""
+    """Cards of the report, and the colours that depend on the reader's theme."""
 
     curves: list[Drawing]
     step: list[Drawing]
@@ -39,9 +39,10 @@ class Plots(NamedTuple):
 
 
 def plots_of(context: Context) -> Plots:
-    """The cards that the board would show, in views of their own; the context's theme is left light.
+    """Return the cards that the board would show, drawn by new views of the context.
 
-    Its band is left a density where it was ridges: they are drawn anew for each theme, which needs a server.
+    Changes the context: its theme becomes light, and ridges become densities, because ridges must be drawn
+    again for each theme, which requires a server.
     """
     context.selection.dark = True
     if context.display.band == "ridge":
@@ -57,10 +58,10 @@ def plots_of(context: Context) -> Plots:
 
 
 def item(drawing: Drawing) -> dict[str, Any]:
-    """A plot as ``Bokeh.embed.embed_item`` takes it."""
+    """Return a plot as JSON for ``Bokeh.embed.embed_item``."""
     plot = drawing.plot
     with OutputDocumentFor([plot], apply_theme=theme.PLOTS):
-        # As `bokeh.embed.json_item`, which warns of callbacks in Python.
+        # The same as `bokeh.embed.json_item`, but without its warning about Python callbacks.
         docs, _ = standalone_docs_json_and_render_items([plot], suppress_callback_warning=True)
     return {
         "doc": next(iter(docs.values())),
@@ -71,28 +72,28 @@ def item(drawing: Drawing) -> dict[str, Any]:
 
 
 def numbers_html(context: Context) -> str:
-    """The step's means with their change."""
-    return "".join(pane.object for pane in _in_sight(StepSummary(context), pn.pane.HTML))
+    """Return the summary of the step, with means and their change, as HTML."""
+    return "".join(pane.object for pane in _visible_panes(StepSummary(context), pn.pane.HTML))
 
 
 def _drawings(views: Iterable[Viewer]) -> Iterator[Drawing]:
-    """Every card in sight holds a head and a plot."""
+    """Yield a drawing for each visible card; every card contains one header and one plot."""
     for view in views:
-        heads, plots = _in_sight(view, pn.pane.HTML), _in_sight(view, pn.pane.Bokeh)
+        heads, plots = _visible_panes(view, pn.pane.HTML), _visible_panes(view, pn.pane.Bokeh)
         for head, plot in zip(heads, plots, strict=True):
-            # Nobody is there to answer, and a page that runs no code from strings could not begin to.
+            # Remove callbacks: there is no server to handle events, and the policy forbids code in strings.
             plot.object.update(js_event_callbacks={}, subscribed_events=set())
             yield Drawing(head.object, plot.object)
 
 
-def _in_sight(view: Viewer, kind: type[pn.pane.PaneBase]) -> list[Any]:
-    """The panes of a kind in the cards of a view that are not hidden."""
+def _visible_panes(view: Viewer, kind: type[pn.pane.PaneBase]) -> list[Any]:
+    """Return the panes of a type in the visible cards of a view."""
     cards = view.__panel__().select(pn.Column)
     return [pane for card in cards if card.visible for pane in card.select(kind)]
 
 
 def _properties(models: Iterable[Model]) -> dict[str, dict[str, Any]]:
-    """What may be a colour or a palette: texts and lists of texts, by model and property."""
+    """Return the properties that may be colours or palettes (texts and lists), by model id and name."""
     return {
         model.id: {
             name: plain
@@ -104,8 +105,8 @@ def _properties(models: Iterable[Model]) -> dict[str, dict[str, Any]]:
 
 
 def _differences(dark: dict[str, dict[str, Any]], light: dict[str, dict[str, Any]]) -> Colors:
-    differ = {
-        id: {name: [value, light[id][name]] for name, value in of.items() if value != light[id][name]}
-        for id, of in dark.items()
+    differing = {
+        id: {name: [value, light[id][name]] for name, value in values.items() if value != light[id][name]}
+        for id, values in dark.items()
     }
-    return {id: of for id, of in differ.items() if of}
+    return {id: values for id, values in differing.items() if values}

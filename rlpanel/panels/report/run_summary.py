@@ -1,4 +1,4 @@
-"""What a report is of: run, time, steps, question, and what it leaves out, in words."""
+"""Facts at the head of a report: run, time, query, and parts of the board that it does not contain."""
 
 from __future__ import annotations
 
@@ -18,66 +18,66 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 def facts_html(
     context: Context, outcome: QueryResult, carried: CarriedSamples, now: float, *, alone: bool
 ) -> str:
-    """The list at the report's head."""
-    pairs = [*_of_run(context.snapshot), *_of_question(context, outcome, carried, alone=alone)]
-    pairs.append(("Taken", f"{_time(now)} by rlpanel {__version__}; a snapshot, it does not change"))
-    pairs.append(("Left out", "; ".join(_left_out(context, carried, alone=alone))))
+    """Return the list of facts as HTML; ``alone`` means a report of a single sample."""
+    pairs = [*_run_facts(context.snapshot), *_query_facts(context, outcome, carried, alone=alone)]
+    pairs.append(("Created", f"{_time(now)} by rlpanel {__version__}; a snapshot that does not change"))
+    pairs.append(("Not included", "; ".join(_omissions(context, carried, alone=alone))))
     rows = "".join(f"<div><dt>{name}</dt><dd>{safe_text(text)}</dd></div>" for name, text in pairs)
     return f'<dl class="facts">{rows}</dl>'
 
 
-def _of_run(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+def _run_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     steps = snapshot.steps.values
-    held = f"{snapshot.samples:,} samples"
+    contents = f"{snapshot.samples:,} samples"
     if len(steps):
-        held += f" in {len(steps):,} steps, {steps[0]:,} to {steps[-1]:,}"
-    held += f", {snapshot.ranks:,} ranks" if snapshot.ranks else ""
-    yield "Run", f"{snapshot.name}: {held}"
+        contents += f" in {len(steps):,} steps, {steps[0]:,} to {steps[-1]:,}"
+    contents += f", {snapshot.ranks:,} ranks" if snapshot.ranks else ""
+    yield "Run", f"{snapshot.name}: {contents}"
     if snapshot.newest_line:
         yield "Newest line", _time(snapshot.newest_line)
     if not snapshot.progress.caught_up:
-        yield "Reading", f"{snapshot.progress.fraction:.0%} of the run was read by then"
+        yield "Reading", f"{snapshot.progress.fraction:.0%} of the run had been read"
     if snapshot.bad_count:
         yield "Bad lines", f"{snapshot.bad_count:,}, not shown"
     if snapshot.problems:
         yield "Problems", "; ".join(snapshot.problems)
 
 
-def _of_question(
+def _query_facts(
     context: Context, outcome: QueryResult, carried: CarriedSamples, *, alone: bool
 ) -> Iterator[tuple[str, str]]:
-    selection, here = context.selection, len(carried.samples)
+    selection, included = context.selection, len(carried.samples)
     if alone:
         yield "Sample", ", ".join(sample.uid for sample in carried.samples)
         return
-    where = "all steps" if selection.scope == "run" else f"step {selection.step}"
+    scope = "all steps" if selection.scope == "run" else f"step {selection.step}"
     yield "Step", f"{selection.step}"
     if selection.filter.strip():
         yield "Filter", selection.filter
     if selection.search.strip():
         yield "Search", selection.search
     hits = len(outcome.rows)
-    passed = f"{hits:,} of {outcome.of:,} pass" if hits < outcome.of else f"{outcome.of:,}"
+    matching = f"{hits:,} of {outcome.of:,} match" if hits < outcome.of else f"{outcome.of:,}"
     order = parse_order(selection.sort)
     end = "largest" if order and order.falling else "smallest"
-    how = f"those with the {end} {order.name}" if order else "drawn by uid, always the same"
-    chosen = "all of them here" if here == hits else f"{here:,} of them here, {how}"
-    yield "Samples", f"{where}: {passed}; {chosen}"
+    criterion = f"those with the {end} {order.name}" if order else "a random but reproducible choice"
+    choice = "all included" if included == hits else f"{included:,} of them included, {criterion}"
+    yield "Samples", f"{scope}: {matching}; {choice}"
 
 
-def _left_out(context: Context, carried: CarriedSamples, *, alone: bool) -> Iterator[str]:
+def _omissions(context: Context, carried: CarriedSamples, *, alone: bool) -> Iterator[str]:
     others = context.snapshot.samples - len(carried.samples)
     if others > 0:
         yield f"texts and tokens of {others:,} other samples"
     if carried.too_long:
-        yield f"{carried.too_long:,} chosen samples that would have made this file too large"
+        yield f"{carried.too_long:,} selected samples that would have made this file too large"
     if carried.unread:
         yield f"{carried.unread:,} samples whose lines could not be read"
     if alone:
         yield "the run's curves"
     elif context.display.band == "ridge" and context.selection.align == STEP:
-        yield "ridges, for which densities stand here"
-    yield "comparisons, groups side by side, a prompt over the steps, the step's tokens"
+        yield "ridges, which are replaced by densities"
+    yield "run comparison, groups side by side, prompt history, token ranking"
 
 
 def _time(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""One sample of a report as HTML: where it comes from, its numbers, its texts, a place for its tokens."""
+"""HTML of one sample in a report: origin, texts, numbers, and an element for the token view."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.sample_line import plain
 
-#: Characters of what the line held beside the fields that have a name here.
+#: Maximum number of characters of the line's extra fields.
 MOST_EXTRA = 20_000
 _TEXTS = {
     "response": ("Response", "policy"),
@@ -23,7 +23,7 @@ _TEXTS = {
 
 
 def article_html(context: Context, sample: Sample, at: int) -> str:
-    """The sample with the number ``at`` in the report."""
+    """Return the HTML of a sample; ``at`` is its position in the report."""
     display = context.display
     prompt = ""
     if sample.prompt is not None:
@@ -38,18 +38,18 @@ def article_html(context: Context, sample: Sample, at: int) -> str:
 
 
 def _head(context: Context, sample: Sample, at: int) -> str:
-    where = [f"step {sample.step}", f"rank {sample.rank}" if sample.rank >= 0 else "", sample.place]
-    where += [f"group {sample.group}"] if sample.group else []
-    left = context.notes.of(sample.uid) if context.notes is not None else None
-    marks = [text for text in (left.tag, left.note) if text] if left is not None else []
+    origin = [f"step {sample.step}", f"rank {sample.rank}" if sample.rank >= 0 else "", sample.place]
+    origin += [f"group {sample.group}"] if sample.group else []
+    annotation = context.notes.of(sample.uid) if context.notes is not None else None
+    marks = [text for text in (annotation.tag, annotation.note) if text] if annotation is not None else []
     notes = "".join(f'<p class="note kl">{safe_text(note)}</p>' for note in sample.notes)
     tagged = f'<p class="note">{safe_text(" · ".join(marks))}</p>' if marks else ""
-    place = safe_text(" · ".join(part for part in where if part))
-    return f'<h3>Sample {at + 1}<span class="note">{place}</span></h3>{tagged}{notes}'
+    origin_text = safe_text(" · ".join(part for part in origin if part))
+    return f'<h3>Sample {at + 1}<span class="note">{origin_text}</span></h3>{tagged}{notes}'
 
 
 def _answers(sample: Sample, pad_token: str) -> Iterator[str]:
-    """The answers side by side; what was not logged is not there."""
+    """Yield a section for each logged answer: response, reference response, ground truth."""
     scores = {
         "response": (sample.reward, sample.valid_reward),
         "ref_response": (sample.ref_reward, sample.ref_valid_reward),
@@ -58,29 +58,29 @@ def _answers(sample: Sample, pad_token: str) -> Iterator[str]:
         text = getattr(sample, name)
         if text is None:
             continue
-        said = zip(("reward", "valid"), scores.get(name, ()), strict=False)
-        scored = "".join(
-            f"<em>{label} <b>{number(value)}</b></em>" for label, value in said if not math.isnan(value)
+        labelled = zip(("reward", "valid"), scores.get(name, ()), strict=False)
+        score_html = "".join(
+            f"<em>{label} <b>{number(value)}</b></em>" for label, value in labelled if not math.isnan(value)
         )
         yield (
-            f'<section data-text="{name}"><h4><span class="{color}">{title}</span>{scored}</h4>'
+            f'<section data-text="{name}"><h4><span class="{color}">{title}</span>{score_html}</h4>'
             f"<p>{safe_text(clean(text, pad_token))}</p></section>"
         )
 
 
 def _numbers(sample: Sample) -> str:
-    """All its numbers, metrics too."""
-    known = {name: value for name, value in sample.columns.items() if not math.isnan(value)}
+    """Return a collapsed list of the sample's numbers, including metrics."""
+    columns = {name: value for name, value in sample.columns.items() if not math.isnan(value)}
     pairs = "".join(
         f'<div title="{safe_text(column_info.describe(name).tip)}"><dt>{safe_text(name)}</dt>'
         f'<dd data-column="{safe_text(name)}">{value:.6g}</dd></div>'
-        for name, value in known.items()
+        for name, value in columns.items()
     )
-    return f"<details><summary>{len(known)} numbers</summary><dl>{pairs}</dl></details>"
+    return f"<details><summary>{len(columns)} numbers</summary><dl>{pairs}</dl></details>"
 
 
 def _extra(sample: Sample) -> str:
-    """Everything else the line held, as plain text."""
+    """Return the line's extra fields as a collapsed block of plain text."""
     if not sample.extra:
         return ""
     try:
@@ -88,6 +88,6 @@ def _extra(sample: Sample) -> str:
     except RecursionError:
         text = "nested too deeply to be shown"
     if len(text) > MOST_EXTRA:
-        text = f"{text[:MOST_EXTRA]}… {len(text) - MOST_EXTRA:,} characters more"
-    summary = f"<summary>{len(sample.extra)} further keys of the line</summary>"
+        text = f"{text[:MOST_EXTRA]}… {len(text) - MOST_EXTRA:,} more characters"
+    summary = f"<summary>{len(sample.extra)} extra fields</summary>"
     return f"<details>{summary}<pre>{safe_text(text)}</pre></details>"

@@ -1,4 +1,4 @@
-"""What a reader does with a sample: leave a tag and a note, copy its uid, texts or link, save it."""
+"""Actions on a sample: edit its tag and note, copy its uid, texts or link, save it as a file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rlpanel.store.query.sample_line import sample_line
 
 
 class SampleActions(JSComponent):
-    """A row of fields and buttons for the sample that is shown."""
+    """Row of fields and buttons for the selected sample."""
 
-    place = param.Dict(default={}, doc="Run, step and uid of the sample; empty for none.")
-    tag = param.String(default="", doc="What is left on it.")
-    note = param.String(default="", doc="What is left on it.")
-    used = param.List(default=[], item_type=str, doc="Tags in use, to choose from.")
-    failure = param.String(default="", doc="Why nothing can be left.")
+    place = param.Dict(default={}, doc="Run, step and uid of the sample; empty without a sample.")
+    tag = param.String(default="", doc="Tag of the sample.")
+    note = param.String(default="", doc="Note on the sample.")
+    used = param.List(default=[], item_type=str, doc="Tags used in this run, as suggestions.")
+    failure = param.String(default="", doc="Error message if the note could not be saved.")
 
     _esm = read_assets("panels/ui/dom.js", "panels/export/download.js", "panels/sample/sample_actions.js")
     _stylesheets = [read_assets("panels/sample/sample_actions.css")]
@@ -32,7 +32,7 @@ class SampleActions(JSComponent):
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(sizing_mode="stretch_width", css_classes=["rl-actions"], **params)
         self._context = context
-        self._making: BackgroundTask[dict[str, Any] | RLPanelError] = BackgroundTask(self._made)
+        self._task: BackgroundTask[dict[str, Any] | RLPanelError] = BackgroundTask(self._on_page)
         context.param.watch(self._show, ["sample", "noted"])
         self._show()
 
@@ -42,9 +42,9 @@ class SampleActions(JSComponent):
             self.place = {}
             return
         notes.refresh()
-        left = notes.of(sample.uid)
+        annotation = notes.of(sample.uid)
         place = {"run": self._context.selection.run, "step": sample.step, "uid": sample.uid}
-        self.param.update(place=place, tag=left.tag, note=left.note, used=notes.tags())
+        self.param.update(place=place, tag=annotation.tag, note=annotation.note, used=notes.tags())
 
     def _handle_msg(self, msg: Any) -> None:
         if not isinstance(msg, dict):
@@ -54,11 +54,11 @@ class SampleActions(JSComponent):
         elif msg.get("do") == "save":
             self._save()
         elif msg.get("do") == "page":
-            self._page()
+            self._start_page()
         elif msg.get("do") == "hold":
-            self._hold(str(msg.get("uid", "")))
+            self._stop_following(str(msg.get("uid", "")))
         elif msg.get("do") == "leave":
-            self._leave(*(str(msg.get(name, "")) for name in ("uid", "tag", "note")))
+            self._save_note(*(str(msg.get(name, "")) for name in ("uid", "tag", "note")))
 
     def _copy(self, what: Any) -> None:
         sample = self._context.sample
@@ -72,32 +72,32 @@ class SampleActions(JSComponent):
             line = sample_line(sample, notes.of(sample.uid))
             self._send_msg({"file": name, "kind": "application/jsonl", "bytes": line})
 
-    def _page(self) -> None:
-        """The sample as one HTML file, made on a thread: a long response takes longer than a blink."""
+    def _start_page(self) -> None:
+        """Build the HTML page of the sample on a background thread, as a long response takes a while."""
         sample = self._context.sample
         if sample is not None:
-            shown, name = frozen(self._context), f"step-{sample.step}-line-{sample.line}.html"
-            self._making.start(_page_message(shown, sample.uid, name))
+            context, name = frozen(self._context), f"step-{sample.step}-line-{sample.line}.html"
+            self._task.start(_page_message(context, sample.uid, name))
 
-    def _made(self, page: dict[str, Any] | RLPanelError) -> None:
+    def _on_page(self, page: dict[str, Any] | RLPanelError) -> None:
         if isinstance(page, RLPanelError):
             self.failure = str(page)
         else:
             self._send_msg(page)
 
-    def _hold(self, uid: str) -> None:
-        """Somebody is about to write: the sample stays, even while the board follows the newest step."""
+    def _stop_following(self, uid: str) -> None:
+        """Keep the sample selected while somebody edits its note, even if the board follows the run."""
         if uid and self._context.selection.follow:
             self._context.choose_sample(uid)
 
-    def _leave(self, uid: str, tag: str, note: str) -> None:
+    def _save_note(self, uid: str, tag: str, note: str) -> None:
         notes = self._context.notes
         if notes is None or not uid or (notes.of(uid).tag, notes.of(uid).note) == (tag.strip(), note.strip()):
             return
         try:
             notes.write(uid, tag, note)
         except OSError as error:
-            self.failure = f"cannot be kept: {error.strerror}"
+            self.failure = f"cannot be saved: {error.strerror}"
             return
         self.failure = ""
         self._context.noted += 1
@@ -106,5 +106,5 @@ class SampleActions(JSComponent):
 def _page_message(context: Context, uid: str, name: str) -> Iterator[dict[str, Any] | RLPanelError]:
     try:
         yield {"file": name, "kind": "text/html", "bytes": sample_html(context, uid)}
-    except RLPanelError as error:  # it was replaced in the file while somebody looked at it
+    except RLPanelError as error:  # for example, the file was rewritten in the meantime
         yield error

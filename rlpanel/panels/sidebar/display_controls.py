@@ -1,4 +1,4 @@
-"""The side panel: display settings, each drawn from its declaration in `rlpanel.settings`."""
+"""Display settings in the sidebar; each widget is built from the declaration in `rlpanel.settings`."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _GROUPS = {
 
 
 class DisplayControls(Viewer):
-    """Settings in groups, and the choice of curves."""
+    """Widgets for the display settings, in groups, and the selection of curves."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
         self._curves = multi_choice(
-            "Numbers",
-            "Which numbers are drawn; none chosen shows the usual four.",
+            "Metrics",
+            "Metrics that are drawn as curves; without a choice, the default four.",
             "rl-curve-choice",
             margin=(8, 12, 4, 12),
             searchable=True,
         )
-        self._curves.param.watch(self._chosen, "value")
-        context.param.watch(self._offer, "view")
-        context.selection.param.watch(self._offer, "curves")
+        self._curves.param.watch(self._on_choice, "value")
+        context.param.watch(self._update, "snapshot")
+        context.selection.param.watch(self._update, "curves")
         parts: list[Any] = []
         for title, names in _GROUPS.items():
             parts.append(caption(title))
@@ -45,15 +45,15 @@ class DisplayControls(Viewer):
                 parts.append(self._curves)
             parts += [_widget(context.display, name) for name in names]
         self._column = pn.Column(*parts, sizing_mode="stretch_width", margin=0, css_classes=["rl-controls"])
-        self._offer()
+        self._update()
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
 
-    def _offer(self, *_: Any) -> None:
-        view = self.context.view
-        offered = [*curve_menu.options(view).items(), *trainer_scalars.options(view.snapshot).items()]
-        options = curve_menu.labelled(offered)
+    def _update(self, *_: Any) -> None:
+        snapshot = self.context.snapshot
+        available = [*curve_menu.options(snapshot).items(), *trainer_scalars.options(snapshot).items()]
+        options = curve_menu.labelled(available)
         if options != self._curves.options:
             self._curves.options = options
         wanted = map(column_info.canonical, self.context.selection.curves)
@@ -61,15 +61,15 @@ class DisplayControls(Viewer):
         if value != self._curves.value:
             self._curves.value = value
 
-    def _chosen(self, event: Any) -> None:
-        known = set(self._curves.options.values())
-        wanted = [name for name in self.context.selection.curves if name in known]
+    def _on_choice(self, event: Any) -> None:
+        available = set(self._curves.options.values())
+        wanted = [name for name in self.context.selection.curves if name in available]
         if event.new != wanted:
             self.context.selection.curves = list(event.new)
 
 
 def caption(text: str) -> pn.pane.HTML:
-    """A small heading."""
+    """Return a small heading."""
     return pn.pane.HTML(
         f'<span class="caption">{text}</span>',
         stylesheets=[theme.CSS],
@@ -79,21 +79,21 @@ def caption(text: str) -> pn.pane.HTML:
 
 
 def _widget(settings: param.Parameterized, name: str) -> Any:
-    """The widget that suits a setting's type."""
-    declared = settings.param[name]
+    """Return the widget for a setting, by the type of its parameter."""
+    parameter = settings.param[name]
     common: dict[str, Any] = {
-        "description": declared.doc,
+        "description": parameter.doc,
         "size": "small",
         "margin": (4, 12),
         "sizing_mode": "stretch_width",
     }
     common["sx"] = theme.FIELD_SX
-    if isinstance(declared, param.Boolean):
-        return pmui.Switch.from_param(declared, **common)
-    if isinstance(declared, param.Selector):
-        return pmui.Select.from_param(declared, **common)
-    if isinstance(declared, param.Integer):
-        return pmui.IntInput.from_param(declared, **common)
-    if isinstance(declared, param.Number):
-        return pmui.FloatSlider.from_param(declared, **common)
-    return pmui.TextInput.from_param(declared, **common)
+    if isinstance(parameter, param.Boolean):
+        return pmui.Switch.from_param(parameter, **common)
+    if isinstance(parameter, param.Selector):
+        return pmui.Select.from_param(parameter, **common)
+    if isinstance(parameter, param.Integer):
+        return pmui.IntInput.from_param(parameter, **common)
+    if isinstance(parameter, param.Number):
+        return pmui.FloatSlider.from_param(parameter, **common)
+    return pmui.TextInput.from_param(parameter, **common)

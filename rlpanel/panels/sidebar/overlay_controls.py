@@ -1,4 +1,4 @@
-"""Which runs lie over the selected one, on which axis, and how smooth the lines are."""
+"""Sidebar fields for overlay runs, the alignment of their curves, and smoothing."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from rlpanel.panels.ui.multi_choice import multi_choice
 
 
 class OverlayControls(Viewer):
-    """A part of the side panel, below the runs."""
+    """Fields of the sidebar, below the list of runs."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
         selection = context.selection
         self._runs = multi_choice(
-            "Runs over it",
-            f"Up to {MOST_OTHERS} runs whose curves are drawn over the selected run's.",
+            "Overlay runs",
+            f"Up to {MOST_OTHERS} runs whose curves are drawn over those of the selected run.",
             "rl-over",
             max_items=MOST_OTHERS,
             margin=(16, 12, 4, 12),
@@ -45,12 +45,12 @@ class OverlayControls(Viewer):
             css_classes=["rl-smooth"],
             **field,
         )
-        self._runs.param.watch(self._chosen, "value")
-        # When the handle is let go: each value is an entry in the browser's history.
+        self._runs.param.watch(self._on_choice, "value")
+        # Only when the slider is released, because each value adds an entry to the browser's history.
         self._smooth.param.watch(lambda event: setattr(selection, "smooth", event.new), "value_throttled")
         selection.param.watch(lambda event: setattr(self._smooth, "value", event.new), "smooth")
-        selection.param.watch(self._offer, ["run", "over"])
-        context.param.watch(self._offer, "runs")
+        selection.param.watch(self._update, ["run", "over"])
+        context.param.watch(self._update, "runs")
         self._column = pn.Column(
             self._runs,
             self._align,
@@ -59,12 +59,12 @@ class OverlayControls(Viewer):
             margin=0,
             css_classes=["rl-run-choice"],
         )
-        self._offer()
+        self._update()
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
 
-    def _offer(self, *_: Any) -> None:
+    def _update(self, *_: Any) -> None:
         context, selection = self.context, self.context.selection
         options = {
             unique_label(info, context.runs): info.name for info in context.runs if info.name != selection.run
@@ -76,7 +76,7 @@ class OverlayControls(Viewer):
         if value != self._runs.value:
             self._runs.value = value
 
-    def _chosen(self, event: Any) -> None:
-        offered = set(self._runs.options.values())
-        if event.new != [name for name in self.context.selection.over if name in offered]:
+    def _on_choice(self, event: Any) -> None:
+        available = set(self._runs.options.values())
+        if event.new != [name for name in self.context.selection.over if name in available]:
             self.context.selection.over = list(event.new)

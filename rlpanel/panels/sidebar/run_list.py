@@ -1,4 +1,4 @@
-"""Which run? The list of runs, and the badge that tells how the selected one is."""
+"""List of runs in the sidebar, and the badge with the state of the selected run."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: A run whose last line is older than this is quiet, not live.
+#: Seconds after its last line for which a run is shown as live; later it is shown as idle.
 QUIET_AFTER = 60.0
 
 
 class RunList(Viewer):
-    """The runs below the root; a click selects one."""
+    """List of the runs below the root; a click selects one."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._quiet = False
+        self._updating = False
         self._list = pmui.RadioButtonGroup(
             options={},
             orientation="vertical",
@@ -39,7 +39,7 @@ class RunList(Viewer):
             css_classes=["rl-runs"],
             sx=_LIST_SX,
         )
-        self._list.param.watch(self._chosen, "value")
+        self._list.param.watch(self._on_choice, "value")
         context.param.watch(self._draw, "runs")
         context.selection.param.watch(self._draw, "run")
         self._draw()
@@ -53,7 +53,7 @@ class RunList(Viewer):
             # In one update: Panel selects the first option while the value is not among the options.
             self._list.param.update(options=self._options(), value=self.context.selection.run or None)
         finally:
-            self._quiet = False
+            self._updating = False
 
     def _options(self) -> dict[str, str]:
         """Label to name of each run; the selected run is listed even before the reader finds its files."""
@@ -72,12 +72,12 @@ class RunList(Viewer):
 
 
 def unique_label(info: RunInfo, runs: list[RunInfo]) -> str:
-    """What a list of runs calls one: its folder's name, or its path where two have one name."""
+    """Return the label of a run in lists: the name of its folder, or its path if the name is not unique."""
     return info.label if sum(other.label == info.label for other in runs) == 1 else f"./{info.name}"
 
 
 class RunBadge(Viewer):
-    """How the selected run is: live or quiet, ranks, samples, newest step, age, bad lines."""
+    """Badge of the selected run: live or idle, ranks, samples, newest step, age, bad lines."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class RunBadge(Viewer):
 
     def _draw(self, *_: Any) -> None:
         html = badge_html(self.context.snapshot, time.time(), self._label(), self.context.failure)
-        if html != self._pane.object:  # the clock ticks once a second; most ticks change nothing
+        if html != self._pane.object:  # called every second, mostly without a change
             self._pane.object = html
 
     def _label(self) -> str:
@@ -105,7 +105,7 @@ class RunBadge(Viewer):
 
 
 def badge_html(snapshot: Snapshot, now: float, label: str, failure: str = "") -> str:
-    """The badge as HTML; ``failure`` is what keeps the reader from reading, if anything does."""
+    """Return the badge as HTML; ``failure`` is the reader's error message, or empty."""
     if not label:
         return ""
     name = f'<span class="pill"><b>{safe_text(label)}</b></span>'
@@ -114,22 +114,22 @@ def badge_html(snapshot: Snapshot, now: float, label: str, failure: str = "") ->
     parts = []
     if snapshot.samples:
         ranks = f"{snapshot.ranks} rank{'s' if snapshot.ranks != 1 else ''}"
-        parts = [ranks, _held(snapshot), f"step {snapshot.steps.values[-1]}"]
+        parts = [ranks, _sample_count(snapshot), f"step {snapshot.steps.values[-1]}"]
     newest = f"{age(now - snapshot.newest_line)} ago" if snapshot.newest_line else ""
-    fault = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
+    error = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
     folds = set_aside_html(snapshot) + trouble_html(snapshot)
-    pill = _joined(_state(snapshot, now), " · ".join(parts), newest)
-    return f'{name}<span class="pill">{pill}</span>{folds}{fault}'
+    pill = _pill_text(_state(snapshot, now), " · ".join(parts), newest)
+    return f'{name}<span class="pill">{pill}</span>{folds}{error}'
 
 
-def _joined(state: str, held: str, newest: str) -> str:
-    """The pill's text; what is true only while news arrive goes when they do not, see ``connection.js``."""
-    before = f'<span class="now">{state}{" · " if held or newest else ""}</span>'
-    after = f'<span class="now">{" · " if held else ""}{newest}</span>' if newest else ""
-    return f"{before}{held}{after}"
+def _pill_text(state: str, contents: str, newest: str) -> str:
+    """Join the parts of the pill; ``connection.js`` hides state and age while the connection is lost."""
+    before = f'<span class="now">{state}{" · " if contents or newest else ""}</span>'
+    after = f'<span class="now">{" · " if contents else ""}{newest}</span>' if newest else ""
+    return f"{before}{contents}{after}"
 
 
-def _held(snapshot: Snapshot) -> str:
+def _sample_count(snapshot: Snapshot) -> str:
     if not snapshot.has_splits:
         return f"{snapshot.samples:,} samples"
     return f"<b>{safe_text(snapshot.split)}</b> {snapshot.samples:,} of {snapshot.all_samples:,} samples"
@@ -140,11 +140,11 @@ def _state(snapshot: Snapshot, now: float) -> str:
         return f'<span class="dot kl">●</span> <b>reading {snapshot.progress.fraction:.0%}</b>'
     if now - snapshot.newest_line <= QUIET_AFTER:
         return '<span class="dot good">●</span> <b>live</b>'
-    return '<span class="dot">●</span> <b>quiet</b>'
+    return '<span class="dot">●</span> <b>idle</b>'
 
 
 def trouble_html(snapshot: Snapshot) -> str:
-    """Bad lines and unreadable files, each with its reason, folded behind their number."""
+    """Return collapsed lists of bad lines and unreadable files, each with its reason, as HTML."""
     bad = "".join(
         f"<li><code>{safe_text(line.file)}:{line.line or f'byte {line.offset:,}'}</code> "
         f"{safe_text(line.reason)}</li>"
@@ -165,7 +165,7 @@ def _fold(title: str, items: str, name: str) -> str:
 
 
 def age(seconds: float) -> str:
-    """0.3 s, 12 s, 4 min, 3 h, 2 d."""
+    """Format a duration with one unit: 12 s, 4 min, 3 h, 2 d."""
     for bound, size, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
         if seconds < bound:
             return f"{max(0.0, seconds) / size:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""Which split of the run is shown, and which lie over it; not there where a run has but one."""
+"""Sidebar fields for the split that is shown and for overlay splits; hidden for runs with one split."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rlpanel.panels.ui.multi_choice import multi_choice
 
 
 class SplitSelector(Viewer):
-    """A part of the side panel, below the runs."""
+    """Fields of the sidebar, below the list of runs."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._quiet = False
-        self._shown = pmui.Select(
+        self._updating = False
+        self._split = pmui.Select(
             label="Split",
-            description="Whose samples every number, grid and finding is of; the other splits are left out.",
+            description="Split whose samples are used in all curves, lists and findings.",
             options={},
             size="small",
             margin=(10, 12, 4, 12),
@@ -30,40 +30,40 @@ class SplitSelector(Viewer):
             sizing_mode="stretch_width",
             sx=theme.FIELD_SX,
         )
-        self._over = multi_choice(
-            "Splits over it",
-            "Splits of this run whose curves are drawn over the shown one's.",
+        self._overlays = multi_choice(
+            "Overlay splits",
+            "Splits of this run whose curves are drawn over those of the selected split.",
             "rl-beside",
             margin=(6, 12, 4, 12),
         )
-        self._shown.param.watch(self._choose, "value")
-        self._over.param.watch(self._lay, "value")
-        context.param.watch(self._offer, "view")
-        context.selection.param.watch(self._offer, ["split", "beside"])
+        self._split.param.watch(self._on_split, "value")
+        self._overlays.param.watch(self._on_overlays, "value")
+        context.param.watch(self._update, "snapshot")
+        context.selection.param.watch(self._update, ["split", "beside"])
         self._column = pn.Column(
-            self._shown, self._over, sizing_mode="stretch_width", margin=0, visible=False
+            self._split, self._overlays, sizing_mode="stretch_width", margin=0, visible=False
         )
-        self._offer()
+        self._update()
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
 
-    def _offer(self, *_: Any) -> None:
+    def _update(self, *_: Any) -> None:
         snapshot, beside = self.context.snapshot, self.context.selection.beside
         splits = snapshot.splits if snapshot.has_splits else {}
         others = [name for name in splits if name != snapshot.split]
-        self._quiet = True
+        self._updating = True
         try:
-            self._shown.param.update(options=list(splits), value=snapshot.split if splits else None)
-            self._over.param.update(options=others, value=[name for name in beside if name in others])
+            self._split.param.update(options=list(splits), value=snapshot.split if splits else None)
+            self._overlays.param.update(options=others, value=[name for name in beside if name in others])
             self._column.visible = bool(splits)
         finally:
-            self._quiet = False
+            self._updating = False
 
-    def _choose(self, event: Any) -> None:
-        if not self._quiet and event.new:
+    def _on_split(self, event: Any) -> None:
+        if not self._updating and event.new:
             self.context.choose_split(event.new)
 
-    def _lay(self, event: Any) -> None:
-        if not self._quiet:
+    def _on_overlays(self, event: Any) -> None:
+        if not self._updating:
             self.context.selection.beside = list(event.new)

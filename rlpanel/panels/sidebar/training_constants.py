@@ -1,4 +1,4 @@
-"""What the board takes the training's constants to be, and where it has them from."""
+"""List of the training constants (β, γ, λ, ε, …) in the sidebar, with the source of each value."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.run_view import RunView
 
-#: A usual value is worth a line only where a number of the run may rest on it.
-_RESTS_ON = {
+#: Constant → step metric computed from it. A default value is listed only if the run has that metric.
+_USED_BY = {
     "gamma": "return_pooled",
     "lam": "return_pooled",
     "epsilon": "clipfrac",
@@ -25,7 +25,7 @@ _RESTS_ON = {
 
 
 class TrainingConstants(Viewer):
-    """A quiet list in the side panel: value, and on hover where it comes from."""
+    """List of constants with their values; the tooltip explains where a value comes from."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -47,22 +47,24 @@ class TrainingConstants(Viewer):
         rows = "".join(
             f'<div title="{safe_text(tip)}">{text}</div>' for text, tip in lines(self.context.view)
         )
-        shown = f'<span class="caption">Training</span>{rows}' if rows else ""
-        if shown != self._pane.object:
-            self._pane.object = shown
+        html = f'<span class="caption">Training</span>{rows}' if rows else ""
+        if html != self._pane.object:
+            self._pane.object = html
 
 
-def lines(view: RunView) -> list[tuple[str, str]]:
-    """A line a constant, safe as HTML, with what stands behind it."""
-    found = []
+def lines(snapshot: Snapshot) -> list[tuple[str, str]]:
+    """Return a line of HTML and a tooltip (plain text) for each constant."""
+    pairs = []
     for declared in DECLARED:
-        known = view.constants.known.get(declared.name)
-        if known is None or (known.origin == "usual" and _RESTS_ON.get(known.name) not in view.step_metrics):
+        constant = snapshot.known.known.get(declared.name)
+        if constant is None or (
+            constant.origin == "usual" and _USED_BY.get(constant.name) not in snapshot.step_metrics
+        ):
             continue
-        value = f"{known.value:g}" if isinstance(known.value, float) else str(known.value)
+        value = f"{constant.value:g}" if isinstance(constant.value, float) else str(constant.value)
         text = (
             f"{safe_text(declared.label)} <b>{safe_text(value)}</b>"
-            f' <span class="origin">{safe_text(known.origin)}</span>'
+            f' <span class="origin">{safe_text(constant.origin)}</span>'
         )
-        found.append((text, f"{declared.help} {known}"))
-    return found
+        pairs.append((text, f"{declared.help} {constant}"))
+    return pairs

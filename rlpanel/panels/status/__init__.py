@@ -1,1 +1,1 @@
-"""Status: connection, backlog progress, excluded samples, empty states."""
+"""Status: connection, progress of the backlog, folders that are not shown, empty states."""

@@ -1,4 +1,4 @@
-"""The line that tells how far a backlog is read, and stops it; gone when all is in."""
+"""Progress bar of the backlog, with a button that pauses reading; hidden when everything is read."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.store.backlog.throughput import describe
 from rlpanel.store.snapshot.snapshot import Progress
 
-#: What is nearly read is not worth a line that comes and goes.
+#: From this fraction on the bar is hidden, so that it does not flicker for short backlogs.
 NEARLY = 0.99
 
 
 class BacklogBar(Viewer):
-    """A bar over the curves while older lines of the run are not read yet."""
+    """Progress bar above the curves, shown while older lines of the run are not read yet."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -31,13 +31,13 @@ class BacklogBar(Viewer):
             sizing_mode="stretch_width",
             margin=0,
         )
-        self._halt = pmui.Button(
-            label="stop", size="small", variant="text", margin=(0, 8), align="center",
-            on_click=self._turn, css_classes=["rl-halt"],
+        self._button = pmui.Button(
+            label="pause", size="small", variant="text", margin=(0, 8), align="center",
+            on_click=self._toggle, css_classes=["rl-halt"],
         )  # fmt: skip
         self._row = pn.Row(
             self._pane,
-            self._halt,
+            self._button,
             sizing_mode="stretch_width",
             margin=0,
             visible=False,
@@ -52,26 +52,26 @@ class BacklogBar(Viewer):
     def _draw(self, *_: Any) -> None:
         progress = self.context.snapshot.progress
         if progress.fraction < NEARLY and (progress.halted or not progress.caught_up):
-            note = "older steps are left out" if progress.halted else "newest steps first"
+            note = "older steps are not read" if progress.halted else "newest steps first"
             with pn.io.hold():
                 self._pane.object = bar_html(progress, note)
-                self._halt.label = "go on" if progress.halted else "stop"
+                self._button.label = "resume" if progress.halted else "pause"
                 self._row.visible = True
         elif self._row.visible:
             self._row.visible = False
 
-    def _turn(self, *_: Any) -> None:
-        """Stop the backlog, or let it go on: for everybody who looks at the run."""
+    def _toggle(self, *_: Any) -> None:
+        """Pause or resume reading the backlog, for all sessions that show the run."""
         if self.context.index is not None:
             self.context.index.pause(not self.context.snapshot.progress.halted)
 
 
 def bar_html(progress: Progress, note: str = "") -> str:
-    """A bar with bytes, rate and time left beside it."""
+    """Return the progress bar as HTML, with bytes, throughput and remaining time."""
     share = min(progress.fraction, 1.0)
-    words = describe(progress.bytes_read, progress.bytes_total, 0.0 if progress.halted else progress.rate)
+    text = describe(progress.bytes_read, progress.bytes_total, 0.0 if progress.halted else progress.rate)
     return (
-        f'<div class="row"><span class="num">{"Stopped at" if progress.halted else "Reading"} {words}</span>'
+        f'<div class="row"><span class="num">{"Paused at" if progress.halted else "Reading"} {text}</span>'
         f'<span class="bar" role="progressbar" '
         f'aria-valuenow="{100 * share:.0f}"><i style="width:{share:.1%}"></i></span>'
         f"<span>{note}</span></div>"

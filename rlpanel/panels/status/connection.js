@@ -1,13 +1,14 @@
-// Tells of a lost or silent connection, and loads the page again once the server answers; see connection.py.
-// All times are seconds.
-const SILENT = 15 // without a beat until the page says so
-const DEAD = 120 // without a beat until the session counts as lost, though the connection is not closed
-const LONGEST = 30 // between two questions to the server
-const CALM = 30 // that a page must live before its loss counts as a new one
+// Reports a lost or silent connection, and reloads the page once the server answers; see connection.py.
+// All times are in seconds.
+const SILENT = 15 // without a heartbeat, until the page shows a message
+const DEAD = 120 // without a heartbeat, until an open connection counts as lost
+const LONGEST = 30 // longest pause between two requests to the server
+const CALM = 30 // lifetime of a page after which a loss no longer counts as a repeated one
 const RELOADS = "rlpanel.reloads"
 const FIELDS = "textarea, input:not([type=range], [type=checkbox], [type=radio], [type=button])"
 
-// How often this tab has just been loaded again for a lost connection: a server that keeps falling is spared.
+// Return how often this tab was recently reloaded because of a lost connection. Pauses grow with this number, so
+// that a server that keeps crashing is not flooded with requests.
 function recentReloads() {
   try {
     const { count, at } = JSON.parse(sessionStorage.getItem(RELOADS)) ?? {}
@@ -15,7 +16,7 @@ function recentReloads() {
   } catch { return 0 } // storage may be forbidden
 }
 
-// Once: a second time would break off the first, and the server would build the page again.
+// Reload once: a second call would abort the first reload, and the server would build the page twice.
 let leaving = false
 function reload(count) {
   if (leaving) { return }
@@ -24,7 +25,7 @@ function reload(count) {
   location.reload()
 }
 
-// A proxy answers with a status from 500 up while there is no server behind it.
+// Return true if the server answers. A proxy without a running server answers with a status of 500 or above.
 async function answers() {
   try {
     const answer = await fetch("./health", { cache: "no-store", signal: AbortSignal.timeout(10000) })
@@ -32,28 +33,28 @@ async function answers() {
   } catch { return false }
 }
 
-// Text fields that hold what the server was not told; `heard` says whether it hears now.
-class Unsaved {
-  constructor(heard) {
+// Tracks text fields whose text was not sent to the server; `connected` tells whether the server receives changes.
+class UnsavedFields {
+  constructor(connected) {
     this.fields = new Set()
-    this.known = new WeakSet()
-    this.note = (event) => {
+    this.watched = new WeakSet()
+    this.onInput = (event) => {
       const field = event.composedPath()[0]
       if (!field.matches?.(FIELDS)) { return }
       this.fields.add(field)
-      if (this.known.has(field)) { return }
-      this.known.add(field)
-      field.addEventListener("change", () => { if (heard()) { this.fields.delete(field) } })
+      if (this.watched.has(field)) { return }
+      this.watched.add(field)
+      field.addEventListener("change", () => { if (connected()) { this.fields.delete(field) } })
     }
-    document.addEventListener("input", this.note, true)
+    document.addEventListener("input", this.onInput, true)
   }
 
-  get some() { return [...this.fields].some((field) => field.isConnected && field.value.trim()) }
+  get exist() { return [...this.fields].some((field) => field.isConnected && field.value.trim()) }
 
-  stop() { document.removeEventListener("input", this.note, true) }
+  stop() { document.removeEventListener("input", this.onInput, true) }
 }
 
-// Numbers fade and ages go, in all shadow roots: styles take these variables from the page.
+// Grey out numbers and hide ages. Styles in all shadow roots inherit these variables from the page.
 function fade(on) {
   for (const [name, value] of [["--rl-now", "none"], ["--rl-faded", "grayscale(1) opacity(.55)"]]) {
     if (on) { document.documentElement.style.setProperty(name, value) }
@@ -61,7 +62,7 @@ function fade(on) {
   }
 }
 
-// Panel's own notice of the same would stand beside it, and stay.
+// Hide Panel's own notification about the lost connection, which would not go away.
 function hideToast() {
   const style = element("style", "", "[id^=reconnect-notification] { display: none !important; }")
   document.head.append(style)
@@ -69,47 +70,47 @@ function hideToast() {
 }
 
 export function render({ model, view }) {
-  const box = element("div", "box"), words = element("span")
-  const again = element("button", "", "Reload")
-  again.title = "The text in the field is lost; copy it first"
+  const box = element("div", "box"), message = element("span")
+  const reloadButton = element("button", "", "Reload")
+  reloadButton.title = "Reloading discards the text in the field; copy it first"
   box.setAttribute("role", "status")
-  box.append(words, again)
+  box.append(message, reloadButton)
   let beat = Date.now(), since = 0, closed = false, back = false, asking = false
   let count = 0, answered = 0, timer = null
   const silence = () => (Date.now() - beat) / 1000
-  const heard = () => !since && silence() < SILENT
-  const unsaved = new Unsaved(heard)
+  const connected = () => !since && silence() < SILENT
+  const unsaved = new UnsavedFields(connected)
   const toast = hideToast()
   const narrow = matchMedia("(max-width: 800px)")
 
   const sentence = () => {
-    if (!since) { return `no news from the server for ${Math.round(silence())} s` }
-    if (back) { return `disconnected since ${clock(since)}; the server is back, but a field holds unsaved text` }
+    if (!since) { return `no response from the server for ${Math.round(silence())} s` }
+    if (back) { return `disconnected since ${clock(since)}; the server is back, but a field contains unsaved text` }
     return `disconnected since ${clock(since)}, reconnecting …`
   }
   const show = () => {
-    const well = heard()
-    fade(!well)
+    const ok = connected()
+    fade(!ok)
     box.className = since ? "box lost" : "box"
-    box.hidden = well
-    again.hidden = !back
-    if (!well && words.textContent !== sentence()) { words.textContent = sentence() }
-    // In a narrow window the head has no room, and the side panel may lie over it.
+    box.hidden = ok
+    reloadButton.hidden = !back
+    if (!ok && message.textContent !== sentence()) { message.textContent = sentence() }
+    // In a narrow window the header has no room for the box, and the sidebar may cover it.
     box.popover = narrow.matches ? "manual" : null
-    if (narrow.matches && box.isConnected) { box.togglePopover(!well) }
+    if (narrow.matches && box.isConnected) { box.togglePopover(!ok) }
   }
 
-  const lose = (at) => {
+  const onLost = (time) => {
     if (since) { return }
-    since = at
+    since = time
     count = recentReloads()
     answered = 0
-    pause()
+    schedule()
     show()
   }
-  const pause = () => {
+  const schedule = () => {
     clearTimeout(timer)
-    // Not all pages at once: a server that starts has enough to do.
+    // Random jitter, so that not all pages contact a starting server at the same time.
     timer = setTimeout(ask, Math.min(LONGEST, 2 ** count) * (500 + 1000 * Math.random()))
   }
   const ask = async () => {
@@ -120,12 +121,12 @@ export function render({ model, view }) {
     asking = false
     if (!since || !box.isConnected) { return }
     count += 1
-    // A connection that is still open may yet bring a beat: the server was only busy.
+    // While the connection is open the server may just be busy: wait for several answers without a heartbeat.
     back = answered >= (closed ? 1 : 4)
-    if (back && !unsaved.some) { reload(count) } else if (!back) { pause() }
+    if (back && !unsaved.exist) { reload(count) } else if (!back) { schedule() }
     show()
   }
-  const heal = () => {
+  const onBeat = () => {
     beat = Date.now()
     if (closed) { return }
     clearTimeout(timer)
@@ -133,27 +134,27 @@ export function render({ model, view }) {
     back = false
     show()
   }
-  const look = () => {
-    if (!since && silence() > DEAD) { lose(beat) }
-    if (back && !unsaved.some) { reload(count) }
+  const check = () => {
+    if (!since && silence() > DEAD) { onLost(beat) }
+    if (back && !unsaved.exist) { reload(count) }
     show()
   }
-  const now = () => { if (document.visibilityState === "visible") { ask() } }
+  const askIfVisible = () => { if (document.visibilityState === "visible") { ask() } }
 
-  again.addEventListener("click", () => reload(count))
-  model.on("beat", heal)
+  reloadButton.addEventListener("click", () => reload(count))
+  model.on("beat", onBeat)
   view.model.document.on_event("connection_lost", () => {
     closed = true
-    lose(Date.now())
+    onLost(Date.now())
   })
-  document.addEventListener("visibilitychange", now)
-  window.addEventListener("online", now)
-  const looking = setInterval(look, 1000)
+  document.addEventListener("visibilitychange", askIfVisible)
+  window.addEventListener("online", askIfVisible)
+  const interval = setInterval(check, 1000)
   model.on("remove", () => {
-    clearInterval(looking)
+    clearInterval(interval)
     clearTimeout(timer)
-    document.removeEventListener("visibilitychange", now)
-    window.removeEventListener("online", now)
+    document.removeEventListener("visibilitychange", askIfVisible)
+    window.removeEventListener("online", askIfVisible)
     unsaved.stop()
     toast.remove()
   })

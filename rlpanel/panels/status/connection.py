@@ -1,9 +1,8 @@
-"""Say beside the age that the page lost its server, and load the page again when the server answers.
+"""Connection status in the header: reports a lost server, and reloads the page when the server is back.
 
-A lost connection ends the session on the server, so nothing on the page can go on: ``connection.js`` asks
-``./health`` with growing pauses and loads the page again at its address, which holds the selection. A
-connection may also be silent without being closed, after sleep or while the server is stopped; so the server
-sends a beat.
+A lost connection ends the session on the server, so the page cannot continue. ``connection.js`` polls
+``./health`` with growing pauses (back-off) and reloads the page; its URL contains the selection. A connection
+can also be silent without being closed, for example after suspend. Therefore the server sends a heartbeat.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from panel.custom import JSComponent
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.assets import read_assets
 
-#: Seconds between two beats; ``connection.js`` waits for three of them.
+#: Seconds between two heartbeats; ``connection.js`` reports a problem after three missing ones.
 BEAT = 5.0
 
 
 class Connection(JSComponent):
-    """Empty while news come from the server; else what happened and since when."""
+    """Message about a lost or silent connection; empty while heartbeats arrive."""
 
     beat = param.Integer(default=0, doc="Changes every `BEAT` seconds while the server draws this page.")
 

@@ -1,4 +1,4 @@
-"""What stands in for the board while there is nothing to see: how to begin, or what is missing."""
+"""Empty state of the board: getting started, reading, or a run without samples."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 
 class EmptyState(Viewer):
-    """No runs yet, reading, or no samples yet: each says what it waits for.
+    """Page content while there are no samples: explains what is missing, and offers the demo.
 
     Parameters
     ----------
     context : Context
     on_demo : callable
-        What the offer of a demo does.
+        Called by the button that opens the demo.
     """
 
     def __init__(self, context: Context, on_demo: Callable[..., None]) -> None:
@@ -42,7 +42,7 @@ class EmptyState(Viewer):
             margin=0,
         )
         self._demo = pmui.Button(
-            label="Watch the demo run",
+            label="Open the demo run",
             variant="contained",
             on_click=on_demo,
             margin=(12, 0),
@@ -74,6 +74,6 @@ def _waiting(snapshot: Snapshot) -> str:
     if not snapshot.version or not snapshot.progress.caught_up:
         return f"<h2>Reading …</h2>{bar_html(snapshot.progress) if snapshot.version else ''}"
     return (
-        "<h2>No samples yet</h2><p>The run's files hold no whole line that is a sample. "
-        f"New lines appear here by themselves.</p>{trouble_html(snapshot)}"
+        "<h2>No samples yet</h2><p>The run's files contain no complete line with a sample. "
+        f"New samples appear here automatically.</p>{trouble_html(snapshot)}"
     )

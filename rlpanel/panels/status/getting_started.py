@@ -1,4 +1,4 @@
-"""How to begin: what a folder without runs holds, and what would be shown."""
+"""Getting started: HTML that explains what a folder without runs contains and which formats are read."""
 
 from __future__ import annotations
 
@@ -7,67 +7,65 @@ from rlpanel.sources.adapters import accepted
 from rlpanel.sources.discovery.diagnose import Diagnosis
 
 
-def getting_started_html(root: str, found: Diagnosis | None) -> str:
-    """What stands in the board's place while there are no runs.
+def getting_started_html(root: str, diagnosis: Diagnosis | None) -> str:
+    """Return the HTML that is shown while there are no runs.
 
     Parameters
     ----------
     root : str
-        The folder, as it was given; empty if none was.
-    found : Diagnosis or None
-        What is there; None while nobody looked.
+        The root, as it was given; empty if none was.
+    diagnosis : Diagnosis or None
+        Content of the root; None before the first scan.
     """
-    if not root or found is None:
-        where = "Nothing to show yet" if root else "No folder was given"
-        return f"<h2>No runs yet</h2><p>{where}: <code>rlpanel serve FOLDER</code>.</p>{_LINE}{_kinds()}"
+    if not root or diagnosis is None:
+        reason = "Nothing to show yet" if root else "No folder was given"
+        return f"<h2>No runs yet</h2><p>{reason}: <code>rlpanel serve FOLDER</code>.</p>{_LINE}{_formats()}"
     head = (
-        f"<h2>{safe_text(found.title)}</h2><p><code>{safe_text(root)}</code></p>"
-        f"<p>{safe_text(found.sentence)}</p>"
+        f"<h2>{safe_text(diagnosis.title)}</h2><p><code>{safe_text(root)}</code></p>"
+        f"<p>{safe_text(diagnosis.sentence)}</p>"
     )
-    return f"{head}{_seen(found)}{_hints(found)}{_mapping(root, found)}{_LINE}{_kinds()}"
+    return f"{head}{_seen(diagnosis)}{_hints(diagnosis)}{_mapping(root, diagnosis)}{_LINE}{_formats()}"
 
 
-def _seen(found: Diagnosis) -> str:
+def _seen(diagnosis: Diagnosis) -> str:
     rows = "".join(
-        f"<li><code>{safe_text(sight.name)}</code> {safe_text(sight.what)}</li>" for sight in found.seen
+        f"<li><code>{safe_text(sight.name)}</code> {safe_text(sight.what)}</li>" for sight in diagnosis.seen
     )
-    word = "file" if found.others == 1 else "files"
-    more = f"<li>and {found.others:,} other {word}</li>" if found.others and rows else ""
+    word = "file" if diagnosis.others == 1 else "files"
+    more = f"<li>and {diagnosis.others:,} other {word}</li>" if diagnosis.others and rows else ""
     return f'<h3>Seen</h3><ul class="rl-seen">{rows}{more}</ul>' if rows else ""
 
 
-def _hints(found: Diagnosis) -> str:
-    rows = "".join(f"<li>{safe_text(hint)}</li>" for hint in found.hints)
+def _hints(diagnosis: Diagnosis) -> str:
+    rows = "".join(f"<li>{safe_text(hint)}</li>" for hint in diagnosis.hints)
     return f'<ul class="rl-hints">{rows}</ul>' if rows else ""
 
 
-def _mapping(root: str, found: Diagnosis) -> str:
-    if not found.mapping:
+def _mapping(root: str, diagnosis: Diagnosis) -> str:
+    if not diagnosis.mapping:
         return ""
     pairs = "\n".join(
-        f'{name} = "{key}"' for name, _, key in (pair.partition("=") for pair in found.mapping.split(","))
+        f'{name} = "{key}"' for name, _, key in (pair.partition("=") for pair in diagnosis.mapping.split(","))
     )
     return (
-        "<h3>Other keys</h3><p>Say which key is which, on the command line or in an "
-        "<code>rlpanel.toml</code> beside the log, which is followed at once:</p>"
-        f"<pre>rlpanel serve {safe_text(root)} --map {safe_text(found.mapping)}</pre>"
+        "<h3>Other keys</h3><p>Map the keys of the log on the command line, or in an "
+        "<code>rlpanel.toml</code> beside the log, which takes effect immediately:</p>"
+        f"<pre>rlpanel serve {safe_text(root)} --map {safe_text(diagnosis.mapping)}</pre>"
         f"<pre>[map]\n{safe_text(pairs)}</pre>"
     )
 
 
 _LINE = (
-    "<h3>One line a sample</h3><p>This page follows the folder: a run appears as soon as a rank writes its "
+    "<h3>One line per sample</h3><p>This page watches the folder: a run appears as soon as a rank writes its "
     "first line, for example to <code>rollout_data_rank_0.jsonl</code>:</p>"
     '<pre>{"step": 3, "prompt": "2 + 2 =", "response": "4", "reward": 1.0,\n'
     ' "response_tokens": ["4"], "logprobs": [-0.02], "ref_logprobs": [-0.11]}</pre>'
-    "<p>Only <code>step</code> and one of <code>prompt</code> and <code>response</code> are needed; "
-    "what is not logged is not shown.</p>"
+    "<p>Only <code>step</code> and one of <code>prompt</code> and <code>response</code> are required; "
+    "fields that are not logged are not shown.</p>"
 )
 
 
-def _kinds() -> str:
-    """Every kind of file that is read."""
-    rows = "".join(f"<li>{safe_text(looks)}</li>" for looks in accepted())
-    return f'<details class="rl-kinds"><summary>All kinds of files that are read</summary><ul>{rows}</ul>' + (
-        "</details>"
-    )
+def _formats() -> str:
+    """Return a collapsed list of all file formats that can be read."""
+    rows = "".join(f"<li>{safe_text(description)}</li>" for description in accepted())
+    return f'<details class="rl-kinds"><summary>All file formats</summary><ul>{rows}</ul></details>'

@@ -1,4 +1,4 @@
-"""Links that are not followed and folders that cannot be listed, below the list of runs."""
+"""List of links that are not followed and folders that cannot be listed, below the list of runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMED = 3
 
 
 class LeftOut(Viewer):
-    """Says what below the root is not shown, and why; hidden while there is nothing."""
+    """Lists the folders below the root that are not shown, with reasons; hidden if there are none."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -38,15 +38,15 @@ class LeftOut(Viewer):
         return self._pane
 
     def _draw(self, *_: Any) -> None:
-        # Without runs the stage says what the root holds.
+        # Without runs the empty state explains what the root contains.
         self._pane.object = left_out_html(self.context.left_out) if self.context.runs else ""
         self._pane.visible = bool(self._pane.object)
 
 
 def left_out_html(left_out: Sequence[Unread]) -> str:
-    """The first names with their reasons, and how many more there are."""
+    """Return the first names with their reasons, and the number of further ones, as HTML."""
     named = left_out[:_NAMED]
-    rows = [f"<li><code>{safe_text(one.file)}</code> {safe_text(one.reason)}</li>" for one in named]
+    rows = [f"<li><code>{safe_text(entry.file)}</code> {safe_text(entry.reason)}</li>" for entry in named]
     if len(left_out) > _NAMED:
         rows.append(f"<li>and {len(left_out) - _NAMED:,} more</li>")
     return f"<p>Not shown: {len(left_out):,}</p><ul>{''.join(rows)}</ul>" if rows else ""

@@ -15,8 +15,8 @@ from tests.integration.server_process import ServerProcess
 from tests.ui.board import BoardPage
 
 LOST = re.compile(r"^disconnected since \d\d:\d\d:\d\d, reconnecting …$")
-SILENT = re.compile(r"^no news from the server for \d+ s$")
-#: Counts how often the tab was reloaded.
+SILENT = re.compile(r"^no response from the server for \d+ s$")
+#: Holds how often the tab has just been loaded again.
 RELOADS = "rlpanel.reloads"
 SET_RELOADS = f"(count) => sessionStorage.setItem('{RELOADS}', JSON.stringify({{count, at: Date.now()}}))"
 GET_RELOADS = f"() => JSON.parse(sessionStorage.getItem('{RELOADS}')).count"
@@ -98,7 +98,7 @@ def test_an_unsaved_note_is_not_thrown_away(context: BrowserContext, root: Path)
         expect(mark(board)).to_have_text(LOST)
         note_field(board.page).press_sequentially("ght")
     with ServerProcess(root, port=server.port):
-        expect(mark(board)).to_contain_text("the server is back, but a field holds unsaved text")
+        expect(mark(board)).to_contain_text("the server is back, but a field contains unsaved text")
         expect(note_field(board.page)).to_have_value(re.compile("half a thou"))
         board.page.locator(".rl-connection").get_by_role("button", name="Reload").click()
         expect(mark(board)).to_have_count(0)

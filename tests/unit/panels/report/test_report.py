@@ -106,7 +106,7 @@ def test_a_report_says_that_densities_stand_for_ridges(run: Run) -> None:
     for band, said in {"ridge": True, "density": False}.items():
         shown = Context(index=run.index, view=run.view, display=Display(band=band))
         page = board_html(frozen(shown, step=2), samples=1)
-        assert (b"ridges, for which densities stand here" in page) is said
+        assert (b"ridges, which are replaced by densities" in page) is said
         assert '"name": "density"' in json.dumps(data_of(page)["plots"])
 
 
