@@ -189,20 +189,20 @@ class Board:
 
     def _set_snapshot(self, snapshot: Snapshot, **updates: Any) -> None:
         context = self.context
-        split, shown = context.selection.split, snapshot.in_split(context.selection.split)
-        split_changed = shown.split != context.snapshot.split and "index" not in updates
-        context.param.update(snapshot=shown, **updates)
+        split, part = context.selection.split, snapshot.in_split(context.selection.split)
+        split_changed = part.split != context.snapshot.split and "index" not in updates
+        context.param.update(snapshot=part, **updates)
         if split_changed:
             context.param.trigger("index")  # views reset themselves as for another run
-        if split and split != shown.split and snapshot.version and snapshot.progress.caught_up:
-            notify(f"split {split} is not in this run; {shown.split} is shown")
+        if split and split != part.split and snapshot.version and snapshot.progress.caught_up:
+            notify(f"split {split} is not in this run; {part.split} is shown")
             context.selection.split = ""
-        wanted, steps = context.selection.step, shown.steps
-        if wanted is None or not len(steps.values) or not shown.progress.caught_up:
+        selected, steps = context.selection.step, part.steps
+        if selected is None or not len(steps.values) or not snapshot.progress.caught_up:
             return
-        if steps.position(wanted) < 0:
-            nearest = context.nearest_step(float(wanted))
-            notify(f"step {wanted} is not in this run; step {nearest} is the nearest")
+        if steps.position(selected) < 0:
+            nearest = context.nearest_step(float(selected))
+            notify(f"step {selected} is not in this run; step {nearest} is the nearest")
             context.selection.step = nearest
 
     # -- URL -------------------------------------------------------------------------------------

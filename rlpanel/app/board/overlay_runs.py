@@ -57,10 +57,10 @@ class OverlayRuns:
     def _choose(self, *_: Any) -> None:
         selection = self._context.selection
         over = [name for name in selection.over if name != selection.run][:MOST_OTHERS]
-        wanted = dict.fromkeys([*over, *([selection.against] if selection.against else [])])
-        for name in set(self._open) - set(wanted):
+        selected = dict.fromkeys([*over, *([selection.against] if selection.against else [])])
+        for name in set(self._open) - set(selected):
             hub().reader.close(self._open.pop(name))
-        problems = {name: self._open_run(name) for name in wanted if name not in self._open}
+        problems = {name: self._open_run(name) for name in selected if name not in self._open}
         missing = {name for name, problem in problems.items() if problem}
         messages = [problems[name] for name in problems if name in missing - self._missing]
         self._missing = missing

@@ -40,7 +40,7 @@ def not_finite(context: RuleContext) -> Iterator[Finding]:
             yield Finding(
                 "not_finite",
                 "alarm",
-                f"NaN or Inf in the log: values of {array} are NaN, infinity or null in "
+                f"NaN or Inf in the log: {array} has NaN, infinity or null entries in "
                 f"{span(context.steps, mask)}.",
                 (f"{int(bad.sum()):,} of {len(bad):,} samples; they are excluded from means and sums.",),
                 tuple(context.steps[mask].tolist()),
@@ -84,7 +84,10 @@ def missing_rank(context: RuleContext) -> Iterator[Finding]:
             "missing_rank",
             "alarm" if mask[-3:].all() else "warning",
             f"Missing rank: rank {ranks[rank]} has no samples in {span(context.steps, mask)}.",
-            (f"At least {int(present[:, mask].sum(axis=0).min())} other ranks have samples in these steps.",),
+            (
+                f"{int(present[:, mask].sum(axis=0).min())} or more of the other ranks have samples in each of "
+                "these steps.",
+            ),
             tuple(context.steps[mask].tolist()),
             subject=str(ranks[rank]),
         )

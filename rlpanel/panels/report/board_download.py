@@ -13,18 +13,18 @@ from rlpanel.panels.session.context import Context
 from rlpanel.store.query.samples_export import ExportPart
 
 
-def board_download(context: Context, **wanted: Any) -> Download:
+def board_download(context: Context, **overrides: Any) -> Download:
     """Return the current state of the board as a download of one HTML file.
 
     Parameters
     ----------
     context : Context
         Its selection must have a step.
-    **wanted
+    **overrides
         Parameters of its `Selection` to override.
     """
     selection = context.selection
-    copy = frozen(context, uid=selection.uid or context.first, **wanted)
+    copy = frozen(context, uid=selection.uid or context.first, **overrides)
     name = f"{file_name(context.snapshot.name)}-step-{selection.step}.html"
     return Download(name, "text/html", f"{name}, a snapshot", _parts(copy))
 

@@ -14,15 +14,15 @@ from rlpanel.store.query.query import Query, QueryResult, QuerySpec
 from rlpanel.store.snapshot.complete_steps import newest_complete
 
 
-def frozen(context: Context, **wanted: Any) -> Context:
+def frozen(context: Context, **overrides: Any) -> Context:
     """Return a copy of a context that does not follow the run, for views on any thread.
 
     Parameters
     ----------
-    **wanted
+    **overrides
         Parameters of `Selection` to override. Without a step the newest complete one is selected.
     """
-    selection = {**context.selection.param.values(), **wanted}
+    selection = {**context.selection.param.values(), **overrides}
     if selection["step"] is None:
         selection["step"] = newest_complete(context.snapshot, time.time())
     return Context(

@@ -60,10 +60,10 @@ class SampleActions(JSComponent):
         elif msg.get("do") == "leave":
             self._save_note(*(str(msg.get(name, "")) for name in ("uid", "tag", "note")))
 
-    def _copy(self, what: Any) -> None:
+    def _copy(self, field: Any) -> None:
         sample = self._context.sample
-        if sample is not None and what in ("uid", "prompt", "response"):
-            self._send_msg({"text": getattr(sample, what) or ""})
+        if sample is not None and field in ("uid", "prompt", "response"):
+            self._send_msg({"text": getattr(sample, field) or ""})
 
     def _save(self) -> None:
         sample, notes = self._context.sample, self._context.notes

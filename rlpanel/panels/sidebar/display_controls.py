@@ -56,15 +56,15 @@ class DisplayControls(Viewer):
         options = curve_menu.labelled(available)
         if options != self._curves.options:
             self._curves.options = options
-        wanted = map(column_info.canonical, self.context.selection.curves)
-        value = [name for name in wanted if name in options.values()]
+        selected = map(column_info.canonical, self.context.selection.curves)
+        value = [name for name in selected if name in options.values()]
         if value != self._curves.value:
             self._curves.value = value
 
     def _on_choice(self, event: Any) -> None:
         available = set(self._curves.options.values())
-        wanted = [name for name in self.context.selection.curves if name in available]
-        if event.new != wanted:
+        selected = [name for name in self.context.selection.curves if name in available]
+        if event.new != selected:
             self.context.selection.curves = list(event.new)
 
 

@@ -121,7 +121,7 @@ export function render({ model, view }) {
     asking = false
     if (!since || !box.isConnected) { return }
     count += 1
-    // While the connection is open the server may just be busy: wait for several answers without a heartbeat.
+    // An open connection may recover, since the server may just be busy: wait for several answers first.
     back = answered >= (closed ? 1 : 4)
     if (back && !unsaved.exist) { reload(count) } else if (!back) { schedule() }
     show()
