@@ -85,8 +85,8 @@ def tell_of(service: Service) -> None:
 
 def health() -> Health:
     """Return the current state; cheap and thread-safe."""
-    sessions, (live, alerts) = hub(), _Current.service
-    reader, root = sessions.reader, live.root if live else None
+    session_hub, (live, alerts) = hub(), _Current.service
+    reader, root = session_hub.reader, live.root if live else None
     runs = reader.runs
     # Skip runs that were not read yet: their numbers are unknown, not 0.
     snapshots = [index.snapshot for index in runs if index.snapshot.version]
@@ -98,7 +98,7 @@ def health() -> Health:
         root_readable=not root.failure if root and root.runs is not None else None,
         runs_found=len(root.runs) if root and root.runs is not None and not root.failure else None,
         runs=len(runs),
-        sessions=sessions.sessions,
+        sessions=session_hub.sessions,
         samples=_total(snapshot.all_samples for snapshot in snapshots),
         bad_lines=_total(snapshot.bad_count for snapshot in snapshots),
         behind_bytes=_total(snapshot.progress.waiting for snapshot in snapshots),
@@ -118,7 +118,7 @@ def _failure(reader: Reader, root: Root | None) -> str:
     if reader.failure:
         return reader.failure
     if reader.stuck > STUCK:
-        return f"the reader has hung for {reader.stuck:.0f} s, probably in the file system"
+        return f"the reader has not finished a round over the files for {reader.stuck:.0f} s"
     return f"the root {root.path} cannot be read: {root.failure}" if root and root.failure else ""
 
 

@@ -84,10 +84,7 @@ def missing_rank(context: RuleContext) -> Iterator[Finding]:
             "missing_rank",
             "alarm" if mask[-3:].all() else "warning",
             f"Missing rank: rank {ranks[rank]} has no samples in {span(context.steps, mask)}.",
-            (
-                f"{int(present[:, mask].sum(axis=0).min())} or more of the other ranks have samples in each of "
-                "these steps.",
-            ),
+            (f"{int(present[:, mask].sum(axis=0).min())} or more other ranks have samples in these steps.",),
             tuple(context.steps[mask].tolist()),
             subject=str(ranks[rank]),
         )

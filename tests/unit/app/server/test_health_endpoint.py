@@ -22,7 +22,7 @@ def test_a_reader_that_does_not_come_back_is_not_well(
         assert health().well
         monkeypatch.setattr(health_endpoint, "STUCK", -1.0)
         assert not health().well
-        assert "the reader has hung" in health().failure
+        assert "the reader has not finished a round" in health().failure
     finally:
         reader().close(index)
 
