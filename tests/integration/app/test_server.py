@@ -122,7 +122,7 @@ def test_the_login_leads_nowhere_else(guarded: Served, elsewhere: str) -> None:
 
 def test_a_wrong_token_is_not_repeated_on_the_page(guarded: Served) -> None:
     answer = sign_in(guarded, "<script>alert(1)</script>")
-    assert b"not the token" in answer.body  # type: ignore[attr-defined]
+    assert b"Wrong token" in answer.body  # type: ignore[attr-defined]
     assert b"alert(1)" not in answer.body  # type: ignore[attr-defined]
     sign_in(guarded)
 
