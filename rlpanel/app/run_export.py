@@ -95,7 +95,7 @@ def export_rows(
         raise SettingError(f"{kind} needs a package that is not installed: pip install 'rlpanel[{kind}]'")
     with _opened(run, split) as opened:
         rows = rows_of(opened, step=step, filter=filter, sort=sort, uid=uid)[:samples]
-        parts = export_parts(opened.index, opened.snapshot, rows, Notes(opened.path), kind)
+        parts = export_parts(opened.index, opened.view, rows, Notes(opened.path), kind)
         return _write(file, (part.data for part in parts))
 
 
@@ -111,7 +111,7 @@ def rows_of(run: Run, *, step: int | None, filter: str = "", sort: str = "", uid
     if uid:
         return np.array([run.snapshot.row(uid)])
     query = {"filter": filter, "sort": sort, "scope": "run" if step is None else "step"}
-    context = frozen(Context(index=run.index, snapshot=run.snapshot), step=step, **query)
+    context = frozen(Context(index=run.index, view=run.view), step=step, **query)
     check_step(context)
     return ask(context).rows
 
@@ -141,7 +141,7 @@ def page_of(
     run: Run, *, step: int | None, filter: str = "", sort: str = "", samples: int = SAMPLES, uid: str = ""
 ) -> bytes:
     """Return the HTML report of an opened run; see `export` for the parameters."""
-    context = Context(index=run.index, snapshot=run.snapshot)
+    context = Context(index=run.index, view=run.view)
     if uid:
         return sample_html(frozen(context), uid)
     return board_html(frozen(context, step=step, filter=filter, sort=sort), samples)

@@ -34,7 +34,7 @@ class SessionHub:
         self.left = 0
         self._lock = threading.Lock()
         self._sessions: set[Session] = set()
-        self._recent: WeakKeyDictionary[RunIndex, tuple[float, Snapshot]] = WeakKeyDictionary()
+        self._recent: WeakKeyDictionary[RunIndex, tuple[float, RunView]] = WeakKeyDictionary()
         self._unsubscribe = reader.listen(self._notify_all)
 
     def join(self, session: Session) -> None:
@@ -54,18 +54,18 @@ class SessionHub:
         """Number of open sessions."""
         return len(self._sessions)
 
-    def snapshot(self, index: RunIndex) -> Snapshot:
-        """Return the snapshot from which a session should draw; call it on the event loop.
+    def view(self, index: RunIndex) -> RunView:
+        """Return the view from which a session should draw; call it on the event loop.
 
-        While redraws are queued, sessions share a snapshot up to `HELD` seconds old, so that derived data is
+        While redraws are queued, sessions share a view up to `HELD` seconds old, so that derived data is
         computed once (see `snapshot_cache`). A session that got an older one must be notified again.
         """
         now = time.monotonic()
-        since, snapshot = self._recent.get(index, (0.0, index.snapshot))
+        since, view = self._recent.get(index, (0.0, index.view))
         if not len(redraw_queue()) or now - since > HELD:
-            since, snapshot = now, index.snapshot
-            self._recent[index] = since, snapshot
-        return snapshot
+            since, view = now, index.view
+            self._recent[index] = since, view
+        return view
 
     def _notify_all(self, changed: RunIndex | None) -> None:
         with self._lock:

@@ -35,7 +35,7 @@ class CheckResult:
 
 
 def check(
-    snapshot: Snapshot, thresholds: FindingSettings, now: float, previous: CheckResult | None = None
+    view: RunView, thresholds: FindingSettings, now: float, previous: CheckResult | None = None
 ) -> CheckResult:
     """Run the rules; findings that do not depend on the clock are reused from a previous result.
 
@@ -54,8 +54,8 @@ def check(
         Alarms come first, then the newest. A rule that raises an error is logged and reports nothing, so that
         the findings of the other rules are still shown.
     """
-    context = RuleContext(snapshot, thresholds, now)
-    of = snapshot.version, len(context.steps)
+    context = RuleContext(view, thresholds, now)
+    of = view.snapshot.version, len(context.steps)
     reusable = previous is not None and previous.of == of
     steady = previous.steady if previous is not None and reusable else _run_rules(context, clock=False)
     found = [*steady, *_run_rules(context, clock=True)]
@@ -64,9 +64,9 @@ def check(
     )
 
 
-def findings(snapshot: Snapshot, thresholds: FindingSettings, now: float) -> list[Finding]:
+def findings(view: RunView, thresholds: FindingSettings, now: float) -> list[Finding]:
     """Return the findings of a run; see `check`."""
-    return check(snapshot, thresholds, now).found
+    return check(view, thresholds, now).found
 
 
 def _run_rules(context: RuleContext, *, clock: bool) -> list[Finding]:

@@ -32,8 +32,8 @@ def cached_findings(
     view = index.view.in_split(split)
     name = view.snapshot.split
     with _lock:
-        previous = _cache.setdefault(index, {}).get(snapshot.split)
-    result = check(snapshot, thresholds, now, previous)
+        previous = _cache.setdefault(index, {}).get(name)
+    result = check(view, thresholds, now, previous)
     with _lock:
-        _cache[index][snapshot.split] = result
+        _cache[index][name] = result
     return result.found

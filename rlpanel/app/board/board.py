@@ -96,7 +96,7 @@ class Board:
         index = service.open(path, context.selection.run) if path else None
         with pn.io.hold():
             # Reset the sample in the same update: both runs may have a sample with the same uid.
-            self._set_snapshot(index.snapshot if index else Snapshot(""), index=index, first="", sample=None)
+            self._set_view(index.view if index else RunView(Snapshot("")), index=index, first="", sample=None)
         if before is not None:
             service.close(before)
 
@@ -108,7 +108,7 @@ class Board:
         same = index.snapshot.in_split(context.selection.split).split == context.snapshot.split
         reset: dict[str, Any] = {} if same else {"first": "", "sample": None}
         with pn.io.hold():
-            self._set_snapshot(index.snapshot, **reset)
+            self._set_view(index.view, **reset)
 
     def _path_of(self, run: str) -> AnyPath | None:
         return self._root.directory.run_path(run) if self._root else None
@@ -179,26 +179,27 @@ class Board:
                 self._refresh_runs()
             index = self.context.index
             if index is not None and index in changed:
-                snapshot = hub().snapshot(index)
-                self._set_snapshot(snapshot, **clock)
-                if snapshot is not index.snapshot and self._session is not None:
+                view = hub().view(index)
+                self._set_view(view, **clock)
+                if view is not index.view and self._session is not None:
                     self._session.notify(index)
             else:
                 self.context.param.update(**clock)
             self._overlays.changed(changed)
 
-    def _set_snapshot(self, snapshot: Snapshot, **updates: Any) -> None:
+    def _set_view(self, whole: RunView, **updates: Any) -> None:
         context = self.context
-        split, part = context.selection.split, snapshot.in_split(context.selection.split)
+        view = whole.in_split(context.selection.split)
+        split, part = context.selection.split, view.snapshot
         split_changed = part.split != context.snapshot.split and "index" not in updates
-        context.param.update(snapshot=part, **updates)
+        context.param.update(view=view, **updates)
         if split_changed:
             context.param.trigger("index")  # views reset themselves as for another run
-        if split and split != part.split and snapshot.version and snapshot.progress.caught_up:
+        if split and split != part.split and part.version and part.progress.caught_up:
             notify(f"split {split} is not in this run; {part.split} is shown")
             context.selection.split = ""
         selected, steps = context.selection.step, part.steps
-        if selected is None or not len(steps.values) or not snapshot.progress.caught_up:
+        if selected is None or not len(steps.values) or not part.progress.caught_up:
             return
         if steps.position(selected) < 0:
             nearest = context.nearest_step(float(selected))

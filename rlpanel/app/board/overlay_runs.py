@@ -88,7 +88,6 @@ class OverlayRuns:
         context = self._context
         overlays = {name: self._overlay(name, index) for name, index in self._open.items()}
         overlays |= self._split_overlays()
-        self._parts = {key: part for key, part in self._parts.items() if key in overlays}
         context.param.update(
             others=[overlays[name] for name in self._slots if name in overlays],
             against=overlays.get(context.selection.against),
@@ -96,7 +95,7 @@ class OverlayRuns:
 
     def _overlay(self, name: str, index: RunIndex) -> OverlayRun:
         """Return another run as an overlay, in the current split if it has that split."""
-        snapshot = self._part(name, index.snapshot, self._context.snapshot.split)
+        view = index.view.in_split(self._context.snapshot.split)
         label = next((info.label for info in self._context.runs if info.name == name), name)
         return OverlayRun(name, split_label(label, view.snapshot), self._slots.get(name, 0), index, view)
 
@@ -108,13 +107,6 @@ class OverlayRuns:
             if index is None or split == key or split == context.snapshot.split:
                 continue
             if split in index.snapshot.splits:
-                snapshot = self._part(key, index.snapshot, split)
-                overlays[key] = OverlayRun(key, split, self._slots[key], index, snapshot)
+                view = index.view.in_split(split)
+                overlays[key] = OverlayRun(key, split, self._slots[key], index, view)
         return overlays
-
-    def _part(self, key: str, whole: Snapshot, split: str) -> Snapshot:
-        """Return a split of a snapshot, cached: the same object's curve is not sent to the browser again."""
-        cached = self._parts.get(key)
-        if cached is None or cached[0] is not whole or cached[1].split != split:
-            self._parts[key] = whole, whole.in_split(split)
-        return self._parts[key][1]

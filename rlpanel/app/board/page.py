@@ -78,7 +78,7 @@ class Layout:
                 stylesheets=[_NO_SCROLL_BUTTON],
             )
         ]
-        context.param.watch(self._show_or_cover, "snapshot")
+        context.param.watch(self._show_or_cover, "view")
         self._show_or_cover()
 
     def _step_and_sample(self) -> pn.FlexBox:

@@ -48,12 +48,13 @@ def by_category(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, noun: st
     return sentences
 
 
-def within_groups(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, noun: str) -> list[str]:
+def within_groups(view: RunView, rows: np.ndarray, mask: np.ndarray, noun: str) -> list[str]:
     """Return a sentence on how the rewards of samples in ``mask`` differ from others of the same group.
 
     The list is empty if there are too few groups with both kinds of samples.
     """
-    if not snapshot.grouped or not snapshot.has("reward") or not mask.any() or mask.all():
+    snapshot = view.snapshot
+    if not view.grouped or not snapshot.has_number("reward") or not mask.any() or mask.all():
         return []
     reward = snapshot.number("reward")[rows]
     finite = np.isfinite(reward)
@@ -74,7 +75,7 @@ def within_groups(snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, noun: 
     ]
 
 
-def within_correlation(snapshot: Snapshot, rows: np.ndarray, a: np.ndarray, b: np.ndarray) -> float | None:
+def within_correlation(view: RunView, rows: np.ndarray, a: np.ndarray, b: np.ndarray) -> float | None:
     """Return the correlation of two columns after subtracting group means; None with too little data.
 
     Parameters
@@ -85,9 +86,9 @@ def within_correlation(snapshot: Snapshot, rows: np.ndarray, a: np.ndarray, b: n
         Values of the columns at ``rows``.
     """
     finite = np.isfinite(a) & np.isfinite(b)
-    if not snapshot.grouped or finite.sum() < _FEWEST:
+    if not view.grouped or finite.sum() < _FEWEST:
         return None
-    group = _groups(snapshot, rows[finite])
+    group = _groups(view.snapshot, rows[finite])
     size = np.bincount(group)
     a, b = (values[finite] - (np.bincount(group, values[finite]) / size)[group] for values in (a, b))
     spread = float(np.sqrt((a * a).sum() * (b * b).sum()))

@@ -44,7 +44,7 @@ class RuleContext:
 
     def series(self, column: str) -> np.ndarray | None:
         """Return a column's value for each complete step, shape (S,); None if the run does not have it."""
-        if not self.snapshot.has(column):
+        if not self.view.has(column):
             return None
         return self.view.step_values(column)[: len(self.steps)]
 
@@ -61,7 +61,7 @@ class RuleContext:
 
     def column(self, name: str) -> np.ndarray:
         """Return the values of a numeric column at `rows`, shape (N,)."""
-        return self.snapshot.values(name, self.rows)
+        return self.view.values(name, self.rows)
 
     @staticmethod
     def label(column: str) -> str:

@@ -64,8 +64,8 @@ def _within_groups(context: RuleContext, mask: np.ndarray) -> str:
     """Return a sentence on the correlation among responses to the same prompt."""
     length = "response_tokens" if context.snapshot.has_number("response_tokens") else "response_chars"
     rows = context.rows[mask[context.row_steps]]
-    columns = (context.snapshot.values(name, rows) for name in (length, "reward"))
-    within = within_correlation(context.snapshot, rows, *columns)
+    columns = (context.view.values(name, rows) for name in (length, "reward"))
+    within = within_correlation(context.view, rows, *columns)
     if within is None:
         return "Pooled over the step: the prompts with longer responses may just be the easier ones."
     return (

@@ -299,7 +299,7 @@ def _from_zero(bins: Bins) -> Bins:
 def _no_pairs_html(comparison: RunComparison, labels: tuple[str, str]) -> str:
     """Return HTML that explains why the runs have no prompt to compare."""
     sides = zip((comparison.here, comparison.there), labels, strict=True)
-    without_reward = [label for run, label in sides if not run.snapshot.has("reward")]
+    without_reward = [label for run, label in sides if not run.snapshot.has_number("reward")]
     if without_reward:
         return f'<p class="note">No reward is logged in {safe_text(" and ".join(without_reward))}.</p>'
     return '<p class="note">The runs have no prompt in common.</p>'

@@ -60,7 +60,7 @@ class FindingsBadge(Viewer):
             styles={"margin-left": "auto"},
         )
         context.param.watch(self._restart, "index")
-        context.param.watch(self._check_if_due, ["snapshot", "now"])
+        context.param.watch(self._check_if_due, ["view", "now"])
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._list
@@ -91,7 +91,7 @@ class FindingsBadge(Viewer):
         context, selection = self.context, self.context.selection
         with pn.io.hold():
             visible = [curve.columns[0] for curve in curves_of(context)]
-            if finding.column and finding.column not in visible and context.snapshot.has(finding.column):
+            if finding.column and finding.column not in visible and context.view.has(finding.column):
                 selection.curves = [*visible, finding.column]
             if finding.uid:
                 context.choose_sample(finding.uid)

@@ -33,7 +33,7 @@ class FindingsList(Viewer):
             margin=0,
             css_classes=["rl-finding-report"],
         )
-        context.param.watch(self._check_if_due, ["snapshot", "now"])
+        context.param.watch(self._check_if_due, ["view", "now"])
         self._check_if_due()
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -43,12 +43,12 @@ class FindingsList(Viewer):
         now = time.time()
         if now - self._last_check >= EVERY:
             self._last_check = now
-            self._pane.object = findings_html(self.context.snapshot, now)
+            self._pane.object = findings_html(self.context.view, now)
 
 
-def findings_html(snapshot: Snapshot, now: float) -> str:
+def findings_html(view: RunView, now: float) -> str:
     """Run the rules and return their findings with the evidence as HTML."""
-    findings = check(snapshot, FindingSettings.from_environment(), now).found
+    findings = check(view, FindingSettings.from_environment(), now).found
     if not findings:
         return '<p class="note">No findings in the complete steps.</p>'
     return f'<ul class="findings">{"".join(map(_finding_html, findings))}</ul>'

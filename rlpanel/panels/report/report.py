@@ -53,7 +53,7 @@ def board_html(context: Context, samples: int = SAMPLES) -> bytes:
     drawings = [*plots.curves, *plots.step]
     body = (
         f"{_header(snapshot.name)}{facts}"
-        f"<h2>Findings</h2>{findings_html(snapshot, now)}"
+        f"<h2>Findings</h2>{findings_html(context.view, now)}"
         f'<h2>Curves</h2><div class="cards">{_cards(plots.curves, 0)}</div>'
         f'<h2>Step {context.selection.step}</h2><div class="cards of-step">'
         f"{_cards(plots.step, len(plots.curves))}</div>"

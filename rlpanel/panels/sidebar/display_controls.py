@@ -36,7 +36,7 @@ class DisplayControls(Viewer):
             searchable=True,
         )
         self._curves.param.watch(self._on_choice, "value")
-        context.param.watch(self._update, "snapshot")
+        context.param.watch(self._update, "view")
         context.selection.param.watch(self._update, "curves")
         parts: list[Any] = []
         for title, names in _GROUPS.items():
@@ -51,8 +51,8 @@ class DisplayControls(Viewer):
         return self._column
 
     def _update(self, *_: Any) -> None:
-        snapshot = self.context.snapshot
-        available = [*curve_menu.options(snapshot).items(), *trainer_scalars.options(snapshot).items()]
+        view = self.context.view
+        available = [*curve_menu.options(view).items(), *trainer_scalars.options(view.snapshot).items()]
         options = curve_menu.labelled(available)
         if options != self._curves.options:
             self._curves.options = options

@@ -38,7 +38,7 @@ class SplitSelector(Viewer):
         )
         self._split.param.watch(self._on_split, "value")
         self._overlays.param.watch(self._on_overlays, "value")
-        context.param.watch(self._update, "snapshot")
+        context.param.watch(self._update, "view")
         context.selection.param.watch(self._update, ["split", "beside"])
         self._column = pn.Column(
             self._split, self._overlays, sizing_mode="stretch_width", margin=0, visible=False

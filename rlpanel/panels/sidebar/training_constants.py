@@ -52,13 +52,13 @@ class TrainingConstants(Viewer):
             self._pane.object = html
 
 
-def lines(snapshot: Snapshot) -> list[tuple[str, str]]:
+def lines(view: RunView) -> list[tuple[str, str]]:
     """Return a line of HTML and a tooltip (plain text) for each constant."""
     pairs = []
     for declared in DECLARED:
-        constant = snapshot.known.known.get(declared.name)
+        constant = view.constants.known.get(declared.name)
         if constant is None or (
-            constant.origin == "usual" and _USED_BY.get(constant.name) not in snapshot.step_metrics
+            constant.origin == "usual" and _USED_BY.get(constant.name) not in view.step_metrics
         ):
             continue
         value = f"{constant.value:g}" if isinstance(constant.value, float) else str(constant.value)
