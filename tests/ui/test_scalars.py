@@ -54,7 +54,7 @@ def test_the_trainers_log_is_drawn_and_lies_over_what_it_equals(board: BoardPage
         np.testing.assert_allclose(shown["y"], wanted)
     board.head_says("loss/policy_avg", number(logged(root / PPO, "loss/policy_avg")[9]))
     same = board.curve("Log-ratio").locator(".log")
-    expect(same).to_have_text("= log")
+    expect(same).to_have_text("matches trainer log")
     assert "objective/kl: over 60 steps" in (same.get_attribute("title") or "")
 
 
@@ -89,7 +89,7 @@ def test_a_density_holds_the_files_values_and_a_click_lists_them(board: BoardPag
     step, within = int(query["step"]), query["filter"].replace("`", "")
     found = frame.query(f"step == {step} and {within}")
     assert 0 < len(found) < 64
-    expect(board.count).to_have_text(f"{len(found)} of 64 hit")
+    expect(board.count).to_have_text(f"{len(found)} of 64 match")
     board.page.get_by_label("filter expression").fill("")
     board.press("Enter")
     expect(board.count).to_have_text(f"64 of step {step}")

@@ -1,1 +1,1 @@
-"""Curves: one card a metric over all steps, with bands, overlay runs and the trainer's scalars."""
+"""Curve cards: one metric over all steps per card, with bands, overlay runs and the trainer's scalars."""

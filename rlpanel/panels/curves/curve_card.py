@@ -1,4 +1,4 @@
-"""One curve over the steps: lines with bands, the selected step's cursor, its number in the head."""
+"""A card with one curve over the steps: lines with bands, a step cursor, and the step's value in the head."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlpanel.panels.curves import curve_points, trainer_scalars
 from rlpanel.panels.curves.curve_export import curve_export
 from rlpanel.panels.curves.curve_selection import Curve
 from rlpanel.panels.curves.overlay_curves import RAW_ALPHA, OverlayCurves
-from rlpanel.panels.curves.value_distribution import SPREADS, ValueDistribution
+from rlpanel.panels.curves.value_distribution import DISTRIBUTION_BANDS, ValueDistribution
 from rlpanel.panels.export.card_export import CardExport
 from rlpanel.panels.export.export_menu import ExportMenu, headed
 from rlpanel.panels.export.plot_tables import PlotLine
@@ -28,25 +28,25 @@ from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import delta, number, safe_text
 
 HEIGHT = 120
-_BAND_WORDS = {"iqr": "IQR", "range": "min–max", "density": "density", "ridge": "ridges"}
+_BAND_LABELS = {"iqr": "IQR", "range": "min–max", "density": "density", "ridge": "ridges"}
 _LEGEND = {"ref_reward": "ref", "valid_reward": "valid", "ref_valid_reward": "ref valid"}
 _DASH = {"ref_reward": "dashed", "valid_reward": "dotted", "ref_valid_reward": "dotted"}
-#: Size of the points' marks, and up to how many points have them.
-_MARK, _MARKED = 4, 40
+#: Size of the point markers, and the largest number of points that get markers.
+_MARKER_SIZE, _MAX_MARKERS = 4, 40
 
 
 class CurveCard:
-    """One chart with its head."""
+    """A card: a chart below a head with title, subtitle and value."""
 
     def __init__(self, context: Context, curve: Curve) -> None:
         self.context = context
         self.curve = curve
-        # A step may be chosen before the card is drawn from the snapshot that has it: it speaks of this one.
-        self._view = context.view
+        # The snapshot that was drawn last: a step may be chosen before the card draws the newest snapshot.
+        self._snapshot = context.snapshot
         self._axis = chosen_axis(context.snapshot, context.selection.align)
-        self._sources = {column: ColumnDataSource(_no_points(), name=column) for column in curve.columns}
+        self._sources = {column: ColumnDataSource(_empty_points(), name=column) for column in curve.columns}
         self._sent: dict[str, series.Points | None] = dict.fromkeys(curve.columns)
-        self._on = True
+        self._run_visible = True
         self._dot = ColumnDataSource({"x": [], "y": []})
         self._glyphs: list[tuple[str, Any]] = []
         self._head = HtmlPane(
@@ -60,9 +60,11 @@ class CurveCard:
         self._pane = pn.pane.Bokeh(
             self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 4, 0, 4)
         )
-        self._spread = ValueDistribution(context, curve.columns[0], self._sources[curve.columns[0]], HEIGHT)
+        self._distribution = ValueDistribution(
+            context, curve.columns[0], self._sources[curve.columns[0]], HEIGHT
+        )
         self.card = pn.Column(
-            headed(self._head, ExportMenu(context, self.taken)),
+            headed(self._head, ExportMenu(context, self.export)),
             self._pane,
             styles={**theme.CARD, "flex": "1 1 250px", "min-width": "250px"},
             css_classes=["rl-card", "rl-curve"],
@@ -74,9 +76,9 @@ class CurveCard:
     # -- drawing ---------------------------------------------------------------------------------
 
     def draw(self) -> None:
-        """Bring the chart to the newest snapshot."""
-        self._view, selection = self.context.view, self.context.selection
-        self._axis = chosen_axis(self._view.snapshot, selection.align)
+        """Update the chart to the newest snapshot."""
+        self._snapshot, selection = self.context.snapshot, self.context.selection
+        self._axis = chosen_axis(self._snapshot, selection.align)
         tips = curve_points.tips(
             self.curve.columns[0], alignment_of(self._view.snapshot, selection.align), selection.smooth
         )
@@ -88,43 +90,43 @@ class CurveCard:
             )
             series.send(source, points, self._sent[column])
             self._sent[column] = points
-        self._plot.y_range.default_span = _span(self._points()["y"])
-        # By size: a legend shows a line with an invisible mark as one that was switched off.
-        size = _MARK if len(self._points()["x"]) <= _MARKED else 0
+        self._plot.y_range.default_span = _default_span(self._points()["y"])
+        # Size 0 hides the markers. An invisible renderer would make the legend show the curve as hidden.
+        size = _MARKER_SIZE if len(self._points()["x"]) <= _MAX_MARKERS else 0
         for (kind, renderer), column in zip(self._glyphs, self._glyph_columns, strict=True):
             if kind == "mark" and column == self.curve.columns[0] and renderer.glyph.size != size:
                 renderer.glyph.size = size
-        self._turn()
+        self._update_visibility()
         self.overlay.draw()
-        self._spread.draw(self._view.snapshot)
-        if self.card[1] is not (self._spread.pane or self._pane):
-            self.card[1] = self._spread.pane or self._pane
+        self._distribution.draw(self._snapshot)
+        if self.card[1] is not (self._distribution.pane or self._pane):
+            self.card[1] = self._distribution.pane or self._pane
         self.move_cursor()
 
     def move_cursor(self) -> None:
-        """The selected step: a line, a dot, and its number in the head."""
+        """Move the step cursor: a vertical line, a dot on the curve, and the value in the head."""
         step = self.context.selection.step
-        self._spread.move_cursor(step)
+        self._distribution.move_cursor(step)
         points = self._points()
         if step is None or not len(points["x"]):
-            self._span.visible = False
+            self._cursor_line.visible = False
             self._dot.data = {"x": [], "y": []}
             self._write_head(-1)
             return
-        place = float(self._axis.place(np.array([step]))[0])
-        at = max(0, int(np.searchsorted(points["x"], place, side="right")) - 1)
-        self._span.update(location=place, visible=True)
-        self._dot.data = {"x": [points["x"][at]], "y": [points["y"][at]]}
+        x = float(self._axis.place(np.array([step]))[0])
+        point = max(0, int(np.searchsorted(points["x"], x, side="right")) - 1)
+        self._cursor_line.update(location=x, visible=True)
+        self._dot.data = {"x": [points["x"][point]], "y": [points["y"][point]]}
         self._write_head(step)
 
     def restyle(self) -> None:
-        """Colours for dark or light."""
+        """Apply the colours of the dark or light theme."""
         colors = theme.palette(self.context.selection.dark)
         theme.restyle(self._plot, self.context.selection.dark)
-        self._span.line_color = colors["muted"]
+        self._cursor_line.line_color = colors["muted"]
         for (kind, renderer), column in zip(self._glyphs, self._glyph_columns, strict=True):
             first = column == self.curve.columns[0]
-            # Among other runs a colour stands for a run; alone, for what is drawn.
+            # With overlay runs a colour identifies the run; otherwise it identifies the metric.
             color = colors["policy" if first and self.context.others else _color(column, first)]
             if kind == "band":
                 renderer.glyph.fill_color = color
@@ -133,37 +135,39 @@ class CurveCard:
             else:
                 renderer.glyph.update(fill_color=color, line_color=colors["surface"])
         self.overlay.draw()
-        self._spread.restyle(self.context.selection.dark)
+        self._distribution.restyle(self.context.selection.dark)
         for legend in self._plot.legend:
             legend.label_text_color = colors["muted"]
 
-    def taken(self) -> CardExport | None:
-        """The card as a file."""
+    def export(self) -> CardExport | None:
+        """Return the export of the card; None while it has no points."""
         if not len(self._points()["x"]):
             return None
-        words = self._words(trainer_scalars.describe(self.curve.columns[0]))
-        name = self._view.snapshot.name
-        curve_points = [
-            PlotLine(name, column, points) for column, points in self._sent.items() if points and self._on
+        subtitle = self._subtitle(trainer_scalars.describe(self.curve.columns[0]))
+        name, visible = self._snapshot.name, self._run_visible
+        lines = [
+            PlotLine(name, column, points) for column, points in self._sent.items() if points and visible
         ]
-        return curve_export(self.context, self.curve.title, words, curve_points, self.overlay, self._spread)
+        return curve_export(self.context, self.curve.title, subtitle, lines, self.overlay, self._distribution)
 
     def _points(self) -> series.Points:
-        return self._sent[self.curve.columns[0]] or _no_points()
+        return self._sent[self.curve.columns[0]] or _empty_points()
 
     def _write_head(self, step: int) -> None:
         column = trainer_scalars.describe(self.curve.columns[0])
         value, before = trainer_scalars.values(self._view, column.name, step)
         change = delta(value, before)
-        apart = trainer_scalars.difference(self._view, self.curve.columns[1:])
+        difference = trainer_scalars.difference(self._snapshot, self.curve.columns[1:])
         self._head.object = (
             f'<div class="head" title="{safe_text(column.tip)}">'
             f"<b>{safe_text(self.curve.title)}</b>"
-            f'<span class="unit">{safe_text(self._words(column))}</span>{apart.html if apart else ""}'
+            f'<span class="unit">{safe_text(self._subtitle(column))}</span>'
+            f"{difference.html if difference else ''}"
             f'<span class="number {column.color}">{number(value)}</span>{change}</div>'
         )
 
-    def _words(self, column: column_info.ColumnInfo) -> str:
+    def _subtitle(self, column: column_info.ColumnInfo) -> str:
+        """Return the text after the title: statistic, band, unit, smoothing, and steps per point."""
         display = self.context.display
         scalar = trainer_scalars.scalar_of(column.name)
         pooled = column.level == "step"
@@ -176,17 +180,20 @@ class CurveCard:
         if banded and display.band == "std":
             scale = display.variance_scale
             parts[0] += " ± 1σ" if scale == 1 else f" ± {scale:g}σ"
-        elif banded and display.band in _BAND_WORDS and (self._spread.pane or display.band not in SPREADS):
-            parts[0] += f", {_BAND_WORDS[display.band]}"
-        if self._spread.words:
-            parts.append(self._spread.words)
+        elif (
+            banded
+            and display.band in _BAND_LABELS
+            and (self._distribution.pane or display.band not in DISTRIBUTION_BANDS)
+        ):
+            parts[0] += f", {_BAND_LABELS[display.band]}"
+        if self._distribution.note:
+            parts.append(self._distribution.note)
         if display.zero_shift:
-            parts.append("from its first step")
-        snapshot = self._view.snapshot
-        steps = snapshot.steps.values if scalar is None else snapshot.scalars.series(scalar).steps
+            parts.append("minus its first step")
+        steps = self._snapshot.steps.values if scalar is None else self._snapshot.scalars.series(scalar).steps
         size = series.bucket_size(len(steps))
         if size > 1:
-            parts.append(f"{size} steps a point")
+            parts.append(f"{size} steps per point")
         return ", ".join(parts)
 
     # -- building --------------------------------------------------------------------------------
@@ -201,7 +208,7 @@ class CurveCard:
         self._glyph_columns: list[str] = []
         items: list[LegendItem] = []
         for column, source in self._sources.items():
-            # The head's own column stands out; the others are there to compare with.
+            # The column of the head is drawn strongest; the others are there for comparison.
             first = column == self.curve.columns[0]
             dash = _DASH.get(column, "solid" if first else "dotted")
             band, line, mark, raw = theme.over(
@@ -209,47 +216,46 @@ class CurveCard:
                 source,
                 glyphs.VArea(x="x", y1="lo", y2="hi", fill_alpha=0.16 if first else 0.07),
                 glyphs.Line(x="x", y="y", line_width=1.7 if first else 1.2, line_dash=dash),
-                glyphs.Scatter(x="x", y="y", size=_MARK if first else 0, line_alpha=0),
+                glyphs.Scatter(x="x", y="y", size=_MARKER_SIZE if first else 0, line_alpha=0),
                 glyphs.Line(x="x", y="raw", line_width=1, line_alpha=RAW_ALPHA),
             )
             raw.visible = False
-            self._add(column, ("band", band), ("line", line), ("mark", mark), ("raw", raw))
-            shown: list[Any] = [line, band, mark]
-            label = "log" if trainer_scalars.scalar_of(column) else trainer_scalars.describe(column).label
-            label = _LEGEND.get(column, label)
-            items.append(LegendItem(label=label, renderers=shown))
-        self._span = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
-        plot.add_layout(self._span)
+            self._add_renderers(column, ("band", band), ("line", line), ("mark", mark), ("raw", raw))
+            renderers: list[Any] = [line, band, mark]
+            scalar = trainer_scalars.scalar_of(column)
+            label = "trainer log" if scalar else trainer_scalars.describe(column).label
+            items.append(LegendItem(label=_LEGEND.get(column, label), renderers=renderers))
+        self._cursor_line = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
+        plot.add_layout(self._cursor_line)
         [dot] = theme.over(plot, self._dot, glyphs.Scatter(x="x", y="y", size=8, line_width=1.5))
-        self._add(self.curve.columns[0], ("dot", dot))
+        self._add_renderers(self.curve.columns[0], ("dot", dot))
         if len(items) > 1:
             plot.add_layout(_legend(items))
-        self._tools(plot)
+        self._add_tools(plot)
         return plot
 
-    def _add(self, column: str, *glyphs: tuple[str, Any]) -> None:
-        for glyph in glyphs:
-            self._glyphs.append(glyph)
+    def _add_renderers(self, column: str, *renderers: tuple[str, Any]) -> None:
+        for renderer in renderers:
+            self._glyphs.append(renderer)
             self._glyph_columns.append(column)
 
-    def _turn(self) -> None:
-        """The raw lines are there while the others are smoothed; a run that is switched off has none."""
-        on, smoothed = "" not in self.context.muted, self.context.selection.smooth > 0
+    def _update_visibility(self) -> None:
+        """Show the raw lines only while smoothing is on, and nothing while the run is switched off."""
+        run_visible, smoothed = "" not in self.context.muted, self.context.selection.smooth > 0
         for kind, renderer in self._glyphs:
-            wanted = on and (kind != "raw" or smoothed)
-            # What the card's own legend switched off stays so.
-            if kind == "raw" or self._on != on:
-                renderer.visible = wanted
-        self._on = on
+            # While the run's state is unchanged, keep what the user hid through the card's own legend.
+            if kind == "raw" or self._run_visible != run_visible:
+                renderer.visible = run_visible and (kind != "raw" or smoothed)
+        self._run_visible = run_visible
 
-    def _tools(self, plot: Any) -> None:
+    def _add_tools(self, plot: Any) -> None:
         first = next(renderer for kind, renderer in self._glyphs if kind == "line")
         self._hover = HoverTool(mode="vline", renderers=[first], line_policy="nearest")
         zoom = BoxZoomTool(dimensions="width")
         plot.add_tools(self._hover, zoom, ResetTool())
         plot.toolbar.active_drag = zoom
         plot.on_event(Tap, lambda event: self.context.choose_step(self._axis.nearest(event.x)))
-        plot.js_on_event(DoubleTap, _reset(plot))
+        plot.js_on_event(DoubleTap, _reset_callback(plot))
 
 
 def _legend(items: list[LegendItem]) -> Legend:
@@ -270,12 +276,12 @@ def _legend(items: list[LegendItem]) -> Legend:
     )
 
 
-def _reset(plot: Any) -> Any:
+def _reset_callback(plot: Any) -> Any:
     return CustomJS(args={"plot": plot}, code="plot.reset.emit()")
 
 
 def _color(column: str, first: bool) -> str:
-    """A column's colour; a scalar that lies over the column it equals must be told from it."""
+    """Return a column's theme colour, or "text" for a scalar that is drawn over the column it equals."""
     return (
         trainer_scalars.describe(column).color
         if first or trainer_scalars.scalar_of(column) is None
@@ -283,11 +289,11 @@ def _color(column: str, first: bool) -> str:
     )
 
 
-def _span(values: np.ndarray) -> float:
-    """Height of the axis where all values are one, so that a small constant is not drawn at zero."""
+def _default_span(values: np.ndarray) -> float:
+    """Return the axis height for equal values, scaled so that a small constant is not drawn at zero."""
     finite = np.abs(values[np.isfinite(values)])
     return float(finite.max()) or 2.0 if len(finite) else 2.0
 
 
-def _no_points() -> series.Points:
+def _empty_points() -> series.Points:
     return {name: np.empty(0) for name in ("x", "y", "lo", "hi", "n", "raw")}

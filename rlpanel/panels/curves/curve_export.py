@@ -1,4 +1,4 @@
-"""A curve's card as a file: its lines and those of other runs, or what stands in its place."""
+"""Exports a curve card: its lines and the overlay runs' lines, or the value distribution shown instead."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ from rlpanel.panels.session.context import Context
 def curve_export(
     context: Context,
     title: str,
-    words: str,
+    subtitle: str,
     lines: list[PlotLine],
     overlay: OverlayCurves,
-    spread: ValueDistribution,
+    distribution: ValueDistribution,
 ) -> CardExport:
-    """What the card of a curve shows.
+    """Return the export of a curve card.
 
     Parameters
     ----------
     context : Context
-    title, words : str
-        As the card's head says them.
+    title, subtitle : str
+        As in the card's head.
     lines : list of PlotLine
-        The selected run's own; none where it is switched off.
+        Lines of the selected run; empty if the run is switched off.
     overlay : OverlayCurves
-        The other runs'.
-    spread : ValueDistribution
-        What stands in the lines' place, where values are wanted rather than their mean.
+        Lines of the overlay runs.
+    distribution : ValueDistribution
+        Exported instead of the lines if it has a plot.
     """
     snapshot, selection, curve = context.snapshot, context.selection, overlay.curve
     alignment = alignment_of(snapshot, selection.align)
-    others = [PlotLine(other.label, curve, points) for other, points in overlay.shown]
+    overlay_lines = [PlotLine(other.label, curve, points) for other, points in overlay.visible_lines]
+    # A copy: the table is built on a thread, while the settings may change.
     display, smoothing = type(context.display)(**context.display.param.values()), selection.smooth
-    legend = [(snapshot.name, "policy")] if lines and others else []
-    legend += [(other.label, other.color(selection.dark)) for other, _ in overlay.shown]
-    short = trainer_scalars.scalar_of(curve) or curve
+    legend = [(snapshot.name, "policy")] if lines and overlay_lines else []
+    legend += [(other.label, other.color(selection.dark)) for other, _ in overlay.visible_lines]
+    curve_name = trainer_scalars.scalar_of(curve) or curve
     return CardExport(
-        name=f"{file_name(snapshot.name)}-{file_name(short)}-to-step-{snapshot.steps.values[-1]}",
+        name=f"{file_name(snapshot.name)}-{file_name(curve_name)}-to-step-{snapshot.steps.values[-1]}",
         title=title,
-        words=f"{words}, by {WORDS[alignment]}{'' if legend else f', {snapshot.name}'}",
-        rows=spread.rows or (lambda: lines_frame([*lines, *others], alignment, display, smoothing)),
+        words=f"{subtitle}, by {WORDS[alignment]}{'' if legend else f', {snapshot.name}'}",
+        rows=distribution.rows
+        or (lambda: lines_frame([*lines, *overlay_lines], alignment, display, smoothing)),
         legend=tuple(legend),
     )

@@ -1,4 +1,4 @@
-"""What can be drawn as a curve, under our names and under those that people know from their trainer."""
+"""The menu of columns that can be drawn as curves, with our names and the names used by trainers."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.store.snapshot.run_view import RunView
 
 
-def options(view: RunView) -> dict[str, str]:
-    """The menu of curves: label → column or step metric. A search finds the trainer's names as well."""
-    columns = [name for name in view.snapshot.numbers if view.snapshot.has_number(name)]
-    pooled = [name for name in column_info.step_names() if name in view.step_metrics]
+def options(snapshot: Snapshot) -> dict[str, str]:
+    """Return the menu of curves: label → column or step metric. A search also matches the trainers' names."""
+    columns = [name for name in snapshot.numbers if snapshot.has_number(name)]
+    pooled = [name for name in column_info.step_names() if name in snapshot.step_metrics]
     return labelled([(_label(name), name) for name in [*columns, *pooled]])
 
 
 def labelled(entries: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The entries of a menu by label; a label that is taken is told apart by its name."""
-    found: dict[str, str] = {}
+    """Return the entries of a menu by label; a duplicate label gets its column's name appended."""
+    by_label: dict[str, str] = {}
     for label, name in entries:
-        while label in found:
+        while label in by_label:
             label = f"{label} [{name}]"
-        found[label] = name
-    return found
+        by_label[label] = name
+    return by_label
 
 
 def _label(name: str) -> str:

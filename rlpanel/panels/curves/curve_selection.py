@@ -1,4 +1,4 @@
-"""Which curves are shown, and what lies together in one of them."""
+"""Selects the curves to show, and the columns that share a card."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.session.context import Context
 
 _REWARDS = ("reward", "ref_reward", "valid_reward", "ref_valid_reward")
-#: More curves are drawn only when asked for by name.
-_SHOWN = 4
+#: Number of default curves; more are drawn only if they are chosen by name.
+_DEFAULT_COUNT = 4
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One card: a title and the columns in it, the first of which gives the head's number."""
+    """One card: its title and its columns; the first column gives the value in the head."""
 
     key: str
     title: str
@@ -23,20 +23,20 @@ class Curve:
 
 
 def kl_column(context: Context) -> str:
-    """The sample column for the chosen estimator and reduction."""
+    """Return the sample column of the chosen KL estimator and reduction."""
     reduction = "sum" if context.display.per_sequence else "mean"
     return f"{context.display.kl_estimator}_{reduction}"
 
 
 def curves_of(context: Context) -> list[Curve]:
-    """The cards to show: the chosen columns, else what the run has of the usual four."""
-    view = context.view
+    """Return the cards to show: the chosen columns, else the first four defaults that the run has."""
+    snapshot = context.snapshot
     wanted = map(column_info.canonical, context.selection.curves)
     chosen = [name for name in wanted if trainer_scalars.has(view, name)]
     if chosen:
         return [_curve(name, context) for name in chosen]
-    length = "response_tokens" if view.has("response_tokens") else "response_chars"
-    usual = [
+    length = "response_tokens" if snapshot.has("response_tokens") else "response_chars"
+    defaults = [
         "reward",
         kl_column(context),
         length,
@@ -45,7 +45,7 @@ def curves_of(context: Context) -> list[Curve]:
         "advantage",
         "prompt_chars",
     ]
-    return [_curve(name, context) for name in usual if view.has(name)][:_SHOWN]
+    return [_curve(name, context) for name in defaults if snapshot.has(name)][:_DEFAULT_COUNT]
 
 
 def _curve(name: str, context: Context) -> Curve:

@@ -1,4 +1,4 @@
-"""Where? Small multiples of any column over the steps, with bands and the selected step's cursor."""
+"""Small multiples: a curve card per column over the steps, with bands and a cursor at the selected step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlpanel.panels.ui import theme
 
 
 class Curves(Viewer):
-    """The row of curve cards."""
+    """The row of curve cards, with the legend of runs above it."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -31,24 +31,24 @@ class Curves(Viewer):
         )
         self._column = pn.Column(RunLegend(context), self._row, sizing_mode="stretch_width", margin=0)
         selection, display = context.selection, context.display
-        context.param.watch(self._data, ["view"])
-        context.param.watch(self._overlay, ["others", "muted"])
+        context.param.watch(self._on_snapshot, ["snapshot"])
+        context.param.watch(self._on_overlay, ["others", "muted"])
         selection.param.watch(self._redraw, ["align", "smooth"])
-        selection.param.watch(self._lay_out, ["curves"])
-        selection.param.watch(self._cursor, ["step"])
+        selection.param.watch(self._update_cards, ["curves"])
+        selection.param.watch(self._move_cursors, ["step"])
         selection.param.watch(self._restyle, ["dark"])
-        display.param.watch(self._lay_out, ["kl_estimator", "per_sequence"])
+        display.param.watch(self._update_cards, ["kl_estimator", "per_sequence"])
         display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift", "log_values"])
-        self._lay_out()
+        self._update_cards()
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
 
-    def _lay_out(self, *_: object) -> None:
-        """Keep the cards that stay, make those that are new."""
-        before = self._cards
+    def _update_cards(self, *_: object) -> None:
+        """Keep the cards that are still wanted and create the missing ones."""
+        previous = self._cards
         self._cards = {
-            curve.columns: before.get(curve.columns) or CurveCard(self.context, curve)
+            curve.columns: previous.get(curve.columns) or CurveCard(self.context, curve)
             for curve in curves_of(self.context)
         }
         cards = [card.card for card in self._cards.values()]
@@ -56,26 +56,26 @@ class Curves(Viewer):
             self._row.objects = cards
         self._redraw()
 
-    def _data(self, event: Any) -> None:
-        if event.old.snapshot.name != event.new.snapshot.name:
+    def _on_snapshot(self, event: Any) -> None:
+        if event.old.name != event.new.name:
             self._cards = {}
-        self._lay_out()
+        self._update_cards()
 
     def _redraw(self, *_: object) -> None:
         with theme.drawing():
             for card in self._cards.values():
                 card.draw()
 
-    def _overlay(self, event: Any) -> None:
+    def _on_overlay(self, event: Any) -> None:
         if event.name == "muted" or bool(event.old) != bool(event.new):
-            self._redraw()  # the run's own colour changes, too
+            self._redraw()  # the selected run's colour changes as well
             self._restyle()
             return
         with theme.drawing():
             for card in self._cards.values():
                 card.overlay.draw()
 
-    def _cursor(self, *_: object) -> None:
+    def _move_cursors(self, *_: object) -> None:
         with theme.drawing():
             for card in self._cards.values():
                 card.move_cursor()

@@ -1,4 +1,4 @@
-"""Whose line is which: the run and those that lie over it, one legend for all curves; a click toggles one."""
+"""Legend of the selected run and the overlay runs, shared by all curves; a click shows or hides a run."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from rlpanel.panels.ui.assets import read_assets
 
 
 class RunChips(JSComponent):
-    """A button a run, drawn in ``run_legend.js``; a click comes back as the run's key."""
+    """One button per run, drawn by ``run_legend.js``; a click sends the run's key."""
 
-    runs = param.List(default=[], doc="The runs as plain objects.")
-    note = param.String(default="", doc="What is said beside them.")
+    runs = param.List(default=[], doc="One plain object per run.")
+    note = param.String(default="", doc="Text at the end of the row.")
 
     _esm = read_assets("panels/curves/run_legend.js")
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/curves/run_legend.css")]
 
 
 class RunLegend(Viewer):
-    """A row above the curves; it is not there while no other run is chosen."""
+    """The legend's row above the curves, hidden while there are no overlay runs and no note."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -44,12 +44,12 @@ class RunLegend(Viewer):
 
     def _draw(self, *_: Any) -> None:
         context = self.context
-        runs = [self._own(), *map(self._other, context.others)] if context.others else []
+        runs = [self._own_chip(), *map(self._overlay_chip, context.others)] if context.others else []
         note = self._note()
         if (runs, note) != (self._chips.runs, self._chips.note):
             self._chips.param.update(runs=runs, note=note, visible=bool(runs or note))
 
-    def _own(self) -> dict[str, Any]:
+    def _own_chip(self) -> dict[str, Any]:
         context = self.context
         name = context.selection.run
         label = next((info.label for info in context.runs if info.name == name), name)
@@ -62,34 +62,34 @@ class RunLegend(Viewer):
             "said": "",
         }
 
-    def _other(self, other: OverlayRun) -> dict[str, Any]:
+    def _overlay_chip(self, other: OverlayRun) -> dict[str, Any]:
         context = self.context
         return {
             "key": other.key,
             "label": other.label,
             "color": other.color(context.selection.dark),
             "on": other.key not in context.muted,
-            "said": _said(other, alignment_of(context.snapshot, context.selection.align)),
+            "said": _status(other, alignment_of(context.snapshot, context.selection.align)),
         }
 
     def _note(self) -> str:
-        """What the curves' axis is where it is not the steps."""
+        """Return a note on the curves' axis; empty if it is the step, as chosen."""
         wanted = self.context.selection.align
-        got = alignment_of(self.context.snapshot, wanted)
-        if got != wanted:
-            return "no times are logged in this run: aligned by step"
-        return "" if got == STEP else f"aligned by {WORDS[got]}"
+        actual = alignment_of(self.context.snapshot, wanted)
+        if actual != wanted:
+            return "no timestamps in this run: aligned by step"
+        return "" if actual == STEP else f"aligned by {WORDS[actual]}"
 
     def _toggle(self, key: Any) -> None:
         if isinstance(key, str) and any(run["key"] == key for run in self._chips.runs):
             self.context.muted = self.context.muted ^ {key}
 
 
-def _said(other: OverlayRun, alignment: str) -> str:
-    """Why a run has no lines, where it has none."""
+def _status(other: OverlayRun, alignment: str) -> str:
+    """Return why an overlay run has no lines; empty if it has some."""
     snapshot = other.snapshot
     if not snapshot.version or not snapshot.progress.caught_up:
         return "reading …"
     if not snapshot.samples:
         return "no samples"
-    return "" if axis_of(snapshot, alignment) is not None else "no times logged"
+    return "" if axis_of(snapshot, alignment) is not None else "no timestamps"

@@ -1,6 +1,6 @@
-"""The trainer's own scalars among the curves: their names, their points, and how far they are from ours.
+"""The trainer's own scalars as curves: names, points, and their difference from our step means.
 
-A curve is named by its column; a scalar's name stands behind `PREFIX`, so that the two never meet.
+A curve is named by its column. A scalar's name gets the prefix `PREFIX`, so that the two never collide.
 """
 
 from __future__ import annotations
@@ -20,77 +20,81 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 PREFIX = "log:"
-#: What 32-bit numbers and another order of summation make of two numbers that are the same.
+#: Relative difference that 32-bit floats and another order of summation can cause between equal numbers.
 _ROUNDING = 1e-5
 
 
 def scalar_of(curve: str) -> str | None:
-    """The scalar that a curve's name stands for; None for a sample column."""
+    """Return the scalar that a curve's name refers to; None for a sample column."""
     return curve.removeprefix(PREFIX) if curve.startswith(PREFIX) else None
 
 
-def has(view: RunView, curve: str) -> bool:
-    """Whether there is something to draw under a curve's name."""
+def has(snapshot: Snapshot, curve: str) -> bool:
+    """Return whether the snapshot has data for a curve."""
     scalar = scalar_of(curve)
     return view.has(curve) if scalar is None else scalar in view.snapshot.scalars.names
 
 
 def options(snapshot: Snapshot) -> dict[str, str]:
-    """The scalars for the menu of curves: label → curve."""
-    return {f"trainer's log: {name}": f"{PREFIX}{name}" for name in sorted(snapshot.scalars.names)}
+    """Return the scalars for the menu of curves: label → curve name."""
+    return {f"trainer log: {name}": f"{PREFIX}{name}" for name in sorted(snapshot.scalars.names)}
 
 
 def describe(curve: str) -> column_info.ColumnInfo:
-    """What a curve is; a scalar has the colour of the column that it equals."""
+    """Describe a curve; a scalar takes the colour of the column that it equals."""
     scalar = scalar_of(curve)
     if scalar is None:
         return column_info.describe(curve)
-    own = column_of(scalar)
-    color = column_info.describe(own).color if own else "muted"
+    column = column_of(scalar)
+    color = column_info.describe(column).color if column else "muted"
     label = column_info.describe(scalar).label if not scalar.strip() else scalar
     return column_info.ColumnInfo(
-        curve, label, detail="trainer's log", help="Logged by the trainer, one number a step.", color=color
+        curve, label, detail="trainer log", help="Logged by the trainer, one number per step.", color=color
     )
 
 
-def points(view: RunView, curve: str, display: Display) -> series.Points:
-    """Points of a curve, whichever it is; a scalar has no band."""
+def points(snapshot: Snapshot, curve: str, display: Display) -> series.Points:
+    """Return the points of a column or scalar; a scalar has no band."""
     scalar = scalar_of(curve)
     if scalar is None:
-        return series.curve(view, curve, display)
-    found = view.snapshot.scalars.series(scalar)
-    return series.bare(found.steps, found.values, display)
+        return series.curve(snapshot, curve, display)
+    logged = snapshot.scalars.series(scalar)
+    return series.bare(logged.steps, logged.values, display)
 
 
-def values(view: RunView, curve: str, step: int) -> tuple[float, float]:
-    """A curve's value at a step and at the step before; NaN where there is none."""
+def values(snapshot: Snapshot, curve: str, step: int) -> tuple[float, float]:
+    """Return a curve's value at a step and at the step before; NaN if there is no value."""
     scalar = scalar_of(curve)
     if scalar is None:
-        means = view.step_values(curve)
-        at = view.snapshot.steps.position(step)
+        means = snapshot.step_values(curve)
+        position = snapshot.steps.position(step)
     else:
-        found = view.snapshot.scalars.series(scalar)
-        means = found.values
-        at = int(np.searchsorted(found.steps, step))
-        at = at if at < len(means) and found.steps[at] == step else -1
-    nothing = float("nan")
-    return (float(means[at]) if at >= 0 else nothing, float(means[at - 1]) if at > 0 else nothing)
+        logged = snapshot.scalars.series(scalar)
+        means = logged.values
+        position = int(np.searchsorted(logged.steps, step))
+        position = position if position < len(means) and logged.steps[position] == step else -1
+    nan = float("nan")
+    return (
+        float(means[position]) if position >= 0 else nan,
+        float(means[position - 1]) if position > 0 else nan,
+    )
 
 
 @dataclass(frozen=True)
 class ScalarDifference:
-    """The largest distance between a column's step means and the scalar that should equal them.
+    """The largest difference between a column's step means and the scalar that should equal them.
 
     Attributes
     ----------
     largest, step : float, int
-        How large it is, and where.
+        The largest absolute difference, and the step where it occurs.
     steps : int
-        Steps that both have, where every sample has the column: a part's mean is not the whole's.
+        Compared steps: both logs have them, and every sample of the step has the column. The mean over some
+        samples cannot equal the mean over all.
     partial : int
-        Steps left out because some samples lack it.
+        Steps left out because some samples lack the column.
     size : float
-        The largest of the logged values, without sign.
+        The largest absolute value of the scalar.
     """
 
     scalar: str
@@ -102,59 +106,66 @@ class ScalarDifference:
 
     @property
     def html(self) -> str:
-        """For a card's head; the whole sentence is in its title."""
+        """The comparison as a short HTML label for the card's head, with the details as its tooltip."""
         where = f" at step {self.step}" if self.largest else ""
         tip = (
-            f"The trainer logged the same number as {self.scalar}: over {self.steps:,} steps the largest "
-            f"difference is {self.largest:.2g}{where}."
+            f"The trainer logs the same quantity as {self.scalar}. The largest difference over "
+            f"{self.steps:,} steps is {self.largest:.2g}{where}."
         )
         if self.partial:
-            tip += f" Left out: {self.partial:,} where some samples lack it."
-        same = self.largest <= _ROUNDING * self.size
-        words = "= log" if same else f"log Δ {number(self.largest)}"
-        return f'<span class="unit log" title="{safe_text(tip)}">{words}</span>'
+            tip += f" {self.partial:,} steps are left out because some samples lack it."
+        equal = self.largest <= _ROUNDING * self.size
+        label = "matches trainer log" if equal else f"differs from trainer log by {number(self.largest)}"
+        return f'<span class="unit log" title="{safe_text(tip)}">{label}</span>'
 
 
-def matching_scalars(view: RunView, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The curves of the scalars that equal one of these columns; one a column."""
-    found: dict[str, str] = {}
-    for name in view.snapshot.scalars.names:
-        own = _own(view.snapshot, name)
-        if own in columns and view.has(own):
-            found.setdefault(own, f"{PREFIX}{name}")
-    return tuple(found.values())
+def matching_scalars(snapshot: Snapshot, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the curve names of the scalars that equal these columns, at most one per column."""
+    curve_of: dict[str, str] = {}
+    for name in snapshot.scalars.names:
+        column = _equal_column(snapshot, name)
+        if column in columns and snapshot.has(column):
+            curve_of.setdefault(column, f"{PREFIX}{name}")
+    return tuple(curve_of.values())
 
 
-def difference(view: RunView, curves: tuple[str, ...]) -> ScalarDifference | None:
-    """How far the first scalar among the curves is from the column it equals; None without such a pair."""
+def difference(snapshot: Snapshot, curves: tuple[str, ...]) -> ScalarDifference | None:
+    """Compare the first scalar that equals a column with that column; None if no curve is such a scalar."""
     for curve in curves:
         scalar = scalar_of(curve)
-        own = _own(view.snapshot, scalar) if scalar is not None else None
-        if scalar is not None and own is not None and view.has(own):
-            return _difference(view, scalar, own)
+        column = _equal_column(snapshot, scalar) if scalar is not None else None
+        if scalar is not None and column is not None and snapshot.has(column):
+            return _compare(snapshot, scalar, column)
     return None
 
 
-def _own(snapshot: Snapshot, scalar: str) -> str | None:
-    """Our number that a scalar equals in this run; trainers log training samples' under the plain names."""
+def _equal_column(snapshot: Snapshot, scalar: str) -> str | None:
+    """Return the column that a scalar equals in this run, if any.
+
+    Under plain names trainers log statistics of training samples, so other splits have none.
+    """
     if snapshot.has_splits and snapshot.split != TRAIN:
         return None
     return column_of(scalar, str(snapshot.constants.get("algo", "")).lower())
 
 
-def _difference(view: RunView, scalar: str, own: str) -> ScalarDifference | None:
-    snapshot = view.snapshot
+def _compare(snapshot: Snapshot, scalar: str, column: str) -> ScalarDifference | None:
     logged, steps = snapshot.scalars.series(scalar), snapshot.steps.values
-    both, at, ours = np.intersect1d(logged.steps, steps, assume_unique=True, return_indices=True)
-    apart = np.abs(logged.values[at] - view.step_values(own)[ours])
-    whole = np.ones(len(at), bool)
-    if own in snapshot.steps.columns and not skips_missing(scalar):
-        whole = snapshot.steps.stat(own, COUNT)[ours] == snapshot.steps.samples[ours]
-    seen = np.isfinite(apart) & whole
-    if not seen.any():
+    common, theirs, ours = np.intersect1d(logged.steps, steps, assume_unique=True, return_indices=True)
+    differences = np.abs(logged.values[theirs] - snapshot.step_values(column)[ours])
+    complete = np.ones(len(theirs), bool)
+    if column in snapshot.steps.columns and not skips_missing(scalar):
+        complete = snapshot.steps.stat(column, COUNT)[ours] == snapshot.steps.samples[ours]
+    compared = np.isfinite(differences) & complete
+    if not compared.any():
         return None
-    worst = int(np.argmax(np.where(seen, apart, -1.0)))
-    size = float(np.abs(logged.values[at][seen]).max())
+    worst = int(np.argmax(np.where(compared, differences, -1.0)))
+    size = float(np.abs(logged.values[theirs][compared]).max())
     return ScalarDifference(
-        scalar, float(apart[worst]), int(both[worst]), int(seen.sum()), int((~whole).sum()), size
+        scalar,
+        largest=float(differences[worst]),
+        step=int(common[worst]),
+        steps=int(compared.sum()),
+        partial=int((~complete).sum()),
+        size=size,
     )

@@ -1,4 +1,4 @@
-"""What stands in a curve's card while its values are wanted rather than their mean: a density or ridges."""
+"""Distribution of a column's values over the steps, shown in a curve card instead of the mean."""
 
 from __future__ import annotations
 
@@ -17,69 +17,69 @@ from rlpanel.panels.plots.value_range import ValueRange
 from rlpanel.panels.session.context import Context
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Bands that are plots of their own.
-SPREADS = ("density", "ridge")
+#: Values of the setting *band* that replace the curve by a plot of the distribution.
+DISTRIBUTION_BANDS = ("density", "ridge")
 
 
 class ValueDistribution:
-    """Makes the plot that the display settings ask for; none for a number that is one a step.
+    """Creates the density or ridge plot that the display settings ask for.
 
-    Nor while other runs lie over the curve, or it stands on another axis than the steps: that is drawn in
-    lines alone.
+    There is no such plot for a metric with one value per step, with overlay runs, or on another axis than the
+    step: these are drawn as lines only.
     """
 
     def __init__(self, context: Context, column: str, mean: ColumnDataSource, height: int) -> None:
         self.context = context
         self._column, self._mean, self._height = column, mean, height
         self._plot: DensityPlot | RidgePlot | None = None
-        self._made = ("", False)
+        self._plot_key = ("", False)
 
     @property
     def pane(self) -> Any:
-        """The plot; None while a band is wanted."""
+        """The plot's pane; None while the card shows lines."""
         return self._plot.pane if self._plot is not None else None
 
     @property
-    def words(self) -> str:
-        """What the plot leaves out; empty if nothing."""
-        found = self._plot.found if self._plot is not None else None
-        return f"{found.left_out:,} not above 0" if found is not None and found.left_out else ""
+    def note(self) -> str:
+        """How many values the plot leaves out, because a log scale cannot show them; empty if none."""
+        counted = self._plot.density if self._plot is not None else None
+        return f"{counted.left_out:,} values ≤ 0 left out" if counted is not None and counted.left_out else ""
 
     @property
     def rows(self) -> Callable[[], pd.DataFrame] | None:
-        """Makes the table of what the plot shows; None where there is no plot, or nothing in it."""
-        found = self._plot.found if self._plot is not None else None
-        if found is None:
+        """A function that returns the plot's data as a table; None without a plot or without data."""
+        counted = self._plot.density if self._plot is not None else None
+        if counted is None:
             return None
         if isinstance(self._plot, RidgePlot):
-            return lambda: ridges_frame(ridges(found))
-        return lambda: density_frame(found)
+            return lambda: ridges_frame(ridges(counted))
+        return lambda: density_frame(counted)
 
     def draw(self, snapshot: Snapshot) -> None:
-        """Bring the plot to a snapshot and to the settings."""
+        """Update the plot to a snapshot and to the settings."""
         display = self.context.display
         kind = display.band if snapshot.has_number(self._column) else ""
-        if kind not in SPREADS or self.context.others or self.context.selection.align != STEP:
-            self._plot, self._made = None, ("", False)
+        if kind not in DISTRIBUTION_BANDS or self.context.others or self.context.selection.align != STEP:
+            self._plot, self._plot_key = None, ("", False)
             return
         plot = self._plot
-        if plot is None or self._made != (kind, display.log_values):
+        if plot is None or self._plot_key != (kind, display.log_values):
             plot = self._make(kind, display.log_values)
         plot.draw(snapshot)
-        if plot.found is not None and plot.found.axis.log != plot.log:  # there is no logarithm to take
+        if plot.density is not None and plot.density.axis.log != plot.log:  # most values are not above 0
             plot = self._make(kind, False)
             plot.draw(snapshot)
-        self._plot, self._made = plot, (kind, display.log_values)
+        self._plot, self._plot_key = plot, (kind, display.log_values)
         if isinstance(plot, DensityPlot):
             plot.show_mean(not display.zero_shift)
 
     def move_cursor(self, step: int | None) -> None:
-        """The selected step."""
+        """Move the cursor to the selected step."""
         if self._plot is not None:
             self._plot.move_cursor(step)
 
     def restyle(self, dark: bool) -> None:
-        """Colours for dark or light."""
+        """Apply the colours of the dark or light theme."""
         if self._plot is not None:
             self._plot.restyle(dark)
 

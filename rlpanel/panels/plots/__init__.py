@@ -1,1 +1,1 @@
-"""Plots that several panels use, and the arrays they send to the browser."""
+"""Plots that several panels share, and the data that they send to the browser."""

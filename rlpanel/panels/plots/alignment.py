@@ -1,4 +1,4 @@
-"""On which axis runs lie over one another: steps, samples seen, or wall time."""
+"""The x axis on which runs are aligned: steps, samples seen, or wall time."""
 
 from __future__ import annotations
 
@@ -10,44 +10,45 @@ from rlpanel.store.columns.step_stats import MAX, MIN
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 STEP, SAMPLES, TIME = "step", "samples", "time"
-#: What a person reads → its name in the address.
+#: Label on screen → name in the URL.
 ALIGNMENTS = {"step": STEP, "samples seen": SAMPLES, "wall time": TIME}
-#: What stands on the axis, for tooltips.
+#: Quantity on the axis, for tooltips and exported tables.
 WORDS = {STEP: "step", SAMPLES: "samples seen", TIME: "hours"}
-#: Sample columns that hold when a sample was written, in seconds since the epoch; the first there counts.
+#: Sample columns with the time of writing, in seconds since the epoch; the first that the run has is used.
 CLOCKS = ("time", "timestamp")
 _HOUR = 3600.0
 
 
 @dataclass(frozen=True)
 class RunAxis:
-    """Where a run's steps stand.
+    """Positions of a run's steps on the x axis.
 
     Attributes
     ----------
     steps : ndarray of int, shape (S,)
         Ascending.
     places : ndarray of float, shape (S,)
-        Never falling: the step itself, samples up to its end, or hours up to its last sample.
+        Position of each step, never falling: the step itself, the number of samples up to its end, or the
+        hours up to its last sample.
     """
 
     steps: np.ndarray
     places: np.ndarray
 
     def place(self, steps: np.ndarray) -> np.ndarray:
-        """Where steps stand, those of another log too: a step in between stands where the one before does."""
+        """Return the positions of any steps; one that the run lacks has the position of the step before."""
         if self.steps is self.places:
             return np.asarray(steps, float)
-        at = np.searchsorted(self.steps, steps, side="right") - 1
-        return self.places[at.clip(min=0)] if len(self.places) else np.full(np.shape(steps), np.nan)
+        index = np.searchsorted(self.steps, steps, side="right") - 1
+        return self.places[index.clip(min=0)] if len(self.places) else np.full(np.shape(steps), np.nan)
 
-    def nearest(self, place: float) -> int | None:
-        """The step nearest to a place; None where there are no steps."""
-        return int(self.steps[np.abs(self.places - place).argmin()]) if len(self.steps) else None
+    def nearest(self, x: float) -> int | None:
+        """Return the step nearest to a position on the axis; None while there are no steps."""
+        return int(self.steps[np.abs(self.places - x).argmin()]) if len(self.steps) else None
 
 
 def axis_of(snapshot: Snapshot, alignment: str) -> RunAxis | None:
-    """The axis of a run; None where nothing is logged that tells it."""
+    """Return the axis of a run; None if the run does not log the time that the alignment needs."""
     steps = snapshot.steps.values
     if alignment == SAMPLES:
         return RunAxis(steps, np.cumsum(snapshot.steps.samples).astype(float))
@@ -58,20 +59,23 @@ def axis_of(snapshot: Snapshot, alignment: str) -> RunAxis | None:
 
 
 def chosen_axis(snapshot: Snapshot, alignment: str) -> RunAxis:
-    """The axis of the selected run: the one asked for, or the steps where the run does not tell that."""
+    """Return the axis of the selected run for the chosen alignment, or its step axis if it lacks that one."""
     steps = snapshot.steps.values
     return axis_of(snapshot, alignment) or RunAxis(steps, steps)
 
 
 def alignment_of(snapshot: Snapshot, alignment: str) -> str:
-    """What the curves of a selected run are aligned by, where this is asked for."""
+    """Return the alignment in use for the selected run: the chosen one, or the step if the run lacks it."""
     return alignment if axis_of(snapshot, alignment) is not None else STEP
 
 
 def _hours(snapshot: Snapshot, clock: str) -> np.ndarray:
-    """Hours from the run's first sample to each step's last; without a time, to that of the steps before."""
+    """Return the hours from the run's first sample to each step's last one.
+
+    A step without times has the hours of the step before it.
+    """
     first, last = snapshot.steps.stat(clock, MIN), snapshot.steps.stat(clock, MAX)
     if not len(last):
         return last
-    begun = np.nanmin(first)
-    return (np.fmax.accumulate(np.fmax(last, begun)) - begun) / _HOUR
+    start = np.nanmin(first)
+    return (np.fmax.accumulate(np.fmax(last, start)) - start) / _HOUR

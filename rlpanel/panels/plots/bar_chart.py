@@ -1,4 +1,4 @@
-"""A small bar chart in layers of colour, whose bars are replaced together."""
+"""A small bar chart with layers in different colours; all bars are replaced together."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ HEIGHT = 112
 
 
 class BarChart:
-    """Layers of bars by colour name; the first is drawn first.
+    """A bar chart with one layer per colour; the first layer is at the back.
 
     Parameters
     ----------
     alphas : dict of str to float
-        Colour of the theme → opacity of its layer.
+        Name of a theme colour → opacity of its layer.
     x_labels : bool
-        Whether the x axis means something.
+        Whether the x axis is shown.
     name : str
-        Stands before the colour in the names of the sources.
+        Prefix of the data sources' names; the colour follows.
     """
 
     def __init__(self, alphas: dict[str, float], *, x_labels: bool = True, name: str = "") -> None:
@@ -51,17 +51,17 @@ class BarChart:
         Parameters
         ----------
         layers : dict of str to (left, right, height), each an ndarray of shape (B,)
-            A layer that is left out is empty.
+            Bars by colour. Layers that are missing here are emptied.
         """
-        filled = {color: _bars(*layers.get(color, ())) for color in self._sources}
+        columns = {color: _bars(*layers.get(color, ())) for color in self._sources}
         with theme.drawing():
-            for color, bars in filled.items():
-                # As lists: a notebook's channel loses count of its messages over an array without bytes.
+            for color, bars in columns.items():
+                # Lists, because an array without bytes makes a notebook's channel miscount its messages.
                 self._sources[color].data = {name: values.tolist() for name, values in bars.items()}
-            self._fit([bars for bars in filled.values() if len(bars["left"])])
+            self._fit([bars for bars in columns.values() if len(bars["left"])])
 
     def restyle(self, dark: bool) -> None:
-        """Colours for dark or light."""
+        """Apply the colours of the dark or light theme."""
         colors = theme.palette(dark)
         with theme.drawing():
             theme.restyle(self.plot, dark)
@@ -69,13 +69,13 @@ class BarChart:
                 renderer.glyph.update(fill_color=colors[name], line_color=colors["surface"])
 
     def _fit(self, bars: list[dict[str, np.ndarray]]) -> None:
-        """Ranges from the bars; a data range would complain while there are none."""
+        """Set the axis ranges from the bars; Bokeh's automatic range logs warnings while there are none."""
         if bars:
             left, right = min(b["left"].min() for b in bars), max(b["right"].max() for b in bars)
             low, high = min(b["bottom"].min() for b in bars), max(b["top"].max() for b in bars)
-            side, room = 0.03 * (right - left), 0.06 * ((high - low) or 1)
-            self.plot.x_range.update(start=left - side, end=right + side)
-            self.plot.y_range.update(start=low - (room if low < 0 else 0), end=high + room)
+            x_margin, y_margin = 0.03 * (right - left), 0.06 * ((high - low) or 1)
+            self.plot.x_range.update(start=left - x_margin, end=right + x_margin)
+            self.plot.y_range.update(start=low - (y_margin if low < 0 else 0), end=high + y_margin)
 
 
 def _bars(

@@ -1,4 +1,4 @@
-"""Columns as the browser gets them: few numbers in the message itself, many as bytes behind it."""
+"""Formats columns for the browser: short arrays as lists within the message, long ones as binary buffers."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 
-#: Most numbers of a column that go as text.
+#: Maximum length of an array that is sent as a list.
 FEW = 128
 
 
 def column_payload(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Short arrays as lists: each array is two websocket messages of its own, and two calls of the system.
+    """Return the columns in the format to send to the browser.
 
-    Long ones are copied: a source writes its patches into the arrays that it has.
+    Short arrays become lists, because each array takes two websocket messages and two system calls. Long
+    arrays are copied, because a data source writes its patches into its own arrays.
     """
-    return {name: _plain(values) for name, values in columns.items()}
+    return {name: _list_or_copy(values) for name, values in columns.items()}
 
 
-def _plain(values: Any) -> Any:
+def _list_or_copy(values: Any) -> Any:
     if not isinstance(values, np.ndarray):
         return values
     return values.tolist() if len(values) <= FEW else values.copy()

@@ -1,6 +1,6 @@
-"""How a column's values shift over the run: a few ridges, the newest in front, each a stretch of steps.
+"""Ridge plot of a column's values over the run: a few ridges, each a range of steps, the newest in front.
 
-Built with HoloViews when it is asked for: a ridge is replaced whole, so nothing is streamed.
+It is built with HoloViews on demand. Ridges are replaced as a whole, so nothing is streamed.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from rlpanel.panels.ui import theme
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.snapshot.value_density import Density, density
 
-#: Most ridges, and how far each may reach into those behind it.
+#: Maximum number of ridges, and the greatest height of a ridge in units of their distance.
 RIDGES, REACH = 7, 1.9
-#: Weights of a part and its neighbours, so that the outline is calm.
+#: Smoothing kernel of the outlines.
 _SMOOTH = np.array([1.0, 4.0, 6.0, 4.0, 1.0]) / 16
 
 
 @dataclass(frozen=True)
 class Ridges:
-    """Outlines, from the oldest to the newest.
+    """Outlines of the ridges, from the oldest to the newest.
 
     Attributes
     ----------
     values : ndarray, shape (P,)
     heights : ndarray, shape (R, P)
-        Share of the stretch's values, bars where few values are distinct; the highest of all is 1.
+        Share of the ridge's samples at each value, scaled to an overall maximum of 1. If few values are
+        distinct, the outlines are bars.
     first, last : ndarray of int, shape (R,)
-        The steps of each stretch.
+        First and last step of each ridge.
     """
 
     values: np.ndarray
@@ -43,30 +44,30 @@ class Ridges:
     last: np.ndarray
 
 
-def ridges(found: Density) -> Ridges:
-    """The run in at most `RIDGES` stretches of steps that hold values, about equally many each."""
-    held = np.flatnonzero(found.counts.sum(axis=1))
-    stretches = np.array_split(held, min(RIDGES, len(held)))
-    counts = np.stack([found.counts[stretch].sum(axis=0) for stretch in stretches]).astype(float)
+def ridges(counted: Density) -> Ridges:
+    """Split the steps that have values into at most `RIDGES` ranges of about equal length."""
+    filled = np.flatnonzero(counted.counts.sum(axis=1))
+    ranges = np.array_split(filled, min(RIDGES, len(filled)))
+    counts = np.stack([counted.counts[columns].sum(axis=0) for columns in ranges]).astype(float)
     shares = counts / counts.sum(axis=1, keepdims=True)
-    edges = found.axis.edges
-    if found.axis.known:
+    edges = counted.axis.edges
+    if counted.axis.known:
         values = np.repeat(edges, 2)[1:-1]
         shares = np.repeat(shares, 2, axis=1)
     else:
-        values = np.sqrt(edges[1:] * edges[:-1]) if found.axis.log else (edges[1:] + edges[:-1]) / 2
+        values = np.sqrt(edges[1:] * edges[:-1]) if counted.axis.log else (edges[1:] + edges[:-1]) / 2
         shares = np.stack([np.convolve(share, _SMOOTH, mode="same") for share in shares])
-    nothing = np.zeros((len(shares), 1))
+    zeros = np.zeros((len(shares), 1))
     return Ridges(
         np.concatenate([edges[:1], values, edges[-1:]]),
-        np.hstack([nothing, shares / shares.max(), nothing]),
-        np.array([found.first + stretch[0] * found.width for stretch in stretches]),
-        np.array([found.first + (stretch[-1] + 1) * found.width - 1 for stretch in stretches]),
+        np.hstack([zeros, shares / shares.max(), zeros]),
+        np.array([counted.first + columns[0] * counted.width for columns in ranges]),
+        np.array([counted.first + (columns[-1] + 1) * counted.width - 1 for columns in ranges]),
     )
 
 
 class RidgePlot:
-    """The ridges of one column; as `rlpanel.panels.plots.density_plot.DensityPlot` without a cursor."""
+    """The ridges of one column; like `DensityPlot`, but it highlights a ridge instead of moving a cursor."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class RidgePlot:
         on_pick: Callable[[float, ValueRange], None],
     ) -> None:
         self.log = log
-        self.found: Density | None = None
+        self.density: Density | None = None
         self._column, self._color, self._on_pick = column, color, on_pick
         self._height = height
         self._dark = True
@@ -93,50 +94,53 @@ class RidgePlot:
         )
 
     def draw(self, snapshot: Snapshot) -> None:
-        """Bring the ridges to a snapshot."""
-        before, self.found = self.found, density(snapshot, self._column, log=self.log, before=self.found)
-        if before is None or self.found is None or not _equal(before, self.found):
+        """Update the ridges to a snapshot."""
+        before, self.density = (
+            self.density,
+            density(snapshot, self._column, log=self.log, before=self.density),
+        )
+        if before is None or self.density is None or not _equal(before, self.density):
             self._rebuild()
 
     def move_cursor(self, step: int | None) -> None:
-        """The stretch with the selected step stands out."""
-        if self._drawn is not None and self._at(step) != self._at(self._step):
+        """Highlight the ridge that contains the selected step."""
+        if self._drawn is not None and self._ridge_of(step) != self._ridge_of(self._step):
             self._step = step
             self._rebuild()
         self._step = step
 
     def restyle(self, dark: bool) -> None:
-        """Colours for dark or light."""
+        """Apply the colours of the dark or light theme."""
         if dark != self._dark:
             self._dark = dark
             self._rebuild()
 
     def _rebuild(self) -> None:
-        self._drawn = ridges(self.found) if self.found is not None else None
+        self._drawn = ridges(self.density) if self.density is not None else None
         self.pane.object = self._overlay(self._drawn) if self._drawn is not None else None
 
     def _overlay(self, shape: Ridges) -> Any:
-        """The ridges as HoloViews has them; time runs down, so the newest is drawn last."""
+        """Return the ridges as a HoloViews overlay. Time runs downwards; the newest ridge is drawn last."""
         import holoviews as hv
 
         if "bokeh" not in hv.Store.renderers:
             hv.extension("bokeh")
         colors = theme.palette(self._dark)
-        here = self._at(self._step)
+        selected = self._ridge_of(self._step)
         areas = []
-        for place, heights in enumerate(shape.heights):
-            base = np.full(len(heights), -float(place))
+        for ridge, heights in enumerate(shape.heights):
+            base = np.full(len(heights), -float(ridge))
             area = hv.Area((shape.values, base, base + heights * REACH), "value", ["base", "top"])
             areas.append(
                 area.opts(
                     color=colors[self._color],
-                    line_color=colors["text"] if place == here else colors["surface"],
-                    line_width=1.4 if place == here else 0.8,
-                    fill_alpha=0.9 if place == here else 0.6,
+                    line_color=colors["text"] if ridge == selected else colors["surface"],
+                    line_width=1.4 if ridge == selected else 0.8,
+                    fill_alpha=0.9 if ridge == selected else 0.6,
                     backend="bokeh",
                 )
             )
-        labels = [(-place, _label(first, last)) for place, (first, last) in _stretches(shape)][::2]
+        labels = [(-ridge, _label(first, last)) for ridge, (first, last) in _step_ranges(shape)][::2]
         return hv.Overlay(areas).opts(
             height=self._height,
             responsive=True,
@@ -152,28 +156,28 @@ class RidgePlot:
         )
 
     def _finish(self, plot: Any, _: Any) -> None:
-        """The house's style, and the click."""
+        """Style the figure that HoloViews made, and handle clicks."""
         figure = plot.state
         theme.restyle(figure, self._dark)
         figure.ygrid.visible = False
-        figure.on_event(Tap, self._tapped)
+        figure.on_event(Tap, self._on_tap)
 
-    def _at(self, step: int | None) -> int:
-        """Which ridge a step belongs to; -1 for none."""
+    def _ridge_of(self, step: int | None) -> int:
+        """Return the index of the ridge that a step belongs to; -1 without step or ridges."""
         if step is None or self._drawn is None:
             return -1
         return int(np.clip(np.searchsorted(self._drawn.last, step), 0, len(self._drawn.last) - 1))
 
-    def _tapped(self, event: Any) -> None:
-        if self.found is None or self._drawn is None or event.x is None:
+    def _on_tap(self, event: Any) -> None:
+        if self.density is None or self._drawn is None or event.x is None:
             return
-        place = int(np.clip(round(-event.y + 0.4), 0, len(self._drawn.last) - 1))
-        step = float(self._drawn.last[place])
-        low, high = self.found.cell(self.found.place(step), event.x)
+        ridge = int(np.clip(round(-event.y + 0.4), 0, len(self._drawn.last) - 1))
+        step = float(self._drawn.last[ridge])
+        low, high = self.density.cell(self.density.place(step), event.x)
         self._on_pick(step, ValueRange(self._column, low, high))
 
 
-def _stretches(shape: Ridges) -> list[tuple[int, tuple[int, int]]]:
+def _step_ranges(shape: Ridges) -> list[tuple[int, tuple[int, int]]]:
     return list(enumerate(zip(shape.first.tolist(), shape.last.tolist(), strict=True)))
 
 

@@ -1,7 +1,7 @@
-"""A column over the steps, as the few points a screen can show, and what changed of them.
+"""Points of a column over the steps, reduced to what a screen can show, and incremental updates of them.
 
-What grows is streamed: a new step sends one point, a changed step patches one. Runs longer than a
-screen is wide are gathered into buckets of 2^k steps, so the buckets never shift under the eye.
+A new step streams one point to the browser, and a changed step patches one. The steps of long runs are
+grouped into buckets of 2^k steps, so that existing buckets do not shift while the run grows.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from rlpanel.settings import Display
 from rlpanel.store.columns.step_stats import COUNT, M2, MAX, MEAN, MIN
 from rlpanel.store.snapshot.run_view import RunView
 
-#: Most points a curve sends.
+#: Maximum number of points of a curve.
 POINTS = 2000
 
 Points = dict[str, np.ndarray]
 
 
 def bucket_size(steps: int) -> int:
-    """How many steps one point stands for: a power of two."""
+    """Return the number of steps that one point stands for, a power of two."""
     size = 1
     while steps > POINTS * size:
         size *= 2
     return size
 
 
-def curve(view: RunView, column: str, display: Display) -> Points:
-    """Points of a column's mean with its band, or of a step metric without one.
+def curve(snapshot: Snapshot, column: str, display: Display) -> Points:
+    """Return the points of a column's mean with its band, or of a step metric, which has no band.
 
     Returns
     -------
@@ -44,7 +44,7 @@ def curve(view: RunView, column: str, display: Display) -> Points:
         return bare(steps.values, view.step_values(column), display)
     size = bucket_size(len(steps.values))
     starts = np.arange(0, len(steps.values), size)
-    count, mean, m2 = (steps.stat(column, which) for which in (COUNT, MEAN, M2))
+    count, mean, m2 = (steps.stat(column, statistic) for statistic in (COUNT, MEAN, M2))
     with np.errstate(all="ignore"):
         n = np.add.reduceat(count, starts) if len(starts) else count
         y = _sum(np.where(count > 0, count * mean, 0.0), starts) / n
@@ -57,7 +57,7 @@ def curve(view: RunView, column: str, display: Display) -> Points:
 
 
 def bare(steps: np.ndarray, values: np.ndarray, display: Display) -> Points:
-    """Points of numbers that come one a step, so that there is no band; as `curve`."""
+    """Return the points of one value per step, which have no band; the format is that of `curve`."""
     size = bucket_size(len(steps))
     starts = np.arange(0, len(steps), size)
     finite = np.isfinite(values)
@@ -94,20 +94,20 @@ def _first(y: np.ndarray) -> float:
 
 
 def send(source: ColumnDataSource, points: Points, sent: Points | None) -> None:
-    """Bring ``source`` from ``sent`` to ``points`` with as little as will do.
+    """Update ``source`` from ``sent`` to ``points`` with as little data as possible.
 
-    A longer series whose known points are (mostly) unchanged is patched and streamed; anything else is
+    If few of the sent points changed, these are patched and new points are streamed; otherwise all points are
     replaced.
     """
-    known = len(sent["x"]) if sent else 0
-    if not sent or known > len(points["x"]) or not _equal(sent["x"], points["x"][:known]).all():
+    sent_count = len(sent["x"]) if sent else 0
+    if not sent or sent_count > len(points["x"]) or not _equal(sent["x"], points["x"][:sent_count]).all():
         source.data = column_payload(points)
         return
-    differs = np.zeros(known, bool)
+    differs = np.zeros(sent_count, bool)
     for name, values in points.items():
-        differs |= ~_equal(sent[name], values[:known])
+        differs |= ~_equal(sent[name], values[:sent_count])
     changed = np.flatnonzero(differs)
-    if len(changed) > max(8, known // 8):
+    if len(changed) > max(8, sent_count // 8):
         source.data = column_payload(points)
         return
     if len(changed):
@@ -115,8 +115,8 @@ def send(source: ColumnDataSource, points: Points, sent: Points | None) -> None:
             name: [(int(i), float(values[i])) for i in changed] for name, values in points.items()
         }
         source.patch(patches)
-    if len(points["x"]) > known:
-        source.stream(column_payload({name: values[known:] for name, values in points.items()}))
+    if len(points["x"]) > sent_count:
+        source.stream(column_payload({name: values[sent_count:] for name, values in points.items()}))
 
 
 def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""A line through the noise: an exponential moving average that does not lag at its beginning.
+"""Exponential moving average that is not biased towards zero at its beginning.
 
-The average of TensorBoard's smoothing: weights fall by ``weight`` from one value to the one before, and they
-are divided by their sum, so that the first values are not drawn towards zero.
+This is TensorBoard's smoothing: each value weighs ``weight`` times as much as the value after it, and the
+weights are divided by their sum, so that the first values are not drawn towards zero.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-#: More would never arrive at what the values are.
+#: Largest weight. With a larger one, the line would not reach the values within a run.
 MOST = 0.99
 
 
 def smooth(values: np.ndarray, weight: float, steps: int = 1) -> np.ndarray:
-    """The moving average of values; one that is missing stays missing and moves nothing.
+    """Return the moving average of values; missing values stay missing and do not affect the others.
 
     Parameters
     ----------
     values : ndarray of float, shape (P,)
     weight : float
-        From one step to the next; 0 changes nothing.
+        Weight of a step relative to the next one; 0 returns the values unchanged.
     steps : int
-        Steps that a value stands for.
+        Number of steps that a value stands for.
     """
     if not weight or not len(values):
         return values
-    found = pd.Series(values).ewm(alpha=1 - weight**steps, adjust=True, ignore_na=True).mean().to_numpy()
-    return np.where(np.isnan(values), np.nan, found)
+    average = pd.Series(values).ewm(alpha=1 - weight**steps, adjust=True, ignore_na=True).mean().to_numpy()
+    return np.where(np.isnan(values), np.nan, average)

@@ -1,4 +1,4 @@
-"""A range of one column's values, as a filter of the grid (`rlpanel.store.query.filter_syntax`) says it."""
+"""A range of one column's values, and its text as a filter (`rlpanel.store.query.filter_syntax`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ValueRange:
-    """Values from ``low`` to ``high``, both included; an infinite end is open."""
+    """Values from ``low`` to ``high``, both included; an infinite bound means that there is none."""
 
     column: str
     low: float
@@ -17,7 +17,7 @@ class ValueRange:
 
     @property
     def text(self) -> str:
-        """As an expression over the column: ``0.3 <= `reward` <= 0.5``."""
+        """The range as a filter expression: ``0.3 <= `reward` <= 0.5``."""
         low = f"{self.low:.12g} <= " if np.isfinite(self.low) else ""
         high = f" <= {self.high:.12g}" if np.isfinite(self.high) else ""
         return f"{low}`{self.column}`{high}"

@@ -81,7 +81,7 @@ def test_a_click_gives_the_step_and_the_range(tmp_path: Path) -> None:
     picked: list[tuple[float, ValueRange]] = []
     shown = plot(picked)
     shown.draw(index_of(write_run(tmp_path / "run", steps=3, samples=8)).snapshot)
-    assert shown.found is not None
+    assert shown.density is not None
     shown._plot._trigger_event(Tap(shown._plot, x=2.2, y=0.5))
     ((step, within),) = picked
     assert (step, within.column, within.low < 0.6, within.high > 0.4) == (2.2, "reward", True, True)
