@@ -1,1 +1,1 @@
-"""One browser session: selection, event loop, redraw queue, background tasks."""
+"""State of one browser session: selection, event loop, redraw queue, background tasks."""

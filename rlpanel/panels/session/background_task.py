@@ -1,4 +1,4 @@
-"""Work that is too long for the event loop: done on a thread, shown on the session's own loop."""
+"""Runs long work on a thread and shows its results on the session's event loop."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ _pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-views")
 
 
 class BackgroundTask(Generic[T]):
-    """One piece of work at a time; a newer one takes the place of the older, which then ends early.
+    """Runs one job at a time; starting a new job ends the older one early.
 
     Parameters
     ----------
     show : callable
-        Takes each result on the session's loop, and only while its work is the newest.
+        Called on the session's loop with each result, as long as its job is the newest.
     pool : Executor, optional
-        Threads of their own, for work that may take minutes and should keep nobody waiting.
+        Separate threads for jobs that may take minutes, so that they do not delay short ones.
     """
 
     def __init__(self, show: Callable[[T], None], pool: Executor | None = None) -> None:
         self._show = show
         self._pool = pool or _pool
-        self._turn = 0
+        self._job = 0
 
     def start(self, results: Iterator[T]) -> None:
-        """Draw results from ``results`` on a thread; each is shown as it comes.
+        """Compute ``results`` on a thread and show each one as it arrives.
 
-        Without a session (in a script) they are drawn and shown at once.
+        Without a session (in a script) they are computed and shown at once.
         """
-        self._turn += 1
-        turn, place = self._turn, drawing_loop()
-        if place is None:
+        self._job += 1
+        job, loop = self._job, drawing_loop()
+        if loop is None:
             for result in results:
-                if turn == self._turn:
+                if job == self._job:
                     self._show(result)
         else:
-            # An error is said where the loop's other errors are said.
-            self._pool.submit(self._work, turn, results, place).add_done_callback(
-                lambda done: place.call_soon(done.result) if done.exception() else None
+            # An exception is raised again on the loop, which reports it like its other errors.
+            self._pool.submit(self._run, job, results, loop).add_done_callback(
+                lambda future: loop.call_soon(future.result) if future.exception() else None
             )
 
-    def _work(self, turn: int, results: Iterator[T], place: SessionLoop) -> None:
+    def _run(self, job: int, results: Iterator[T], loop: SessionLoop) -> None:
         for result in results:
-            if turn != self._turn or place.is_gone:
+            if job != self._job or loop.is_gone:
                 return
-            draw_in_turn(place, partial(self._arrived, turn, result))
+            draw_in_turn(loop, partial(self._on_result, job, result))
 
-    def _arrived(self, turn: int, result: T) -> None:
-        if turn == self._turn:
+    def _on_result(self, job: int, result: T) -> None:
+        if job == self._job:
             with pn.io.hold():
                 self._show(result)
 
     def stop(self) -> None:
-        """What is under way is no longer wanted."""
-        self._turn += 1
+        """End the current job early; its further results are not shown."""
+        self._job += 1

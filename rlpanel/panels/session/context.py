@@ -1,6 +1,6 @@
-"""What views look at: one snapshot, one selection, one set of display settings.
+"""State shared by a session's views: a snapshot, a selection, and display settings.
 
-A session owns a `Context`; views watch its parameters and never each other.
+Each session has one `Context`. Views watch its parameters and never each other.
 """
 
 from __future__ import annotations
@@ -32,101 +32,99 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 
 class Selection(param.Parameterized):
-    """What is selected; it is the URL, and the URL is it."""
+    """What is selected: the state that the page's URL holds."""
 
-    run = param.String(default="", doc="Name of the run below the root.")
-    split = param.String(
-        default="", doc="Whose samples are shown; empty: training, or what there is most of."
-    )
-    step = param.Integer(default=None, allow_None=True, doc="Selected step; None before there is one.")
-    follow = param.Boolean(default=True, doc="Whether the step rides on the newest complete one.")
-    uid = param.String(default="", doc="Sample chosen by the viewer; empty shows the grid's first.")
+    run = param.String(default="", doc="Name of the run, relative to the root folder.")
+    split = param.String(default="", doc="Split that is shown; empty: training, else the largest one.")
+    step = param.Integer(default=None, allow_None=True, doc="Selected step; None while there are no steps.")
+    follow = param.Boolean(default=True, doc="Whether the newest complete step is selected automatically.")
+    uid = param.String(default="", doc="Sample chosen by the viewer; empty: the first row of the grid.")
     token = param.Integer(default=-1, doc="Pinned token of the sample; -1 for none.")
     metric = param.String(default="log_ratio", doc="Token metric that colours the text.")
-    curves = param.List(default=[], item_type=str, doc="Sample columns drawn as curves; empty: defaults.")
-    search = param.String(default="", doc="Text sought in prompts and responses; /like this/ an expression.")
+    curves = param.List(default=[], item_type=str, doc="Columns drawn as curves; empty: the defaults.")
+    search = param.String(
+        default="", doc="Text to find in prompts and responses; /like this/ is a regular expression."
+    )
     filter = param.String(default="", doc="Filter expression over the sample columns.")
     scope = param.Selector(
-        default="step", objects=["step", "run"], doc="Whether the grid asks the step or all steps."
+        default="step", objects=["step", "run"], doc="Whether the grid shows the selected step or all steps."
     )
-    sort = param.String(default="", doc="Number column that sorts the grid; with - from the largest down.")
-    over = param.List(default=[], item_type=str, doc="Names of runs whose curves lie over the run's.")
-    beside = param.List(default=[], item_type=str, doc="Splits of the run whose curves lie over the shown.")
+    sort = param.String(default="", doc="Number column that sorts the grid; a leading - sorts descending.")
+    over = param.List(default=[], item_type=str, doc="Names of the overlay runs.")
+    beside = param.List(default=[], item_type=str, doc="Splits drawn over the curves of the shown split.")
     align = param.Selector(
-        default=STEP, objects=ALIGNMENTS, label="Align by", doc="What stands on the curves' axis."
+        default=STEP, objects=ALIGNMENTS, label="Align by", doc="Quantity on the curves' x axis."
     )
     smooth = param.Number(
         default=0.0,
         bounds=(0.0, MOST_SMOOTH),
         step=0.01,
         label="Smoothing",
-        doc="Weight of an exponential moving average over the steps; the raw line stays behind it.",
+        doc="Weight of an exponential moving average over the steps; the raw line stays visible behind it.",
     )
-    against = param.String(default="", doc="Name of the run that prompts are compared with.")
-    here_at = param.String(default=NEWEST, doc="Which of the run's samples are compared; or a step's number.")
-    there_at = param.String(default=NEWEST, doc="Which samples of the run that it is compared with.")
-    dark = param.Boolean(default=DARK_DEFAULT, doc="Dark or light.")
+    against = param.String(
+        default="", doc="Name of the run whose responses to the same prompts are compared."
+    )
+    here_at = param.String(default=NEWEST, doc="Compared samples of the run: a choice, or a step's number.")
+    there_at = param.String(default=NEWEST, doc="Compared samples of the other run, as `here_at`.")
+    dark = param.Boolean(default=DARK_DEFAULT, doc="Whether the theme is dark.")
 
 
 class Context(param.Parameterized):
-    """All that a session's views share."""
+    """State that all views of a session share."""
 
-    runs = param.List(default=[], item_type=RunInfo, doc="Runs below the root, newest first.")
-    survey = param.ClassSelector(class_=Diagnosis, allow_None=True, doc="What is there instead of runs.")
+    runs = param.List(default=[], item_type=RunInfo, doc="Runs below the root folder, newest first.")
+    survey = param.ClassSelector(
+        class_=Diagnosis, allow_None=True, doc="Diagnosis of a root folder without runs."
+    )
     left_out = param.List(
-        default=[], item_type=Unread, doc="Links that are not followed, and folders that cannot be listed."
+        default=[], item_type=Unread, doc="Links that are not followed and folders that cannot be listed."
     )
     index = param.ClassSelector(class_=RunIndex, allow_None=True, doc="The selected run's index.")
-    view = param.ClassSelector(
-        class_=RunView,
-        default=RunView(Snapshot("")),
-        instantiate=False,
-        doc="Newest version of the selected run, and what is computed from it.",
+    snapshot = param.ClassSelector(
+        class_=Snapshot, default=Snapshot(""), instantiate=False, doc="Newest snapshot of the selected run."
     )
     sample = param.ClassSelector(class_=Sample, allow_None=True, doc="The sample that is shown.")
-    message = param.String(default="", doc="What went wrong with the last wish, in words.")
-    root = param.String(default="", doc="The folder whose runs are shown, as it was given.")
-    failure = param.String(default="", doc="What keeps the reader from reading just now; empty if nothing.")
-    noted = param.Integer(default=0, doc="Counts the tags and notes that were left.")
-    others = param.List(default=[], item_type=OverlayRun, doc="The runs that lie over the selected one.")
+    message = param.String(default="", doc="Why the sample cannot be shown; empty if it can.")
+    root = param.String(default="", doc="The folder whose runs are shown, as the user wrote it.")
+    failure = param.String(default="", doc="Error that currently stops the reader; empty if there is none.")
+    noted = param.Integer(default=0, doc="Counter that rises whenever a tag or note is written.")
+    others = param.List(default=[], item_type=OverlayRun, doc="The overlay runs.")
     muted = param.ClassSelector(
         class_=frozenset,
         default=frozenset(),
-        doc="Runs whose curves are switched off; '' is the selected one.",
+        doc="Keys of the runs whose curves are switched off; '' is the selected run.",
     )
     against = param.ClassSelector(
-        class_=OverlayRun, allow_None=True, doc="The run that prompts are compared with."
+        class_=OverlayRun, allow_None=True, doc="The run whose responses to the same prompts are compared."
     )
-    now = param.Number(default=0.0, doc="The clock, once a second, for ages.")
-    #: uid of the grid's first row, shown while the viewer has chosen none
-    first = param.String(default="", doc="Sample shown while none is chosen.")
-    #: set by the grid; other views may look at the same samples
+    now = param.Number(default=0.0, doc="Current time, updated once a second, for ages.")
+    first = param.String(default="", doc="Uid of the grid's first row, shown while no sample is chosen.")
+    #: Set by the grid, for other views of the same samples.
     passing = param.ClassSelector(
-        class_=frozenset, allow_None=True, doc="Uids that pass the grid's search and filters; None: no such."
+        class_=frozenset, allow_None=True, doc="Uids that pass the grid's filters; None without filters."
     )
     tab = param.String(default="tokens", doc="Key of the open tab of the sample panel.")
     selection = param.ClassSelector(class_=Selection, default=Selection(), doc="What is selected.")
-    display = param.ClassSelector(class_=Display, default=Display(), doc="How it is shown.")
+    display = param.ClassSelector(class_=Display, default=Display(), doc="The display settings.")
 
     def __init__(self, **params: object) -> None:
         super().__init__(**{"selection": Selection(), "display": Display(), **params})
         self._notes: Notes | None = None
         self._parts: dict[Callable[[], object], None] | None = None
-        self.param.watch(self._ride, ["view", "now"])
-        self.selection.param.watch(self._ride, "follow")
-        self.selection.param.watch(self._show, ["uid"])
-        self.param.watch(self._show, ["first", "index"])
+        self.param.watch(self._follow_newest, ["snapshot", "now"])
+        self.selection.param.watch(self._follow_newest, "follow")
+        self.selection.param.watch(self._update_sample, ["uid"])
+        self.param.watch(self._update_sample, ["first", "index"])
 
-    @property
-    def snapshot(self) -> Snapshot:
-        """The data of the newest version of the selected run."""
-        return self.view.snapshot
-
-    # -- in parts --------------------------------------------------------------------------------
+    # -- deferred drawing ------------------------------------------------------------------------
 
     @contextmanager
     def in_parts(self) -> Iterator[list[Callable[[], object]]]:
-        """Leave to the caller, in the list, what views ask to draw `afterwards`; each once."""
+        """Collect the callbacks that views pass to `afterwards`, each once, for the caller to run later.
+
+        The list is filled when the ``with`` block ends.
+        """
         self._parts, parts = {}, list[Callable[[], object]]()
         try:
             yield parts
@@ -135,7 +133,7 @@ class Context(param.Parameterized):
             self._parts = None
 
     def afterwards(self, draw: Callable[[], object]) -> None:
-        """Draw in a turn of the event loop of its own, where news are taken in parts; else now."""
+        """Call ``draw`` now, or leave it to the caller of `in_parts`, who gives it a turn of its own."""
         if self._parts is None:
             draw()
         else:
@@ -144,42 +142,43 @@ class Context(param.Parameterized):
     # -- steps -----------------------------------------------------------------------------------
 
     def choose_step(self, step: int | None) -> None:
-        """The viewer chose a step: following ends, and the sample chosen before is let go."""
+        """Select a step; this ends following and clears the chosen sample."""
         if step is None:
             return
         self.selection.param.update(step=step, follow=False, uid="", token=-1)
 
     def choose_range(self, step: int | None, within: str) -> None:
-        """The viewer chose values of a step: the grid is filtered by that range."""
+        """Select a step and filter the grid by a range of values."""
         if step is not None:
             self.selection.param.update(
                 step=step, filter=within, scope="step", follow=False, uid="", token=-1
             )
 
     def move_step(self, by: int) -> None:
-        """To the step ``by`` places further on, whatever their spacing."""
+        """Select the step ``by`` positions further on, whatever the spacing of the step numbers."""
         steps = self.snapshot.steps.values
         if len(steps):
-            here = self.selection.step if self.selection.step is not None else steps[-1]
-            at = int(np.searchsorted(steps, here))
-            self.choose_step(int(steps[np.clip(at + by, 0, len(steps) - 1)]))
+            current = self.selection.step if self.selection.step is not None else steps[-1]
+            position = int(np.searchsorted(steps, current))
+            self.choose_step(int(steps[np.clip(position + by, 0, len(steps) - 1)]))
 
     def choose_split(self, split: str) -> None:
-        """The viewer chose another split of the run: its nearest step is shown, or its newest."""
+        """Show another split of the run, at its step nearest to the selected one, or at its newest."""
         steps, selection = self.snapshot.in_split(split).steps.values, self.selection
         if not len(steps) or split == self.snapshot.split:
             return
         step = None if selection.follow or selection.step is None else selection.step
-        where = {"step": int(steps[np.abs(steps - step).argmin()])} if step is not None else {}
+        nearest = {"step": int(steps[np.abs(steps - step).argmin()])} if step is not None else {}
         beside = [name for name in selection.beside if name != split]
-        selection.param.update(split=split, beside=beside, uid="", token=-1, **where)
+        selection.param.update(split=split, beside=beside, uid="", token=-1, **nearest)
 
     def nearest_step(self, x: float) -> int | None:
-        """The step nearest to a place on the axis."""
+        """Return the step nearest to a position on the step axis; None while there are no steps."""
         steps = self.snapshot.steps.values
         return int(steps[np.abs(steps - x).argmin()]) if len(steps) else None
 
-    def _ride(self, *_: object) -> None:
+    def _follow_newest(self, *_: object) -> None:
+        """Select the newest complete step while following."""
         if self.selection.follow:
             newest = newest_complete(self.snapshot, time.time())
             if newest is not None and newest != self.selection.step:
@@ -188,24 +187,25 @@ class Context(param.Parameterized):
     # -- samples ---------------------------------------------------------------------------------
 
     def choose_sample(self, uid: str) -> None:
-        """The viewer chose a sample; its step is shown with it."""
-        where = {}
+        """Select a sample and its step."""
+        step = {}
         try:
-            where["step"] = int(self.snapshot.place("step")[self.snapshot.row(uid)])
-        except SampleNotFound:  # its file was written anew; the step stays, and the sample's place says why
+            step["step"] = int(self.snapshot.place("step")[self.snapshot.row(uid)])
+        except SampleNotFound:  # its file was rewritten: keep the step; `message` says why there is no sample
             pass
-        self.selection.param.update(uid=uid, follow=False, token=-1, **where)
+        self.selection.param.update(uid=uid, follow=False, token=-1, **step)
 
     @property
     def notes(self) -> Notes | None:
-        """The run's tags and notes; None while there is no run."""
+        """The run's tags and notes; None while no run is selected."""
         if self.index is None:
             return None
         if self._notes is None or self._notes.run != self.index.path:
             self._notes = Notes(self.index.path)
         return self._notes
 
-    def _show(self, *_: object) -> None:
+    def _update_sample(self, *_: object) -> None:
+        """Read the chosen sample, or the grid's first one, unless it is shown already."""
         uid = self.selection.uid or self.first
         if self.sample is not None and self.sample.uid == uid:
             return
@@ -219,20 +219,21 @@ class Context(param.Parameterized):
             self.sample, self.message = None, str(error)
 
 
-def shared_sample(index: RunIndex, view: RunView, uid: str) -> Sample:
-    """A sample as `fetch` gives it, read once for all sessions that look at it."""
-    row = cached_on(view, "row", uid, lambda: view.snapshot.row(uid))
-    return cached_on(view, "sample", (index.path, row), lambda: fetch(index, view, row), most=2)
+def shared_sample(index: RunIndex, snapshot: Snapshot, uid: str) -> Sample:
+    """Return a sample as `fetch` does, cached on the snapshot for all sessions."""
+    row = cached_on(snapshot, "row", uid, lambda: snapshot.row(uid))
+    return cached_on(snapshot, "sample", (index.path, row), lambda: fetch(index, snapshot, row), most=2)
 
 
 def watch_step(context: Context, draw: Callable[..., None]) -> None:
-    """Draw again when another step is shown, or when the shown step itself got new samples."""
+    """Call ``draw`` whenever another step is selected or the selected step gets new samples."""
 
-    def on_view(event: param.parameterized.Event) -> None:
-        step, new, old = context.selection.step, event.new.snapshot, event.old.snapshot
-        at = new.steps.position(step) if step is not None else -1
-        same_run = old.name == new.name
-        if not same_run or (at >= 0 and at in new.steps.changed_since(old.version)):
+    def on_snapshot(event: param.parameterized.Event) -> None:
+        step = context.selection.step
+        position = event.new.steps.position(step) if step is not None else -1
+        same_run = event.old.name == event.new.name
+        changed = position >= 0 and position in event.new.steps.changed_since(event.old.version)
+        if not same_run or changed:
             context.afterwards(draw)
 
     context.param.watch(on_view, "view")

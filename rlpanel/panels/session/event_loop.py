@@ -1,8 +1,9 @@
-"""Where drawing happens: an event loop and, if the page is served, its document. Any thread may call back.
+"""The event loop, and for a served page the Bokeh document, on which a session is drawn.
 
-bokeh's own `Document.add_next_tick_callback` is for the loop's thread alone. While the loop holds a document
-(`panel.io.hold`), what is scheduled is kept with what changed, and what another thread adds at the end of
-the hold is lost, without a word and for good.
+Any thread may schedule callbacks with `SessionLoop.call_soon`. Bokeh's own `Document.add_next_tick_callback`
+is only safe on the loop's thread. While the loop holds a document (`panel.io.hold`), scheduled callbacks are
+queued together with the held changes. A callback that another thread adds just as the hold ends is silently
+lost.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from bokeh.document import Document
 
 
 class SessionLoop:
-    """A loop, and the document that is drawn on it.
+    """An event loop and the document that is drawn on it.
 
     Parameters
     ----------
     loop : AbstractEventLoop
-        The one that runs where the place is made.
+        Loop that runs the callbacks.
     document : Document, optional
-        With a session. None for a notebook's cell, which has only the loop.
+        Document with a session; None for a notebook cell, which has only the loop.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, document: Document | None = None) -> None:
@@ -34,40 +35,40 @@ class SessionLoop:
 
     @property
     def is_served(self) -> bool:
-        """Whether a browser comes for the document."""
+        """Whether this is a served page, not a notebook cell."""
         return self._document is not None
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing is drawn here any more: the document's session has ended, or the loop."""
+        """Whether nothing can be drawn any more: the document's session or the loop has ended."""
         return self._loop.is_closed() or (self._session is not None and self._session.destroyed)
 
     @property
     def is_sending(self) -> bool:
-        """Whether a browser has not yet taken what was sent last.
+        """Whether a browser has not yet received all that was sent.
 
-        A page that sleeps takes nothing; what is sent to it all the same would wait in this process's memory.
+        A suspended page receives nothing; further messages would pile up in this process's memory.
         """
         session = getattr(self._session, "session", None)
         connections = session._subscribed_connections if session is not None else ()
-        return any(_writing(connection._socket) for connection in connections)
+        return any(_is_writing(connection._socket) for connection in connections)
 
     def call_soon(self, callback: Callable[[], Any]) -> None:
-        """Call back on the loop, under the document's lock, unless it is gone; any thread may ask."""
-        # In no document's context, which would be kept in memory as long as the callback.
+        """Run a callback on the loop, under the document's lock, unless the session is gone. Thread-safe."""
+        # An empty context: the callback would keep the document of the current one in memory.
         with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._enter, callback, context=contextvars.Context())
+            self._loop.call_soon_threadsafe(self._run_callback, callback, context=contextvars.Context())
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> None:
-        """Call back after a while, as `call_soon` does; called on the loop."""
-        self._loop.call_later(seconds, self._enter, callback, context=contextvars.Context())
+        """Run a callback after some seconds, as `call_soon` does; only to be called on the loop's thread."""
+        self._loop.call_later(seconds, self._run_callback, callback, context=contextvars.Context())
 
     def on_gone(self, callback: Callable[[], None]) -> None:
-        """Call back when the session ends; a loop alone does not end."""
+        """Run a callback when the document's session ends; without a document it is never run."""
         if self._document is not None:
             self._document.on_session_destroyed(lambda _: callback())
 
-    def _enter(self, callback: Callable[[], Any]) -> None:
+    def _run_callback(self, callback: Callable[[], Any]) -> None:
         if self.is_gone:
             return
         if self._document is None:
@@ -77,33 +78,33 @@ class SessionLoop:
 
 
 def current_loop() -> SessionLoop | None:
-    """The page being served, or the loop that runs a notebook's cell; in a script nothing can come back."""
+    """Return the loop of the served page or notebook cell; None in a script, which has no event loop."""
     document = pn.state.curdoc
     if document is not None and document.session_context is None:
         document = None
-    loop = _running() or (_serving(document) if document is not None else None)
+    loop = _running_loop() or (_server_loop(document) if document is not None else None)
     return SessionLoop(loop, document) if loop is not None else None
 
 
 def drawing_loop() -> SessionLoop | None:
-    """The served page's loop; None in a script or notebook cell, whose first output should be complete."""
+    """Return the served page's loop; None in a script or notebook cell, whose output must be complete."""
     return current_loop() if pn.state.curdoc is not None else None
 
 
-def _running() -> asyncio.AbstractEventLoop | None:
+def _running_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         return None
 
 
-def _serving(document: Document) -> asyncio.AbstractEventLoop | None:
-    """The server's loop: `panel serve --num-threads` builds pages on other threads."""
+def _server_loop(document: Document) -> asyncio.AbstractEventLoop | None:
+    """Return the server's loop: `panel serve --num-threads` builds pages on threads without a loop."""
     session: Any = document.session_context
     application = session.server_context.application_context
     return application.io_loop.asyncio_loop if application is not None else None
 
 
-def _writing(socket: Any) -> bool:
+def _is_writing(socket: Any) -> bool:
     websocket = socket.ws_connection
     return websocket is not None and websocket.stream.writing()

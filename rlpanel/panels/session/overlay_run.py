@@ -1,4 +1,4 @@
-"""The runs that a session looks at beside the selected one."""
+"""Overlay runs: other runs or splits whose curves are drawn over those of the selected run."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Runs that may lie over the selected one.
+#: Maximum number of overlay runs.
 MOST_OTHERS = 8
 
-#: What the key of a split begins with; no run's name does.
+#: First character of a split's key; no run's name begins with it.
 SPLIT = "/"
 
-#: Colours of runs in the dark and in the light; none is the orange of the selected run, and the blue of the
-#: reference comes last.
+#: Colours of overlay runs in the dark and light theme. None is the orange of the selected run, and the blue
+#: of the reference comes last.
 DARK = ("#63d2a6", "#b79cff", "#ff7eb6", "#4fd6e8", "#e6c34a", "#b5d957", "#c9a27e", "#6fb1ff")
 LIGHT = ("#1d8a5f", "#7352d6", "#c2317f", "#0f8296", "#9a7400", "#5b7d0a", "#8a5a2b", "#2c74d6")
 
 
 def split_label(label: str, snapshot: Snapshot) -> str:
-    """What a run is called where its splits may lie beside one another."""
+    """Return a run's label, followed by the split's name if the run has several splits."""
     return f"{label} · {snapshot.split}" if snapshot.has_splits else label
 
 
 @dataclass(frozen=True)
 class OverlayRun:
-    """Another run, or another split of the selected one.
+    """Another run, or another split of the selected run.
 
     Attributes
     ----------
     key : str
-        Its name in the address; of another split of the selected run that name after a slash, with which no
-        run's name begins.
+        The run's name in the URL; for a split, a slash and the split's name. No run's name begins with a
+        slash.
     label : str
-        What a person reads.
+        Label on screen.
     slot : int
-        Which colour it has; kept while it is chosen.
+        Index of the run's colour, which stays the same while the run is chosen.
     index : RunIndex
     view : RunView
     """
@@ -55,9 +55,9 @@ class OverlayRun:
 
     @property
     def is_split(self) -> bool:
-        """Whether it is a split of the selected run."""
+        """Whether this is another split of the selected run."""
         return self.key.startswith(SPLIT)
 
     def color(self, dark: bool) -> str:
-        """Its colour."""
+        """Return the run's colour in the dark or light theme."""
         return (DARK if dark else LIGHT)[self.slot % MOST_OTHERS]

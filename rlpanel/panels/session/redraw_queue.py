@@ -1,8 +1,8 @@
-"""When a page may be drawn: not while its browser still takes the last drawing, and one page after another.
+"""Fair queue of redraws: the pages of one event loop draw one after another, with a pause after each.
 
-Drawing one page takes some milliseconds of the event loop. With fifty pages told of the same news, the loop
-would draw for seconds and answer nobody; in turns, with a pause after each, everybody waits a little longer
-and what comes meanwhile is drawn with it.
+Drawing one page takes some milliseconds of the event loop. If fifty pages redrew at once for the same change,
+the loop would answer no request for seconds. With pauses each page waits a little longer, and changes that
+arrive meanwhile are drawn together.
 """
 
 from __future__ import annotations
@@ -17,78 +17,78 @@ from weakref import WeakKeyDictionary
 
 from rlpanel.panels.session.event_loop import SessionLoop
 
-#: Share of the event loop's time that drawing may take while pages wait for their turn.
+#: Share of the event loop's time that drawing may take while pages are waiting.
 SHARE = 0.85
-#: No drawing is followed by a pause as if it took longer: a page's first one, say.
+#: Upper limit of the drawing time that a pause is computed from; a page's first drawing may take longer.
 MOST_SECONDS = 0.1
-#: Seconds after which a page that does not draw, although it is its turn, holds nobody back any more.
+#: Seconds after which the queue moves on if the page whose turn it is does not draw.
 PATIENCE = 0.5
 
 
 class RedrawQueue:
-    """Who draws next, on one event loop: first come, first served."""
+    """First-in, first-out queue of redraws on one event loop."""
 
     def __init__(self) -> None:
-        self._free = 0.0
-        self._draws = False
+        self._free_at = 0.0
+        self._drawing = False
         self._waiting: deque[tuple[SessionLoop, Callable[[], object]]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def put(self, place: SessionLoop, draw: Callable[[], object]) -> None:
-        """Draw now, or as soon as it is the turn of ``place``; called on the loop, in a callback of it."""
-        wait = self._free - time.monotonic()
-        if wait <= 0 and not self._waiting and not self._draws:
+    def put(self, session_loop: SessionLoop, draw: Callable[[], object]) -> None:
+        """Draw now if nothing is waiting, else in turn; to be called in a callback of ``session_loop``."""
+        wait = self._free_at - time.monotonic()
+        if wait <= 0 and not self._waiting and not self._drawing:
             self._run(draw)
             return
-        self._waiting.append((place, draw))
-        if self._timer is None and not self._draws:
-            self._after(wait)
+        self._waiting.append((session_loop, draw))
+        if self._timer is None and not self._drawing:
+            self._schedule_next(wait)
 
     def _run(self, draw: Callable[[], object]) -> None:
-        begin, self._draws = time.monotonic(), True
+        begin, self._drawing = time.monotonic(), True
         try:
             draw()
         finally:
-            self._draws = False
+            self._drawing = False
             end = time.monotonic()
-            self._free = end + min(end - begin, MOST_SECONDS) * (1 / SHARE - 1)
-            self._after(self._free - end)
+            self._free_at = end + min(end - begin, MOST_SECONDS) * (1 / SHARE - 1)
+            self._schedule_next(self._free_at - end)
 
-    def _next(self) -> None:
-        """Call up the one who has waited longest; a document draws in a callback of its own."""
+    def _draw_next(self) -> None:
+        """Start the redraw that has waited longest, in a callback of its own document."""
         self._timer = None
         while self._waiting:
-            place, draw = self._waiting.popleft()
-            if not place.is_gone:
-                place.call_soon(partial(self._run, draw))
-                self._after(PATIENCE)
+            session_loop, draw = self._waiting.popleft()
+            if not session_loop.is_gone:
+                session_loop.call_soon(partial(self._run, draw))
+                self._schedule_next(PATIENCE)
                 return
 
-    def _after(self, seconds: float) -> None:
+    def _schedule_next(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._waiting:
-            # In no document's context: it would be kept in memory by whoever draws next.
+            # An empty context: the timer would keep the document of the current one in memory.
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(seconds, self._next, context=contextvars.Context())
+            self._timer = loop.call_later(seconds, self._draw_next, context=contextvars.Context())
 
 
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, RedrawQueue] = WeakKeyDictionary()
+_queues: WeakKeyDictionary[asyncio.AbstractEventLoop, RedrawQueue] = WeakKeyDictionary()
 
 
 def redraw_queue() -> RedrawQueue:
-    """The turns of the event loop that runs; where none does, nobody waits."""
+    """Return the queue of the running event loop; without a loop an empty queue, which draws at once."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return RedrawQueue()
-    return _turns.setdefault(loop, RedrawQueue())
+    return _queues.setdefault(loop, RedrawQueue())
 
 
-def draw_in_turn(place: SessionLoop, draw: Callable[[], object]) -> None:
-    """Draw when it is the turn of ``place``; any thread may call."""
-    place.call_soon(lambda: redraw_queue().put(place, draw))
+def draw_in_turn(session_loop: SessionLoop, draw: Callable[[], object]) -> None:
+    """Put a redraw into the queue of the session's event loop. Thread-safe."""
+    session_loop.call_soon(lambda: redraw_queue().put(session_loop, draw))

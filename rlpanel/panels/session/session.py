@@ -1,6 +1,6 @@
-"""One page's or one cell's ear for changes: any thread may tell, drawing happens on the event loop.
+"""Delivers changes of runs to one page or notebook cell, at most ten times a second.
 
-What comes in quick succession is drawn at once, at most ten times a second.
+`Session.notify` is thread-safe; redraws run on the event loop. Changes in quick succession share a redraw.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two updates of one session.
+#: Minimum seconds between two redraws of one session.
 FLOOR = 0.1
 
 
 class Session:
-    """One page's ear.
+    """Throttled change notifications for one page or notebook cell.
 
     Parameters
     ----------
     place : SessionLoop
-        Where it is drawn.
+        Loop on which the session is drawn.
     draw : callable
-        Called on the event loop with the set of what changed: runs' indexes, None for the list of runs;
-        nothing where only time has passed. What it returns is drawn part by part, each in a turn of its own.
+        Called on the event loop with the set of changes: indexes of runs, and None for the list of runs. The
+        set is empty if only time has passed. Callbacks that it returns are run one by one, each in a turn of
+        its own.
     wants : callable, optional
-        Whether a run's changes are worth a drawing; any thread may ask.
+        Returns whether changes of a run need a redraw; called on any thread.
     every : float, optional
-        Seconds after which it is drawn although nothing changed, for what depends on the clock.
+        Seconds after which the session is redrawn without a change, for content that depends on the clock.
     """
 
     def __init__(
@@ -55,17 +56,17 @@ class Session:
         self._wants, self._every = wants, every
         self._lock = threading.Lock()
         self._changed: set[RunIndex | None] = set()
-        self._scheduled = self._waits = False
-        self._drawn = 0.0
+        self._scheduled = self._idle_scheduled = False
+        self._last_drawn = 0.0
         self.closed = False
 
     def notify(self, changed: RunIndex | None) -> None:
-        """Note a change; any thread may call."""
+        """Record a change and schedule a redraw. Thread-safe."""
         if changed is None or self._wants(changed):
             self._schedule({changed})
 
     def redraw(self) -> None:
-        """Time has passed; what is drawn soon in any case shows it, too."""
+        """Schedule a redraw without a change, for content that depends on the clock."""
         self._schedule(set())
 
     def _schedule(self, changed: set[RunIndex | None]) -> None:
@@ -74,15 +75,15 @@ class Session:
             if self._scheduled or self.closed:
                 return
             self._scheduled = True
-        self.place.call_soon(self._soon)
+        self.place.call_soon(self._queue_redraw)
 
-    def _soon(self) -> None:
-        """Take a turn, once there was some rest and the browser has taken the last drawing."""
-        wait = FLOOR if self.place.is_sending else self._drawn + FLOOR - time.monotonic()
+    def _queue_redraw(self) -> None:
+        """Queue the redraw once `FLOOR` seconds have passed and the browser has received the last one."""
+        wait = FLOOR if self.place.is_sending else self._last_drawn + FLOOR - time.monotonic()
         if self.closed:
             return
         if wait > 0:
-            self.place.call_later(wait, self._soon)
+            self.place.call_later(wait, self._queue_redraw)
         else:
             redraw_queue().put(self.place, self._flush)
 
@@ -92,32 +93,32 @@ class Session:
             self._scheduled = False
         for part in self._try(partial(self._draw, changed)) or ():
             redraw_queue().put(self.place, partial(self._try, part))
-        self._drawn = time.monotonic()
-        self._rest()
+        self._last_drawn = time.monotonic()
+        self._schedule_idle_redraw()
 
     def _try(self, draw: Callable[[], T]) -> T | None:
-        """Draw; one broken view must not silence the session."""
+        """Call a drawing function and log its error: one broken view must not stop the session."""
         if self.closed:
             return None
         try:
             return draw()
         except Exception:
-            log.exception("a session could not be drawn")
+            log.exception("error while drawing a session")
             return None
 
-    def _rest(self) -> None:
-        """Be drawn again when nothing else has drawn it until then."""
-        if self._every < math.inf and not self._waits:
-            left = self._drawn + self._every - time.monotonic()
-            self._waits = True
-            # In no document's context, nor on a document's list: either would outlive the session.
-            asyncio.get_running_loop().call_later(left, self._rested, context=contextvars.Context())
+    def _schedule_idle_redraw(self) -> None:
+        """Schedule the redraw that is due if nothing changes for `every` seconds."""
+        if self._every < math.inf and not self._idle_scheduled:
+            left = self._last_drawn + self._every - time.monotonic()
+            self._idle_scheduled = True
+            # Neither a document's context nor its callback list is used: they would outlive the session.
+            asyncio.get_running_loop().call_later(left, self._on_idle, context=contextvars.Context())
 
-    def _rested(self) -> None:
-        self._waits = False
+    def _on_idle(self) -> None:
+        self._idle_scheduled = False
         if self.closed:
             return
-        if self._drawn + self._every > time.monotonic():
-            self._rest()
+        if self._last_drawn + self._every > time.monotonic():
+            self._schedule_idle_redraw()
         else:
             self.redraw()
