@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 from xml.etree import ElementTree
@@ -45,7 +46,7 @@ def sentry(profile: Profile) -> None:
 def take(board: BoardPage, card: Locator, kind: str) -> Download:
     card.locator(".rl-take summary").click()
     with board.page.expect_download() as taken:
-        card.locator(".rl-take .list button").filter(has_text=kind).click()
+        card.locator(".rl-take .list button").filter(has_text=re.compile(f"^{kind}$")).click()
     return taken.value
 
 
@@ -59,13 +60,13 @@ def test_a_card_is_taken_away_as_numbers_and_as_a_picture_in_both_themes(
     board.settled().go(run=PPO, step=9).settled(9)
     curve, bars = board.curve("Reward"), board.page.locator(".rl-distribution")
     raw = raw_frame(root / PPO)
-    taken = take(board, curve, "CSV: the numbers")
+    taken = take(board, curve, "CSV")
     assert taken.suggested_filename == f"{PPO}-reward-to-step-60.csv"
     found = pd.read_csv(taken.path()).query("curve == 'reward'")
     columns = {"x": "step", "y": "mean", "lo": "lo", "hi": "hi", "n": "n"}
     for key, values in band(raw, "reward").items():
         np.testing.assert_allclose(found[columns[key]], values, rtol=1e-9, err_msg=key)
-    counted = pd.read_csv(take(board, bars, "CSV: the numbers").path())
+    counted = pd.read_csv(take(board, bars, "CSV").path())
     assert counted.reward.sum() == (raw.step == 9).sum()
 
     for theme, ground in {"dark": (0x15, 0x1A, 0x21), "light": (255, 255, 255)}.items():
@@ -110,6 +111,6 @@ def test_a_plot_within_a_card_has_a_menu_of_its_own(board: BoardPage, root: Path
     [prompt] = raw.prompt[raw.uid == board.uid()]
     raw = raw[raw.prompt == prompt]
     expect(board.page.locator(".rl-over-time-note")).to_contain_text(f"{len(raw)} samples at")
-    seen = pd.read_csv(take(board, reward, "CSV: the numbers").path())
+    seen = pd.read_csv(take(board, reward, "CSV").path())
     assert seen.uid.tolist() == raw.uid.tolist()
     assert seen.reward.tolist() == raw.reward.tolist()

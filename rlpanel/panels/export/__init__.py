@@ -1,1 +1,1 @@
-"""Export: menus and scripts that save a plot or a table as CSV or PNG."""
+"""Export of cards: menu and scripts that save a plot as PNG or SVG, and its data as CSV."""

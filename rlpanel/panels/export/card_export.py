@@ -1,4 +1,4 @@
-"""What is taken away of one card: the words and colours of its picture, and the numbers it is drawn from."""
+"""Export of one card: the texts and colours around its picture, and the plotted numbers as a table."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import NamedTuple
 
 import pandas as pd
 
-#: Letters of a file's name that a run or a column may take.
-_LONGEST = 100
+#: Maximum number of characters of a run's or column's name within a file name.
+_MAX_LENGTH = 100
 
 
 class CardExport(NamedTuple):
-    """A card as a file.
+    """The content of a card for export as a picture or as CSV.
 
     Attributes
     ----------
     name : str
-        Of the file, without its ending: run, number and step.
+        File name without extension: run, column and step.
     title, words : str
-        Above the picture; ``words`` say what is drawn, and of what.
+        Title and subtitle above the picture. The subtitle says what is drawn, and of which run and step.
     rows : callable
-        Gives the numbers that are drawn as a table; called on a thread.
+        Returns the plotted numbers as a table; called on a thread.
     legend : tuple of (str, str)
-        What the picture's colours stand for, each with the theme's name of its colour or the colour itself,
-        where the plot does not say so.
+        Label and colour of each legend entry, if the plot has no legend of its own. The colour is a name of
+        the theme's palette or a colour code.
     """
 
     name: str
@@ -35,11 +35,13 @@ class CardExport(NamedTuple):
 
 
 def file_name(run: str) -> str:
-    """A run's or column's name as a part of a file's."""
-    letters = [letter if letter.isalnum() or letter in "-_." else "_" for letter in run[:_LONGEST]]
-    return "".join(letters) or "samples"
+    """Return a run's or column's name with all characters replaced that are unsafe in file names."""
+    characters = [
+        character if character.isalnum() or character in "-_." else "_" for character in run[:_MAX_LENGTH]
+    ]
+    return "".join(characters) or "samples"
 
 
 def well_formed(text: str) -> str:
-    """Text without halves of letters, which names of files may hold and no channel carries."""
+    """Return text with lone surrogates replaced: file names may hold them, but UTF-8 cannot encode them."""
     return text.encode("utf-8", "replace").decode("utf-8")

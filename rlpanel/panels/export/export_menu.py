@@ -1,7 +1,7 @@
-"""The small menu in a card's head: its plot as PNG or SVG, its numbers as CSV, defused or raw.
+"""The export menu in a card's head: the plot as PNG or SVG, its data as CSV, with formulas defused or raw.
 
-Nothing is made or sent before it is asked for: the browser asks, and gets the numbers as a file, or the
-words and colours around a picture that it takes of its own plot.
+Nothing is computed or sent before the browser requests it. For CSV it receives the file; for a picture it
+receives title, subtitle, legend and colours, and draws them around its own plot.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.query.csv_export import csv_text
 
-#: What the browser may ask for, and the ending of the file.
+#: Kind of export that the browser may request → file extension.
 KINDS = {"png": "png", "svg": "svg", "csv": "csv", "csv-raw": "csv"}
 
 
 class ExportMenu(JSComponent):
-    """The menu.
+    """The export menu of one card.
 
     Parameters
     ----------
     context : Context
-    tell : callable
-        What the card shows now; None while it shows nothing.
+    get_export : callable
+        Returns what the card shows now; None while it shows nothing.
     """
 
     _esm = read_assets(
@@ -43,38 +43,38 @@ class ExportMenu(JSComponent):
     )
     _stylesheets = [read_assets("panels/ui/menu.css"), read_assets("panels/export/export_menu.css")]
 
-    def __init__(self, context: Context, tell: Callable[[], CardExport | None], **params: Any) -> None:
+    def __init__(self, context: Context, get_export: Callable[[], CardExport | None], **params: Any) -> None:
         super().__init__(width=22, margin=(6, 6, 0, 2), css_classes=["rl-take"], **params)
-        self._context, self._tell = context, tell
-        self._making: BackgroundTask[dict[str, Any]] = BackgroundTask(self._send_msg)
+        self._context, self._get_export = context, get_export
+        self._csv_task: BackgroundTask[dict[str, Any]] = BackgroundTask(self._send_msg)
 
     def _handle_msg(self, msg: Any) -> None:
-        kind, taken = str(msg), self._tell()
-        if taken is None or kind not in KINDS:
+        kind, export = str(msg), self._get_export()
+        if export is None or kind not in KINDS:
             return
-        name = well_formed(f"{taken.name}.{KINDS[kind]}")
+        name = well_formed(f"{export.name}.{KINDS[kind]}")
         if KINDS[kind] == "csv":
-            self._making.start(_numbers(name, taken, raw=kind == "csv-raw"))
+            self._csv_task.start(_csv_message(name, export, raw=kind == "csv-raw"))
         else:
             colors = theme.palette(self._context.selection.dark)
-            picture = {"title": well_formed(taken.title), "words": well_formed(taken.words)}
-            legend = [[well_formed(text), colors.get(color, color)] for text, color in taken.legend]
+            texts = {"title": well_formed(export.title), "words": well_formed(export.words)}
+            legend = [[well_formed(text), colors.get(color, color)] for text, color in export.legend]
             look = {key: colors[key] for key in ("surface", "text", "muted")} | {"font": theme.FONT}
-            self._send_msg({"file": name, "kind": kind, **picture, "legend": legend, "look": look})
+            self._send_msg({"file": name, "kind": kind, **texts, "legend": legend, "look": look})
 
 
-def headed(head: pn.pane.HTML, take: ExportMenu) -> pn.Row:
-    """A card's head with the menu at its end."""
+def headed(head: pn.pane.HTML, menu: ExportMenu) -> pn.Row:
+    """Return a card's head with the export menu at its end."""
     head.margin = (7, 0, 0, 12)
-    return pn.Row(head, take, sizing_mode="stretch_width", margin=0)
+    return pn.Row(head, menu, sizing_mode="stretch_width", margin=0)
 
 
-def plot_with_menu(title: str, plot: Any, take: ExportMenu, **options: Any) -> pn.Column:
-    """A plot that is a part of a card, under its title with the menu."""
-    said = f'<span class="caption">{safe_text(title)}</span>'
-    head = pn.pane.HTML(said, stylesheets=[theme.CSS], sizing_mode="stretch_width")
-    return pn.Column(headed(head, take), plot, margin=0, css_classes=["rl-plot"], **options)
+def plot_with_menu(title: str, plot: Any, menu: ExportMenu, **options: Any) -> pn.Column:
+    """Return a plot that is a part of a card, below its title and export menu."""
+    caption = f'<span class="caption">{safe_text(title)}</span>'
+    head = pn.pane.HTML(caption, stylesheets=[theme.CSS], sizing_mode="stretch_width")
+    return pn.Column(headed(head, menu), plot, margin=0, css_classes=["rl-plot"], **options)
 
 
-def _numbers(name: str, taken: CardExport, *, raw: bool) -> Iterator[dict[str, Any]]:
-    yield {"file": name, "kind": "csv", "text": well_formed(csv_text(taken.rows(), raw=raw))}
+def _csv_message(name: str, export: CardExport, *, raw: bool) -> Iterator[dict[str, Any]]:
+    yield {"file": name, "kind": "csv", "text": well_formed(csv_text(export.rows(), raw=raw))}

@@ -1,4 +1,4 @@
-"""The numbers that plots are drawn from, as tables to take away: a row a point, a bar or a cell."""
+"""Tables of the plotted numbers for export: one row per point, bar or cell."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from rlpanel.store.snapshot.value_density import Density
 
 
 class PlotLine(NamedTuple):
-    """One line of a plot: whose it is, what it is, and its points as `curve_points` gives them."""
+    """One line of a plot: its run, its curve, and its points as `curve_points` returns them."""
 
     run: str
     curve: str
     points: Points
 
 
-_NOTHING = PlotLine("", "", {name: np.empty(0) for name in ("x", "y", "lo", "hi", "n", "raw")})
+_NO_LINE = PlotLine("", "", {name: np.empty(0) for name in ("x", "y", "lo", "hi", "n", "raw")})
 
 
 def lines_frame(lines: list[PlotLine], alignment: str, display: Display, smoothing: float) -> pd.DataFrame:
-    """Lines one after another: run, curve, the axis, mean, lo, hi, band, n.
+    """Return lines as one table, one after another: run, curve, x axis, mean, lo, hi, band, n.
 
-    Where lines are smoothed, ``mean`` is the raw one behind, and lo and hi are those of ``smoothed``.
+    With smoothing, ``mean`` holds the raw values, and ``lo`` and ``hi`` belong to ``smoothed``.
     """
     return pd.concat(
-        [_line_frame(line, alignment, display, smoothing) for line in lines or [_NOTHING]],
+        [_line_frame(line, alignment, display, smoothing) for line in lines or [_NO_LINE]],
         ignore_index=True,
     )
 
 
 def _line_frame(line: PlotLine, alignment: str, display: Display, smoothing: float) -> pd.DataFrame:
     points, count = line.points, len(line.points["x"])
-    place = pd.Series(points["x"])
+    x = pd.Series(points["x"])
     smoothed = {"smoothed": points["y"]} if smoothing else {}
     banded = np.isfinite(points["lo"]) | np.isfinite(points["hi"])
     return pd.DataFrame(
         {
             "run": [well_formed(line.run)] * count,
             "curve": [well_formed(line.curve)] * count,
-            WORDS[alignment].replace(" ", "_"): place.astype("Int64") if alignment == STEP else place,
+            WORDS[alignment].replace(" ", "_"): x.astype("Int64") if alignment == STEP else x,
             "mean": points["raw"],
             **smoothed,
             "lo": points["lo"],
@@ -61,23 +61,23 @@ def _band(display: Display) -> str:
     return f"{display.variance_scale:g} std" if display.band == "std" else display.band
 
 
-def density_frame(found: Density) -> pd.DataFrame:
-    """Cells that hold any: first and last step, the values between which they lie, and how many samples."""
-    column, part = np.nonzero(found.counts)
-    edges, first = found.axis.edges, found.first + column * found.width
+def density_frame(density: Density) -> pd.DataFrame:
+    """Return the non-empty cells: first and last step, range of values, and number of samples."""
+    column, cell = np.nonzero(density.counts)
+    edges, first = density.axis.edges, density.first + column * density.width
     return pd.DataFrame(
         {
             "from_step": first,
-            "to_step": first + found.width - 1,
-            "from": edges[part],
-            "to": edges[part + 1],
-            "samples": found.counts[column, part],
+            "to_step": first + density.width - 1,
+            "from": edges[cell],
+            "to": edges[cell + 1],
+            "samples": density.counts[column, cell],
         }
     )
 
 
 def ridges_frame(shape: Ridges) -> pd.DataFrame:
-    """Outlines from the oldest to the newest: first and last step, value, height; the highest of all is 1."""
+    """Return the outlines from oldest to newest: first and last step, value, height (at most 1)."""
     points = len(shape.values)
     return pd.DataFrame(
         {

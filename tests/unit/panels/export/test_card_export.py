@@ -52,7 +52,7 @@ def asked(view: Any, kind: str) -> dict[str, Any]:
     """What the first card's menu answers to the browser."""
     take = view.__panel__().select(ExportMenu)[0]
     answers: list[dict[str, Any]] = []
-    take._send_msg = take._making._show = answers.append
+    take._send_msg = take._csv_task._show = answers.append
     take._handle_msg(kind)
     [answer] = answers
     return answer
