@@ -79,7 +79,7 @@ def test_every_panel_shows_the_numbers_of_the_file(
     last_step = frame[frame.step == 60]
     numbers = board.page.locator(".rl-numbers dl div").all_inner_texts()
     shown = {text.split("\n")[0].strip(): text.split("\n")[1] for text in numbers}
-    for label, column in {"reward": "reward", "log-ratio": "log_ratio", "KL k3 Σ": "kl_k3_sum"}.items():
+    for label, column in {"reward": "reward", "log-ratio": "log_ratio", "KL k3 sum": "kl_k3_sum"}.items():
         assert shown[label] == f"{number(last_step[column].mean())} {delta(*means_of(frame, column))}"
     counts = last_step.reward.value_counts().sort_index()
     bars = board.source("policy")
@@ -182,7 +182,7 @@ def test_the_search_looks_into_prompts_and_responses(
         word.lower() in f"{line.prompt}\n{line.response}\n{line.ground_truth}".lower()
         for line in last.itertuples()
     ]
-    expect(board.count).to_have_text(f"{sum(hits)} of 64 hit")
+    expect(board.count).to_have_text(f"{sum(hits)} of 64 match")
     wanted = last[hits].response[: board.rows.count()].tolist()
     board.until(lambda: board.column("response") == wanted, "the hits")
 

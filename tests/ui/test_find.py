@@ -70,7 +70,7 @@ def test_a_filter_is_completed_asked_and_stands_in_the_address(board: BoardPage,
     board.press("Tab")
     board.page.keyboard.type("> p30")
     board.press("Enter")
-    expect(board.count).to_have_text(f"{len(wanted)} of {len(step)} hit")
+    expect(board.count).to_have_text(f"{len(wanted)} of {len(step)} match")
     expect(says(board)).to_contain_text("kl_k3_mean p30 of step 9 =")
     assert [float(text) for text in board.column("reward")] == wanted.reward.tolist()[:20]
     expect(board.page).to_have_url(re.compile("filter=reward"))
@@ -91,7 +91,7 @@ def test_a_preset_finds_the_odd_ones_of_all_steps_and_they_open(
 ) -> None:
     board.go(run=PPO, step=9).settled(9)
     board.page.get_by_role("button", name="all steps").click()
-    choose(board, "find", "lowest reward")
+    choose(board, "Presets", "Lowest reward")
     lowest = whole.sort_values("reward", kind="stable")
     expect(board.count).to_contain_text(f"{len(whole):,} of all steps")
     board.until(lambda: board.column("step") == [str(step) for step in lowest.step[:20]])
@@ -103,10 +103,10 @@ def test_a_preset_finds_the_odd_ones_of_all_steps_and_they_open(
 
 def test_a_text_is_found_in_all_steps_and_stays_text(board: BoardPage) -> None:
     board.go(run=ODD, step=2, scope="run", search="/^<img.*ZEBRA$|^a zeb/").settled()
-    expect(board.count).to_have_text("4 of 16 hit")
+    expect(board.count).to_have_text("4 of 16 match")
     board.search.fill("ZEBRA")
     board.search.press("Enter")
-    expect(board.count).to_have_text("8 of 16 hit")
+    expect(board.count).to_have_text("8 of 16 match")
     assert board.column("response").count(f"{PAYLOAD} zebra") == 4
     assert board.page.evaluate("window.pwned") is None
 
@@ -116,8 +116,8 @@ def test_a_long_search_says_how_far_it_is_and_stops_when_told_to(board: BoardPag
     expect(says(board)).to_contain_text("1 found so far")
     stop = board.page.locator(".rl-query").get_by_role("button", name="stop")
     stop.click()
-    expect(says(board)).to_have_text("stopped; 1 found by then")
-    expect(board.count).to_have_text("1 of 4,000 hit")
+    expect(says(board)).to_have_text("stopped; 1 found until then")
+    expect(board.count).to_have_text("1 of 4,000 match")
     expect(stop).to_be_hidden()
 
 
@@ -127,7 +127,7 @@ def test_what_is_found_is_taken_away_as_it_stands(board: BoardPage, whole: pd.Da
     # The result covers the lines that were read by then.
     expect(board.badge).to_contain_text(f"{len(whole):,} samples")
     board.go(run=PPO, step=9, filter="reward < 1.5", scope="run", sort="-reward")
-    expect(board.count).to_contain_text(f"{len(wanted):,} of {len(whole):,} hit")
+    expect(board.count).to_contain_text(f"{len(wanted):,} of {len(whole):,} match")
     for kind, read in {
         "CSV": pd.read_csv,
         "CSV, raw": pd.read_csv,
@@ -135,7 +135,7 @@ def test_what_is_found_is_taken_away_as_it_stands(board: BoardPage, whole: pd.Da
         "parquet": pd.read_parquet,
     }.items():
         with board.page.expect_download() as taken:
-            choose(board, "take", kind)
+            choose(board, "Export", kind)
         assert taken.value.suggested_filename == f"{PPO}.{kind.partition(',')[0].lower()}"
         found = read(io.BytesIO(Path(taken.value.path()).read_bytes()))
         assert found.uid.tolist() == wanted.uid.tolist()
@@ -148,7 +148,7 @@ def test_a_csv_is_safe_to_open_unless_it_is_asked_for_raw(board: BoardPage) -> N
     board.go(run=ODD, step=1).settled(1)
     for kind, text in {"CSV": f"'{FORMULA}", "CSV, raw": FORMULA}.items():
         with board.page.expect_download() as taken:
-            choose(board, "take", kind)
+            choose(board, "Export", kind)
         assert taken.value.suggested_filename == f"{ODD}.csv"
         assert text in pd.read_csv(taken.value.path()).response.tolist(), kind
 
@@ -167,7 +167,7 @@ def test_a_sample_is_tagged_noted_copied_and_saved(board: BoardPage) -> None:
     expect(board.rows.nth(2).locator(cells_of("note"))).to_have_text(f"see {PAYLOAD}")
     expect(tag).to_have_value("odd")
     board.go(run=ODD, filter="not missing(tag)", scope="run")
-    expect(board.count).to_have_text("1 of 16 hit")
+    expect(board.count).to_have_text("1 of 16 match")
     board.shows(uid)
     expect(board.page.get_by_label("note on the sample")).to_have_value(f"see {PAYLOAD}")
     for what, text in {"uid": uid, "response": f"{PAYLOAD} zebra"}.items():

@@ -77,7 +77,7 @@ def test_a_click_lays_a_group_side_by_side_and_a_step_lets_it_go(board: BoardPag
     means = raw.groupby("group_id").reward.mean()
     worst = raw[raw.group_id == means.idxmin()]
     tap(board, 0.01)
-    expect(board.count).to_have_text("8 of 64 hit")
+    expect(board.count).to_have_text("8 of 64 match")
     expect(cards(board)).to_have_count(8)
     expect(cards(board).locator("p")).to_have_text(worst.response.tolist())
     logged = cards(board).locator('[data-name="advantage"] dd').all_text_contents()

@@ -120,8 +120,8 @@ def test_nothing_that_a_log_says_is_run(open_board: OpenBoard) -> None:
     look_at_tokens(board)
     look_at_pairs(board)
     board.go(run=f"a{NAMED}", step=2, search="odd")
-    expect(board.count).to_contain_text("1 of 5 hit")
-    expect(board.sample_head).to_contain_text("is not a number")
+    expect(board.count).to_contain_text("1 of 5 match")
+    expect(board.sample_head).to_contain_text("is no number")
     nothing_ran(board.page)
 
 
@@ -152,14 +152,14 @@ def look_at_grid(board: BoardPage) -> None:
     board.rows.nth(1).click()
     board.search.fill("<img class=evil")
     board.search.press("Enter")
-    expect(board.count).to_contain_text("4 of 4 hit")
+    expect(board.count).to_contain_text("4 of 4 match")
 
 
 def look_at_curves(board: BoardPage) -> None:
     """The menu of columns, a curve named by the log, and hover over the plot."""
     page = board.page
     page.locator(".rl-curve-choice").click()
-    for option in (f"x{NAMED}", f"trainer's log: s{NAMED}"):
+    for option in (f"x{NAMED}", f"trainer log: s{NAMED}"):
         page.locator(".MuiPopover-root").get_by_text(option, exact=True).click()
     page.keyboard.press("Escape")
     expect(page.locator(".MuiPopover-root")).to_have_count(0)
@@ -216,7 +216,7 @@ def test_nothing_that_a_link_says_is_run(open_board: OpenBoard) -> None:
     board.settled()
     nothing_ran(board.page)
     board.go(run="plain", step=1, sample=link, search=link)
-    expect(board.count).to_contain_text("0 of 1 hit")
+    expect(board.count).to_contain_text("0 of 1 match")
     expect(board.sample_head).to_contain_text("<img class=evil")
     nothing_ran(board.page)
     board.go(run="plain", step=1, sort=link)

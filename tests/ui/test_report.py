@@ -99,9 +99,9 @@ def test_the_board_and_a_sample_are_taken_as_they_are_shown(
     board.rows.nth(3).click()
     uid = raw[raw.step == 9].sort_values("reward", kind="stable").iloc[3].uid
     board.shows(uid)
-    board.page.locator(".rl-query").get_by_text("take ▾").click()
+    board.page.locator(".rl-query").get_by_text("Export ▾").click()
     with board.page.expect_download() as taken:
-        board.page.get_by_role("button", name="the board as one HTML file").click()
+        board.page.get_by_role("button", name="Board as one HTML file").click()
     assert taken.value.suggested_filename == f"{RUN}-step-9.html"
     taken.value.save_as(tmp_path / "board.html")
     with board.page.expect_download() as saved:

@@ -218,7 +218,7 @@ def test_the_ranking_follows_the_grids_search(board: BoardPage, root: Path) -> N
     board.search.fill("silver")
     board.search.press("Enter")
     frame = raw_tokens(root, 30)
-    expect(board.count).to_contain_text("hit")
+    expect(board.count).to_contain_text("match")
     hits = int(board.count.inner_text().split()[0])
     raw = raw_frame(root / PPO)
     uids = raw.uid[(raw.step == 30) & (raw.prompt + raw.response).str.contains("silver")]

@@ -43,7 +43,7 @@ def test_the_board_of_the_readme(board: BoardPage, tmp_path: Path, theme: str) -
     expect(board.page.locator(f".mui-{theme}").first).to_be_attached()
     board.search.fill("road lies")
     board.search.press("Enter")
-    expect(board.count).to_contain_text("hit")
+    expect(board.count).to_contain_text("match")
     board.rows.first.get_by_text("road lies").first.click()
     board.page.locator('.rl-tokens-text [data-i="13"]').click()
     board.search.fill("")

@@ -103,7 +103,7 @@ def test_odd_samples_are_shown_as_what_they_are(board: BoardPage, root: Path) ->
     board.settled().go(run="odd").settled(12)
     expect(board.sample_head).to_contain_text("'logprobs' has 2 values for 3 tokens")
     assert board.column("reward")[1:] == ["–", "–"]
-    expect(board.page.locator(".rl-distribution")).to_contain_text("n = 3, 2 without")
+    expect(board.page.locator(".rl-distribution")).to_contain_text("n = 3, 2 missing")
 
 
 def test_a_folder_that_vanishes_leaves_its_last_state(board: BoardPage, root: Path) -> None:

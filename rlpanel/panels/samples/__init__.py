@@ -1,1 +1,1 @@
-"""The samples of a step or run: query bar, grid, lazily read texts."""
+"""Samples of a step or run: query bar, grid, and texts that are read on demand."""

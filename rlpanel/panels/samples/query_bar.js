@@ -1,14 +1,14 @@
-// The grid's query: a filter with completion, the step or all steps, presets, and what to take away.
-// Text from a log reaches the page through textContent and in no other way.
-const MOST_OFFERED = 12
+// The grid's query bar: filter with completion, scope (this step or all steps), presets, and export menu.
+// Text from a log reaches the page through textContent only.
+const MAX_SUGGESTIONS = 12
 const WORD = /[\p{L}_][\p{L}\p{N}_]*$|`[^`]*$/u
 
-// The names that fit what stands before the caret: those that begin with it, then those that hold it.
-function fitting(names, word) {
-  const sought = word.replace("`", "").toLowerCase()
-  const begins = names.filter(([name]) => name.toLowerCase().startsWith(sought))
-  const holds = names.filter(([name]) => name.toLowerCase().includes(sought) && !begins.some(([b]) => b === name))
-  return [...begins, ...holds].slice(0, MOST_OFFERED)
+// Return the column names that match the word before the caret: first by prefix, then by substring.
+function matchingNames(names, word) {
+  const pattern = word.replace("`", "").toLowerCase()
+  const begins = names.filter(([name]) => name.toLowerCase().startsWith(pattern))
+  const contains = names.filter(([name]) => name.toLowerCase().includes(pattern) && !begins.some(([b]) => b === name))
+  return [...begins, ...contains].slice(0, MAX_SUGGESTIONS)
 }
 
 function field(model) {
@@ -19,73 +19,73 @@ function field(model) {
   const list = element("ul")
   list.setAttribute("role", "listbox")
   box.append(input, list)
-  let offered = [], chosen = -1
+  let suggestions = [], chosen = -1
 
-  const before = () => input.value.slice(0, input.selectionStart)
-  const quoted = () => (before().match(/"/g) ?? []).length % 2 === 1
-  const close = () => { offered = []; chosen = -1; list.replaceChildren() }
+  const beforeCaret = () => input.value.slice(0, input.selectionStart)
+  const insideQuotes = () => (beforeCaret().match(/"/g) ?? []).length % 2 === 1
+  const close = () => { suggestions = []; chosen = -1; list.replaceChildren() }
   const draw = () => {
-    list.replaceChildren(...offered.map(([name, label], at) => {
-      const item = element("li", at === chosen ? "chosen" : "")
+    list.replaceChildren(...suggestions.map(([name, label], position) => {
+      const item = element("li", position === chosen ? "chosen" : "")
       item.setAttribute("role", "option")
       item.append(element("b", "", name), element("span", "", label))
-      item.addEventListener("pointerdown", (event) => { event.preventDefault(); take(at) })
+      item.addEventListener("pointerdown", (event) => { event.preventDefault(); complete(position) })
       return item
     }))
     list.children[chosen]?.scrollIntoView({ block: "nearest" })
   }
-  const offer = () => {
-    const word = before().match(WORD)?.[0] ?? ""
-    offered = word && !quoted() ? fitting(model.names, word) : []
-    if (offered.length === 1 && offered[0][0] === word) { offered = [] }
+  const suggest = () => {
+    const word = beforeCaret().match(WORD)?.[0] ?? ""
+    suggestions = word && !insideQuotes() ? matchingNames(model.names, word) : []
+    if (suggestions.length === 1 && suggestions[0][0] === word) { suggestions = [] }
     chosen = -1
     draw()
   }
-  const take = (at) => {
-    const head = before().replace(WORD, ""), name = offered[at][0]
-    const written = /^[\p{L}_][\p{L}\p{N}_]*$/u.test(name) ? name : `\`${name}\``
+  const complete = (position) => {
+    const head = beforeCaret().replace(WORD, ""), name = suggestions[position][0]
+    const quotedName = /^[\p{L}_][\p{L}\p{N}_]*$/u.test(name) ? name : `\`${name}\``
     const tail = input.value.slice(input.selectionStart).replace(/^`/, "")
-    input.value = `${head}${written} ${tail.trimStart()}`
-    const caret = head.length + written.length + 1
+    input.value = `${head}${quotedName} ${tail.trimStart()}`
+    const caret = head.length + quotedName.length + 1
     input.setSelectionRange(caret, caret)
     close()
   }
   const send = () => { close(); if (model.filter !== input.value) { model.filter = input.value } }
-  input.addEventListener("input", offer)
+  input.addEventListener("input", suggest)
   input.addEventListener("change", send)
   input.addEventListener("blur", close)
   input.addEventListener("keydown", (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
-    if (step && offered.length) {
+    if (step && suggestions.length) {
       event.preventDefault()
-      chosen = (chosen + step + offered.length) % offered.length
+      chosen = (chosen + step + suggestions.length) % suggestions.length
       draw()
-    } else if (event.key === "Tab" && offered.length) {
+    } else if (event.key === "Tab" && suggestions.length) {
       event.preventDefault()
-      take(Math.max(chosen, 0))
+      complete(Math.max(chosen, 0))
     } else if (event.key === "Enter") {
-      if (chosen >= 0) { take(chosen) } else { send() }
+      if (chosen >= 0) { complete(chosen) } else { send() }
     } else if (event.key === "Escape") {
-      if (offered.length) { close() } else { input.blur() }
+      if (suggestions.length) { close() } else { input.blur() }
     }
   })
   const show = () => { if (input.value !== model.filter) { input.value = model.filter } }
-  const mark = () => {
+  const markError = () => {
     input.classList.toggle("wrong", Boolean(model.error))
     if (model.error && box.getRootNode().activeElement === input) {
       input.setSelectionRange(model.error_at, model.error_at)
     }
   }
   model.on("filter", show)
-  model.on("error", mark)
+  model.on("error", markError)
   show()
-  mark()
+  markError()
   return box
 }
 
 function scope(model) {
   const box = element("div", "scope")
-  const buttons = [["step", "this step"], ["run", "all steps"]].map(([key, label]) => {
+  const buttons = [["step", "This step"], ["run", "All steps"]].map(([key, label]) => {
     const button = element("button", "", label)
     button.addEventListener("click", () => { model.scope = key })
     return [key, button]
@@ -97,44 +97,44 @@ function scope(model) {
   return box
 }
 
-function says(model) {
+function statusLine(model) {
   const box = element("div", "says")
-  const words = element("span"), stop = element("button", "", "stop"), bar = element("i")
+  const text = element("span"), stop = element("button", "", "Stop"), bar = element("i")
   stop.addEventListener("click", () => model.send_msg({ do: "stop" }))
-  box.append(bar, words, stop)
+  box.append(bar, text, stop)
   const show = () => {
     const running = model.progress >= 0
-    words.textContent = model.error || model.note
-    words.className = model.error ? "wrong" : ""
+    text.textContent = model.error || model.note
+    text.className = model.error ? "wrong" : ""
     bar.hidden = stop.hidden = !running
     bar.style.setProperty("--done", `${100 * Math.max(model.progress, 0)}%`)
-    box.hidden = !(words.textContent || running)
+    box.hidden = !(text.textContent || running)
   }
   for (const name of ["error", "note", "progress"]) { model.on(name, show) }
   show()
   return box
 }
 
-// A file comes in pieces; the last one saves it.
-function gathering() {
+// Return a message handler that collects the parts of a file. The last message holds its name and saves it.
+function fileReceiver() {
   let parts = []
   return ({ piece, name, kind }) => {
     if (piece !== undefined) { parts.push(piece); return }
     if (name) { save(parts, name, kind) }
-    parts = []  // it is saved, or begins anew
+    parts = []  // the file is saved, or a new export begins
   }
 }
 
 export function render({ model }) {
   const box = element("div", "query"), row = element("div", "row")
-  const find = menu("find ▾", "samples that are worth a look", () => model.presets, (sent) => {
-    model.send_msg({ do: "preset", what: sent })
+  const presetMenu = menu("Presets ▾", "Filters and sorts for samples worth a look", () => model.presets, (key) => {
+    model.send_msg({ do: "preset", what: key })
   })
-  const take = menu("take ▾", "what is found, as a file or a link", () => model.takes, (sent) => {
-    if (sent === "link") { copy(location.href) } else { model.send_msg({ do: "take", what: sent }) }
+  const exportMenu = menu("Export ▾", "Save the matching samples as a file, or copy a link", () => model.takes, (key) => {
+    if (key === "link") { copy(location.href) } else { model.send_msg({ do: "take", what: key }) }
   })
-  model.on("msg:custom", gathering())
-  row.append(field(model), scope(model), find, take)
-  box.append(row, says(model))
+  model.on("msg:custom", fileReceiver())
+  row.append(field(model), scope(model), presetMenu, exportMenu)
+  box.append(row, statusLine(model))
   return box
 }

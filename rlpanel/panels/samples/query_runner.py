@@ -1,4 +1,4 @@
-"""The selection's query put to the run: small questions at once, large ones on a thread, bit by bit."""
+"""Runs the selection's query: small queries on the event loop, large ones on a thread, and exports."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from rlpanel.store.query.query import Query, QueryResult, QuerySpec
 from rlpanel.store.query.samples_export import FORMATS, ExportPart, available_formats, export_parts
 from rlpanel.store.snapshot.run_view import RunView
 
-#: Rows that are asked on the event loop; more on a thread.
+#: Maximum number of rows to query on the event loop; more are queried on a thread.
 ASK_NOW = 100_000
-#: Bytes of a file to take away; a browser keeps it in memory.
+#: Maximum bytes of an exported file, which the browser keeps in memory.
 MOST_TAKEN = 256 << 20
 _pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-asking")
 
 
 @dataclass(frozen=True)
 class Download:
-    """A file for the browser, made piece by piece.
+    """A file for the browser, produced in parts.
 
     Attributes
     ----------
@@ -39,9 +39,9 @@ class Download:
     media : str
         Its media type, such as ``text/html``.
     title : str
-        What the query bar calls it while it is made.
+        Name of the file in the query bar's messages.
     pieces : iterator of ExportPart
-        Its bytes; they may be made on any thread.
+        The file's bytes in parts, which may be produced on any thread.
     """
 
     name: str
@@ -50,224 +50,229 @@ class Download:
     pieces: Iterator[ExportPart]
 
 
-#: Makes a download of the whole board from the context and parameters of its selection that differ.
+#: Exports the whole board, given the context and the parameters of its selection to change.
 BoardExport = Callable[..., Download]
 
 
 class QueryRunner:
-    """Asks what the selection says, and tells the bar how it goes.
+    """Runs the selection's query and exports, and shows their progress and errors in the query bar.
 
     Parameters
     ----------
     context : Context
-    found : callable
-        Takes each outcome on the session's loop.
-    taken : callable
-        Gives the view and the rows of it that a file to take away holds.
+    on_result : callable
+        Called with each result of the query on the session's loop.
+    rows_to_export : callable
+        Returns the snapshot and its rows to export.
     board : callable, optional
-        Exports the whole board; without it the menu has no such entry.
+        Exports the whole board; without it the export menu has no such entry.
 
     Attributes
     ----------
     bar : QueryBar
     busy : bool
-        Whether an answer is on its way.
+        Whether a query is running.
     """
 
     def __init__(
         self,
         context: Context,
-        found: Callable[[QueryResult], None],
-        taken: Callable[[], tuple[RunView, np.ndarray]],
+        on_result: Callable[[QueryResult], None],
+        rows_to_export: Callable[[], tuple[Snapshot, np.ndarray]],
         board: BoardExport | None = None,
     ) -> None:
-        self._context, self._found, self._to_take, self._board = context, found, taken, board
-        self._work: BackgroundTask[QueryResult | FilterError] = BackgroundTask(self._arrived, _pool)
-        self._taking: BackgroundTask[ExportPart | RLPanelError | None] = BackgroundTask(self._taken, _pool)
-        self._size, self._hits = 0, 0
-        self._file: dict[str, str] = {}
-        self._said = ""
-        self._understood = True
+        self._context, self._board = context, board
+        self._show_result, self._rows_to_export = on_result, rows_to_export
+        self._query_task: BackgroundTask[QueryResult | FilterError] = BackgroundTask(self._on_result, _pool)
+        self._export_task: BackgroundTask[ExportPart | RLPanelError | None] = BackgroundTask(
+            self._on_export_part, _pool
+        )
+        self._export_size, self._match_count = 0, 0
+        self._export_file: dict[str, str] = {}
+        self._export_title = ""
+        self._filter_valid = True
         self.busy = False
-        self.bar = QueryBar(self._act, margin=(0, 8, 6, 8))
-        whole = [["the board as one HTML file", "board", None]] if board is not None else []
+        self.bar = QueryBar(self._on_action, margin=(0, 8, 6, 8))
+        whole_board = [["Board as one HTML file", "board", None]] if board is not None else []
         kinds = [[kind, kind, None] for kind in available_formats()]
-        self.bar.takes = [*kinds, *whole, ["copy link", "link", None]]
-        self.bar.param.watch(self._written, ["filter", "scope"])
+        self.bar.takes = [*kinds, *whole_board, ["Copy link", "link", None]]
+        self.bar.param.watch(self._on_edit, ["filter", "scope"])
 
-    def ask(self) -> None:
-        """Ask anew; what is under way is no longer wanted."""
+    def run(self) -> None:
+        """Run the selection's query; this cancels the running query and export."""
         context, selection = self._context, self._context.selection
-        self._stop()
+        self._cancel()
         self.bar.param.update(
             filter=selection.filter, scope=selection.scope, error="", note="", progress=-1.0
         )
         notes = context.notes
         if context.index is None or notes is None or (selection.scope == "step" and selection.step is None):
-            self._found(QueryResult(np.empty(0, int), 0))
+            self._show_result(QueryResult(np.empty(0, int), 0))
             return
         notes.refresh()
-        self._understood = True
+        self._filter_valid = True
         try:
-            query = Query(context.index, context.snapshot, self._question(), notes)
+            query = Query(context.index, context.snapshot, self._query_spec(), notes)
         except FilterError as error:
-            self._understood = False
+            self._filter_valid = False
             self.bar.param.update(error=str(error), error_at=error.at)
-            query = Query(context.index, context.snapshot, self._all_rows(), notes)
-        self._offer(query.scope)
+            query = Query(context.index, context.snapshot, self._unfiltered_spec(), notes)
+        self._update_bar(query.scope)
         if query.reads <= READ_NOW and not query.patient and len(query.rows) <= ASK_NOW:
-            self._arrived(list(query.outcomes())[-1])
+            self._on_result(list(query.outcomes())[-1])
         else:
             self.busy = True
-            self.bar.param.update(progress=0.0, note="asking …")
-            self._work.start(_told(query.outcomes()))
+            self.bar.param.update(progress=0.0, note="searching …")
+            self._query_task.start(_with_error(query.outcomes()))
 
     @property
-    def asks(self) -> bool:
-        """Whether anything is asked, so that not just a step is shown."""
+    def is_querying(self) -> bool:
+        """Whether a filter, search or sort applies; if not, the rows of the step are simply shown."""
         selection = self._context.selection
-        return self.narrows or bool(selection.sort and self._understood)
+        return self.is_filtering or bool(selection.sort and self._filter_valid)
 
     @property
-    def narrows(self) -> bool:
-        """Whether samples are left out by the question."""
+    def is_filtering(self) -> bool:
+        """Whether a filter or search applies, which may leave out samples."""
         selection = self._context.selection
-        return bool(selection.filter.strip() or selection.search.strip()) and self._understood
+        return bool(selection.filter.strip() or selection.search.strip()) and self._filter_valid
 
-    def _question(self) -> QuerySpec:
-        """The question that the selection is, over the rows that it is about."""
+    def _query_spec(self) -> QuerySpec:
+        """Return the query that the selection describes."""
         selection = self._context.selection
         return replace(
-            self._all_rows(), filter=selection.filter, search=selection.search, sort=selection.sort
+            self._unfiltered_spec(), filter=selection.filter, search=selection.search, sort=selection.sort
         )
 
-    def _all_rows(self) -> QuerySpec:
+    def _unfiltered_spec(self) -> QuerySpec:
+        """Return the query for all rows of the selected step or run."""
         selection = self._context.selection
         step = selection.step if selection.scope == "step" else None
         return QuerySpec(step, older=self._context.display.older_attempts)
 
-    # -- answers ---------------------------------------------------------------------------------
+    # -- results ---------------------------------------------------------------------------------
 
-    def _arrived(self, result: QueryResult | FilterError) -> None:
+    def _on_result(self, result: QueryResult | FilterError) -> None:
         if isinstance(result, FilterError):
-            self._stop()
+            self._cancel()
             self.bar.param.update(error=str(result), error_at=0, progress=-1.0, note="")
             return
-        self.busy, self._hits = not result.finished, len(result.rows)
+        self.busy, self._match_count = not result.finished, len(result.rows)
         done = result.bytes_done / result.bytes_total if result.bytes_total else 0.0
-        self.bar.param.update(note=self._note(result), progress=done if self.busy else -1.0)
-        self._found(result)
+        self.bar.param.update(note=self._status(result), progress=done if self.busy else -1.0)
+        self._show_result(result)
 
-    def _note(self, result: QueryResult) -> str:
+    def _status(self, result: QueryResult) -> str:
+        """Return the status line: percentiles of the filter, searched bytes, and unreadable samples."""
         where = (
             "all steps" if self._context.selection.scope == "run" else f"step {self._context.selection.step}"
         )
-        said = [f"{name} of {where} = {number(value)}" for name, value in result.percentiles.items()]
+        parts = [f"{name} of {where} = {number(value)}" for name, value in result.percentiles.items()]
         if result.bytes_total > READ_NOW:
             rate = result.bytes_done / max(result.seconds, 1e-3)
-            said.append(
-                f"{_size(result.bytes_done)} of {_size(result.bytes_total)} searched, {_size(rate)}/s"
-            )
+            done, total = _size_text(result.bytes_done), _size_text(result.bytes_total)
+            parts.append(f"{done} of {total} searched, {_size_text(rate)}/s")
         if self.busy:
-            said.append(f"{len(result.rows):,} found so far")
+            parts.append(f"{len(result.rows):,} found so far")
         if result.unread:
-            said.append(f"{result.unread:,} samples cannot be read just now")
-        return " · ".join(said)
+            parts.append(f"{result.unread:,} samples cannot be read at the moment")
+        return " · ".join(parts)
 
-    def _offer(self, scope: Scope) -> None:
-        display, whole = self._context.display, self._context.selection.scope == "run"
-        names, presets = names_of(scope), presets_of(scope, display.kl_estimator, whole_run=whole)
+    def _update_bar(self, scope: Scope) -> None:
+        """Give the bar the columns for completion and the presets."""
+        display, whole_run = self._context.display, self._context.selection.scope == "run"
+        names, presets = names_of(scope), presets_of(scope, display.kl_estimator, whole_run=whole_run)
         self.bar.param.update(names=names, presets=presets)
 
-    def _written(self, *events: Any) -> None:
+    def _on_edit(self, *events: Any) -> None:
         self._context.selection.param.update(**{event.name: event.new for event in events})
 
-    # -- wishes ----------------------------------------------------------------------------------
+    # -- actions of the bar ----------------------------------------------------------------------
 
-    def _act(self, what: str, which: str) -> None:
-        if what == "stop":
-            said = f"stopped; {self._hits:,} found by then" if self.busy else "stopped"
-            self._stop()
-            self.bar.param.update(progress=-1.0, note=said)
-        elif what == "preset" and (which in PRESETS or not which):
+    def _on_action(self, action: str, argument: str) -> None:
+        if action == "stop":
+            note = f"stopped; {self._match_count:,} found until then" if self.busy else "stopped"
+            self._cancel()
+            self.bar.param.update(progress=-1.0, note=note)
+        elif action == "preset" and (argument in PRESETS or not argument):
             kl = self._context.display.kl_estimator
-            _, sort, text = PRESETS.get(which, ((), "", ""))
-            wish = {"sort": sort.format(kl=kl), "filter": text, "search": ""}
-            self._context.selection.param.update(**wish)
-        elif what == "take" and which in FORMATS:
-            self._take(which)
-        elif what == "take" and which == "board":
-            self._take_board()
+            _, sort, text = PRESETS.get(argument, ((), "", ""))
+            self._context.selection.param.update(sort=sort.format(kl=kl), filter=text, search="")
+        elif action == "take" and argument in FORMATS:
+            self._export_samples(argument)
+        elif action == "take" and argument == "board":
+            self._export_board()
 
-    def _stop(self) -> None:
-        self._work.stop()
-        self._taking.stop()
+    def _cancel(self) -> None:
+        self._query_task.stop()
+        self._export_task.stop()
         self.busy = False
 
-    def _take(self, kind: str) -> None:
-        """Make the file of what was found, and send it as it comes."""
+    def _export_samples(self, kind: str) -> None:
+        """Export the matching samples, sending the file in parts as they are produced."""
         context = self._context
         if context.index is None or context.notes is None or self.busy:
             return
-        view, rows = self._to_take()
+        snapshot, rows = self._rows_to_export()
         ending, media, _ = FORMATS[kind]
-        made = export_parts(context.index, view, rows, context.notes, kind)
-        name = f"{file_name(view.snapshot.name)}.{ending}"
-        self._begin(Download(name, media, f"{kind}: {len(rows):,} samples", made))
+        parts = export_parts(context.index, snapshot, rows, context.notes, kind)
+        name = f"{file_name(snapshot.name)}.{ending}"
+        self._start_export(Download(name, media, f"{kind}: {len(rows):,} samples", parts))
 
-    def _take_board(self) -> None:
-        """Make one file of all that the board shows now; a filter that is not understood is left out."""
+    def _export_board(self) -> None:
+        """Export the board as it is shown now as one file; an invalid filter is left out."""
         context, selection = self._context, self._context.selection
         if self._board is None or context.index is None or selection.step is None or self.busy:
             return
-        without = {} if self._understood else {"filter": "", "search": "", "sort": ""}
-        self._begin(self._board(context, **without))
+        changes = {} if self._filter_valid else {"filter": "", "search": "", "sort": ""}
+        self._start_export(self._board(context, **changes))
 
-    def _begin(self, download: Download) -> None:
+    def _start_export(self, download: Download) -> None:
         """Start a download and show its progress."""
-        self._size, self._said = 0, download.title
-        self._file = {"name": download.name, "kind": download.media}
+        self._export_size, self._export_title = 0, download.title
+        self._export_file = {"name": download.name, "kind": download.media}
         self.bar.send({"name": None})
-        self.bar.param.update(progress=0.0, note=f"making {download.title} …")
-        self._taking.start(_ended(download.pieces))
+        self.bar.param.update(progress=0.0, note=f"exporting {download.title} …")
+        self._export_task.start(_with_end(download.pieces))
 
-    def _taken(self, piece: ExportPart | RLPanelError | None) -> None:
-        """A piece to the browser; None says that all are there."""
-        if isinstance(piece, RLPanelError):
-            self.bar.param.update(progress=-1.0, note="", error=str(piece))
+    def _on_export_part(self, part: ExportPart | RLPanelError | None) -> None:
+        """Send a part of the file to the browser; None marks the end of the file."""
+        if isinstance(part, RLPanelError):
+            self.bar.param.update(progress=-1.0, note="", error=str(part))
             return
-        if piece is None:
-            self.bar.send(self._file)
-            self.bar.param.update(progress=-1.0, note=f"{self._said}, {_size(self._size)}")
+        if part is None:
+            self.bar.send(self._export_file)
+            note = f"{self._export_title}, {_size_text(self._export_size)}"
+            self.bar.param.update(progress=-1.0, note=note)
             return
-        self._size += len(piece.data)
-        if self._size > MOST_TAKEN:
-            self._stop()
-            said = f"more than {_size(MOST_TAKEN)}: ask for fewer samples"
-            self.bar.param.update(progress=-1.0, note="", error=said)
+        self._export_size += len(part.data)
+        if self._export_size > MOST_TAKEN:
+            self._cancel()
+            error = f"the file is larger than {_size_text(MOST_TAKEN)}: export fewer samples"
+            self.bar.param.update(progress=-1.0, note="", error=error)
         else:
-            self.bar.send({"piece": piece.data})
-            self.bar.progress = piece.done
+            self.bar.send({"piece": part.data})
+            self.bar.progress = part.done
 
 
-def _told(outcomes: Iterator[QueryResult]) -> Iterator[QueryResult | FilterError]:
-    """Outcomes, and at the end what went wrong if something did."""
+def _with_error(results: Iterator[QueryResult]) -> Iterator[QueryResult | FilterError]:
+    """Yield the results, and finally the error if one occurs."""
     try:
-        yield from outcomes
+        yield from results
     except FilterError as error:
         yield error
 
 
-def _ended(made: Iterator[ExportPart]) -> Iterator[ExportPart | RLPanelError | None]:
-    """Pieces, and at the end that there are no more, or what went wrong."""
+def _with_end(parts: Iterator[ExportPart]) -> Iterator[ExportPart | RLPanelError | None]:
+    """Yield the parts, and finally None, or the error if one occurs."""
     try:
-        yield from made
+        yield from parts
         yield None
     except RLPanelError as error:
         yield error
 
 
-def _size(size: float) -> str:
+def _size_text(size: float) -> str:
     return (
         f"{size / 1e9:.1f} GB"
         if size >= 1e9

@@ -1,4 +1,4 @@
-"""The grid's rows as a table: which columns, in which order, with which texts."""
+"""Builds the grid's table: its columns, their order, and the shortened texts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rlpanel.store.query.notes import Notes
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.snapshot.run_view import RunView
 
-#: Characters of a text that a row carries; the search looks at all of it.
+#: Maximum characters of a text in a row; the search looks at the whole text.
 TEXT_CHARS = 2000
-#: Columns with a place of their own.
-_PLACED = ("step", "rank", "line")
+#: Columns with a fixed position.
+_POSITIONED = ("step", "rank", "line")
 
 
 def frame_of(
@@ -33,26 +33,26 @@ def frame_of(
     *,
     whole_run: bool,
 ) -> pd.DataFrame:
-    """The rows with the columns that the run has, in reading order; what the query names comes early.
+    """Return the rows with the run's columns in reading order; columns that the query names come early.
 
     Parameters
     ----------
     rows : ndarray of int, shape (N,)
-        The first rows of the outcome.
+        The first rows of the query's result.
     texts : mapping
-        Row to its texts by name; rows that are not read yet are not there.
+        Row → its texts by name; rows that have not been read are missing.
     """
     snapshot = view.snapshot
     usual = grid_columns(snapshot, display.kl_estimator)
-    asked = [name for name in dict.fromkeys(outcome.columns) if name not in (*usual, *_PLACED)]
-    numbers = view.frame(rows, [*usual, *asked])
+    queried = [name for name in dict.fromkeys(outcome.columns) if name not in (*usual, *_POSITIONED)]
+    numbers = snapshot.frame(rows, [*usual, *queried])
     cells: dict[str, Any] = {name: numbers[name] for name in numbers.columns}
     cells |= _texts(rows, texts, display)
     cells |= {name: values[: len(rows)] for name, values in outcome.extra.items()}
-    cells |= _left(notes, numbers["uid"])
+    cells |= _note_columns(notes, numbers["uid"])
     cells |= attempt_column(snapshot, rows)
     first = ["uid", "step"] if whole_run else ["uid"]
-    early = ["attempt", "prompt", "response", "tag", "reward", *asked]
+    early = ["attempt", "prompt", "response", "tag", "reward", *queried]
     late = ["note", "ground_truth", "ref_response", "rank", "line"]
     order = dict.fromkeys([*first, *early, *usual, *late])
     return pd.DataFrame({name: cells[name] for name in order if name in cells})
@@ -61,11 +61,11 @@ def frame_of(
 def _texts(
     rows: np.ndarray, texts: Mapping[int, Mapping[str, str]], display: Display
 ) -> dict[str, list[str]]:
-    found = [texts.get(row, {}) for row in rows.tolist()]
+    row_texts = [texts.get(row, {}) for row in rows.tolist()]
     logged = [
-        name for name in schema.TEXTS if name in ("prompt", "response") or any(name in t for t in found)
+        name for name in schema.TEXTS if name in ("prompt", "response") or any(name in t for t in row_texts)
     ]
-    return {name: [_shorten(name, each.get(name, ""), display) for each in found] for name in logged}
+    return {name: [_shorten(name, each.get(name, ""), display) for each in row_texts] for name in logged}
 
 
 def _shorten(name: str, text: str, display: Display) -> str:
@@ -73,8 +73,8 @@ def _shorten(name: str, text: str, display: Display) -> str:
     return text if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}…"
 
 
-def _left(notes: Notes | None, uids: pd.Series) -> dict[str, list[str]]:
-    """The columns of tags and notes, where these rows carry any."""
-    left = [notes.of(uid) for uid in uids] if notes is not None and not notes.empty else []
-    columns = {"tag": [note.tag for note in left], "note": [note.note for note in left]}
+def _note_columns(notes: Notes | None, uids: pd.Series) -> dict[str, list[str]]:
+    """Return the columns of tags and notes that are not empty for these rows."""
+    row_notes = [notes.of(uid) for uid in uids] if notes is not None and not notes.empty else []
+    columns = {"tag": [note.tag for note in row_notes], "note": [note.note for note in row_notes]}
     return {name: texts for name, texts in columns.items() if any(texts)}

@@ -1,7 +1,7 @@
-"""Which sample? What the query finds in a grid: sorted, filtered and paged on the server.
+"""The grid of samples that match the query, sorted, filtered and paged on the server.
 
-A click is resolved by the uid that stood in the clicked row in the browser, not by the row's number:
-while a sort is on its way the two differ.
+A click is resolved by the uid that the browser shows in the clicked row. The row's number may belong to
+another sample while a new sort order is being sent.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from rlpanel.store.query.query import QueryResult
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Seconds that a step is shown before the texts of further pages are read, while the newest is followed:
-#: of a run whose steps are shorter they would be read for nobody.
+#: Seconds that a followed step is shown before the texts of further pages are read. In a run with shorter
+#: steps nobody would look at them.
 STANDS = 3.0
 
 
 class SampleGrid(Viewer):
-    """The grid with its head: count, search, query, and what came since.
+    """The grid with its head: number of samples, search, query bar, and a button for new samples.
 
     Parameters
     ----------
@@ -54,13 +54,13 @@ class SampleGrid(Viewer):
         super().__init__()
         self.context = context
         self._rows = np.empty(0, int)
-        self._outcome = QueryResult(np.empty(0, int), 0)
+        self._result = QueryResult(np.empty(0, int), 0)
         self._texts = RowTexts()
-        self._view = context.view
-        self._asking = QueryRunner(context, self._found, self._taken, board)
-        self._shown: tuple[str, int | None] = ("", None)
+        self._snapshot = context.snapshot
+        self._query = QueryRunner(context, self._on_result, self._rows_to_export, board)
+        self._loaded: tuple[str, int | None] = ("", None)  # name of the run, and step
         self._sorting = False
-        self._rest: Callable[[], None] | None = None
+        self._read_later: Callable[[], None] | None = None
         self._head = HtmlPane("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
         self._search = pmui.TextInput(
             placeholder="search prompts and responses  /",
@@ -79,9 +79,9 @@ class SampleGrid(Viewer):
             css_classes=["rl-new"],
             on_click=lambda _: self.load(),
         )
-        self._picked = click_field(self._pick)
+        self._picked = click_field(self._on_click)
         self._table = SampleTable(pd.DataFrame({"uid": pd.Series(dtype=str)}))
-        self._place = pn.Column(sizing_mode="stretch_both", margin=0)
+        self._table_slot = pn.Column(sizing_mode="stretch_both", margin=0)
         self._card = pn.Column(
             pn.Row(
                 self._head,
@@ -92,21 +92,21 @@ class SampleGrid(Viewer):
                 height=42,
                 margin=0,
             ),
-            self._asking.bar,
-            self._place,
+            self._query.bar,
+            self._table_slot,
             styles=theme.CARD,
             sizing_mode="stretch_both",
             margin=0,
             min_height=240,
             css_classes=["rl-card", "rl-samples"],
         )
-        self._search.param.watch(self._searched, "value")
+        self._search.param.watch(self._on_search, "value")
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, "view")
         selection.param.watch(self._on_step, "step")
         selection.param.watch(self._highlight, "uid")
         context.param.watch(self._highlight, "first")
-        selection.param.watch(self._asked, ["filter", "scope", "search", "sort"])
+        selection.param.watch(self._on_query, ["filter", "scope", "search", "sort"])
         context.param.watch(self._on_noted, "noted")
         settings = ["kl_estimator", "max_samples", "older_attempts", "pad_token", "system_end"]
         display.param.watch(lambda _: self.load(), settings)
@@ -118,35 +118,35 @@ class SampleGrid(Viewer):
     # -- for the board ---------------------------------------------------------------------------
 
     def move(self, by: int) -> None:
-        """To the sample ``by`` rows further down, as the grid is sorted and filtered now."""
-        order = list(self._table.current_view["uid"]) if len(self._table.value) else []
-        if order:
+        """Select the sample ``by`` rows further down, in the grid's current order."""
+        uids = list(self._table.current_view["uid"]) if len(self._table.value) else []
+        if uids:
             uid = self.context.selection.uid or self.context.first
-            at = order.index(uid) + by if uid in order else 0
-            at = min(max(at, 0), len(order) - 1)
+            position = uids.index(uid) + by if uid in uids else 0
+            position = min(max(position, 0), len(uids) - 1)
             size = self._table.page_size or self._table.initial_page_size
-            self._table.page = at // size + 1
-            self.context.choose_sample(order[at])
+            self._table.page = position // size + 1
+            self.context.choose_sample(uids[position])
 
     def load(self, *_: Any) -> None:
-        """Ask the run anew."""
+        """Run the query on the newest snapshot."""
         context = self.context
-        self._view = context.view
-        self._shown = (context.snapshot.name, context.selection.step)
+        self._snapshot = context.snapshot
+        self._loaded = (context.snapshot.name, context.selection.step)
         self._pill.visible = False
         if self._search.value != context.selection.search:
             self._search.value = context.selection.search
-        self._asking.ask()
+        self._query.run()
 
-    def _found(self, outcome: QueryResult) -> None:
-        """Show what was found, at most as many rows as the settings say."""
-        context, view, step = self.context, self._view, self.context.selection.step
-        self._outcome = outcome
-        if step is not None and not self._asking.asks and not self._whole:
-            self._rows = shown_rows(view, step, context.display)
+    def _on_result(self, result: QueryResult) -> None:
+        """Show the query's result, up to the number of rows that the settings allow."""
+        context, snapshot, step = self.context, self._snapshot, self.context.selection.step
+        self._result = result
+        if step is not None and not self._query.is_querying and not self._whole_run:
+            self._rows = shown_rows(snapshot, step, context.display)
         else:
-            self._rows = outcome.rows[: context.display.max_samples]
-        self._texts = texts_of(context.index, view, self._rows)
+            self._rows = result.rows[: context.display.max_samples]
+        self._texts = texts_of(context.index, snapshot, self._rows)
         self._show()
         if context.index is not None and not self._texts.whole:
             self._read_rest(context.index, view.snapshot)
@@ -155,75 +155,77 @@ class SampleGrid(Viewer):
         self._highlight()
 
     @property
-    def _whole(self) -> bool:
-        """Whether all steps are asked."""
+    def _whole_run(self) -> bool:
+        """Whether the query is about all steps."""
         return self.context.selection.scope == "run"
 
-    def _taken(self) -> tuple[RunView, np.ndarray]:
-        """What a file of the grid holds: all that is found, or what the heads' filters leave of it."""
+    def _rows_to_export(self) -> tuple[Snapshot, np.ndarray]:
+        """Return the rows to export: all matching rows, or those that pass the column headers' filters."""
         if not self._table.filters:
-            return self._view, self._outcome.rows
+            return self._snapshot, self._result.rows
         row_of = dict(zip(self._table.value["uid"], self._rows.tolist(), strict=True))
         return self._view, np.array([row_of[uid] for uid in self._table.current_view["uid"]], int)
 
     # -- reacting --------------------------------------------------------------------------------
 
     def _on_snapshot(self, event: Any) -> None:
-        if self._view is event.new:  # its newest step was followed, and loaded with it
+        if self._snapshot is event.new:  # already loaded, because its newest step was followed
             return
-        selection, new = self.context.selection, event.new.snapshot
-        if self._shown[0] != new.name or (not self._whole and self._shown[1] != selection.step):
+        selection, new = self.context.selection, event.new
+        if self._loaded[0] != new.name or (not self._whole_run and self._loaded[1] != selection.step):
             self.context.afterwards(self.load)
             return
-        if not self._whole and (
+        if not self._whole_run and (
             selection.step is None
             or new.steps.position(selection.step) not in new.steps.changed_since(event.old.snapshot.version)
         ):
             return
-        step = None if self._whole else selection.step
-        count, of = len(new.rows_of(step, older=self.context.display.older_attempts)), self._outcome.of
-        if count < of or not of or (selection.follow and not self._whole and not self._asking.busy):
+        step = None if self._whole_run else selection.step
+        count = len(new.rows_of(step, older=self.context.display.older_attempts))
+        queried = self._result.of
+        following = selection.follow and not self._whole_run and not self._query.busy
+        if count < queried or not queried or following:
             self.context.afterwards(self.load)
-        elif count > of:
-            self._pill.param.update(label=f"↻ {count - of:,} new", visible=True)
+        elif count > queried:
+            self._pill.param.update(label=f"↻ {count - queried:,} new", visible=True)
 
     def _on_step(self, _: Any) -> None:
-        if self._whole:
-            self._shown = (self._shown[0], self.context.selection.step)
-        elif self._shown != (self.context.snapshot.name, self.context.selection.step):
+        if self._whole_run:
+            self._loaded = (self._loaded[0], self.context.selection.step)
+        elif self._loaded != (self.context.snapshot.name, self.context.selection.step):
             self.context.afterwards(self.load)
 
-    def _asked(self, *events: Any) -> None:
-        """Ask anew, unless the table has sorted all there is by itself."""
-        alone = len(events) == 1 and events[0].name == "sort"
-        if not (alone and self._sorting and len(self._rows) == len(self._outcome.rows)):
+    def _on_query(self, *events: Any) -> None:
+        """Run the changed query, unless only the sort changed and the table has already sorted all rows."""
+        only_sort = len(events) == 1 and events[0].name == "sort"
+        if not (only_sort and self._sorting and len(self._rows) == len(self._result.rows)):
             self.load()
 
     def _on_noted(self, _: Any) -> None:
-        """A tag or note was left; a long search is not begun anew unless it asks for them."""
-        if not {*NOTED}.isdisjoint(self._outcome.columns):
+        """Show a new tag or note. The query, which may take long, runs again only if it names them."""
+        if not {*NOTED}.isdisjoint(self._result.columns):
             self.load()
         else:
             self._show()
             self._highlight()
 
-    def _pick(self, event: Any) -> None:
+    def _on_click(self, event: Any) -> None:
         if event.new:
             self.context.choose_sample(event.new.partition("\n")[0])
 
-    def _searched(self, event: Any) -> None:
+    def _on_search(self, event: Any) -> None:
         self.context.selection.search = event.new
 
-    def _sorted(self, event: Any) -> None:
-        """A column's head was clicked; sorting by a text stays with the table."""
+    def _on_sort(self, event: Any) -> None:
+        """Copy the table's sort by a number column to the selection; only the table sorts by texts."""
         order = Order(event.new[0]["field"], event.new[0]["dir"] == "desc") if event.new else None
         column = self._table.value.get(order.name) if order else None
         if order and (column is None or not pd.api.types.is_numeric_dtype(column)):
             return
-        wish = order.text if order else ""
-        if wish != self.context.selection.sort:
+        sort = order.text if order else ""
+        if sort != self.context.selection.sort:
             self._sorting = True
-            self.context.selection.sort = wish
+            self.context.selection.sort = sort
             self._sorting = False
 
     def _highlight(self, *_: Any) -> None:
@@ -231,7 +233,7 @@ class SampleGrid(Viewer):
         uids = self._uids()
         selection = [uids.index(uid)] if uid in uids else []
         if selection == self._table.selection and selection:
-            self._table.param.trigger("selection")  # new rows were sent since; the browser has lost it
+            self._table.param.trigger("selection")  # the browser lost it when it received new rows
         self._table.selection = selection
 
     def _uids(self) -> list[str]:
@@ -243,107 +245,108 @@ class SampleGrid(Viewer):
     def _show(self) -> None:
         context = self.context
         frame = table_frame(
-            self._view, self._rows, self._texts, self._outcome, context.notes, context.display,
-            whole_run=self._whole,
+            self._snapshot, self._rows, self._texts, self._result, context.notes, context.display,
+            whole_run=self._whole_run,
         )  # fmt: skip
         self._fill(frame)
-        self._tell_passing()
+        self._update_passing()
         self._write_head(len(frame))
 
     def _fill(self, frame: pd.DataFrame) -> None:
-        """Give the table these rows; other columns are another table.
+        """Give the table these rows, or create a new table if the columns differ.
 
-        A table that gets new columns while the browser is still building it throws there.
+        A table that gets new columns while the browser is still building it raises an error there.
         """
         if list(frame.columns) == list(self._table.value.columns):
             self._table.value = frame
-            if self._sorters(frame) != [_bare(sorter) for sorter in self._table.sorters]:
+            if self._sorters(frame) != [_field_and_dir(sorter) for sorter in self._table.sorters]:
                 self._table.sorters = self._sorters(frame)
         elif len(frame):
             self._table = table_of(frame)
             self._table.sorters = self._sorters(frame)
-            self._table.param.watch(self._sorted, "sorters")
-            self._table.param.watch(self._tell_passing, "filters")
-            self._table.param.watch(self._turned, ["page", "filters", "sorters"])
+            self._table.param.watch(self._on_sort, "sorters")
+            self._table.param.watch(self._update_passing, "filters")
+            self._table.param.watch(self._on_view_change, ["page", "filters", "sorters"])
             self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
-            self._place[:] = [self._table]
+            self._table_slot[:] = [self._table]
         else:
             self._table.value = self._table.value.iloc[:0]
 
     def _sorters(self, frame: pd.DataFrame) -> list[dict[str, str]]:
-        """The query's sort, and a sort by a text that the viewer chose."""
+        """Return the query's sort, else the table's own sort by texts or labels."""
         order = parse_order(self.context.selection.sort)
         if order and order.name in frame:
             return [{"field": order.name, "dir": "desc" if order.falling else "asc"}]
-        return [_bare(s) for s in self._table.sorters if s["field"] in ("prompt", "response", *schema.LABELS)]
+        texts = ("prompt", "response", *schema.LABELS)
+        return [_field_and_dir(sorter) for sorter in self._table.sorters if sorter["field"] in texts]
 
-    def _tell_passing(self, *_: Any) -> None:
-        """Which samples of the step pass, for views of the same samples."""
-        selection, rows = self.context.selection, self._outcome.rows
+    def _update_passing(self, *_: Any) -> None:
+        """Publish which samples of the step pass the filters, for other views of the same samples."""
+        selection, rows = self.context.selection, self._result.rows
         if self._table.filters:
             passing = frozenset(self._table.current_view["uid"])
-        elif self._asking.narrows:
-            rows = rows[self._view.snapshot.place("step")[rows] == selection.step]
-            passing = frozenset(self._view.snapshot.uids(rows))
+        elif self._query.is_filtering:
+            rows = rows[self._snapshot.place("step")[rows] == selection.step]
+            passing = frozenset(self._snapshot.uids(rows))
         else:
             passing = None
         self.context.passing = passing
 
     def _write_head(self, shown: int) -> None:
-        selection, display, outcome = self.context.selection, self.context.display, self._outcome
-        found, step = len(outcome.rows), selection.step
-        drawn = shown < found and not self._whole and not self._asking.asks
-        said = f"{found:,} of all steps" if self._whole else f"{found:,} of step {step}"
-        if not outcome.of:
-            said = "none"
-        elif self._asking.narrows:
-            said = f"{found:,} of {outcome.of:,} hit"
-        if shown < found:
-            said += f" · {shown:,} shown"
-        said = (
-            drawn_html(self._view.snapshot, step, display) if drawn and step is not None else safe_text(said)
+        selection, display, result = self.context.selection, self.context.display, self._result
+        matches, step = len(result.rows), selection.step
+        is_subset = shown < matches and not self._whole_run and not self._query.is_querying
+        text = f"{matches:,} of all steps" if self._whole_run else f"{matches:,} of step {step}"
+        if not result.of:
+            text = "none"
+        elif self._query.is_filtering:
+            text = f"{matches:,} of {result.of:,} match"
+        if shown < matches:
+            text += f" · {shown:,} shown"
+        note = (
+            drawn_html(self._snapshot, step, display) if is_subset and step is not None else safe_text(text)
         )
-        self._head.width = 300 if shown < found else 210
-        self._head.object = f'<div class="head"><b>Samples</b><span class="unit">{said}</span></div>'
+        self._head.width = 300 if shown < matches else 210
+        self._head.object = f'<div class="head"><b>Samples</b><span class="unit">{note}</span></div>'
 
     # -- texts -----------------------------------------------------------------------------------
 
     def _read_rest(self, index: RunIndex, snapshot: Snapshot) -> None:
-        """Read the texts of further pages on a thread, and show them if their rows are still shown."""
-        place, rows, texts = drawing_loop(), self._rows, self._texts
+        """Read the texts of further pages on a thread, and show them if the grid still has these rows."""
+        loop, rows, texts = drawing_loop(), self._rows, self._texts
 
-        def arrived() -> None:
+        def show() -> None:
             if self._texts is texts:
                 self._show()
                 self._highlight()
 
         def read() -> None:
-            if self._texts is texts and self._rest is read and place is not None:
-                self._rest = None
-                done = texts.read_rest(index, snapshot, rows)
-                done.add_done_callback(lambda _: draw_in_turn(place, arrived))
+            if self._texts is texts and self._read_later is read and loop is not None:
+                self._read_later = None
+                future = texts.read_rest(index, snapshot, rows)
+                future.add_done_callback(lambda _: draw_in_turn(loop, show))
 
-        self._rest = read
-        if place is None:
+        self._read_later = read
+        if loop is None:
             texts.read_rest(index, snapshot, rows).result()
-            arrived()
-        elif self.context.selection.follow and not self._looks_further:
-            place.call_later(STANDS, read)
+            show()
+        elif self.context.selection.follow and not self._needs_all_texts:
+            loop.call_later(STANDS, read)
         else:
             read()
 
     @property
-    def _looks_further(self) -> bool:
-        """Whether the table shows more than its first rows, or asks all of them for their texts."""
+    def _needs_all_texts(self) -> bool:
+        """Whether the table shows a further page, or sorts or filters by texts."""
         numbers = self._table.value.select_dtypes("number").columns
         by_text = any(sorter["field"] not in numbers for sorter in self._table.sorters)
         return by_text or bool(self._table.filters) or self._table.page > 1
 
-    def _turned(self, *_: Any) -> None:
-        if self._rest is not None and self._looks_further:
-            self._rest()
+    def _on_view_change(self, *_: Any) -> None:
+        if self._read_later is not None and self._needs_all_texts:
+            self._read_later()
 
 
-def _bare(sorter: dict[str, Any]) -> dict[str, str]:
-    """A sorter without what the browser adds to it."""
+def _field_and_dir(sorter: dict[str, Any]) -> dict[str, str]:
+    """Return a sorter without the keys that the browser adds."""
     return {"field": sorter["field"], "dir": sorter["dir"]}

@@ -1,4 +1,4 @@
-"""The grid's table: which columns it has, how each is written, and a Tabulator that nobody edits."""
+"""The grid's table: a read-only Tabulator, its columns, and their formats."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from rlpanel.panels.ui.table_click import ClickTable
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Rows a page. A size taken from the height on screen comes out as none while the page is being laid out.
+#: Rows per page. The number is fixed: computed from the height on screen, it is 0 during the page's layout.
 PAGE = 20
 
 _HIDDEN = frozenset({"prompt_chars", "response_chars", "time", "response_length", "logged_uid"})
 
 
 def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
-    """The number and label columns of the grid, in reading order; only those the run has."""
+    """Return the grid's number and label columns that the run has, in reading order."""
     usual = [
         "reward",
         f"{kl}_mean",
@@ -51,35 +51,36 @@ def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
     custom = [
         n for n in (*snapshot.labels, *snapshot.numbers) if n not in usual and n not in derived | _HIDDEN
     ]
-    found = {*snapshot.labels, *(name for name in snapshot.numbers if snapshot.has_number(name))}
-    return [name for name in dict.fromkeys([*usual, *custom]) if name in found]
+    available = {*snapshot.labels, *(name for name in snapshot.numbers if snapshot.has(name))}
+    return [name for name in dict.fromkeys([*usual, *custom]) if name in available]
 
 
-#: What the table tells of columns, in both directions: a list of dicts with a ``field``.
-_OF_COLUMNS = frozenset({"sorters", "filters"})
+#: Properties, synchronised in both directions, that are lists of dicts with a column's ``field``.
+_COLUMN_PROPERTIES = frozenset({"sorters", "filters"})
 
 
 class SampleTable(ClickTable):
-    """A table that nobody edits, and whose equal rows keep their order when it is sorted.
+    """A read-only table with stable sorting.
 
-    Panel takes some of its own updates for edits made in the browser, and would write a page of rows that
-    may be old by then over those it has now. And it sorts equal rows by the letters of their numbers.
+    Panel mistakes some of its own updates for edits in the browser, and would overwrite the current rows with
+    a page of rows that may be outdated. It also sorts equal rows by the text of their row numbers.
 
-    New rows of the same columns, in their own order, go straight to the browser: what Panel works out anew on
-    the way (the columns' configuration, a selection by the rows' index) takes longer than all the rest, and
-    many sessions show the same rows.
+    New rows with the same columns, in their own order, are sent straight to the browser. Panel would
+    recompute the columns' configuration and the selection, which takes longer than everything else, and many
+    sessions show the same rows.
 
-    Columns have the log's names here; the browser gets and sends those of `rlpanel.panels.ui.field_names`.
+    In Python the columns have the log's names. The browser gets and sends the encoded names of
+    `rlpanel.panels.ui.field_names`.
     """
 
     @property
     def _in_order(self) -> bool:
-        """Whether the browser's pages are the rows' own."""
+        """Whether the browser's pages show the rows in their own order, unfiltered."""
         return not (self.sorters or self.filters or self._filters) and self.pagination == "remote"
 
     @property
     def _page_rows(self) -> range:
-        """The rows of the page that is shown."""
+        """The positions of the rows on the current page."""
         size = self.page_size or self.initial_page_size
         return range((self.page - 1) * size, self.page * size)
 
@@ -88,31 +89,31 @@ class SampleTable(ClickTable):
             return df
         rising = [sorter["dir"] == "asc" for sorter in self.sorters]
         return df.sort_values(
-            [s["field"] for s in self.sorters], ascending=rising, kind="stable", key=_folded
+            [s["field"] for s in self.sorters], ascending=rising, kind="stable", key=_sort_key
         )
 
     def _get_data(self) -> tuple[pd.DataFrame, dict[str, Any]]:
-        frame, at = self.value, self._page_rows
+        frame, rows = self.value, self._page_rows
         if self._in_order and isinstance(frame.index, pd.RangeIndex):
-            return frame, dict(cached_on(frame, "page", at, lambda: _page(frame, at), most=4))
+            return frame, dict(cached_on(frame, "page", rows, lambda: _page(frame, rows), most=4))
         paged = self.pagination == "remote"
-        found = self._filter_dataframe(frame, header_filters=paged)
-        found = self._sort_df(found) if paged else found
-        return found, _page(found, at if paged else range(len(found)))
+        visible = self._filter_dataframe(frame, header_filters=paged)
+        visible = self._sort_df(visible) if paged else visible
+        return visible, _page(visible, rows if paged else range(len(visible)))
 
     def _update_selected(self, *events: Any, indices: Any = None) -> None:
         if not self._in_order:
             super()._update_selected(*events, indices=indices)
             return
-        at = self._page_rows
-        shown = [row - at.start for row in self.selection if row in at]
-        super(pn.widgets.Tabulator, self)._update_selected(*events, indices=shown)
+        rows = self._page_rows
+        on_page = [row - rows.start for row in self.selection if row in rows]
+        super(pn.widgets.Tabulator, self)._update_selected(*events, indices=on_page)
 
     def _update_columns(self, event: Any, model: Any) -> None:
         if event.name != "value" or [name_of(column.field) for column in model.columns] != self._get_fields():
             super()._update_columns(event, model)
 
-    # -- the browser's names -----------------------------------------------------------------------
+    # -- encoded names in the browser --------------------------------------------------------------
 
     def _get_columns(self) -> list[TableColumn]:
         columns = super()._get_columns()
@@ -121,7 +122,7 @@ class SampleTable(ClickTable):
         return columns
 
     def _get_configuration(self, columns: list[TableColumn]) -> dict[str, Any]:
-        # Panel looks up what it knows of a column under the column's field.
+        # Panel looks up a column's settings by its field, so it needs the log's names here.
         named = [TableColumn(field=name_of(column.field), editor=column.editor) for column in columns]
         configuration = super()._get_configuration(named)
         for column in configuration["columns"]:
@@ -130,30 +131,30 @@ class SampleTable(ClickTable):
 
     def _process_param_change(self, params: dict[str, Any]) -> dict[str, Any]:
         encoded = dict(params)
-        for name in _OF_COLUMNS & set(params):
-            encoded[name] = [{**of, "field": field_of(of["field"])} for of in params[name]]
+        for name in _COLUMN_PROPERTIES & set(params):
+            encoded[name] = [{**item, "field": field_of(item["field"])} for item in params[name]]
         if "hidden_columns" in params:
             encoded["hidden_columns"] = [field_of(name) for name in params["hidden_columns"]]
         return super()._process_param_change(encoded)
 
     def _process_property_change(self, props: dict[str, Any]) -> dict[str, Any]:
         decoded = dict(props)
-        for name in _OF_COLUMNS & set(props):
-            decoded[name] = [{**of, "field": name_of(of["field"])} for of in props[name]]
+        for name in _COLUMN_PROPERTIES & set(props):
+            decoded[name] = [{**item, "field": name_of(item["field"])} for item in props[name]]
         return super()._process_property_change(decoded)
 
     def _process_data(self, data: Mapping[str, Any]) -> None:
         pass
 
 
-def _page(frame: pd.DataFrame, at: range) -> dict[str, list[Any]]:
-    """The columns of some rows, as the browser takes them."""
-    rows = frame.iloc[at.start : at.stop]
-    return {"index": rows.index.tolist()} | {field_of(name): rows[name].tolist() for name in rows.columns}
+def _page(frame: pd.DataFrame, rows: range) -> dict[str, list[Any]]:
+    """Return the columns of some rows in the browser's format."""
+    page = frame.iloc[rows.start : rows.stop]
+    return {"index": page.index.tolist()} | {field_of(name): page[name].tolist() for name in page.columns}
 
 
 def table_of(frame: pd.DataFrame) -> SampleTable:
-    """A table for these rows and for others with the same columns."""
+    """Return a table for these rows, and for later rows with the same columns."""
     columns = list(frame.columns)
     return SampleTable(
         frame,
@@ -175,26 +176,26 @@ def table_of(frame: pd.DataFrame) -> SampleTable:
         stylesheets=[read_assets("panels/ui/table.css")],
         css_classes=["rl-grid"],
         row_height=27,
-        # A page is short: all of it is drawn, so that what is there does not hang on the grid's height.
+        # A page is short, so all its rows are rendered, whatever the grid's height.
         configuration={
             "columnDefaults": {"headerSortTristate": True},
-            "placeholder": "no samples match",
+            "placeholder": "No samples match",
             "renderVertical": "basic",
         },
     )
 
 
 def header_tips(columns: Iterable[str]) -> dict[str, str]:
-    """What each column is, for its header; Tabulator reads tips as HTML, so names from a log are escaped."""
+    """Return each column's header tooltip. Tabulator reads them as HTML, so names from a log are escaped."""
     return {name: safe_text(column_info.describe(name).tip) for name in columns if name != "uid"}
 
 
-def _folded(values: pd.Series) -> pd.Series:
-    """Texts without regard to case."""
+def _sort_key(values: pd.Series) -> pd.Series:
+    """Return texts in lower case, so that sorting ignores case; numbers stay as they are."""
     return values if _is_number(values) else values.fillna("").str.lower()
 
 
-#: The uid of the clicked row as the browser shows it; the tail makes a second click on it news.
+#: Script that sends the uid of the clicked row, as the browser shows it. The time makes every click a change.
 PICK = f"""
 const uids = cb_obj.origin.source.data.{field_of("uid")}
 if (uids && cb_obj.row < uids.length) {{ picked.value = uids[cb_obj.row] + "\\n" + Date.now() }}
@@ -202,29 +203,29 @@ if (uids && cb_obj.row < uids.length) {{ picked.value = uids[cb_obj.row] + "\\n"
 
 
 def _format(values: pd.Series) -> Any:
-    """Plain text for text, whole numbers whole, other numbers to three places, NaN as a dash."""
+    """Return the format: texts as plain text, counts as integers, other numbers with three decimals."""
     if not _is_number(values):
         return {"type": "plaintext"}
     return NumberFormatter(format="0,0" if is_whole(values) else "0.000", nan_format="–")
 
 
 def is_whole(values: pd.Series) -> bool:
-    """Whether a number column is shown without decimals."""
+    """Return whether a number column is shown without decimals."""
     finite = values[np.isfinite(values)]
     return len(finite) > 0 and bool((finite == np.round(finite)).all()) and finite.name in _WHOLE
 
 
-#: Counts and places; a reward that happens to be whole in one step still shows its decimals.
+#: Counts and positions. A reward that happens to be a whole number in one step still shows its decimals.
 _WHOLE = frozenset(
     {"step", "copies", "rank", "line", "response_tokens", "truncated", "episode", "generation"}
 )
 
 
 def title_html(name: str) -> str:
-    """A column's title; Tabulator reads titles as HTML, so names from a log are escaped."""
+    """Return a column's title. Tabulator reads titles as HTML, so names from a log are escaped."""
     column = column_info.describe(name)
-    mark = {"mean": " ø", "sum": " Σ"}.get(name.rpartition("_")[2], "") if column.detail else ""
-    return safe_text(f"{column.label}{mark}")
+    reduction = {"mean": " mean", "sum": " sum"}.get(name.rpartition("_")[2], "") if column.detail else ""
+    return safe_text(f"{column.label}{reduction}")
 
 
 def _is_number(values: pd.Series) -> bool:

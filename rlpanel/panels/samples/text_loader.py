@@ -1,6 +1,6 @@
-"""The texts of the grid's rows as far as they are read, and its table: the same for all who look at them.
+"""Loads the texts and the table of the grid's rows, once for all sessions that show them.
 
-Of rows whose lines are long, those of the first page are read at once and the others on a thread.
+If the rows' lines are long, only those of the first page are read at once, and the rest on a thread.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from rlpanel.store.query.query import QueryResult
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Tables of a snapshot that are kept, and texts: sessions that follow look at one step.
-_KEPT = 2
+#: Number of tables and texts cached per snapshot: sessions that follow a run show the same step.
+_MAX_CACHED = 2
 _pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-texts")
 
 
 class RowTexts:
-    """The texts of some rows.
+    """Texts of the grid's rows, as far as they have been read.
 
     Attributes
     ----------
     texts : dict of int to dict
-        Row to its texts by name; rows that are not read yet are not there.
+        Row → its texts by name; rows that have not been read are missing.
     whole : bool
-        Whether all are read.
+        Whether the texts of all rows have been read.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class RowTexts:
         self._reading: Future[None] | None = None
 
     def read_rest(self, index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> Future[None]:
-        """Read all on a thread, once, whoever asks; any thread may."""
+        """Read all texts on a thread, once for all callers. Thread-safe."""
         with self._lock:
             if self._reading is None:
                 self._reading = _pool.submit(self._read, index, snapshot, rows)
@@ -56,25 +56,25 @@ class RowTexts:
         self.whole = True
 
     def _read_page(self, index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> None:
-        """All if that is little, else the first page."""
-        for first in (rows, rows[:PAGE]):
-            if unread_bytes(index, snapshot, first) <= READ_NOW:
-                self._read(index, snapshot, first)
+        """Read all texts if they are short, else those of the first page unless they are too long as well."""
+        for part in (rows, rows[:PAGE]):
+            if unread_bytes(index, snapshot, part) <= READ_NOW:
+                self._read(index, snapshot, part)
                 break
         self.whole = len(self.texts) == len(rows)
 
 
-def texts_of(index: RunIndex | None, view: RunView, rows: np.ndarray) -> RowTexts:
-    """The texts of ``rows``, those of the first page at least unless its lines are very long."""
+def texts_of(index: RunIndex | None, snapshot: Snapshot, rows: np.ndarray) -> RowTexts:
+    """Return the texts of ``rows``: at least those of the first page, unless its lines are very long."""
     if index is None:
         return RowTexts()
 
     def read() -> RowTexts:
-        made = RowTexts()
-        made._read_page(index, view.snapshot, rows)
-        return made
+        texts = RowTexts()
+        texts._read_page(index, snapshot, rows)
+        return texts
 
-    return cached_on(view, "texts", (index.path, rows.tobytes()), read, most=_KEPT)
+    return cached_on(snapshot, "texts", (index.path, rows.tobytes()), read, most=_MAX_CACHED)
 
 
 def table_frame(
@@ -87,14 +87,14 @@ def table_frame(
     *,
     whole_run: bool,
 ) -> pd.DataFrame:
-    """`frame_of`, made once for all who ask for the same, unless readers left notes on the run."""
+    """Return `frame_of`, cached for all sessions unless there are notes or columns of the query alone."""
 
     def make() -> pd.DataFrame:
-        return frame_of(view, rows, known, outcome, notes, display, whole_run=whole_run)
+        return frame_of(snapshot, rows, row_texts, outcome, notes, display, whole_run=whole_run)
 
-    known = texts.texts
+    row_texts = texts.texts
     if outcome.extra or (notes is not None and not notes.empty):
         return make()
-    shown = (display.kl_estimator, display.pad_token, display.system_end, whole_run)
-    key = (rows.tobytes(), len(known), tuple(outcome.columns), *shown)
-    return cached_on(view, "table", key, make, most=_KEPT)
+    settings = (display.kl_estimator, display.pad_token, display.system_end, whole_run)
+    key = (rows.tobytes(), len(row_texts), tuple(outcome.columns), *settings)
+    return cached_on(snapshot, "table", key, make, most=_MAX_CACHED)

@@ -1,4 +1,4 @@
-"""A table of short texts whose rows lead to samples."""
+"""A table of short texts in which a click on a row selects a sample."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WIDE = {"response": 420, "prompt": 380}
 
 
 def text_table(names: tuple[str, ...], name: str, picked: pn.widgets.TextInput, height: int) -> SampleTable:
-    """A table with these columns and ``uid``, all texts; a click puts the row's uid into ``picked``."""
+    """Return a table with these text columns and ``uid``; a click writes the row's uid into ``picked``."""
     table = SampleTable(
         pd.DataFrame({column: pd.Series(dtype=str) for column in (*names, "uid")}),
         show_index=False,
@@ -25,7 +25,7 @@ def text_table(names: tuple[str, ...], name: str, picked: pn.widgets.TextInput, 
         stylesheets=[read_assets("panels/ui/table.css")],
         css_classes=[name],
         hidden_columns=["uid"],
-        formatters={key: {"type": "plaintext"} for key in names},
+        formatters={column: {"type": "plaintext"} for column in names},
         text_align={column: "right" for column in names if column not in _WIDE},
         widths={column: 78 for column in names if column not in _WIDE},
         row_height=27,

@@ -1,4 +1,4 @@
-"""Which of a step's samples the grid shows, and what it says about those it does not."""
+"""Selects the samples of a step that the grid shows, and describes the samples that are left out."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
-def shown_rows(view: RunView, step: int, display: Display) -> np.ndarray:
-    """The rows to show: all where they are few, else a reproducible draw."""
-    snapshot, older, most = view.snapshot, display.older_attempts, display.max_samples
+def shown_rows(snapshot: Snapshot, step: int, display: Display) -> np.ndarray:
+    """Return the rows of a step to show: all if they are few, else a reproducible random subset."""
+    older, most = display.older_attempts, display.max_samples
     return cached_on(
         view,
         "shown",
@@ -24,43 +24,45 @@ def shown_rows(view: RunView, step: int, display: Display) -> np.ndarray:
 
 
 def drawn_html(snapshot: Snapshot, step: int, display: Display) -> str:
-    """How many of many rows are shown; empty where all are."""
+    """Return HTML that says how many of a step's rows are shown; empty if all are."""
     total = len(snapshot.rows_of(step, older=display.older_attempts))
     if total <= display.max_samples:
         return ""
-    tip = "A reproducible draw by uid; Max samples a step, in the side panel, sets how many."
+    tip = "A reproducible random subset; the side panel sets the maximum number of samples."
     return f'<span title="{tip}">{display.max_samples:,} of {total:,} shown, statistics over all</span>'
 
 
 def attempt_column(snapshot: Snapshot, rows: np.ndarray) -> dict[str, list[str]]:
-    """A grid column that tells older attempts apart; nothing where there are none."""
+    """Return the grid column that marks samples of older attempts; empty if there are none."""
     older = snapshot.state[rows] == OLDER
     return {"attempt": np.where(older, "older", "newest").tolist()} if older.any() else {}
 
 
 def set_aside_html(snapshot: Snapshot) -> str:
-    """What was read and does not count, folded behind its number; empty where there is nothing."""
-    parts = []
+    """Return the number of excluded samples as HTML that unfolds the reasons; empty if there are none."""
+    parts, reasons = [], []
     if snapshot.older:
+        reasons.append("restarts")
         steps = ", ".join(f"{step:,}" for step in snapshot.restarts[:8])
         more = ", …" if len(snapshot.restarts) > 8 else ""
         parts.append(
             f"<b>{_samples(snapshot.older)} of older attempts</b>: the job was restarted at step "
-            f"{safe_text(steps)}{more}, and the newest attempt counts. "
+            f"{safe_text(steps)}{more}, and only the newest attempt counts. "
             "<i>Older attempts</i> in the side panel shows them in the grid."
         )
     if snapshot.duplicates:
+        reasons.append("duplicates")
         noun = "duplicate" if snapshot.duplicates == 1 else "duplicates"
         parts.append(
-            f"<b>{snapshot.duplicates:,} {noun} left out</b>: an equal line stands in the same step, and "
-            "chance cannot have drawn its response twice."
+            f"<b>{snapshot.duplicates:,} {noun} left out</b>: the same step has an identical line, and "
+            "sampling cannot have produced its response twice by chance."
         )
     if not parts:
         return ""
     items = "".join(f"<li>{part}</li>" for part in parts)
-    count = _samples(snapshot.older + snapshot.duplicates)
+    label = f"{snapshot.older + snapshot.duplicates:,} excluded ({', '.join(reasons)})"
     return (
-        f'<details class="rl-set-aside"><summary class="pill" style="cursor:pointer">{count} set aside'
+        f'<details class="rl-set-aside"><summary class="pill" style="cursor:pointer">{label}'
         f"</summary><ul>{items}</ul></details>"
     )
 

@@ -26,7 +26,7 @@ from tests.ui.board import BoardPage
 FURTHER = (
     "", " ", "0", "12", "n" * 120, "a.b", '"', "'", "`", "a\nb", "<b>", "Foo", "foo", "index", "level_0",
     "length", "prototype", "then", "toJSON", "-minus", "a,b", "100%", "c_reward", "\\",
-    "response length, mean (tokens)", "trainer's log: loss",
+    "response length, mean (tokens)", "trainer log: loss",
 )  # fmt: skip
 #: A run of numbers, and a run of short texts under the same names.
 NUMBERS, TEXTS = "constructor", "__proto__"
@@ -118,7 +118,7 @@ def filters_under_a_head(board: BoardPage, names: list[str]) -> None:
 
 def takes_a_csv(board: BoardPage, names: list[str]) -> None:
     with board.page.expect_download() as taken:
-        board.page.locator(".rl-query summary").get_by_text("take").click()
+        board.page.locator(".rl-query summary").get_by_text("Export").click()
         board.page.locator(".rl-query .list").get_by_role("button", name="CSV", exact=True).click()
     heads, *rows = csv.reader(io.StringIO(Path(taken.value.path()).read_text("utf-8"), newline=""))
     for at, name in enumerate(names):
@@ -149,12 +149,12 @@ def offers_curves(board: BoardPage) -> None:
     expect(board.page.locator(".rl-curve")).to_have_count(4)
     board.page.locator(".rl-curve-choice").click()
     options = board.page.locator(".MuiPopover-root")
-    labels = ["constructor", "rewards/__proto__", '""', "foo", "trainer's log: loss", "trainer's log: Foo"]
+    labels = ["constructor", "rewards/__proto__", '""', "foo", "trainer log: loss", "trainer log: Foo"]
     for label in labels:
         options.get_by_text(label, exact=True).click()
     board.page.keyboard.press("Escape")
     expect(options).to_have_count(0)
-    drawn = ["constructor", "rewards/__proto__", "", "foo", "trainer's log: loss", "log:Foo"]
+    drawn = ["constructor", "rewards/__proto__", "", "foo", "trainer log: loss", "log:Foo"]
     expect(board.page.locator(".rl-curve")).to_have_count(len(drawn))
     for curve in drawn:
         board.until(lambda curve=curve: board.source(curve), f"the points of {curve!r}")

@@ -50,11 +50,11 @@ def test_a_filter_leaves_what_passes_and_tells_other_views(grid: SampleGrid, run
 
 def test_a_filter_that_is_none_says_so_and_hides_nothing(grid: SampleGrid, run: Run) -> None:
     grid.context.selection.filter = "rewad > 1"
-    assert "did you mean reward" in grid._asking.bar.error
+    assert "did you mean reward" in grid._query.bar.error
     assert shown(grid) == run.samples(3).uid.tolist()
     assert grid.context.passing is None
     grid.context.selection.filter = ""
-    assert grid._asking.bar.error == ""
+    assert grid._query.bar.error == ""
 
 
 def test_all_steps_are_asked_and_come_sorted(grid: SampleGrid, run: Run) -> None:
@@ -83,7 +83,7 @@ def test_of_more_than_fit_the_first_are_shown(grid: SampleGrid, run: Run) -> Non
     grid.context.selection.param.update(scope="run", sort="reward")
     assert shown(grid) == run.samples().sort_values("reward", kind="stable").uid.tolist()[:8]
     assert "48 of all steps · 8 shown" in grid._head.object
-    assert len(grid._taken()[1]) == 48
+    assert len(grid._rows_to_export()[1]) == 48
 
 
 def test_of_all_steps_those_of_the_step_pass_for_other_views(grid: SampleGrid, run: Run) -> None:
@@ -93,7 +93,7 @@ def test_of_all_steps_those_of_the_step_pass_for_other_views(grid: SampleGrid, r
 
 def test_head_filters_narrow_what_is_taken_away(grid: SampleGrid, run: Run) -> None:
     grid._table.filters = [{"field": "reward", "type": ">=", "value": 1.0}]
-    assert run.snapshot.uids(grid._taken()[1]) == run.samples(3).query("reward >= 1").uid.tolist()
+    assert run.snapshot.uids(grid._rows_to_export()[1]) == run.samples(3).query("reward >= 1").uid.tolist()
 
 
 def test_what_a_query_names_is_shown(grid: SampleGrid, run: Run) -> None:
@@ -137,6 +137,6 @@ def test_new_samples_of_all_steps_wait_behind_the_pill(grid: SampleGrid, run: Ru
 
 def test_a_file_that_is_too_large_is_not_made(grid: SampleGrid, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlpanel.panels.samples.query_runner.MOST_TAKEN", 100)
-    grid._asking._act("take", "JSONL")
-    assert "ask for fewer samples" in grid._asking.bar.error
-    assert grid._asking.bar.note == ""
+    grid._query._on_action("take", "JSONL")
+    assert "export fewer samples" in grid._query.bar.error
+    assert grid._query.bar.note == ""

@@ -20,7 +20,7 @@ RANK0 = "rollout_data_rank_0.jsonl"
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> TextCache:
     made = TextCache(10_000)
-    monkeypatch.setattr(text_cache, "_kept", made)
+    monkeypatch.setattr(text_cache, "_cache", made)
     return made
 
 

@@ -34,7 +34,7 @@ def test_a_plain_run_says_nothing(tmp_path: Path) -> None:
 
 def test_what_does_not_count_is_counted(tmp_path: Path) -> None:
     html = set_aside_html(restarted(tmp_path))
-    assert "21 samples set aside" in html
+    assert "21 excluded (restarts, duplicates)" in html
     assert "<b>20 samples of older attempts</b>: the job was restarted at step 6," in html
     assert "<b>1 duplicate left out</b>" in html
 
