@@ -1,1 +1,1 @@
-"""One step: its reward distribution, its means, and the bar that selects the step."""
+"""The selected step: its reward distribution, its means, and the bar that selects it."""

@@ -1,4 +1,4 @@
-"""When? The selected step: ◀ ▶, a slider over steps of any spacing, and follow-latest."""
+"""The bar that selects the step: ◀ ▶, a slider over steps of any spacing, and a switch to follow the run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 
-#: Seconds within which a browser answers.
-_ECHO = 10.0
+#: Seconds within which a browser may send back a slider position that it received.
+_ECHO_SECONDS = 10.0
 
 
 class StepBar(Viewer):
-    """One line that holds the run's time."""
+    """One row with step buttons, label, slider and switch."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._quiet = False
+        self._updating = False
         self._label = HtmlPane(
             "",
             stylesheets=[theme.CSS],
@@ -47,7 +47,7 @@ class StepBar(Viewer):
             align="center",
         )
         self._back = self._button("◀", -1, "Previous step (←)")
-        self._on = self._button("▶", 1, "Next step (→)")
+        self._forward = self._button("▶", 1, "Next step (→)")
         self._follow = pmui.Switch(
             label="Follow latest",
             value=True,
@@ -59,7 +59,7 @@ class StepBar(Viewer):
         )
         self._bar = pn.Row(
             self._back,
-            self._on,
+            self._forward,
             self._label,
             self._slider,
             self._follow,
@@ -69,11 +69,11 @@ class StepBar(Viewer):
             margin=0,
             css_classes=["rl-card", "rl-stepbar"],
         )
-        self._sent: deque[tuple[float, int, int]] = deque(maxlen=64)  # when, position, of how many
-        self._slider.param.watch(self._slid, "value_throttled")
-        self._slider.param.watch(self._preview, "value")
-        self._follow.param.watch(self._followed, "value")
-        context.param.watch(self._draw, "view")
+        self._sent: deque[tuple[float, int, int]] = deque(maxlen=64)  # time, slider position, number of steps
+        self._slider.param.watch(self._on_slide, "value_throttled")
+        self._slider.param.watch(self._on_drag, "value")
+        self._follow.param.watch(self._on_follow, "value")
+        context.param.watch(self._draw, "snapshot")
         context.selection.param.watch(self._draw, ["step", "follow"])
         self._draw()
 
@@ -98,26 +98,26 @@ class StepBar(Viewer):
 
     def _draw(self, *_: Any) -> None:
         steps, selection = self.context.snapshot.steps, self.context.selection
-        at = steps.position(selection.step) if selection.step is not None else -1
-        self._quiet = True
-        self._sent.append((time.monotonic(), max(0, at), len(steps.values)))
+        position = max(0, steps.position(selection.step) if selection.step is not None else -1)
+        self._updating = True
+        self._sent.append((time.monotonic(), position, len(steps.values)))
         try:
             with pn.io.hold():
                 self._slider.param.update(
-                    end=max(1, len(steps.values) - 1), value=max(0, at), disabled=len(steps.values) < 2
+                    end=max(1, len(steps.values) - 1), value=position, disabled=len(steps.values) < 2
                 )
                 self._follow.value = selection.follow
         finally:
-            self._quiet = False
-        self._write(selection.step)
+            self._updating = False
+        self._write_label(selection.step)
 
-    def _write(self, step: int | None) -> None:
+    def _write_label(self, step: int | None) -> None:
         steps = self.context.snapshot.steps
         if step is None or not len(steps.values):
             self._label.object = '<span class="note">no steps yet</span>'
             return
-        at = steps.position(step)
-        count = f", {int(steps.samples[at]):,} samples" if at >= 0 else ""
+        position = steps.position(step)
+        count = f", {int(steps.samples[position]):,} samples" if position >= 0 else ""
         self._label.object = (
             f'<b style="font-size:14px">Step {safe_text(step)}</b> '
             f'<span class="note">of {safe_text(int(steps.values[-1]))}{count}</span>'
@@ -127,27 +127,27 @@ class StepBar(Viewer):
         values = self.context.snapshot.steps.values
         return int(values[min(position, len(values) - 1)]) if len(values) else None
 
-    def _preview(self, event: Any) -> None:
-        """While the slider is dragged only the label follows; the rest comes when it is let go."""
-        if self._echoed(event.new):
+    def _on_drag(self, event: Any) -> None:
+        """Update only the label while the slider is dragged; the step is selected when it is released."""
+        if self._is_echo(event.new):
             self._draw()
-        elif not self._quiet:
-            self._write(self._step_at(event.new))
+        elif not self._updating:
+            self._write_label(self._step_at(event.new))
 
-    def _echoed(self, position: int) -> bool:
-        """Whether the browser only says back what it was told a moment ago, when it stood for another step.
+    def _is_echo(self, position: int) -> bool:
+        """Return whether the browser only sends back a position that belonged to another number of steps.
 
-        Positions move while older steps are read, and a busy browser answers late.
+        Positions shift while older steps are read, and a busy browser answers late.
         """
-        since, (_, now, count) = time.monotonic() - _ECHO, self._sent[-1]
-        stale = (sent for at, sent, many in self._sent if at > since and many != count)
-        return not self._quiet and position != now and position in stale
+        since, (_, current, count) = time.monotonic() - _ECHO_SECONDS, self._sent[-1]
+        outdated = (old for sent_at, old, steps in self._sent if sent_at > since and steps != count)
+        return not self._updating and position != current and position in outdated
 
-    def _slid(self, event: Any) -> None:
+    def _on_slide(self, event: Any) -> None:
         step = self._step_at(event.new)
-        if not self._quiet and step != self.context.selection.step:
+        if not self._updating and step != self.context.selection.step:
             self.context.choose_step(step)
 
-    def _followed(self, event: Any) -> None:
-        if not self._quiet:
+    def _on_follow(self, event: Any) -> None:
+        if not self._updating:
             self.context.selection.follow = event.new

@@ -1,4 +1,4 @@
-"""The selected step's means, with their change since the step before."""
+"""Means of the selected step, with their change since the previous step."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import delta, number, safe_text
 from rlpanel.store.snapshot.run_view import RunView
 
-#: Step metrics that say whether training can work at all.
+#: Step metrics that show whether training can work at all.
 _POOLED = ("var_explained", "clipfrac", "engine_mismatch", "zero_variance_groups", "repeated_responses")
 
 
 class StepSummary(Viewer):
-    """The step's means with their change since the step before."""
+    """A card with the step's means and their change since the previous step."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class StepSummary(Viewer):
             margin=0,
             sizing_mode="stretch_width",
         )
-        # The card is what comes and goes: a hidden HTML pane stumbles when it is shown before it was drawn.
+        # The card is hidden, not the pane: an HTML pane fails if it is shown before it was first rendered.
         self._card = pn.Column(
             self._pane,
             styles=theme.CARD,
@@ -49,12 +49,14 @@ class StepSummary(Viewer):
         return self._card
 
     def _draw(self, *_: Any) -> None:
-        view, step = self.context.view, self.context.selection.step
-        at = view.snapshot.steps.position(step) if step is not None else -1
-        names = [name for name in self._names() if view.has(name)]
-        self._card.visible = at >= 0 and bool(names)
+        snapshot, step = self.context.snapshot, self.context.selection.step
+        position = snapshot.steps.position(step) if step is not None else -1
+        names = [name for name in self._names() if snapshot.has(name)]
+        self._card.visible = position >= 0 and bool(names)
         if self._card.visible:
-            self._pane.object = cached_on(view, "numbers", (at, *names), lambda: _html(view, names, at))
+            self._pane.object = cached_on(
+                snapshot, "numbers", (position, *names), lambda: _html(snapshot, names, position)
+            )
 
     def _names(self) -> list[str]:
         kl = self.context.display.kl_estimator
@@ -73,16 +75,16 @@ class StepSummary(Viewer):
         return [*usual, *_POOLED]
 
 
-def _html(view: RunView, names: list[str], at: int) -> str:
-    return "<dl>" + "".join(_pair(view, name, at) for name in names) + "</dl>"
+def _html(snapshot: Snapshot, names: list[str], position: int) -> str:
+    return "<dl>" + "".join(_pair(snapshot, name, position) for name in names) + "</dl>"
 
 
-def _pair(view: RunView, name: str, at: int) -> str:
+def _pair(snapshot: Snapshot, name: str, position: int) -> str:
     column = column_info.describe(name)
-    means = view.step_values(name)
-    change = delta(float(means[at]), float(means[at - 1])) if at else ""
-    label = f"{column.label} {'Σ' if name.endswith('_sum') else ''}"
+    means = snapshot.step_values(name)
+    change = delta(float(means[position]), float(means[position - 1])) if position else ""
+    label = f"{column.label} {'sum' if name.endswith('_sum') else ''}"
     return (
         f'<div title="{safe_text(column.tip)}"><dt>{safe_text(label)}</dt>'
-        f"<dd>{number(float(means[at]))} {change}</dd></div>"
+        f"<dd>{number(float(means[position]))} {change}</dd></div>"
     )

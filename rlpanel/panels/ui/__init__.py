@@ -1,1 +1,1 @@
-"""Widgets, style sheets and text helpers without knowledge of runs."""
+"""Widgets, style sheets and text helpers that know nothing about runs."""

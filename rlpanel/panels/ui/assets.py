@@ -1,4 +1,4 @@
-"""Reads the scripts and styles that are shipped with the package."""
+"""Reads the scripts and style sheets that are shipped with the package."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read_assets(*paths: str) -> str:
     Raises
     ------
     FileNotFoundError
-        When the package has no such file.
+        If the package has no such file.
     """
     package = files("rlpanel")
     return "\n".join(package.joinpath(path).read_text("utf-8") for path in paths)

@@ -1,2 +1,2 @@
-// A time in milliseconds as the viewer's clock shows it, with seconds.
-const clock = (at) => new Date(at).toLocaleTimeString([], { hour12: false })
+// Format a time in milliseconds as the viewer's local time with seconds.
+const clock = (milliseconds) => new Date(milliseconds).toLocaleTimeString([], { hour12: false })

@@ -1,4 +1,4 @@
-// Elements. Text from a log reaches the page through textContent and in no other way.
+// Creates elements. Text from a log reaches the page through textContent only.
 
 function element(tag, className, text) {
   const node = document.createElement(tag);
@@ -7,7 +7,7 @@ function element(tag, className, text) {
   return node;
 }
 
-/** A small button; it takes no focus by tab, the keys do the same. */
+/** Create a small button. Tab skips it, because keyboard shortcuts do the same. */
 function button(className, text, title, click) {
   const node = element("button", className, text);
   Object.assign(node, {type: "button", title, tabIndex: -1});

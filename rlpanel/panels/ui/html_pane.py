@@ -1,4 +1,4 @@
-"""A pane of HTML that changes many times: of a change, the text alone is worked out and sent."""
+"""An HTML pane for content that changes often: an update sends only the text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import panel as pn
 
 
 class HtmlPane(pn.pane.HTML):
-    """Panel's pane, which resolves its design's style sheets anew, from disk, whenever its text changes."""
+    """HTML pane that sends only its text. Panel's own reads style sheets from disk at every change."""
 
     def _update(self, ref: str, model: Any) -> None:
         text = self._transform_object(self.object)["object"]

@@ -1,4 +1,4 @@
-"""A view that is made when it is first looked at: most pages never open most of their tabs."""
+"""A view that is created when it is first shown: most pages never open most of their tabs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from panel.viewable import Viewable, Viewer
 
 
 class ActiveView(Protocol):
-    """A view that does nothing while it is out of sight."""
+    """A view that does no work while it is not visible."""
 
     active: bool
 
@@ -21,32 +21,32 @@ V = TypeVar("V", bound=ActiveView)
 
 
 class LazyView(Viewer, Generic[V]):
-    """The place of a view that is not there yet.
+    """A container that creates its view on demand.
 
     Parameters
     ----------
     make : callable
-        Makes the view; called once, when the place comes into sight or somebody asks for the view.
+        Creates the view; called once, when the container is first shown or `view` is first read.
     """
 
     def __init__(self, make: Callable[[], V]) -> None:
         super().__init__()
         self._make = make
         self._view: V | None = None
-        self._place = pn.Column(sizing_mode="stretch_both", margin=0)
+        self._container = pn.Column(sizing_mode="stretch_both", margin=0)
 
     def __panel__(self) -> Viewable:
-        return self._place
+        return self._container
 
     @property
     def view(self) -> V:
-        """The view, made if need be."""
+        """The view; created on first access."""
         if self._view is None:
             self._view = self._make()
-            self._place.append(self._view.__panel__())
+            self._container.append(self._view.__panel__())
         return self._view
 
     def set_active(self, active: bool) -> None:
-        """Into sight, or out of it."""
+        """Tell the view whether it is visible, and create it when it first is."""
         if active or self._view is not None:
             self.view.active = active

@@ -1,19 +1,19 @@
-// A button that opens a list: [label, what is sent when it is chosen, why it cannot be].
+// Create a button that opens a list of entries: [label, key passed to `act`, reason if disabled].
 function menu(title, tip, entries, act) {
   const box = element("details", "menu")
   const summary = element("summary", "", title)
   summary.title = tip
   const list = element("div", "list")
   box.append(summary, list)
-  const outside = (event) => { if (!event.composedPath().includes(box)) { box.open = false } }
+  const closeIfOutside = (event) => { if (!event.composedPath().includes(box)) { box.open = false } }
   box.addEventListener("toggle", () => {
-    const listen = box.open ? "addEventListener" : "removeEventListener"
-    document[listen]("pointerdown", outside)
+    const method = box.open ? "addEventListener" : "removeEventListener"
+    document[method]("pointerdown", closeIfOutside)
     if (!box.open) { return }
-    list.replaceChildren(...entries().map(([label, sent, why]) => {
+    list.replaceChildren(...entries().map(([label, key, reason]) => {
       const button = element("button", "", label)
-      Object.assign(button, { disabled: Boolean(why), title: why ?? "" })
-      button.addEventListener("click", () => { box.open = false; act(sent, label) })
+      Object.assign(button, { disabled: Boolean(reason), title: reason ?? "" })
+      button.addEventListener("click", () => { box.open = false; act(key, label) })
       return button
     }))
   })

@@ -1,4 +1,4 @@
-"""A choice of several, as the side panel has them."""
+"""A multiple-choice field for the side panel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import panel_material_ui as pmui
 
 from rlpanel.panels.ui import theme
 
-#: The label stays over the frame: where nothing is chosen it would lie under it.
+#: Keeps the label in front of the frame: in an empty field it would be drawn behind it.
 _LABEL = """
 .MuiInputLabel-root:not(.MuiInputLabel-shrink) {
   transform: translate(14px, -9px) scale(0.75) !important; background: var(--rl-surface); padding: 0 5px;
@@ -17,7 +17,7 @@ _LABEL = """
 
 
 def multi_choice(label: str, description: str, name: str, **options: Any) -> pmui.MultiChoice:
-    """A choice of several, empty yet; ``name`` is its class in the page."""
+    """Return a multiple-choice field without options; ``name`` is its CSS class."""
     return pmui.MultiChoice(
         label=label,
         description=description,

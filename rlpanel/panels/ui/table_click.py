@@ -1,4 +1,4 @@
-"""Tables whose clicks reach Python by what the browser shows, not by a row's number."""
+"""Table clicks that reach Python as the uid shown in the browser, not as a row number."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import panel as pn
 
 
 def click_field(pick: Callable[[Any], None]) -> pn.widgets.TextInput:
-    """An unseen field that a table's script writes into; ``pick``, a view's method, gets each change of it.
+    """Return a hidden input that carries a table click to ``pick``, a method of a view.
 
-    Panel keeps the scripts of a table, and so this field, for as long as there is the table, and whatever is
-    reached from them is kept with them: a strong hold on the view, whose table it is, would never end.
+    The view is held weakly. Panel keeps a table's scripts, and so this input, as long as the table exists,
+    and the view owns the table: a strong reference to the view would leak both.
     """
     field, method = pn.widgets.TextInput(visible=False), WeakMethod(pick)
 
-    def tell(event: Any) -> None:
-        found = method()
-        if found is not None:
-            found(event)
+    def on_change(event: Any) -> None:
+        bound = method()
+        if bound is not None:
+            bound(event)
 
-    field.param.watch(tell, "value")
+    field.param.watch(on_change, "value")
     return field
 
 
 class ClickTable(pn.widgets.Tabulator):
-    """A read-only table whose clicks go to `click_field` by a script, and nowhere else."""
+    """A read-only table whose clicks are handled only by a script that writes into `click_field`."""
 
     def _process_event(self, event: Any) -> None:
-        # For a click Panel would look up the row's number, which may be one of an older page; it raises where
-        # there are fewer rows now.
+        # Panel would look up the clicked row by its number. The number may be outdated, and Panel raises an
+        # error if there are fewer rows by now.
         if event.event_name == "selection-change":
             super()._process_event(event)

@@ -1,7 +1,8 @@
-"""Colours, type and the few pieces of chrome that all views share.
+"""Colours, fonts, number formats and plot styling that all views share.
 
-A colour means one thing everywhere: policy orange, reference blue, KL yellow, length violet, entropy
-green; green and red judge. Views name a colour; this file says what it is in the dark and in the light.
+A colour has one meaning everywhere: policy orange, reference blue, KL yellow, length violet, entropy green;
+green and red mean good and bad. Views use the colours' names; this module defines their values in the dark
+and light theme.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ MONO = '"JetBrains Mono", ui-monospace, "SF Mono", Menlo, Consolas, "Noto Sans M
 
 
 def palette(dark: bool) -> dict[str, str]:
-    """Colour name to hex."""
+    """Return the colours of the dark or light theme: name → hex code."""
     return DARK if dark else LIGHT
 
 
@@ -68,14 +69,14 @@ def _variables(colors: dict[str, str]) -> str:
     return "".join(f"--rl-{name}:{value};" for name, value in colors.items())
 
 
-#: CSS variables for both themes; they are inherited into every component's shadow root.
+#: CSS variables of both themes; every component's shadow root inherits them.
 VARIABLES = (
     f".mui-dark, .rl-dark {{{_variables(DARK)}}}\n.mui-light, .rl-light {{{_variables(LIGHT)}}}\n"
     f":host {{--rl-font:{FONT};--rl-mono:{MONO};}}"
 )
 
 
-#: Text pieces: heads, captions, numbers. For panes that show escaped HTML.
+#: Style sheet of heads, captions and numbers, for panes that show escaped HTML.
 CSS = read_assets("panels/ui/base.css")
 
 CARD = {
@@ -87,12 +88,12 @@ CARD = {
 
 
 def safe_text(text: object) -> str:
-    """Text from a log, a file name or a column name, as HTML that shows it and never runs it."""
+    """Escape text from a log, a file name or a column name, so that HTML shows it and never runs it."""
     return html.escape(str(text), quote=True)
 
 
 def number(value: float, *, sign: bool = False) -> str:
-    """A number to about three significant digits; NaN is a dash."""
+    """Format a number with about three significant digits; NaN becomes a dash."""
     if math.isnan(value):
         return "–"
     if math.isinf(value):
@@ -108,16 +109,16 @@ def number(value: float, *, sign: bool = False) -> str:
 
 
 def delta(value: float, before: float) -> str:
-    """The change since the step before, as HTML: ▲ 0.14; empty where one is missing."""
+    """Return the change since the previous step as HTML (▲ 0.14); empty if a value is missing."""
     change = value - before
     if math.isnan(change):
         return ""
     arrow = "▲" if change > 0 else "▼" if change < 0 else "＝"
-    return f'<span class="delta" title="change since the step before">{arrow} {number(abs(change))}</span>'
+    return f'<span class="delta" title="change since the previous step">{arrow} {number(abs(change))}</span>'
 
 
-#: Bokeh's defaults in the house's style. As the document's theme it also keeps Material's own plot
-#: styling away, which would set fonts and colours over what the views chose.
+#: Our defaults for Bokeh plots. As the document's theme it also prevents Material's own plot styling, which
+#: would override the fonts and colours that the views set.
 PLOTS = Theme(
     json={
         "attrs": {
@@ -138,7 +139,7 @@ PLOTS = Theme(
 )
 
 
-#: Borders as wide as the labels, so that plots that stand below each other share their left edge.
+#: Borders as wide as the labels, so that the left edges of plots below each other are aligned.
 _QUIET: dict[str, Any] = {
     "output_backend": "canvas",
     "toolbar_location": None,
@@ -151,7 +152,10 @@ _QUIET: dict[str, Any] = {
 
 
 def quiet_figure(**options: Any) -> figure:
-    """A figure as wide as its place, with three gridlines and no tools; options are `figure`'s."""
+    """Return a figure that fills its container's width, with about three gridlines and no tools.
+
+    The options are those of `figure`.
+    """
     plot = figure(**{**_QUIET, **options})
     plot.xgrid.visible = False
     plot.yaxis.ticker = BasicTicker(desired_num_ticks=3, num_minor_ticks=0)
@@ -163,35 +167,34 @@ def quiet_figure(**options: Any) -> figure:
 
 
 def over(plot: figure, source: ColumnDataSource, *glyphs: Glyph, **options: Any) -> list[Any]:
-    """Draw glyphs over one source, each as a renderer with these options.
+    """Add glyphs that share one source, and return their renderers; options are those of `add_glyph`.
 
-    The methods of a figure make two more glyphs of each, for what is not selected and what is muted, and a
-    view of the source; a page has fifty renderers, and its models are walked over many times as it opens.
+    For each glyph, a figure's own methods also create one for unselected points, one for muted points, and a
+    view of the source. A page has fifty renderers, and opening it traverses all models many times.
     """
     view = CDSView()
     return [plot.add_glyph(source, glyph, view=view, **options) for glyph in glyphs]
 
 
 def drawing() -> AbstractContextManager[None]:
-    """Around changes of bokeh's own models, which may come from anywhere.
+    """Return a context manager for changes of Bokeh models, needed wherever any callback may make them.
 
-    Panel runs what a component's message or button starts without the document's lock, and bokeh refuses
-    changes then; held changes are sent by Panel itself, together.
+    Panel runs the callbacks of component messages and buttons without the document's lock, and Bokeh refuses
+    changes then. Held changes are sent by Panel itself, together.
     """
     return pn.io.hold()
 
 
 def restyle(plot: figure, dark: bool) -> None:
-    """Axes and gridlines in the theme's colours; glyph colours are the view's own."""
+    """Apply the theme's colours to axes and gridlines; each view colours its own glyphs."""
     colors = palette(dark)
     for axis in (plot.xaxis, plot.yaxis):
         axis.update(major_label_text_color=colors["muted"], axis_label_text_color=colors["muted"])
     plot.ygrid.grid_line_color = colors["line"]
 
 
-#: Material's own knobs, so that its widgets look like the rest.
 def theme_config() -> dict[str, Any]:
-    """Configuration for panel-material-ui: palette, radius and type for both themes."""
+    """Return the settings that make Material's widgets match: palette, corner radius and fonts."""
     return {"light": _material(LIGHT), "dark": _material(DARK)}
 
 
@@ -212,7 +215,7 @@ def _material(c: dict[str, str]) -> dict[str, Any]:
     }
 
 
-#: Fields at the house's density; Material's own are half again as tall.
+#: Styles of compact fields; Material's own fields are half again as tall.
 FIELD_SX = {
     "& .MuiInputBase-input": {"padding": "4px 10px", "fontSize": "12.5px"},
     "& .MuiOutlinedInput-notchedOutline": {"borderColor": "divider"},
