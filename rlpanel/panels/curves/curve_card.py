@@ -24,6 +24,7 @@ from rlpanel.panels.plots import series
 from rlpanel.panels.plots.alignment import alignment_of, chosen_axis
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import delta, number, safe_text
 
@@ -51,7 +52,7 @@ class CurveCard:
         self._glyphs: list[tuple[str, Any]] = []
         self._head = HtmlPane(
             "",
-            stylesheets=[theme.CSS],
+            stylesheets=[theme.CSS, read_assets("panels/curves/curve_head.css")],
             sizing_mode="stretch_width",
             css_classes=["rl-curve-head"],
         )

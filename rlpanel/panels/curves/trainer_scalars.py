@@ -115,7 +115,11 @@ class ScalarDifference:
         if self.partial:
             tip += f" {self.partial:,} steps are left out because some samples lack it."
         equal = self.largest <= _ROUNDING * self.size
-        label = "matches trainer log" if equal else f"differs from trainer log by {number(self.largest)}"
+        label = (
+            'matches<span class="optional"> trainer</span> log'
+            if equal
+            else f'differs<span class="optional"> from trainer log</span> by {number(self.largest)}'
+        )
         return f'<span class="unit log" title="{safe_text(tip)}">{label}</span>'
 
 

@@ -223,9 +223,13 @@ _WHOLE = frozenset(
 
 def title_html(name: str) -> str:
     """Return a column's title. Tabulator reads titles as HTML, so names from a log are escaped."""
-    column = column_info.describe(name)
-    reduction = {"mean": " mean", "sum": " sum"}.get(name.rpartition("_")[2], "") if column.detail else ""
-    return safe_text(f"{column.label}{reduction}")
+    return safe_text(f"{column_info.describe(name).label}{_reduction(name)}")
+
+
+def _reduction(name: str) -> str:
+    """Return the suffix for the title of a token metric's mean or sum; empty for other columns."""
+    suffix = {"mean": " mean", "sum": " sum"}.get(name.rpartition("_")[2], "")
+    return suffix if column_info.describe(name).detail else ""
 
 
 def _is_number(values: pd.Series) -> bool:
@@ -243,4 +247,8 @@ def _width(name: str, values: pd.Series) -> int:
         return 140
     if name == "step":
         return 64
-    return 150 if name in schema.TEXTS else 84 if _is_number(values) else 90
+    if _is_number(values):
+        # Titles with a suffix are longer: 6 pixels per character, 38 for padding and sort arrow.
+        suffix = _reduction(name)
+        return max(84, 38 + 6 * len(column_info.describe(name).label + suffix)) if suffix else 84
+    return 150 if name in schema.TEXTS else 90
