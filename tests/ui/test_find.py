@@ -1,4 +1,4 @@
-"""Filter, search, tags, notes and export of the grid."""
+"""The query bar, tags and notes, exported files: what is shown and saved, against pandas."""
 
 from __future__ import annotations
 
