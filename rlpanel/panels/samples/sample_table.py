@@ -244,7 +244,7 @@ def _filter(values: pd.Series) -> dict[str, str]:
 
 def _width(name: str, values: pd.Series) -> int:
     if name in ("prompt", "response"):
-        return 140
+        return 128
     if name == "step":
         return 64
     if _is_number(values):
