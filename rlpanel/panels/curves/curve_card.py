@@ -42,8 +42,8 @@ class CurveCard:
     def __init__(self, context: Context, curve: Curve) -> None:
         self.context = context
         self.curve = curve
-        # The snapshot that was drawn last: a step may be chosen before the card draws the newest snapshot.
-        self._snapshot = context.snapshot
+        # The view that was drawn last: a step may be chosen before the card draws the newest snapshot.
+        self._view = context.view
         self._axis = chosen_axis(context.snapshot, context.selection.align)
         self._sources = {column: ColumnDataSource(_empty_points(), name=column) for column in curve.columns}
         self._sent: dict[str, series.Points | None] = dict.fromkeys(curve.columns)
@@ -78,8 +78,8 @@ class CurveCard:
 
     def draw(self) -> None:
         """Update the chart to the newest snapshot."""
-        self._snapshot, selection = self.context.snapshot, self.context.selection
-        self._axis = chosen_axis(self._snapshot, selection.align)
+        self._view, selection = self.context.view, self.context.selection
+        self._axis = chosen_axis(self._view.snapshot, selection.align)
         tips = curve_points.tips(
             self.curve.columns[0], alignment_of(self._view.snapshot, selection.align), selection.smooth
         )
@@ -99,7 +99,7 @@ class CurveCard:
                 renderer.glyph.size = size
         self._update_visibility()
         self.overlay.draw()
-        self._distribution.draw(self._snapshot)
+        self._distribution.draw(self._view.snapshot)
         if self.card[1] is not (self._distribution.pane or self._pane):
             self.card[1] = self._distribution.pane or self._pane
         self.move_cursor()
@@ -145,7 +145,7 @@ class CurveCard:
         if not len(self._points()["x"]):
             return None
         subtitle = self._subtitle(trainer_scalars.describe(self.curve.columns[0]))
-        name, visible = self._snapshot.name, self._run_visible
+        name, visible = self._view.snapshot.name, self._run_visible
         lines = [
             PlotLine(name, column, points) for column, points in self._sent.items() if points and visible
         ]
@@ -158,7 +158,7 @@ class CurveCard:
         column = trainer_scalars.describe(self.curve.columns[0])
         value, before = trainer_scalars.values(self._view, column.name, step)
         change = delta(value, before)
-        difference = trainer_scalars.difference(self._snapshot, self.curve.columns[1:])
+        difference = trainer_scalars.difference(self._view, self.curve.columns[1:])
         self._head.object = (
             f'<div class="head" title="{safe_text(column.tip)}">'
             f"<b>{safe_text(self.curve.title)}</b>"
@@ -191,7 +191,8 @@ class CurveCard:
             parts.append(self._distribution.note)
         if display.zero_shift:
             parts.append("minus its first step")
-        steps = self._snapshot.steps.values if scalar is None else self._snapshot.scalars.series(scalar).steps
+        snapshot = self._view.snapshot
+        steps = snapshot.steps.values if scalar is None else snapshot.scalars.series(scalar).steps
         size = series.bucket_size(len(steps))
         if size > 1:
             parts.append(f"{size} steps per point")

@@ -8,10 +8,10 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.store.snapshot.run_view import RunView
 
 
-def options(snapshot: Snapshot) -> dict[str, str]:
+def options(view: RunView) -> dict[str, str]:
     """Return the menu of curves: label → column or step metric. A search also matches the trainers' names."""
-    columns = [name for name in snapshot.numbers if snapshot.has_number(name)]
-    pooled = [name for name in column_info.step_names() if name in snapshot.step_metrics]
+    columns = [name for name in view.snapshot.numbers if view.snapshot.has_number(name)]
+    pooled = [name for name in column_info.step_names() if name in view.step_metrics]
     return labelled([(_label(name), name) for name in [*columns, *pooled]])
 
 

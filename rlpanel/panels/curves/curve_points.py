@@ -13,7 +13,7 @@ from rlpanel.settings import Display
 from rlpanel.store.snapshot.run_view import RunView
 
 
-def points(snapshot: Snapshot, curve: str, axis: RunAxis, display: Display, weight: float) -> series.Points:
+def points(view: RunView, curve: str, axis: RunAxis, display: Display, weight: float) -> series.Points:
     """Return the points of a run's curve.
 
     Parameters
@@ -32,8 +32,8 @@ def points(snapshot: Snapshot, curve: str, axis: RunAxis, display: Display, weig
     dict of str to ndarray, shape (P,)
         As `rlpanel.panels.plots.series.curve`; ``y``, ``lo`` and ``hi`` are smoothed, ``raw`` is not.
     """
-    raw = trainer_scalars.points(snapshot, curve, display)
-    size = series.bucket_size(len(snapshot.steps.values))
+    raw = trainer_scalars.points(view, curve, display)
+    size = series.bucket_size(len(view.snapshot.steps.values))
     smoothed = {name: smooth(raw[name], weight, size) for name in ("y", "lo", "hi")}
     return {**raw, **smoothed, "raw": raw["y"], "x": axis.place(raw["x"])}
 
@@ -41,7 +41,7 @@ def points(snapshot: Snapshot, curve: str, axis: RunAxis, display: Display, weig
 def shared_points(
     view: RunView, curve: str, alignment: str, display: Display, weight: float
 ) -> series.Points:
-    """Return `points` on the requested axis, cached on the snapshot for all sessions."""
+    """Return `points` on the requested axis, cached on the view for all sessions."""
     key = (curve, alignment, weight, display.band, display.variance_scale, display.zero_shift)
     make = partial(points, view, curve, chosen_axis(view.snapshot, alignment), display, weight)
     return cached_on(view, "points", key, make)

@@ -30,12 +30,12 @@ def kl_column(context: Context) -> str:
 
 def curves_of(context: Context) -> list[Curve]:
     """Return the cards to show: the chosen columns, else the first four defaults that the run has."""
-    snapshot = context.snapshot
+    view = context.view
     wanted = map(column_info.canonical, context.selection.curves)
     chosen = [name for name in wanted if trainer_scalars.has(view, name)]
     if chosen:
         return [_curve(name, context) for name in chosen]
-    length = "response_tokens" if snapshot.has("response_tokens") else "response_chars"
+    length = "response_tokens" if view.has("response_tokens") else "response_chars"
     defaults = [
         "reward",
         kl_column(context),
@@ -45,7 +45,7 @@ def curves_of(context: Context) -> list[Curve]:
         "advantage",
         "prompt_chars",
     ]
-    return [_curve(name, context) for name in defaults if snapshot.has(name)][:_DEFAULT_COUNT]
+    return [_curve(name, context) for name in defaults if view.has(name)][:_DEFAULT_COUNT]
 
 
 def _curve(name: str, context: Context) -> Curve:

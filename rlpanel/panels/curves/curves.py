@@ -31,7 +31,7 @@ class Curves(Viewer):
         )
         self._column = pn.Column(RunLegend(context), self._row, sizing_mode="stretch_width", margin=0)
         selection, display = context.selection, context.display
-        context.param.watch(self._on_snapshot, ["snapshot"])
+        context.param.watch(self._on_snapshot, ["view"])
         context.param.watch(self._on_overlay, ["others", "muted"])
         selection.param.watch(self._redraw, ["align", "smooth"])
         selection.param.watch(self._update_cards, ["curves"])

@@ -45,7 +45,7 @@ class OverlayCurves:
         self._source = ColumnDataSource(empty, name=f"over-{curve}")
         self._lines: Any = None  # created on demand: most pages have no overlay runs
         self._raw: Any = None
-        self._cache: dict[str, tuple[Snapshot, tuple[object, ...], series.Points]] = {}
+        self._cache: dict[str, tuple[RunView, tuple[object, ...], series.Points]] = {}
         self._sent: dict[str, tuple[str, series.Points]] = {}
 
     def draw(self) -> None:
@@ -95,7 +95,7 @@ class OverlayCurves:
         alignment = alignment_of(self._context.snapshot, selection.align)
         options = (alignment, selection.smooth, self._context.display.zero_shift)
         cached = self._cache.get(other.key)
-        if cached is not None and cached[0] is other.snapshot and cached[1] == options:
+        if cached is not None and cached[0] is other.view and cached[1] == options:
             return cached[2]
         # A split of the selected run uses that run's axis, and has no trainer log of its own.
         own = other.is_split
@@ -104,8 +104,8 @@ class OverlayCurves:
             axis = None
         if axis is not None and trainer_scalars.has(other.view, self.curve):
             self._display.zero_shift = self._context.display.zero_shift
-            points = curve_points.points(other.snapshot, self.curve, axis, self._display, selection.smooth)
-        self._cache[other.key] = other.snapshot, options, points
+            points = curve_points.points(other.view, self.curve, axis, self._display, selection.smooth)
+        self._cache[other.key] = other.view, options, points
         return points
 
     def _show_raw(self, *, on: bool) -> None:

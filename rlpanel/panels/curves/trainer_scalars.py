@@ -29,8 +29,8 @@ def scalar_of(curve: str) -> str | None:
     return curve.removeprefix(PREFIX) if curve.startswith(PREFIX) else None
 
 
-def has(snapshot: Snapshot, curve: str) -> bool:
-    """Return whether the snapshot has data for a curve."""
+def has(view: RunView, curve: str) -> bool:
+    """Return whether the run has data for a curve."""
     scalar = scalar_of(curve)
     return view.has(curve) if scalar is None else scalar in view.snapshot.scalars.names
 
@@ -53,23 +53,23 @@ def describe(curve: str) -> column_info.ColumnInfo:
     )
 
 
-def points(snapshot: Snapshot, curve: str, display: Display) -> series.Points:
+def points(view: RunView, curve: str, display: Display) -> series.Points:
     """Return the points of a column or scalar; a scalar has no band."""
     scalar = scalar_of(curve)
     if scalar is None:
-        return series.curve(snapshot, curve, display)
-    logged = snapshot.scalars.series(scalar)
+        return series.curve(view, curve, display)
+    logged = view.snapshot.scalars.series(scalar)
     return series.bare(logged.steps, logged.values, display)
 
 
-def values(snapshot: Snapshot, curve: str, step: int) -> tuple[float, float]:
+def values(view: RunView, curve: str, step: int) -> tuple[float, float]:
     """Return a curve's value at a step and at the step before; NaN if there is no value."""
     scalar = scalar_of(curve)
     if scalar is None:
-        means = snapshot.step_values(curve)
-        position = snapshot.steps.position(step)
+        means = view.step_values(curve)
+        position = view.snapshot.steps.position(step)
     else:
-        logged = snapshot.scalars.series(scalar)
+        logged = view.snapshot.scalars.series(scalar)
         means = logged.values
         position = int(np.searchsorted(logged.steps, step))
         position = position if position < len(means) and logged.steps[position] == step else -1
@@ -123,23 +123,23 @@ class ScalarDifference:
         return f'<span class="unit log" title="{safe_text(tip)}">{label}</span>'
 
 
-def matching_scalars(snapshot: Snapshot, columns: tuple[str, ...]) -> tuple[str, ...]:
+def matching_scalars(view: RunView, columns: tuple[str, ...]) -> tuple[str, ...]:
     """Return the curve names of the scalars that equal these columns, at most one per column."""
     curve_of: dict[str, str] = {}
-    for name in snapshot.scalars.names:
-        column = _equal_column(snapshot, name)
-        if column in columns and snapshot.has(column):
+    for name in view.snapshot.scalars.names:
+        column = _equal_column(view.snapshot, name)
+        if column in columns and view.has(column):
             curve_of.setdefault(column, f"{PREFIX}{name}")
     return tuple(curve_of.values())
 
 
-def difference(snapshot: Snapshot, curves: tuple[str, ...]) -> ScalarDifference | None:
+def difference(view: RunView, curves: tuple[str, ...]) -> ScalarDifference | None:
     """Compare the first scalar that equals a column with that column; None if no curve is such a scalar."""
     for curve in curves:
         scalar = scalar_of(curve)
-        column = _equal_column(snapshot, scalar) if scalar is not None else None
-        if scalar is not None and column is not None and snapshot.has(column):
-            return _compare(snapshot, scalar, column)
+        column = _equal_column(view.snapshot, scalar) if scalar is not None else None
+        if scalar is not None and column is not None and view.has(column):
+            return _compare(view, scalar, column)
     return None
 
 
@@ -153,10 +153,11 @@ def _equal_column(snapshot: Snapshot, scalar: str) -> str | None:
     return column_of(scalar, str(snapshot.constants.get("algo", "")).lower())
 
 
-def _compare(snapshot: Snapshot, scalar: str, column: str) -> ScalarDifference | None:
+def _compare(view: RunView, scalar: str, column: str) -> ScalarDifference | None:
+    snapshot = view.snapshot
     logged, steps = snapshot.scalars.series(scalar), snapshot.steps.values
     common, theirs, ours = np.intersect1d(logged.steps, steps, assume_unique=True, return_indices=True)
-    differences = np.abs(logged.values[theirs] - snapshot.step_values(column)[ours])
+    differences = np.abs(logged.values[theirs] - view.step_values(column)[ours])
     complete = np.ones(len(theirs), bool)
     if column in snapshot.steps.columns and not skips_missing(scalar):
         complete = snapshot.steps.stat(column, COUNT)[ours] == snapshot.steps.samples[ours]

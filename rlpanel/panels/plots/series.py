@@ -31,7 +31,7 @@ def bucket_size(steps: int) -> int:
     return size
 
 
-def curve(snapshot: Snapshot, column: str, display: Display) -> Points:
+def curve(view: RunView, column: str, display: Display) -> Points:
     """Return the points of a column's mean with its band, or of a step metric, which has no band.
 
     Returns

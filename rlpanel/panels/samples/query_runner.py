@@ -63,7 +63,7 @@ class QueryRunner:
     on_result : callable
         Called with each result of the query on the session's loop.
     rows_to_export : callable
-        Returns the snapshot and its rows to export.
+        Returns the view and its rows to export.
     board : callable, optional
         Exports the whole board; without it the export menu has no such entry.
 
@@ -78,7 +78,7 @@ class QueryRunner:
         self,
         context: Context,
         on_result: Callable[[QueryResult], None],
-        rows_to_export: Callable[[], tuple[Snapshot, np.ndarray]],
+        rows_to_export: Callable[[], tuple[RunView, np.ndarray]],
         board: BoardExport | None = None,
     ) -> None:
         self._context, self._board = context, board
@@ -213,10 +213,10 @@ class QueryRunner:
         context = self._context
         if context.index is None or context.notes is None or self.busy:
             return
-        snapshot, rows = self._rows_to_export()
+        view, rows = self._rows_to_export()
         ending, media, _ = FORMATS[kind]
-        parts = export_parts(context.index, snapshot, rows, context.notes, kind)
-        name = f"{file_name(snapshot.name)}.{ending}"
+        parts = export_parts(context.index, view, rows, context.notes, kind)
+        name = f"{file_name(view.snapshot.name)}.{ending}"
         self._start_export(Download(name, media, f"{kind}: {len(rows):,} samples", parts))
 
     def _export_board(self) -> None:

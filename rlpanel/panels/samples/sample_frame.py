@@ -45,7 +45,7 @@ def frame_of(
     snapshot = view.snapshot
     usual = grid_columns(snapshot, display.kl_estimator)
     queried = [name for name in dict.fromkeys(outcome.columns) if name not in (*usual, *_POSITIONED)]
-    numbers = snapshot.frame(rows, [*usual, *queried])
+    numbers = view.frame(rows, [*usual, *queried])
     cells: dict[str, Any] = {name: numbers[name] for name in numbers.columns}
     cells |= _texts(rows, texts, display)
     cells |= {name: values[: len(rows)] for name, values in outcome.extra.items()}

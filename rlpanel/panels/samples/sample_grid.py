@@ -56,7 +56,7 @@ class SampleGrid(Viewer):
         self._rows = np.empty(0, int)
         self._result = QueryResult(np.empty(0, int), 0)
         self._texts = RowTexts()
-        self._snapshot = context.snapshot
+        self._view = context.view
         self._query = QueryRunner(context, self._on_result, self._rows_to_export, board)
         self._loaded: tuple[str, int | None] = ("", None)  # name of the run, and step
         self._sorting = False
@@ -131,7 +131,7 @@ class SampleGrid(Viewer):
     def load(self, *_: Any) -> None:
         """Run the query on the newest snapshot."""
         context = self.context
-        self._snapshot = context.snapshot
+        self._view = context.view
         self._loaded = (context.snapshot.name, context.selection.step)
         self._pill.visible = False
         if self._search.value != context.selection.search:
@@ -140,13 +140,13 @@ class SampleGrid(Viewer):
 
     def _on_result(self, result: QueryResult) -> None:
         """Show the query's result, up to the number of rows that the settings allow."""
-        context, snapshot, step = self.context, self._snapshot, self.context.selection.step
+        context, view, step = self.context, self._view, self.context.selection.step
         self._result = result
         if step is not None and not self._query.is_querying and not self._whole_run:
-            self._rows = shown_rows(snapshot, step, context.display)
+            self._rows = shown_rows(view, step, context.display)
         else:
             self._rows = result.rows[: context.display.max_samples]
-        self._texts = texts_of(context.index, snapshot, self._rows)
+        self._texts = texts_of(context.index, view, self._rows)
         self._show()
         if context.index is not None and not self._texts.whole:
             self._read_rest(context.index, view.snapshot)
@@ -159,17 +159,17 @@ class SampleGrid(Viewer):
         """Whether the query is about all steps."""
         return self.context.selection.scope == "run"
 
-    def _rows_to_export(self) -> tuple[Snapshot, np.ndarray]:
+    def _rows_to_export(self) -> tuple[RunView, np.ndarray]:
         """Return the rows to export: all matching rows, or those that pass the column headers' filters."""
         if not self._table.filters:
-            return self._snapshot, self._result.rows
+            return self._view, self._result.rows
         row_of = dict(zip(self._table.value["uid"], self._rows.tolist(), strict=True))
         return self._view, np.array([row_of[uid] for uid in self._table.current_view["uid"]], int)
 
     # -- reacting --------------------------------------------------------------------------------
 
     def _on_snapshot(self, event: Any) -> None:
-        if self._snapshot is event.new:  # already loaded, because its newest step was followed
+        if self._view is event.new:  # already loaded, because its newest step was followed
             return
         selection, new = self.context.selection, event.new
         if self._loaded[0] != new.name or (not self._whole_run and self._loaded[1] != selection.step):
@@ -245,7 +245,7 @@ class SampleGrid(Viewer):
     def _show(self) -> None:
         context = self.context
         frame = table_frame(
-            self._snapshot, self._rows, self._texts, self._result, context.notes, context.display,
+            self._view, self._rows, self._texts, self._result, context.notes, context.display,
             whole_run=self._whole_run,
         )  # fmt: skip
         self._fill(frame)
@@ -286,8 +286,8 @@ class SampleGrid(Viewer):
         if self._table.filters:
             passing = frozenset(self._table.current_view["uid"])
         elif self._query.is_filtering:
-            rows = rows[self._snapshot.place("step")[rows] == selection.step]
-            passing = frozenset(self._snapshot.uids(rows))
+            rows = rows[self._view.snapshot.place("step")[rows] == selection.step]
+            passing = frozenset(self._view.snapshot.uids(rows))
         else:
             passing = None
         self.context.passing = passing
@@ -304,7 +304,9 @@ class SampleGrid(Viewer):
         if shown < matches:
             text += f" · {shown:,} shown"
         note = (
-            drawn_html(self._snapshot, step, display) if is_subset and step is not None else safe_text(text)
+            drawn_html(self._view.snapshot, step, display)
+            if is_subset and step is not None
+            else safe_text(text)
         )
         self._head.width = 300 if shown < matches else 210
         self._head.object = f'<div class="head"><b>Samples</b><span class="unit">{note}</span></div>'

@@ -51,7 +51,7 @@ def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
     custom = [
         n for n in (*snapshot.labels, *snapshot.numbers) if n not in usual and n not in derived | _HIDDEN
     ]
-    available = {*snapshot.labels, *(name for name in snapshot.numbers if snapshot.has(name))}
+    available = {*snapshot.labels, *(name for name in snapshot.numbers if snapshot.has_number(name))}
     return [name for name in dict.fromkeys([*usual, *custom]) if name in available]
 
 

@@ -64,17 +64,17 @@ class RowTexts:
         self.whole = len(self.texts) == len(rows)
 
 
-def texts_of(index: RunIndex | None, snapshot: Snapshot, rows: np.ndarray) -> RowTexts:
+def texts_of(index: RunIndex | None, view: RunView, rows: np.ndarray) -> RowTexts:
     """Return the texts of ``rows``: at least those of the first page, unless its lines are very long."""
     if index is None:
         return RowTexts()
 
     def read() -> RowTexts:
         texts = RowTexts()
-        texts._read_page(index, snapshot, rows)
+        texts._read_page(index, view.snapshot, rows)
         return texts
 
-    return cached_on(snapshot, "texts", (index.path, rows.tobytes()), read, most=_MAX_CACHED)
+    return cached_on(view, "texts", (index.path, rows.tobytes()), read, most=_MAX_CACHED)
 
 
 def table_frame(
@@ -90,11 +90,11 @@ def table_frame(
     """Return `frame_of`, cached for all sessions unless there are notes or columns of the query alone."""
 
     def make() -> pd.DataFrame:
-        return frame_of(snapshot, rows, row_texts, outcome, notes, display, whole_run=whole_run)
+        return frame_of(view, rows, row_texts, outcome, notes, display, whole_run=whole_run)
 
     row_texts = texts.texts
     if outcome.extra or (notes is not None and not notes.empty):
         return make()
     settings = (display.kl_estimator, display.pad_token, display.system_end, whole_run)
     key = (rows.tobytes(), len(row_texts), tuple(outcome.columns), *settings)
-    return cached_on(snapshot, "table", key, make, most=_MAX_CACHED)
+    return cached_on(view, "table", key, make, most=_MAX_CACHED)

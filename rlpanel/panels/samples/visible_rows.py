@@ -12,14 +12,14 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
-def shown_rows(snapshot: Snapshot, step: int, display: Display) -> np.ndarray:
+def shown_rows(view: RunView, step: int, display: Display) -> np.ndarray:
     """Return the rows of a step to show: all if they are few, else a reproducible random subset."""
     older, most = display.older_attempts, display.max_samples
     return cached_on(
         view,
         "shown",
         (step, older, most),
-        lambda: snapshot.draw(snapshot.rows_of(step, older=older), most),
+        lambda: view.snapshot.draw(view.snapshot.rows_of(step, older=older), most),
     )
 
 

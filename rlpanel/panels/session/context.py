@@ -81,8 +81,11 @@ class Context(param.Parameterized):
         default=[], item_type=Unread, doc="Links that are not followed and folders that cannot be listed."
     )
     index = param.ClassSelector(class_=RunIndex, allow_None=True, doc="The selected run's index.")
-    snapshot = param.ClassSelector(
-        class_=Snapshot, default=Snapshot(""), instantiate=False, doc="Newest snapshot of the selected run."
+    view = param.ClassSelector(
+        class_=RunView,
+        default=RunView(Snapshot("")),
+        instantiate=False,
+        doc="View of the newest snapshot of the selected run.",
     )
     sample = param.ClassSelector(class_=Sample, allow_None=True, doc="The sample that is shown.")
     message = param.String(default="", doc="Why the sample cannot be shown; empty if it can.")
@@ -112,12 +115,17 @@ class Context(param.Parameterized):
         super().__init__(**{"selection": Selection(), "display": Display(), **params})
         self._notes: Notes | None = None
         self._parts: dict[Callable[[], object], None] | None = None
-        self.param.watch(self._follow_newest, ["snapshot", "now"])
+        self.param.watch(self._follow_newest, ["view", "now"])
         self.selection.param.watch(self._follow_newest, "follow")
         self.selection.param.watch(self._update_sample, ["uid"])
         self.param.watch(self._update_sample, ["first", "index"])
 
     # -- deferred drawing ------------------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The data of the newest version of the selected run."""
+        return self.view.snapshot
 
     @contextmanager
     def in_parts(self) -> Iterator[list[Callable[[], object]]]:
@@ -219,20 +227,21 @@ class Context(param.Parameterized):
             self.sample, self.message = None, str(error)
 
 
-def shared_sample(index: RunIndex, snapshot: Snapshot, uid: str) -> Sample:
-    """Return a sample as `fetch` does, cached on the snapshot for all sessions."""
-    row = cached_on(snapshot, "row", uid, lambda: snapshot.row(uid))
-    return cached_on(snapshot, "sample", (index.path, row), lambda: fetch(index, snapshot, row), most=2)
+def shared_sample(index: RunIndex, view: RunView, uid: str) -> Sample:
+    """Return a sample as `fetch` does, cached on the view for all sessions."""
+    row = cached_on(view, "row", uid, lambda: view.snapshot.row(uid))
+    return cached_on(view, "sample", (index.path, row), lambda: fetch(index, view, row), most=2)
 
 
 def watch_step(context: Context, draw: Callable[..., None]) -> None:
     """Call ``draw`` whenever another step is selected or the selected step gets new samples."""
 
-    def on_snapshot(event: param.parameterized.Event) -> None:
+    def on_view(event: param.parameterized.Event) -> None:
+        new, old = event.new.snapshot, event.old.snapshot
         step = context.selection.step
-        position = event.new.steps.position(step) if step is not None else -1
-        same_run = event.old.name == event.new.name
-        changed = position >= 0 and position in event.new.steps.changed_since(event.old.version)
+        position = new.steps.position(step) if step is not None else -1
+        same_run = old.name == new.name
+        changed = position >= 0 and position in new.steps.changed_since(old.version)
         if not same_run or changed:
             context.afterwards(draw)
 

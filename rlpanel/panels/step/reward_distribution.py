@@ -163,7 +163,7 @@ class RewardGap(Viewer):
 
     def _draw(self, *_: Any) -> None:
         snapshot, step = self.context.snapshot, self.context.selection.step
-        self._card.visible = snapshot.has("reward_gap") and step is not None
+        self._card.visible = snapshot.has_number("reward_gap") and step is not None
         self._export = None
         if step is None or not self._card.visible:
             return
@@ -199,7 +199,7 @@ class RewardGap(Viewer):
 
 def _score_column(snapshot: Snapshot) -> str | None:
     """Return the column shown as the score: the reward, else a held-out reward, else the advantage."""
-    return next((name for name in ("reward", "valid_reward", "advantage") if snapshot.has(name)), None)
+    return next((name for name in ("reward", "valid_reward", "advantage") if snapshot.has_number(name)), None)
 
 
 def _title(column: str) -> str:

@@ -73,7 +73,7 @@ class StepBar(Viewer):
         self._slider.param.watch(self._on_slide, "value_throttled")
         self._slider.param.watch(self._on_drag, "value")
         self._follow.param.watch(self._on_follow, "value")
-        context.param.watch(self._draw, "snapshot")
+        context.param.watch(self._draw, "view")
         context.selection.param.watch(self._draw, ["step", "follow"])
         self._draw()
 

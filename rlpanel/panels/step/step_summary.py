@@ -49,13 +49,13 @@ class StepSummary(Viewer):
         return self._card
 
     def _draw(self, *_: Any) -> None:
-        snapshot, step = self.context.snapshot, self.context.selection.step
-        position = snapshot.steps.position(step) if step is not None else -1
-        names = [name for name in self._names() if snapshot.has(name)]
+        view, step = self.context.view, self.context.selection.step
+        position = view.snapshot.steps.position(step) if step is not None else -1
+        names = [name for name in self._names() if view.has(name)]
         self._card.visible = position >= 0 and bool(names)
         if self._card.visible:
             self._pane.object = cached_on(
-                snapshot, "numbers", (position, *names), lambda: _html(snapshot, names, position)
+                view, "numbers", (position, *names), lambda: _html(view, names, position)
             )
 
     def _names(self) -> list[str]:
@@ -75,13 +75,13 @@ class StepSummary(Viewer):
         return [*usual, *_POOLED]
 
 
-def _html(snapshot: Snapshot, names: list[str], position: int) -> str:
-    return "<dl>" + "".join(_pair(snapshot, name, position) for name in names) + "</dl>"
+def _html(view: RunView, names: list[str], position: int) -> str:
+    return "<dl>" + "".join(_pair(view, name, position) for name in names) + "</dl>"
 
 
-def _pair(snapshot: Snapshot, name: str, position: int) -> str:
+def _pair(view: RunView, name: str, position: int) -> str:
     column = column_info.describe(name)
-    means = snapshot.step_values(name)
+    means = view.step_values(name)
     change = delta(float(means[position]), float(means[position - 1])) if position else ""
     label = f"{column.label} {'sum' if name.endswith('_sum') else ''}"
     return (
