@@ -28,7 +28,7 @@ def context_of(run: Run, **selected: Any) -> Context:
     if "step" in given:
         given["follow"] = False
     context = Context(selection=Selection(run=run.name, **given))
-    context.param.update(index=run.index, snapshot=run.snapshot)
+    context.param.update(index=run.index, view=run.view)
     loop = current_loop()
     if loop is not None:
         _follow(run, context, loop)
@@ -42,7 +42,7 @@ def _follow(run: Run, context: Context, loop: SessionLoop) -> None:
     def draw(_: object = None) -> None:
         current = reference()
         if current is not None:
-            current.param.update(snapshot=run.snapshot, now=time.time())
+            current.param.update(view=run.view, now=time.time())
 
     def on_change(_: object) -> None:
         draw()

@@ -171,7 +171,7 @@ class SampleGrid(Viewer):
     def _on_snapshot(self, event: Any) -> None:
         if self._view is event.new:  # already loaded, because its newest step was followed
             return
-        selection, new = self.context.selection, event.new
+        selection, new = self.context.selection, event.new.snapshot
         if self._loaded[0] != new.name or (not self._whole_run and self._loaded[1] != selection.step):
             self.context.afterwards(self.load)
             return

@@ -301,7 +301,7 @@ def test_what_the_recorder_compresses_is_read_while_it_writes(tmp_path: Path) ->
                 pass
             seen.append(index.snapshot.number("reward").tolist())
     assert seen == [[0.5], [0.5, 1.0], [0.5, 1.0, 1.5]]
-    assert fetch(index, index.snapshot, 1).response == "r2"
+    assert fetch(index, index.view, 1).response == "r2"
 
 
 def test_a_line_that_is_skipped_makes_no_bomb_of_its_file(tmp_path: Path) -> None:
