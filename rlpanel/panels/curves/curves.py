@@ -57,7 +57,7 @@ class Curves(Viewer):
         self._redraw()
 
     def _on_snapshot(self, event: Any) -> None:
-        if event.old.name != event.new.name:
+        if event.old.snapshot.name != event.new.snapshot.name:
             self._cards = {}
         self._update_cards()
 
