@@ -48,7 +48,7 @@ class RunList(Viewer):
         return self._list
 
     def _draw(self, *_: Any) -> None:
-        self._quiet = True
+        self._updating = True
         try:
             # In one update: Panel selects the first option while the value is not among the options.
             self._list.param.update(options=self._options(), value=self.context.selection.run or None)
@@ -64,8 +64,8 @@ class RunList(Viewer):
             options = {label: selected, **options}
         return options
 
-    def _chosen(self, event: Any) -> None:
-        if not self._quiet and event.new is not None and event.new != self.context.selection.run:
+    def _on_choice(self, event: Any) -> None:
+        if not self._updating and event.new is not None and event.new != self.context.selection.run:
             self.context.selection.param.update(
                 run=event.new, split="", beside=[], step=None, uid="", token=-1, follow=True
             )
