@@ -159,7 +159,7 @@ def metrics_page() -> str:
     """Return the page of all declared metrics, by level."""
     parts = ["# Metrics", "", _FROM_REGISTRY, "", _READING, ""]
     for level, (title, text) in _LEVELS.items():
-        visible = [m for m in column_info.shown() if m.level == level]
+        visible = [m for m in column_info.visible_metrics() if m.level == level]
         parts += [f"## {title}", "", text, "", *(line for m in visible for line in _metric(m)), ""]
     return "\n".join([*parts, *_constants(), *_aliases()])
 

@@ -16,7 +16,7 @@ from panel.viewable import Viewer
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_list import FindingsList
 from rlpanel.panels.groups.group_strip import GroupStrip
-from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load
+from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load_scripts
 from rlpanel.panels.notebook.run_binding import context_of
 from rlpanel.panels.report.board_download import board_download
 from rlpanel.panels.samples.sample_grid import SampleGrid
@@ -131,7 +131,7 @@ def tokens(
         As for `curves`.
     """
     context = _shared_context(what) if isinstance(what, Run) else Context(sample=what)
-    load()
+    load_scripts()
     dark = _dark(dark)
     view = TokenView(sample=context.sample, metric=metric, kl_estimator=kl_estimator, dark=dark)
     context.param.watch(lambda event: view.param.update(sample=event.new, token=-1), "sample")
@@ -162,7 +162,7 @@ def _at(run: Run, step: int | None) -> Context:
 def _framed(
     view: Callable[[Context], Viewer], context: Context, dark: bool | None, **options: Any
 ) -> pn.Column:
-    load()
+    load_scripts()
     context.selection.dark = _dark(dark)
     return NotebookFrame(view(context), context, context.selection.dark, **options)
 

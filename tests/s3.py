@@ -126,6 +126,6 @@ def serving(folder: Path) -> Iterator[Bucket]:
             patch.setenv(name, value)
         patch.setenv("AWS_ENDPOINT_URL", bucket.endpoint)
         bucket.begin()
-        remote.forget()
+        remote.clear_stores()
         yield bucket
-        remote.forget()
+        remote.clear_stores()

@@ -30,7 +30,7 @@ ROLLOUTS = "rollout_data_rank_0.jsonl"
 SCALARS = "scalars.jsonl"
 
 
-def recorded(name: Recording) -> dict[str, bytes]:
+def read_recording(name: Recording) -> dict[str, bytes]:
     """Return the files of a recorded run as a dict from file name to content."""
     data = files("rlpanel") / "data"
     parts = {ROLLOUTS: f"{name}.jsonl.zst", SCALARS: f"{name}.scalars.jsonl.zst"}
@@ -41,7 +41,7 @@ def write_recording(name: Recording, folder: Path) -> Path:
     """Write all files of a recorded run into a folder and return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with SafeFolder.named(folder) as opened:
-        for file, content in recorded(name).items():
+        for file, content in read_recording(name).items():
             opened.replace(file, content)
     return folder
 
@@ -65,7 +65,7 @@ class Demo:
     """
 
     def __init__(self, seconds_per_step: float = 1.0) -> None:
-        steps = _by_step(recorded("grpo_couplets"))
+        steps = _by_step(read_recording("grpo_couplets"))
         self.root = Path(tempfile.mkdtemp(prefix="rlpanel-demo-")).resolve()
         self._stop = threading.Event()
         growing = self.root / "couplets-grpo"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.files import AnyPath
-from rlpanel.store.index.reader import Reader, Root
+from rlpanel.store.index.reader import Reader, WatchedRoot
 from rlpanel.store.index.run_index import RunIndex
 
 log = logging.getLogger(__name__)
@@ -44,12 +44,12 @@ class LiveRuns:
 
     Attributes
     ----------
-    root : Root
+    root : WatchedRoot
         The runs that the reader found below the root.
     """
 
     def __init__(self, reader: Reader, root: AnyPath) -> None:
-        self.root: Root = reader.watch_root(root)
+        self.root: WatchedRoot = reader.watch_root(root)
         self._reader = reader
         self._followed: dict[AnyPath, RunIndex] = {}
         self._listeners: list[Listener] = []
@@ -69,7 +69,7 @@ class LiveRuns:
         self._stopping.set()
         self._thread.join(timeout=0.5)
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Open the runs that are being written, close the others, and call the listeners."""
         runs = self._recent_runs(now)
         for path in set(self._followed) - {run.path for run in runs}:
@@ -90,7 +90,7 @@ class LiveRuns:
     def _loop(self) -> None:
         while not self._stopping.is_set():
             try:
-                self.look(time.time())
+                self.check(time.time())
             except Exception:  # keep the server running; the next check may succeed
                 log.exception("checking the live runs failed; it is tried again")
             self._stopping.wait(EVERY)

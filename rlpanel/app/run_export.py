@@ -11,7 +11,7 @@ import numpy as np
 
 from rlpanel.errors import RLPanelError, SettingError, UnsafePath
 from rlpanel.panels.report.report import SAMPLES, board_html, sample_html
-from rlpanel.panels.report.report_contents import ask, check_step, frozen
+from rlpanel.panels.report.report_contents import check_step, frozen, run_query
 from rlpanel.panels.session.context import Context
 from rlpanel.safe_files import replace_file
 from rlpanel.store.open_run import open_run
@@ -57,7 +57,7 @@ def export(
         If the run, split, step or sample does not exist, or the file cannot be written.
     """
     with _opened(run, split) as opened:
-        page = page_of(opened, step=step, filter=filter, sort=sort, samples=samples, uid=uid)
+        page = report_of(opened, step=step, filter=filter, sort=sort, samples=samples, uid=uid)
     return _write(html, [page])
 
 
@@ -113,7 +113,7 @@ def rows_of(run: Run, *, step: int | None, filter: str = "", sort: str = "", uid
     query = {"filter": filter, "sort": sort, "scope": "run" if step is None else "step"}
     context = frozen(Context(index=run.index, view=run.view), step=step, **query)
     check_step(context)
-    return ask(context).rows
+    return run_query(context).rows
 
 
 def _write(path: Path, parts: Iterable[bytes]) -> int:
@@ -137,7 +137,7 @@ def is_stdout(html: Path) -> bool:
     return str(html) in ("-", "/dev/stdout")
 
 
-def page_of(
+def report_of(
     run: Run, *, step: int | None, filter: str = "", sort: str = "", samples: int = SAMPLES, uid: str = ""
 ) -> bytes:
     """Return the HTML report of an opened run; see `export` for the parameters."""

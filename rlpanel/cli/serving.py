@@ -49,7 +49,7 @@ def _warn_without_runs(root: AnyPath) -> None:
     from rlpanel.sources.discovery.directory import Directory
 
     directory = Directory(root)
-    diagnosis = None if directory.any() else diagnose(directory)
+    diagnosis = None if directory.has_runs() else diagnose(directory)
     if diagnosis is None and directory.left_out:  # only of the folders scanned so far
         some = "; ".join(f"{left.file}: {left.reason}" for left in directory.left_out[:3])
         more = f"; and {len(directory.left_out) - 3} more" if len(directory.left_out) > 3 else ""
@@ -88,7 +88,7 @@ def serve_board(
     check_length(token)
     at = Access(host, port, token, origins, show)
     if token:
-        say(f"rlpanel: open the board with its token: {' or '.join(at.printed)}", typer.colors.GREEN)
+        say(f"rlpanel: open the board with its token: {' or '.join(at.printed_urls)}", typer.colors.GREEN)
     elif not is_loopback(host):
         say(
             f"rlpanel: WARNING: {host} is not a loopback address and the board requires no token: whoever "

@@ -16,7 +16,7 @@ import numpy as np
 
 from rlpanel.metrics.engine.column_info import metric
 from rlpanel.metrics.engine.segments import Segments, SubSegments
-from rlpanel.metrics.reward import SAME
+from rlpanel.metrics.reward import EQUAL_WITHIN
 
 #: GRPO adds this to a group's standard deviation, to avoid division by 0.
 _EPSILON = 1e-4
@@ -86,7 +86,7 @@ def group_worst(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 )
 def group_zero_variance(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """1 if all rewards of the group are equal (within 1e-6), else 0."""
-    same = groups.max(reward) - groups.min(reward) <= SAME
+    same = groups.max(reward) - groups.min(reward) <= EQUAL_WITHIN
     return _of_several(groups, reward, same.astype(float))
 
 
@@ -100,7 +100,7 @@ def group_zero_variance(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 )
 def group_diversity(groups: SubSegments, response_key: np.ndarray) -> np.ndarray:
     """Number of distinct responses divided by the group's size."""
-    return np.where(groups.shared, groups.distinct(response_key) / groups.sizes, np.nan)
+    return np.where(groups.has_several, groups.distinct(response_key) / groups.sizes, np.nan)
 
 
 @metric(
@@ -115,7 +115,7 @@ def group_diversity(groups: SubSegments, response_key: np.ndarray) -> np.ndarray
 )
 def group_pass_rate(groups: SubSegments, reward: np.ndarray, pass_reward: float) -> np.ndarray:
     """Share of the group's rewards that are at least ``pass_reward``."""
-    passed = np.where(np.isfinite(reward), reward >= pass_reward - SAME, np.nan)
+    passed = np.where(np.isfinite(reward), reward >= pass_reward - EQUAL_WITHIN, np.nan)
     return _of_several(groups, reward, groups.mean(passed))
 
 
@@ -139,8 +139,8 @@ _TO_LOGGED = "Differs from the logged advantage if the trainer uses another base
 )
 def grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Reward minus the group's mean, divided by the group's standard deviation."""
-    std = groups.spread(_of_several(groups, reward, groups.std(reward)))
-    return (reward - groups.spread(groups.mean(reward))) / (std + _EPSILON)
+    std = groups.broadcast(_of_several(groups, reward, groups.std(reward)))
+    return (reward - groups.broadcast(groups.mean(reward))) / (std + _EPSILON)
 
 
 @metric(
@@ -153,7 +153,7 @@ def grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 )
 def dr_grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Reward minus the group's mean."""
-    return reward - groups.spread(_of_several(groups, reward, groups.mean(reward)))
+    return reward - groups.broadcast(_of_several(groups, reward, groups.mean(reward)))
 
 
 @metric(
@@ -187,7 +187,7 @@ def rloo_kl_advantage(
 
 def _leave_one_out(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Return the reward minus the mean of the group's other rewards; NaN in groups of one reward."""
-    total, count = groups.spread(groups.sum(reward)), groups.spread(groups.count(reward))
+    total, count = groups.broadcast(groups.sum(reward)), groups.broadcast(groups.count(reward))
     return np.where(count > 1, reward - (total - reward) / (count - 1), np.nan)
 
 
@@ -248,7 +248,7 @@ def advantage_less_rloo(
 @metric("groups", level="step", unit="groups", color="muted", advice="Groups of one sample are not counted.")
 def group_count(by: Segments, groups: SubSegments) -> np.ndarray:
     """Number of groups in the step."""
-    return groups.outer.sum(np.where(groups.shared, 1.0, np.nan))
+    return groups.outer.sum(np.where(groups.has_several, 1.0, np.nan))
 
 
 @metric(
@@ -293,7 +293,7 @@ def zero_variance_low(
     by: Segments, groups: SubSegments, reward: np.ndarray, pass_reward: float
 ) -> np.ndarray:
     """Share of groups whose rewards are all equal and below ``pass_reward``."""
-    low = groups.mean(reward) < pass_reward - SAME
+    low = groups.mean(reward) < pass_reward - EQUAL_WITHIN
     return groups.outer.mean(low * group_zero_variance(groups, reward))
 
 
@@ -309,7 +309,7 @@ def zero_variance_high(
     by: Segments, groups: SubSegments, reward: np.ndarray, pass_reward: float
 ) -> np.ndarray:
     """Share of groups whose rewards are all equal and at least ``pass_reward``."""
-    high = groups.mean(reward) >= pass_reward - SAME
+    high = groups.mean(reward) >= pass_reward - EQUAL_WITHIN
     return groups.outer.mean(high * group_zero_variance(groups, reward))
 
 
@@ -344,10 +344,10 @@ def _pass_at(k: int) -> None:
     def pass_at(by: Segments, groups: SubSegments, reward: np.ndarray, pass_reward: float) -> np.ndarray:
         """Unbiased estimate of the chance that at least one of k samples passes, mean over groups."""
         n = groups.count(reward)
-        failed = groups.sum(np.where(np.isfinite(reward), reward < pass_reward - SAME, np.nan))
+        failed = groups.sum(np.where(np.isfinite(reward), reward < pass_reward - EQUAL_WITHIN, np.nan))
         drawn = np.arange(k)[:, None]
         all_fail = np.prod(np.clip(failed - drawn, 0, None) / np.maximum(n - drawn, 1), axis=0)
-        return groups.outer.mean(np.where((n >= k) & groups.shared, 1 - all_fail, np.nan))
+        return groups.outer.mean(np.where((n >= k) & groups.has_several, 1 - all_fail, np.nan))
 
 
 for _k in (1, 2, 4, 8):

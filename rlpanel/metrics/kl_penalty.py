@@ -17,7 +17,7 @@ _TRL = "TRL PPO and RLOO; the documentation's signs contradict the code, which t
 @metric(
     "non-score reward",
     level="sample",
-    silent_at_zero=True,
+    zero_means_missing=True,
     unit="reward",
     source=_TRL,
     good="near 0",
@@ -50,7 +50,7 @@ def non_score_reward(
 @metric(
     "RLHF reward",
     level="sample",
-    silent_at_zero=True,
+    zero_means_missing=True,
     unit="reward",
     source=_TRL,
     good="up",

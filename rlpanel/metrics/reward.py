@@ -8,7 +8,7 @@ from rlpanel.metrics.engine.column_info import metric
 from rlpanel.metrics.engine.segments import Segments, SubSegments
 
 #: Rewards that differ by at most this count as equal.
-SAME = 1e-6
+EQUAL_WITHIN = 1e-6
 
 
 @metric(
@@ -61,7 +61,7 @@ def valid_reward_gap(valid_reward: np.ndarray, ref_valid_reward: np.ndarray) -> 
     level="token",
     unit="reward",
     reductions=("sum",),
-    silent_at_zero=True,
+    zero_means_missing=True,
     advice="Zeros at all tokens beside a non-zero score mean nothing: trainers without a critic log them.",
     scale="diverging",
     color="policy",
@@ -91,7 +91,7 @@ def token_reward(token_rewards: np.ndarray) -> np.ndarray:
 )
 def win_share(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
     """Share of samples with a higher reward than the reference's answer."""
-    return _share(by, reward_gap, reward_gap > SAME)
+    return _share(by, reward_gap, reward_gap > EQUAL_WITHIN)
 
 
 @metric(
@@ -130,7 +130,7 @@ def win_share_high(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
 )
 def tie_share(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
     """Share of samples with the same reward as the reference's answer (within 1e-6)."""
-    return _share(by, reward_gap, np.abs(reward_gap) <= SAME)
+    return _share(by, reward_gap, np.abs(reward_gap) <= EQUAL_WITHIN)
 
 
 @metric(
@@ -144,7 +144,7 @@ def tie_share(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
 )
 def loss_share(by: Segments, reward_gap: np.ndarray) -> np.ndarray:
     """Share of samples with a lower reward than the reference's answer."""
-    return _share(by, reward_gap, reward_gap < -SAME)
+    return _share(by, reward_gap, reward_gap < -EQUAL_WITHIN)
 
 
 def _share(by: Segments, values: np.ndarray, mask: np.ndarray) -> np.ndarray:

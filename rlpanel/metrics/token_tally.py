@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 #: Number of largest values whose positions are stored per token.
-PLACES = 3
+TOP_POSITIONS = 3
 
 
 class RankedToken(NamedTuple):
@@ -23,7 +23,7 @@ class RankedToken(NamedTuple):
     mean, most : float
         Mean and maximum of these values.
     places : tuple of (int, int)
-        Positions of the `PLACES` largest values, largest first: the sample number given to `TokenTally.add`,
+        Positions of the `TOP_POSITIONS` largest values, largest first: the sample number given to `TokenTally.add`,
         and the token's index in that sample.
     """
 
@@ -40,8 +40,8 @@ class _Measure:
     def __init__(self) -> None:
         self.count = np.zeros(0, np.int64)
         self.sum = np.zeros(0)
-        self.largest = np.zeros((0, PLACES))
-        self.positions = np.zeros((0, PLACES, 2), np.int64)
+        self.largest = np.zeros((0, TOP_POSITIONS))
+        self.positions = np.zeros((0, TOP_POSITIONS, 2), np.int64)
 
     def add(self, codes: np.ndarray, values: np.ndarray, sample: int, size: int) -> None:
         """Add the values of a sample; ``size`` is the number of token codes so far."""
@@ -63,14 +63,14 @@ class _Measure:
         codes, values, positions = codes[order], values[order], positions[order]
         distinct, starts, row = np.unique(codes, return_index=True, return_inverse=True)
         rank = np.arange(len(codes)) - starts[row]
-        top = rank < PLACES
+        top = rank < TOP_POSITIONS
         row, rank = row[top], rank[top]
-        largest = np.full((len(distinct), PLACES), -np.inf)
-        sample_positions = np.full((len(distinct), PLACES, 2), sample)
+        largest = np.full((len(distinct), TOP_POSITIONS), -np.inf)
+        sample_positions = np.full((len(distinct), TOP_POSITIONS, 2), sample)
         largest[row, rank] = values[top]
         sample_positions[row, rank, 1] = positions[top]
         both = np.hstack([self.largest[distinct], largest])
-        best = np.argsort(-both, axis=1, kind="stable")[:, :PLACES]
+        best = np.argsort(-both, axis=1, kind="stable")[:, :TOP_POSITIONS]
         self.largest[distinct] = np.take_along_axis(both, best, 1)
         self.positions[distinct] = np.take_along_axis(
             np.hstack([self.positions[distinct], sample_positions]), best[..., None], 1
@@ -91,8 +91,8 @@ class _Measure:
         more = size - len(self.count)
         self.count = np.concatenate([self.count, np.zeros(more, np.int64)])
         self.sum = np.concatenate([self.sum, np.zeros(more)])
-        self.largest = np.concatenate([self.largest, np.full((more, PLACES), -np.inf)])
-        self.positions = np.concatenate([self.positions, np.zeros((more, PLACES, 2), np.int64)])
+        self.largest = np.concatenate([self.largest, np.full((more, TOP_POSITIONS), -np.inf)])
+        self.positions = np.concatenate([self.positions, np.zeros((more, TOP_POSITIONS, 2), np.int64)])
 
 
 class TokenTally:

@@ -20,7 +20,7 @@ _GAE = "logged, else GAE(γ, λ): Schulman 2016"
     unit="reward",
     reductions=("mean",),
     pooled=True,
-    silent_at_zero=True,
+    zero_means_missing=True,
     advice="It should approach the return, which it predicts. A critic initialised at 0 stays near 0 in the "
     "first steps.",
     scale="diverging",
@@ -46,7 +46,7 @@ def value(values: np.ndarray) -> np.ndarray:
     source=_GAE,
     reductions=("mean",),
     pooled=True,
-    silent_at_zero=True,
+    zero_means_missing=True,
     advice="Whitened advantages have mean 0 by construction, so look for single tokens far from 0.",
     scale="diverging",
     color="reference",
@@ -72,7 +72,7 @@ def token_advantage(advantages: np.ndarray) -> np.ndarray:
     source=_GAE,
     reductions=("mean",),
     pooled=True,
-    silent_at_zero=True,
+    zero_means_missing=True,
     advice="With γ = λ = 1 it is the score minus the KL penalty of the remaining tokens.",
     scale="diverging",
     color="good",
@@ -91,25 +91,25 @@ def token_return(returns: np.ndarray) -> np.ndarray:
     return returns
 
 
-@metric("squared value", level="token", pooled=True, silent_at_zero=True)
+@metric("squared value", level="token", pooled=True, zero_means_missing=True)
 def _value_sq(values: np.ndarray) -> np.ndarray:
     """Return V² of each token."""
     return np.square(values)
 
 
-@metric("squared return", level="token", pooled=True, silent_at_zero=True)
+@metric("squared return", level="token", pooled=True, zero_means_missing=True)
 def _return_sq(returns: np.ndarray) -> np.ndarray:
     """Return G² of each token."""
     return np.square(returns)
 
 
-@metric("return minus value", level="token", pooled=True, silent_at_zero=True)
+@metric("return minus value", level="token", pooled=True, zero_means_missing=True)
 def _error(values: np.ndarray, returns: np.ndarray) -> np.ndarray:
     """Return G − V of each token."""
     return returns - values
 
 
-@metric("squared value error", level="token", pooled=True, silent_at_zero=True)
+@metric("squared value error", level="token", pooled=True, zero_means_missing=True)
 def _error_sq(values: np.ndarray, returns: np.ndarray) -> np.ndarray:
     """Return (G − V)² of each token."""
     return np.square(returns - values)

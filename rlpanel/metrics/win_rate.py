@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlpanel.metrics.reward import SAME
+from rlpanel.metrics.reward import EQUAL_WITHIN
 
 #: Half the width of a 95 % interval of a normal distribution, in standard deviations.
 Z95 = 1.959963984540054
@@ -47,7 +47,7 @@ class WinRate:
     Attributes
     ----------
     wins, ties, losses : Share
-        Prompts whose difference is above 0, equal to 0 (within `SAME`) and below 0.
+        Prompts whose difference is above 0, equal to 0 (within `EQUAL_WITHIN`) and below 0.
     mean : float
         Mean difference; NaN if there are no prompts.
     low, high : float
@@ -99,7 +99,7 @@ def win_rate_of(differences: np.ndarray) -> WinRate:
     WinRate
     """
     of = len(differences)
-    wins, losses = int((differences > SAME).sum()), int((differences < -SAME).sum())
+    wins, losses = int((differences > EQUAL_WITHIN).sum()), int((differences < -EQUAL_WITHIN).sum())
     mean = float(differences.mean()) if of else math.nan
     half = Z95 * float(differences.std(ddof=1)) / math.sqrt(of) if of > 1 else math.nan
     return WinRate(

@@ -12,7 +12,7 @@ from rlpanel.recording.output_dir import FOLDER, NAME, OUTPUT, SAVE, samples_fol
 DEPTH = 2
 
 
-def homes(start: Path | None = None) -> list[Path]:
+def experiment_folders(start: Path | None = None) -> list[Path]:
     """Return all folders of experiments: the environment's first, then those below the working folder."""
     top = start or Path()
     folders = [samples_folder(), *(home for depth in range(DEPTH + 1) for home in _homes_at(top, depth))]
@@ -34,7 +34,7 @@ def find_experiment(name: str, start: Path | None = None) -> tuple[Path, str]:
     RunNotFound
         If several experiments have this name, or none has it but there is one with a similar name.
     """
-    parents = homes(start)
+    parents = experiment_folders(start)
     matches = [home / name for home in parents if (home / name).is_dir()]
     if len(matches) == 1:
         return matches[0], ""

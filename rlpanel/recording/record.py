@@ -90,7 +90,7 @@ class Recording:
         if algo == "ppo":
             hook = FrameHook(self.trainer, writer)
             return hook, hook.attach()
-        if missing := GroupHook.missing(self.trainer):
+        if missing := GroupHook.missing_method(self.trainer):
             hook = RewardHook(self.trainer, writer, self._patches, self._guard)
             return hook, f"this {type(self.trainer).__name__} has no {missing}: {hook.attach()}"
         hook = GroupHook(self.trainer, writer, self._patches, self._guard)

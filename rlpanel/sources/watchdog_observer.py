@@ -17,7 +17,7 @@ from watchdog.observers.api import BaseObserver
 
 from rlpanel.sources.discovery.directory import OWN_FOLDER, is_rollout_name
 from rlpanel.sources.files import inotify
-from rlpanel.sources.files.mounts import MOUNTS, REMOTE, file_system
+from rlpanel.sources.files.mounts import MOUNTS, NETWORK_FILE_SYSTEMS, file_system
 from rlpanel.sources.scalars.discovery import is_scalar_name
 
 #: Above this many events per second (about 100 µs of CPU each) polling is cheaper.
@@ -70,7 +70,7 @@ class WatchdogObserver(FileSystemEventHandler):
         identity = _identity(self.root)
         return identity is None or identity != self._identity
 
-    def take(self) -> tuple[set[str], bool]:
+    def take_paths(self) -> tuple[set[str], bool]:
         """Return and clear the noted paths; also whether files were created, deleted or moved."""
         with self._lock:
             paths, folders = self._paths, self._folders
@@ -155,4 +155,6 @@ def _identity(root: str) -> tuple[int, int] | None:
 def _unreachable(root: str, mounts: str = MOUNTS) -> str:
     """Return why no events would arrive for this root; empty if they do."""
     kind = file_system(root, mounts)
-    return f"{kind} does not report changes by other machines" if kind.startswith(REMOTE) else ""
+    return (
+        f"{kind} does not report changes by other machines" if kind.startswith(NETWORK_FILE_SYSTEMS) else ""
+    )

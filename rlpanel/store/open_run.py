@@ -93,7 +93,7 @@ def _read_once(folder: AnyPath, root: AnyPath, settings: dict[str, Any], schedul
                 wake.clear()
         index.save(last=True)
     finally:
-        workers.rest()
+        workers.close()
         progress.end()
     return Run(index)
 

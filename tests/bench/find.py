@@ -22,8 +22,8 @@ from rlpanel.settings import Reading
 from rlpanel.store.columns.columns import Column
 from rlpanel.store.columns.run_table import COUNTED
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.filter import NUMBER, Filter, FilterResult
-from rlpanel.store.query.filter_columns import Scope
+from rlpanel.store.query.filter import NUMBER, Filter, FilterInput
+from rlpanel.store.query.filter_columns import FilterScope
 from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.query.text_scan import scan
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -44,7 +44,7 @@ SOUGHT = ("zebra", "答案是", "<|user|>7 + 19 = ?", "no such 🙂 text", "THE 
 PLAIN = 4 << 20
 
 
-def million() -> Scope:
+def million() -> FilterScope:
     """A snapshot of a million rows with all columns."""
     draw = np.random.default_rng(0)
     place = {name: Column(dtype, 0) for name, dtype in (("step", np.int64),)}
@@ -59,7 +59,7 @@ def million() -> Scope:
         _place={name: column.view(ROWS) for name, column in place.items()},
         _numbers={name: column.view(ROWS) for name, column in numbers.items()},
     )
-    return Scope(snapshot, np.arange(ROWS))
+    return FilterScope(snapshot, np.arange(ROWS))
 
 
 async def beside(work: Callable[[], object]) -> tuple[float, float]:
@@ -75,9 +75,9 @@ async def beside(work: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - started, late
 
 
-def ask(scope: Scope, text: str) -> None:
+def ask(scope: FilterScope, text: str) -> None:
     """Run one filter, from its text to its rows."""
-    truth = Filter(text, dict.fromkeys(COLUMNS, NUMBER)).ask(FilterResult(scope))
+    truth = Filter(text, dict.fromkeys(COLUMNS, NUMBER)).evaluate(FilterInput(scope))
     np.flatnonzero(truth.sure)
 
 

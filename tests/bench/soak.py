@@ -96,12 +96,12 @@ def read(root: Path, room: int) -> None:
 @contextmanager
 def soon_worth_it() -> Iterator[None]:
     """Allow an index for small runs, and treat short repeated lines as duplicates."""
-    before = run_index.WORTH_BYTES, run_table.UNLIKELY
-    run_index.WORTH_BYTES, run_table.UNLIKELY = 0, 3.0
+    before = run_index.MIN_LOG_BYTES, run_table.DUPLICATE_SURPRISAL
+    run_index.MIN_LOG_BYTES, run_table.DUPLICATE_SURPRISAL = 0, 3.0
     try:
         yield
     finally:
-        run_index.WORTH_BYTES, run_table.UNLIKELY = before
+        run_index.MIN_LOG_BYTES, run_table.DUPLICATE_SURPRISAL = before
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
-from rlpanel.panels.tokens.token_payload import pack
+from rlpanel.panels.tokens.token_payload import pack_sample
 from rlpanel.store.open_run import open_run
 from tests.bench.latency import chromium, served
 from tests.conftest import QUIET, VIEWPORT
@@ -117,7 +117,7 @@ def sizes(folder: Path) -> list[tuple[str, str]]:
     run = open_run(folder, follow=False)
     found = []
     for uid in run.samples().groupby("response_tokens").uid.first():
-        packed = pack(run.sample(uid))
+        packed = pack_sample(run.sample(uid))
         bytes_ = sum(len(part) for part in packed.values() if isinstance(part, bytes))
         bytes_ += sum(len(part["data"]) for part in packed["inputs"].values())
         found.append(f"{bytes_ / packed['cells']:.1f}")

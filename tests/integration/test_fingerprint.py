@@ -20,7 +20,7 @@ CHILD = """
 import json
 import rlpanel.metrics
 from rlpanel.store.cache import fingerprint
-print(json.dumps([fingerprint.of_reading(), fingerprint.of_columns()]))
+print(json.dumps([fingerprint.reading_fingerprint(), fingerprint.column_fingerprints()]))
 """
 LOADED = """
 import json, sys
@@ -111,8 +111,8 @@ def test_changed_reading_code_changes_the_fingerprint_of_reading(
 
 
 def test_all_modules_that_reading_imports_are_counted() -> None:
-    counted = fingerprint.code_behind(Path(sys.modules["rlpanel.store.columns.row_builder"].__file__))
-    counted |= fingerprint.code_behind(Path(sys.modules["rlpanel.sources.discovery.open_file"].__file__))
+    counted = fingerprint.imported_modules(Path(sys.modules["rlpanel.store.columns.row_builder"].__file__))
+    counted |= fingerprint.imported_modules(Path(sys.modules["rlpanel.sources.discovery.open_file"].__file__))
     loaded = {Path(file) for file in run_python(LOADED, PACKAGE.parent)}
     # Packages are imported with their modules; those that declare nothing are left out.
     missed = {file for file in loaded - counted if file.name != "__init__.py"}

@@ -13,7 +13,7 @@ from rlpanel.settings import Reading
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.store.backlog import range_reader
-from rlpanel.store.backlog.range_reader import index_chunk, ranges
+from rlpanel.store.backlog.range_reader import index_range, split_into_ranges
 from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append
@@ -132,9 +132,9 @@ def test_each_line_belongs_to_the_range_it_starts_in(log: bytes, size: int) -> N
         path = run / "x.jsonl"
         path.write_bytes(log)
         reader = JsonlFile(str(path), "x.jsonl", Native())
-        parts = list(ranges(0, reader, 0, len(whole)))
+        parts = list(split_into_ranges(0, reader, 0, len(whole)))
         for part in parts:
-            piece = index_chunk(part)
+            piece = index_range(part)
             starts = [at for at in range(part.start, part.end) if at == 0 or log[at - 1 : at] == b"\n"]
             assert piece.newlines == len(starts)
             rows = set() if piece.rows is None else set(piece.rows.place["offset"].tolist())

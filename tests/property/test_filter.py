@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.errors import FilterError
-from rlpanel.store.query.filter import Filter, FilterResult, Labels
+from rlpanel.store.query.filter import Filter, FilterInput, Labels
 
 NUMBERS = ("reward", "kl_k3_mean", "response_tokens")
 LABELS = ("split", "finish_reason")
@@ -83,7 +83,7 @@ filters = st.recursive(
 @given(frames(), filters)
 def test_a_filter_finds_what_pandas_finds(frame: pd.DataFrame, text: str) -> None:
     expected = frame.eval(text, engine="python").to_numpy(bool)
-    found = Filter(text, KINDS).ask(FilterResult(Frame(frame))).sure
+    found = Filter(text, KINDS).evaluate(FilterInput(Frame(frame))).sure
     np.testing.assert_array_equal(found, expected, err_msg=text)
 
 

@@ -14,7 +14,7 @@ from rlpanel.errors import LineError
 from rlpanel.metrics.kl_divergence import kl_k2, kl_k3, kl_rllb, log_ratio
 from rlpanel.schema import BY_NAME
 from rlpanel.sources.adapters.native import Native
-from rlpanel.sources.records.json_parser import parse, parse_slow, plain
+from rlpanel.sources.records.json_parser import parse, parse_slow, to_python
 from rlpanel.sources.records.record_types import Record
 from tests.property import strategies
 
@@ -54,7 +54,7 @@ def _comparable(record: Record) -> list[object]:
 def test_both_parsers_see_the_same_object(document: dict[str, Any], ascii_only: bool, end: bytes) -> None:
     line = json.dumps(document, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass") + end
     try:
-        fast: Any = {key: plain(value) for key, value in parse(line).items()}
+        fast: Any = {key: to_python(value) for key, value in parse(line).items()}
     except LineError as error:
         fast = str(error)
     try:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rlpanel import schema
 from rlpanel.settings import Reading
-from rlpanel.sources.records.fields import record_of, texts_of
+from rlpanel.sources.records.fields import build_record, build_texts
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.byte_search import ByteSearch
@@ -72,7 +72,9 @@ def test_blocks_find_what_reading_each_line_finds(
             batches = list(scan(index, snapshot, snapshot.living, [test]))
             found = sorted(row for batch in batches for row in batch.rows[batch.texts[test]].tolist())
             expected = [
-                row for row, held in zip(snapshot.living.tolist(), records, strict=True) if test.of(held)
+                row
+                for row, held in zip(snapshot.living.tolist(), records, strict=True)
+                if test.passes_sample(held)
             ]
             assert found == expected, test.value
 
@@ -85,7 +87,7 @@ def test_places_are_all_where_a_needle_begins(
 ) -> None:
     parts = st.one_of(st.sampled_from(needles), st.sampled_from([needle[:-1] for needle in needles]))
     block = b"".join(data.draw(st.lists(parts, max_size=30))) + noise
-    found = ByteSearch(needles).places(np.frombuffer(block, np.uint8))
+    found = ByteSearch(needles).positions(np.frombuffer(block, np.uint8))
     expected = [at for needle in needles for at in range(len(block)) if block.startswith(needle, at)]
     assert sorted(found.tolist()) == sorted(expected)
 
@@ -98,5 +100,5 @@ odd = st.one_of(
 @given(samples(), st.dictionaries(st.sampled_from(["messages", "prompt", *schema.TEXTS]), odd))
 def test_texts_alone_are_those_of_the_whole_sample(row: dict[str, object], more: dict[str, object]) -> None:
     written = json.dumps(more | row).encode()
-    whole = record_of(0, parse(written).items(), "", full=True)
-    assert texts_of(parse(written).items()) == whole.texts
+    whole = build_record(0, parse(written).items(), "", full=True)
+    assert build_texts(parse(written).items()) == whole.texts

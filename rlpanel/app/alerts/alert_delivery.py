@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rlpanel.app.alerts.recipients import NotDelivered, Recipient
 from rlpanel.sources.files.files import AnyPath
-from rlpanel.store.cache.cache_folder import CacheFolder, places, writable_places
+from rlpanel.store.cache.cache_folder import CacheFolder, find_cache_folders, open_writable_folders
 from rlpanel.store.cache.user_cache import warn_once
 
 log = logging.getLogger(__name__)
@@ -38,11 +38,11 @@ class SentAlerts:
 
     def read(self) -> set[str]:
         """Return the logged lines of all folders in which the log may have been written."""
-        return {line for folder in places(self._run) for line in _lines(folder)}
+        return {line for folder in find_cache_folders(self._run) for line in _lines(folder)}
 
     def note(self, line: str) -> None:
         """Append a line to the log; without a writable folder the delivery is remembered in memory only."""
-        for folder in writable_places(self._run):
+        for folder in open_writable_folders(self._run):
             with folder:
                 try:
                     folder.append(_FILE, f"{line}\n".encode("ascii"))

@@ -83,7 +83,7 @@ class AlertWatcher:
                 queue.offer(alert, noted)
 
     def _body(self, run: RunInfo, finding: Finding, now: float) -> bytes:
-        return json.dumps(as_plain(run, finding, now, self._board)).encode()
+        return json.dumps(alert_json(run, finding, now, self._board)).encode()
 
 
 def alert_id(run: RunInfo, finding: Finding) -> str:
@@ -91,7 +91,7 @@ def alert_id(run: RunInfo, finding: Finding) -> str:
     return xxhash.xxh3_128_hexdigest(json.dumps([str(run.path), finding.key, finding.severity]).encode())
 
 
-def as_plain(run: RunInfo, finding: Finding, now: float, board: str) -> dict[str, Any]:
+def alert_json(run: RunInfo, finding: Finding, now: float, board: str) -> dict[str, Any]:
     """Return the JSON object that recipients get for a finding, as a dict."""
     steps = finding.steps
     query = urlencode({"run": run.name} | ({"step": steps[-1]} if steps else {}), errors="replace")

@@ -10,7 +10,7 @@ from typing import Any
 
 import panel as pn
 
-from rlpanel.app.board.browser_window import Window
+from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.board.overlay_runs import OverlayRuns
 from rlpanel.app.board.url_state import read_query, write_query
 from rlpanel.app.demo import Demo
@@ -154,7 +154,7 @@ class Board:
             self._demo.close()
 
     def _follows(self, index: RunIndex) -> bool:
-        return index is self.context.index or self._overlays.looks_at(index)
+        return index is self.context.index or self._overlays.contains(index)
 
     def _start_updates(self) -> None:
         if self._session is not None and not self._session.closed:
@@ -168,7 +168,7 @@ class Board:
 
         The session runs them one at a time: all at once would block the event loop for too long.
         """
-        with self.context.in_parts() as parts:
+        with self.context.collect_draws() as parts:
             self._apply_changes(changed)
         return [partial(_draw_held, part) for part in parts]
 
@@ -185,7 +185,7 @@ class Board:
                     self._session.notify(index)
             else:
                 self.context.param.update(**clock)
-            self._overlays.changed(changed)
+            self._overlays.on_change(changed)
 
     def _set_view(self, whole: RunView, **updates: Any) -> None:
         context = self.context
@@ -208,11 +208,11 @@ class Board:
 
     # -- URL -------------------------------------------------------------------------------------
 
-    def read_address(self, query: str) -> None:
+    def read_url(self, query: str) -> None:
         """Set the selection from the query string of the page's URL."""
         self._apply(query, {})
 
-    def bind_window(self, window: Window) -> None:
+    def bind_window(self, window: BrowserWindow) -> None:
         """Keep the selection and the URL of the browser's window in sync, in both directions."""
 
         def write(*_: Any) -> None:

@@ -22,7 +22,7 @@ KEYS = {
 }
 
 
-class Window(JSComponent):
+class BrowserWindow(JSComponent):
     """Passes the page's keys to ``on_key`` and keeps ``query`` and the URL in sync, in both directions.
 
     Panel's own location component ignores Back and Forward, and adds a history entry for every change.

@@ -8,7 +8,7 @@ import panel as pn
 
 from rlpanel.app.board.board import Board
 from rlpanel.app.board.page import page_of, resolve_root
-from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load
+from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load_scripts
 from rlpanel.panels.session.event_loop import current_loop
 from rlpanel.panels.ui import theme
 
@@ -31,7 +31,7 @@ def board(root: str | os.PathLike[str] | None = None) -> pn.Column:
     pn.Column
         It is updated live in a notebook cell and on a server; in a plain script it stays as it is.
     """
-    load()
+    load_scripts()
     controller, loop = Board(resolve_root(root)), current_loop()
     page = page_of(controller, owns_window=False)
     page.height = HEIGHT

@@ -8,7 +8,7 @@ from typing import Any
 from rlpanel.app.session_hub import hub
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.overlay_run import MOST_OTHERS, SPLIT, OverlayRun, split_label
+from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS, SPLIT, OverlayRun, split_label
 from rlpanel.sources.files.files import AnyPath
 from rlpanel.store.index.run_index import RunIndex
 
@@ -36,11 +36,11 @@ class OverlayRuns:
         context.selection.param.watch(self._choose, ["run", "split", "over", "beside", "against"])
         context.param.watch(self._choose, "runs")
 
-    def looks_at(self, index: RunIndex) -> bool:
+    def contains(self, index: RunIndex) -> bool:
         """Return True if a run is overlaid or compared; thread-safe."""
         return index in list(self._open.values())
 
-    def changed(self, changed: Iterable[RunIndex | None]) -> None:
+    def on_change(self, changed: Iterable[RunIndex | None]) -> None:
         """Update the views if one of the changed runs is overlaid."""
         overlaid = set(self._open.values())
         if self._context.selection.beside:
@@ -56,7 +56,7 @@ class OverlayRuns:
 
     def _choose(self, *_: Any) -> None:
         selection = self._context.selection
-        over = [name for name in selection.over if name != selection.run][:MOST_OTHERS]
+        over = [name for name in selection.over if name != selection.run][:MAX_OVERLAY_RUNS]
         selected = dict.fromkeys([*over, *([selection.against] if selection.against else [])])
         for name in set(self._open) - set(selected):
             hub().reader.close(self._open.pop(name))
@@ -64,10 +64,10 @@ class OverlayRuns:
         missing = {name for name, problem in problems.items() if problem}
         messages = [problems[name] for name in problems if name in missing - self._missing]
         self._missing = missing
-        keys = [*(SPLIT + name for name in selection.beside), *over][:MOST_OTHERS]
+        keys = [*(SPLIT + name for name in selection.beside), *over][:MAX_OVERLAY_RUNS]
         self._slots = {name: slot for name, slot in self._slots.items() if name in keys}
         for name in keys:
-            free = (slot for slot in range(MOST_OTHERS) if slot not in self._slots.values())
+            free = (slot for slot in range(MAX_OVERLAY_RUNS) if slot not in self._slots.values())
             self._slots.setdefault(name, next(free, 0))
         self.show()
         if messages:

@@ -14,7 +14,7 @@ from panel_material_ui.template.base import Page
 
 from rlpanel.app.board import session_cleanup
 from rlpanel.app.board.board import Board
-from rlpanel.app.board.browser_window import KEYS, Window
+from rlpanel.app.board.browser_window import KEYS, BrowserWindow
 from rlpanel.app.security import panel_guard
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_badge import FindingsBadge
@@ -154,7 +154,7 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
     sidebar = [caption("Runs"), RunList(board.context), LeftOut(board.context), settings]
     header = [_logo(), RunBadge(board.context), FindingsBadge(board.context), _help()]
     if owns_window:
-        window = Window(on_key=layout.on_key)
+        window = BrowserWindow(on_key=layout.on_key)
         board.bind_window(window)
         sidebar.append(window)
         header.insert(2, Connection(board.context))
@@ -212,7 +212,7 @@ def session_page(root: str | os.PathLike[str] | None = None) -> Page:
     warnings.filterwarnings("ignore", "reference already known")
     board = Board(resolve_root(root))
     if pn.state.location is not None:
-        board.read_address(pn.state.location.search or "")
+        board.read_url(pn.state.location.search or "")
     document, loop = pn.state.curdoc, current_loop()
     if document is not None:
         session_cleanup.ignore_closed_connections()

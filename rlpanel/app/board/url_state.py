@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from rlpanel.panels.plots.alignment import ALIGNMENTS
-from rlpanel.panels.plots.smoothing import MOST as MOST_SMOOTH
+from rlpanel.panels.plots.smoothing import MAX_WEIGHT as MOST_SMOOTH
 from rlpanel.panels.session.context import Selection
-from rlpanel.panels.session.overlay_run import MOST_OTHERS
+from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
 from rlpanel.store.snapshot.prompt_pairs import BEST, NEWEST
 
 _TRUE, _FALSE = {"1", "true", "dark"}, {"0", "false", "light"}
@@ -52,7 +52,7 @@ def _write_names(names: list[str]) -> str:
 
 def _runs(text: str) -> list[str]:
     names = [unquote(name, errors="strict") for name in text.split(",") if name]
-    if len(names) > MOST_OTHERS:
+    if len(names) > MAX_OVERLAY_RUNS:
         raise ValueError(text)
     return list(dict.fromkeys(names))
 

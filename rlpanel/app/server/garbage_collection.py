@@ -19,11 +19,11 @@ PART = 0.25
 #: and after this many seconds in any case.
 EVERY = 600.0
 #: Seconds between two checks of these conditions.
-LOOK = 10.0
+CHECK_SECONDS = 10.0
 
 
 @contextmanager
-def without_old_objects(
+def exclude_old_objects(
     hub: SessionHub, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[], None]]:
     """Exclude objects that survived a full collection from later collections.
@@ -38,7 +38,7 @@ def without_old_objects(
     Yields
     ------
     callable
-        Call it every `LOOK` seconds: it collects all unused objects if that is due.
+        Call it every `CHECK_SECONDS` seconds: it collects all unused objects if that is due.
     """
     last, closed = clock(), hub.left
 

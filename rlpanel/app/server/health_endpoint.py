@@ -14,7 +14,7 @@ from tornado.web import RequestHandler
 
 from rlpanel.app.server.service import Service
 from rlpanel.app.session_hub import hub
-from rlpanel.store.index.reader import Reader, Root
+from rlpanel.store.index.reader import Reader, WatchedRoot
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Seconds without a finished round after which the reader counts as hung, most likely in the file system.
@@ -78,7 +78,7 @@ class _Current:
     service = Service()
 
 
-def tell_of(service: Service) -> None:
+def set_service(service: Service) -> None:
     """Set the service that `health` reports on."""
     _Current.service = service
 
@@ -105,7 +105,7 @@ def health() -> Health:
         lines_read=reader.lines,
         bytes_read=reader.bytes,
         rounds=reader.rounds,
-        seconds_since_round=round(reader.stuck, 3) if reader.started else None,
+        seconds_since_round=round(reader.idle_seconds, 3) if reader.started else None,
         newest_line_age=_newest_line_age(snapshots, root, time.time()),
         alerts_waiting=alerts.waiting if alerts else None,
         alerts_sent=alerts.sent if alerts else None,
@@ -113,12 +113,12 @@ def health() -> Health:
     )
 
 
-def _failure(reader: Reader, root: Root | None) -> str:
+def _failure(reader: Reader, root: WatchedRoot | None) -> str:
     """Return the reason why the board does not work; empty if it works."""
     if reader.failure:
         return reader.failure
-    if reader.stuck > STUCK:
-        return f"the reader has not finished a round over the files for {reader.stuck:.0f} s"
+    if reader.idle_seconds > STUCK:
+        return f"the reader has not finished a round over the files for {reader.idle_seconds:.0f} s"
     return f"the root {root.path} cannot be read: {root.failure}" if root and root.failure else ""
 
 
@@ -128,7 +128,7 @@ def _total(numbers: Iterable[int]) -> int | None:
     return sum(values) if values else None
 
 
-def _newest_line_age(snapshots: list[Snapshot], root: Root | None, now: float) -> float | None:
+def _newest_line_age(snapshots: list[Snapshot], root: WatchedRoot | None, now: float) -> float | None:
     times = [snapshot.newest_line for snapshot in snapshots if snapshot.newest_line]
     times += [run.modified for run in (root.runs if root else None) or []]
     return round(max(0.0, now - max(times)), 3) if times else None

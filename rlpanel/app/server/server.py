@@ -26,7 +26,7 @@ from rlpanel.app.security.request_guard import guard_rule
 from rlpanel.app.security.security_headers import SafetyHeaders
 from rlpanel.app.security.token_auth import TokenAuth
 from rlpanel.app.server import health_endpoint
-from rlpanel.app.server.garbage_collection import LOOK, without_old_objects
+from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
 from rlpanel.app.server.service import Service, service
 from rlpanel.app.session_hub import hub
 from rlpanel.sources.files.files import AnyPath
@@ -67,15 +67,15 @@ class Access:
     linger: float = 15.0
 
     @property
-    def way_in(self) -> str:
+    def login_path(self) -> str:
         """Path that opens the board, with the token; browsers do not send the part after ``#``."""
         return f"{login_page.PATH}#{urlencode({'token': self.token})}" if self.token else "/"
 
     @property
-    def printed(self) -> list[str]:
+    def printed_urls(self) -> list[str]:
         """URLs to print: one for other machines and, for a wildcard address, one for this machine."""
         local = [f"http://localhost:{self.port}"] if self.host in WILDCARDS else []
-        return [f"{url}{self.way_in}" for url in (self.url, *local)]
+        return [f"{url}{self.login_path}" for url in (self.url, *local)]
 
     @property
     def url(self) -> str:
@@ -97,7 +97,7 @@ def serve(root: AnyPath | None, at: Access, *, alerts: bool = False) -> None:
     """
     folder = resolve_root(root) or Path(DEFAULT_ROOT)  # it may be created later
     with service(hub().reader, folder, at.url) if alerts else nullcontext(Service()) as running:
-        health_endpoint.tell_of(running)
+        health_endpoint.set_service(running)
         _run(start(root, at))
 
 
@@ -114,8 +114,8 @@ def _run(server: Any) -> None:
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, stop)
     try:
-        with without_old_objects(hub()) as collect_if_due:
-            PeriodicCallback(collect_if_due, LOOK * 1000).start()
+        with exclude_old_objects(hub()) as collect_if_due:
+            PeriodicCallback(collect_if_due, CHECK_SECONDS * 1000).start()
             server.io_loop.start()
     finally:
         server.stop(wait=False)
@@ -156,7 +156,7 @@ def start(root: AnyPath | None, at: Access) -> Any:
     server._tornado.add_transform(SafetyHeaders)
     server.start()  # starts the periodic session tasks: pings and removal of expired sessions
     if at.show:
-        server.io_loop.add_callback(server.show, at.way_in)
+        server.io_loop.add_callback(server.show, at.login_path)
     return server
 
 

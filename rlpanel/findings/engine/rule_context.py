@@ -9,7 +9,7 @@ import numpy as np
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.settings import FindingSettings
-from rlpanel.store.snapshot.complete_steps import newest_complete
+from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -38,7 +38,7 @@ class RuleContext:
     @cached_property
     def steps(self) -> np.ndarray:
         """Complete steps, ascending, shape (S,)."""
-        newest = newest_complete(self.snapshot, self.now)
+        newest = newest_complete_step(self.snapshot, self.now)
         values = self.snapshot.steps.values
         return values[values <= newest] if newest is not None else values[:0]
 

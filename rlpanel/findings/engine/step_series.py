@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 #: Window of the running median, in steps.
-BACK = 15
+WINDOW = 15
 
 
 def stretches(mask: np.ndarray) -> np.ndarray:
@@ -13,7 +13,7 @@ def stretches(mask: np.ndarray) -> np.ndarray:
     return np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(int))).reshape(-1, 2)
 
 
-def lasting(mask: np.ndarray, count: int) -> np.ndarray:
+def long_stretches(mask: np.ndarray, count: int) -> np.ndarray:
     """Return the mask without stretches shorter than ``count`` steps, shape (S,)."""
     result = np.zeros(len(mask), bool)
     for start, end in stretches(mask).tolist():
@@ -22,7 +22,7 @@ def lasting(mask: np.ndarray, count: int) -> np.ndarray:
 
 
 def deviations(values: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the robust z-score of each step against the `BACK` steps before it, and their median.
+    """Return the robust z-score of each step against the `WINDOW` steps before it, and their median.
 
     The spread is 1.4826 times the median absolute deviation.
 
@@ -39,7 +39,7 @@ def deviations(values: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarray]:
     """
     z, median = np.zeros(len(values)), np.full(len(values), np.nan)
     for position in range(least, len(values)):
-        window = values[max(0, position - BACK) : position]
+        window = values[max(0, position - WINDOW) : position]
         finite = window[np.isfinite(window)]
         if len(finite) < least or not np.isfinite(values[position]):
             continue

@@ -9,7 +9,7 @@ import numpy as np
 from rlpanel.findings.engine.finding import Finding, span
 from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.engine.step_series import lasting
+from rlpanel.findings.engine.step_series import long_stretches
 
 
 @rule("Zero-variance groups", "zero_variance_share")
@@ -18,7 +18,7 @@ def zero_variance(context: RuleContext) -> Iterator[Finding]:
     share = context.series("zero_variance_groups")
     if share is None:
         return
-    mask = lasting(share >= context.thresholds.zero_variance_share, 3)
+    mask = long_stretches(share >= context.thresholds.zero_variance_share, 3)
     if not mask.any():
         return
     evidence = [

@@ -9,7 +9,7 @@ import numpy as np
 from rlpanel.findings.engine.finding import Finding, span
 from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.engine.step_series import BACK, deviations
+from rlpanel.findings.engine.step_series import WINDOW, deviations
 
 #: Checked columns, besides every component of the reward.
 _WATCHED = (
@@ -47,7 +47,7 @@ def outlier(context: RuleContext) -> Iterator[Finding]:
         if values is None:
             continue
         spread = 0.0 if column in _CLIMBING else _spread(context, column)
-        z, median = deviations(values, BACK if column in _CLIMBING else _LEAST)
+        z, median = deviations(values, WINDOW if column in _CLIMBING else _LEAST)
         effect = np.abs(values - median) > _EFFECT * np.fmax(np.abs(median), spread)
         mask = (np.abs(z) > context.thresholds.outlier_z) & effect
         if mask.any():

@@ -9,7 +9,7 @@ import numpy as np
 from rlpanel.findings.engine.finding import Finding, span
 from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.engine.step_series import deviations, lasting
+from rlpanel.findings.engine.step_series import deviations, long_stretches
 
 #: Number of steps of the initial level, and minimum number of steps of a running median.
 _LEAST = 5
@@ -34,7 +34,7 @@ def kl_leap(context: RuleContext) -> Iterator[Finding]:
         worst = int(np.nanargmax(np.where(mask, kl / median, np.nan)))
         yield Finding(
             "kl_leap",
-            "alarm" if lasting(mask, 3).any() else "warning",
+            "alarm" if long_stretches(mask, 3).any() else "warning",
             f"KL spike: KL k3 is more than {context.thresholds.kl_factor:g} times its running median in "
             f"{span(context.steps, mask)}.",
             (
@@ -57,7 +57,7 @@ def negative_kl(context: RuleContext) -> Iterator[Finding]:
     count = context.snapshot.steps.samples[: len(context.steps)]
     error = context.snapshot.steps.std("log_ratio_mean")[: len(context.steps)] / np.sqrt(count)
     with np.errstate(invalid="ignore"):
-        mask = lasting(ratio < -2 * error, 3)
+        mask = long_stretches(ratio < -2 * error, 3)
     if mask.any():
         yield Finding(
             "negative_kl",
@@ -83,7 +83,7 @@ def collapse(context: RuleContext) -> Iterator[Finding]:
         return
     start = float(np.nanmean(surprisal[:_LEAST]))
     with np.errstate(invalid="ignore"):
-        mask = lasting(surprisal < context.thresholds.surprisal_share * start, 2)
+        mask = long_stretches(surprisal < context.thresholds.surprisal_share * start, 2)
     if mask.any():
         yield Finding(
             "collapse",
@@ -134,7 +134,7 @@ def engine(context: RuleContext) -> Iterator[Finding]:
     if mask.any():
         yield Finding(
             "engine",
-            "alarm" if lasting(mask, 3).any() else "warning",
+            "alarm" if long_stretches(mask, 3).any() else "warning",
             "Engine mismatch: trainer and sampling engine report different logprobs for the same tokens in "
             f"{span(context.steps, mask)}.",
             (

@@ -10,7 +10,7 @@ from rlpanel.findings.engine.contrast import within_correlation
 from rlpanel.findings.engine.finding import Finding, span
 from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.engine.step_series import lasting
+from rlpanel.findings.engine.step_series import long_stretches
 
 
 @rule("Truncated responses", "truncated_share")
@@ -23,7 +23,7 @@ def truncated(context: RuleContext) -> Iterator[Finding]:
     if mask.any():
         yield Finding(
             "truncated",
-            "alarm" if lasting(mask, 3).any() else "warning",
+            "alarm" if long_stretches(mask, 3).any() else "warning",
             f"Truncated responses: the length limit cuts {context.thresholds.truncated_share:.0%} or more of "
             f"the responses in {span(context.steps, mask)}.",
             (f"Truncated: {share[mask].min():.0%} to {share[mask].max():.0%} of a step's responses.",),
@@ -43,7 +43,7 @@ def length_reward(context: RuleContext) -> Iterator[Finding]:
     if r is None or len(r) < 10 or not np.isfinite(r[:5]).any():
         return
     start = float(np.nanmedian(r[:5]))
-    mask = lasting((r > context.thresholds.length_correlation) & (r > start + 0.2), 5)
+    mask = long_stretches((r > context.thresholds.length_correlation) & (r > start + 0.2), 5)
     if mask.any():
         yield Finding(
             "length_reward",

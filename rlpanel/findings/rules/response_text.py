@@ -10,7 +10,7 @@ from rlpanel.findings.engine.contrast import by_category, within_groups
 from rlpanel.findings.engine.finding import Finding, span
 from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.engine.step_series import lasting
+from rlpanel.findings.engine.step_series import long_stretches
 
 #: Number of initial steps that later ones are compared with; also the window of the running mean.
 _START = 5
@@ -27,7 +27,7 @@ def duplicates(context: RuleContext) -> Iterator[Finding]:
         worst = int(np.argmax(np.where(mask, share, -1)))
         yield Finding(
             "duplicates",
-            "alarm" if lasting(mask, 3).any() else "warning",
+            "alarm" if long_stretches(mask, 3).any() else "warning",
             f"Duplicate responses: at least {context.thresholds.duplicate_share:.0%} of the responses repeat "
             f"another one of the same step in {span(context.steps, mask)}.",
             (
@@ -52,12 +52,12 @@ def invalid_text(context: RuleContext) -> Iterator[Finding]:
     if not (np.isfinite(share[:_START]).any() and np.isfinite(share[-_START:]).any()):
         return
     start = float(np.nanmean(share[:_START]))
-    risen = lasting(_above_chance(context, share, start), _START)
+    risen = long_stretches(_above_chance(context, share, start), _START)
     risen[:_START] = False
     if not risen.any():
         return
     last = float(np.nanmean(share[-_START:]))
-    mostly = lasting(_running_mean(share) > 0.5, _START)
+    mostly = long_stretches(_running_mean(share) > 0.5, _START)
     first = f"{context.steps[0]:,}–{context.steps[_START - 1]:,}"
     evidence = [
         f"Share of responses with U+FFFD: {start:.1%} in steps {first}, {last:.1%} in the last five steps.",

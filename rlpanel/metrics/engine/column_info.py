@@ -13,13 +13,13 @@ from rlpanel.metrics.engine.metric import (
     get,
     metric,
     of_level,
-    pooling,
-    reduced,
-    remembered,
-    silent_at_zero,
+    pooling_columns,
+    reduced_columns,
+    registry_cache,
     step_names,
-    token_means,
-    withdraw,
+    token_mean_columns,
+    unregister,
+    zero_means_missing,
 )
 
 __all__ = [
@@ -34,13 +34,13 @@ __all__ = [
     "get",
     "metric",
     "of_level",
-    "pooling",
-    "reduced",
-    "shown",
-    "silent_at_zero",
+    "pooling_columns",
+    "reduced_columns",
     "step_names",
-    "token_means",
-    "withdraw",
+    "token_mean_columns",
+    "unregister",
+    "visible_metrics",
+    "zero_means_missing",
 ]
 
 
@@ -163,7 +163,7 @@ _FIELD_ALIASES = {
 }
 
 
-@remembered
+@registry_cache
 def aliases() -> dict[str, str]:
     """Return the column or step metric for each name under which trainers log it."""
     declared = {alias: name for m in METRICS.values() for alias, name in m.aliases.items()}
@@ -175,14 +175,14 @@ def canonical(name: str) -> str:
     return aliases().get(name, name)
 
 
-@remembered
+@registry_cache
 def computed_columns() -> frozenset[str]:
     """Return the reserved column names: rlpanel computes columns with these names itself."""
     names = {m.name for m in METRICS.values()} | set(ALIASES) | {"ended"}
-    return frozenset(names | reduced())
+    return frozenset(names | reduced_columns())
 
 
-@remembered
+@registry_cache
 def describe(name: str) -> ColumnInfo:
     """Return the description of a column; an unknown name is taken for a custom column of the trainer."""
     if name in ALIASES:
@@ -210,6 +210,6 @@ def _describe_metric(m: Metric, name: str, detail: str) -> ColumnInfo:
     return ColumnInfo(name, m.label, m.unit, detail, m.help, m.color, m.source, m.good, m.advice, level)
 
 
-def shown() -> list[Metric]:
+def visible_metrics() -> list[Metric]:
     """Return all visible metrics, ordered by level: token, sample, group, step."""
     return [m for level in LEVELS for m in of_level(level) if not m.hidden]

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from rlpanel.metrics.engine import column_info
-from rlpanel.metrics.engine.constants import USUAL
+from rlpanel.metrics.engine.constants import USUAL_CONSTANTS
 from rlpanel.metrics.engine.derived_arrays import with_derived
-from rlpanel.metrics.engine.metric import remembered
+from rlpanel.metrics.engine.metric import registry_cache
 from rlpanel.metrics.engine.ragged import Arrays, Ragged, ragged_fields
 
 _NO_COLUMNS: Mapping[str, np.ndarray] = {}
@@ -139,7 +139,7 @@ def _token_mask(mask: Ragged, rows: np.ndarray, counts: np.ndarray) -> np.ndarra
 def reduce_tokens(
     samples: Sequence[Arrays],
     numbers: Mapping[str, np.ndarray] = _NO_COLUMNS,
-    constants: Mapping[str, Any] = USUAL,
+    constants: Mapping[str, Any] = USUAL_CONSTANTS,
 ) -> dict[str, np.ndarray]:
     """Compute sample columns from token arrays.
 
@@ -152,7 +152,7 @@ def reduce_tokens(
     numbers : mapping of str to ndarray, shape (N,)
         Logged numbers of the samples.
     constants : mapping
-        Training constants; `USUAL` values by default.
+        Training constants; `USUAL_CONSTANTS` values by default.
 
     Returns
     -------
@@ -180,14 +180,14 @@ def reduce_ragged(
     return columns
 
 
-@remembered
+@registry_cache
 def _reducible(names: frozenset[str]) -> list[column_info.Metric]:
     """Return the token metrics that become sample columns and whose inputs are among ``names``."""
     return [m for m in column_info.of_level("token") if m.columns and m.available(names)]
 
 
 def derive_columns(
-    columns: Mapping[str, np.ndarray], constants: Mapping[str, Any] = USUAL
+    columns: Mapping[str, np.ndarray], constants: Mapping[str, Any] = USUAL_CONSTANTS
 ) -> dict[str, np.ndarray]:
     """Compute sample metrics from sample columns, except lazy metrics, which need whole groups.
 
@@ -195,7 +195,7 @@ def derive_columns(
     ----------
     columns : mapping of str to ndarray, shape (N,)
     constants : mapping
-        Training constants; `USUAL` values by default.
+        Training constants; `USUAL_CONSTANTS` values by default.
 
     Returns
     -------

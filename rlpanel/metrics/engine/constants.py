@@ -116,14 +116,14 @@ class Constants(Mapping[str, Any]):
         """Values of the constants in `AT_INGEST`."""
         return tuple(self.get(name) for name in AT_INGEST)
 
-    def inferring(self, name: str, value: float, note: str) -> Constants:
+    def with_inferred(self, name: str, value: float, note: str) -> Constants:
         """Return these constants plus an inferred one; a given value is not replaced."""
         if name in self.known:
             return self
         return Constants((*self.known.values(), KnownConstant(name, value, "inferred", note)))
 
 
-def gather(logged: Mapping[str, Any], settings: Mapping[str, Any]) -> Constants:
+def gather_constants(logged: Mapping[str, Any], settings: Mapping[str, Any]) -> Constants:
     """Return the constants that are known before any row is read.
 
     Parameters
@@ -161,4 +161,4 @@ def _usable(name: str, value: Any) -> Any:
 
 
 #: Constants of a run that gives none.
-USUAL = gather({}, {})
+USUAL_CONSTANTS = gather_constants({}, {})

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rlpanel.metrics.engine.gae import advantages as gae
-from rlpanel.metrics.engine.ragged import Arrays, Ragged, first, ragged_fields
+from rlpanel.metrics.engine.ragged import Arrays, Ragged, first_available, ragged_fields
 
 #: Derived arrays that metrics may take and that are never logged.
 DERIVED = ("weight",)
@@ -76,9 +76,9 @@ def _add_update(fields: dict[str, Ragged]) -> None:
         return
     no_sample = np.zeros(len(logprobs.counts), bool)
     has_new, has_old, has_engine = (no_sample if array is None else array.has for array in (new, old, engine))
-    _set(fields, "new_logprobs", first(new, logprobs.where(has_old | has_engine)))
-    before = None if engine is None else engine.where(logprobs.has & ~has_new)
-    _set(fields, "old_logprobs", first(old, logprobs.where(has_new), before))
+    _set(fields, "new_logprobs", first_available(new, logprobs.only(has_old | has_engine)))
+    before = None if engine is None else engine.only(logprobs.has & ~has_new)
+    _set(fields, "old_logprobs", first_available(old, logprobs.only(has_new), before))
 
 
 def _add_returns(
@@ -93,7 +93,7 @@ def _add_returns(
         wanted &= ~logged.has
     if not wanted.any():
         return
-    values = values.where(wanted)
+    values = values.only(wanted)
     advantages = gae(
         rewards.values(wanted),
         values.flat,
@@ -103,8 +103,8 @@ def _add_returns(
         gamma=constants["gamma"],
         lam=constants["lam"],
     )
-    _set(fields, "returns", first(logged, Ragged(values.counts, advantages + values.flat)))
-    _set(fields, "advantages", first(fields.get("advantages"), Ragged(values.counts, advantages)))
+    _set(fields, "returns", first_available(logged, Ragged(values.counts, advantages + values.flat)))
+    _set(fields, "advantages", first_available(fields.get("advantages"), Ragged(values.counts, advantages)))
 
 
 def _column_at(numbers: Mapping[str, np.ndarray], name: str, rows: np.ndarray) -> np.ndarray:
@@ -120,4 +120,6 @@ def _add_weight(fields: dict[str, Ragged], numbers: Mapping[str, np.ndarray]) ->
     repeated = None
     if "advantage" in numbers:
         repeated = Ragged(new.counts, np.repeat(numbers["advantage"], new.counts.clip(min=0)))
-    _set(fields, "weight", first(None if advantages is None else advantages.where(new.has), repeated))
+    _set(
+        fields, "weight", first_available(None if advantages is None else advantages.only(new.has), repeated)
+    )

@@ -62,7 +62,7 @@ class Metric:
     pooled : bool
         Whether step metrics pool its tokens. If so, sum and count become columns too; they are hidden unless
         they are among ``reductions``.
-    silent_at_zero : bool
+    zero_means_missing : bool
         Whether a run in which it is always 0 counts as not having logged it, since trainers without a critic
         fill such fields with 0.0. Single rows prove nothing, because a critic may start at 0.
     good : str
@@ -88,7 +88,7 @@ class Metric:
     function: Callable[..., np.ndarray]
     reductions: tuple[Reduction, ...] = ()
     pooled: bool = False
-    silent_at_zero: bool = False
+    zero_means_missing: bool = False
     good: Good = ""
     advice: str = ""
     aliases: Mapping[str, str] = field(default_factory=dict)
@@ -135,7 +135,7 @@ _Cached = TypeVar("_Cached", bound=Callable[..., Any])
 _CACHE_CLEARS: list[Callable[[], None]] = []
 
 
-def remembered(function: _Cached) -> _Cached:
+def registry_cache(function: _Cached) -> _Cached:
     """Cache the function's results until a metric is registered or removed (decorator)."""
     cached = cache(function)
     _CACHE_CLEARS.append(cached.cache_clear)
@@ -155,7 +155,7 @@ def metric(
     source: str = "",
     reductions: tuple[Reduction, ...] = (),
     pooled: bool = False,
-    silent_at_zero: bool = False,
+    zero_means_missing: bool = False,
     good: Good = "",
     advice: str = "",
     aliases: tuple[str, ...] | Mapping[str, str] = (),
@@ -196,7 +196,7 @@ def metric(
             function=function,
             reductions=reductions,
             pooled=pooled,
-            silent_at_zero=silent_at_zero,
+            zero_means_missing=zero_means_missing,
             good=good,
             advice=advice,
             aliases=_aliases(metric_name, aliases),
@@ -209,7 +209,7 @@ def metric(
     return register
 
 
-def withdraw(name: str) -> None:
+def unregister(name: str) -> None:
     """Remove a metric, so that the name can be registered again; KeyError if it is not registered."""
     del METRICS[name]
     _clear_caches()
@@ -232,33 +232,33 @@ def get(name: str) -> Metric:
     return METRICS[name]
 
 
-@remembered
-def reduced() -> frozenset[str]:
+@registry_cache
+def reduced_columns() -> frozenset[str]:
     """Return the sample columns that token metrics are reduced to, including hidden ones for pooling."""
     return frozenset(column for m in of_level("token") for column in m.columns.values())
 
 
-@remembered
-def pooling() -> frozenset[str]:
+@registry_cache
+def pooling_columns() -> frozenset[str]:
     """Return the sample columns that serve step metrics only and are hidden."""
     visible = {f"{m.name}_{r}" for m in of_level("token") if not m.hidden for r in m.reductions}
-    return reduced() - visible
+    return reduced_columns() - visible
 
 
-@remembered
-def silent_at_zero() -> frozenset[str]:
+@registry_cache
+def zero_means_missing() -> frozenset[str]:
     """Return the sample columns that count as not logged if they are 0 in the whole run."""
-    metrics = [m for m in METRICS.values() if m.silent_at_zero]
+    metrics = [m for m in METRICS.values() if m.zero_means_missing]
     return frozenset(column for m in metrics for column in (m.columns.values() or [m.name]))
 
 
-@remembered
-def token_means() -> frozenset[str]:
+@registry_cache
+def token_mean_columns() -> frozenset[str]:
     """Return the sample columns that are means over tokens; their step mean keeps the name."""
     return frozenset(f"{m.name}_mean" for m in of_level("token") if "mean" in m.reductions)
 
 
-@remembered
+@registry_cache
 def step_names() -> tuple[str, ...]:
     """Return the names of the step metrics, in menu order."""
     return tuple(m.name for m in of_level("step"))

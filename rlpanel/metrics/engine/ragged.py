@@ -40,12 +40,12 @@ class Ragged:
         present = self.counts > 0
         return self.flat[np.repeat(rows[present], self.counts[present])]
 
-    def where(self, rows: np.ndarray) -> Ragged:
+    def only(self, rows: np.ndarray) -> Ragged:
         """Return the arrays of the samples in the mask ``rows`` only; the others then count as without."""
         rows = rows & self.has
         return self if rows.all() else Ragged(np.where(rows, self.counts, -1), self.values(rows))
 
-    def pieces(self) -> list[np.ndarray]:
+    def split(self) -> list[np.ndarray]:
         """Return one array per sample; an empty one for samples without the array."""
         return np.split(self.flat, np.cumsum(self.counts.clip(min=0))[:-1])
 
@@ -69,7 +69,7 @@ def ragged_fields(samples: Sequence[Arrays]) -> dict[str, Ragged]:
     return fields
 
 
-def first(*options: Ragged | None) -> Ragged | None:
+def first_available(*options: Ragged | None) -> Ragged | None:
     """Return each sample's array from the first option that has it; None if no sample has one."""
     present = [option for option in options if option is not None and option.has.any()]
     if not present or present[0].has.all() or len(present) == 1:
@@ -77,7 +77,7 @@ def first(*options: Ragged | None) -> Ragged | None:
     counts = np.full(len(present[0].counts), -1)
     pieces = [np.empty(0)] * len(counts)
     for option in reversed(present):
-        arrays = option.pieces()
+        arrays = option.split()
         for sample in np.flatnonzero(option.has).tolist():
             counts[sample], pieces[sample] = option.counts[sample], arrays[sample]
     return Ragged(counts, np.concatenate(pieces))

@@ -40,7 +40,7 @@ class Segments:
     @cached_property
     def number(self) -> np.ndarray:
         """Index of the segment that each row belongs to, shape (N,), in column order."""
-        return self.spread(np.arange(len(self)))
+        return self.broadcast(np.arange(len(self)))
 
     def sum(self, values: np.ndarray) -> np.ndarray:
         """Return the sum of finite values, shape (S,); NaN if a segment has none."""
@@ -66,7 +66,7 @@ class Segments:
 
     def std(self, values: np.ndarray) -> np.ndarray:
         """Return the standard deviation (ddof 1) of finite values, shape (S,); NaN for fewer than two."""
-        deviations = values - self.spread(self.mean(values))
+        deviations = values - self.broadcast(self.mean(values))
         count = self.count(values)
         return np.where(count > 1, np.sqrt(self.sum(deviations * deviations) / (count - 1)), np.nan)
 
@@ -74,7 +74,7 @@ class Segments:
         """Return Pearson's correlation over rows where both are finite; NaN if one is constant."""
         both = np.isfinite(a) & np.isfinite(b)
         a, b = np.where(both, a, np.nan), np.where(both, b, np.nan)
-        a, b = a - self.spread(self.mean(a)), b - self.spread(self.mean(b))
+        a, b = a - self.broadcast(self.mean(a)), b - self.broadcast(self.mean(b))
         scale = np.sqrt(self.sum(a * a) * self.sum(b * b))
         return np.where(scale > 1e-12, self.sum(a * b) / scale, np.nan)
 
@@ -115,7 +115,7 @@ class Segments:
         first = np.append(True, pairs[1:] != pairs[:-1])
         return np.bincount(pairs[first] // self.rows, minlength=len(self)).astype(float)
 
-    def spread(self, values: np.ndarray) -> np.ndarray:
+    def broadcast(self, values: np.ndarray) -> np.ndarray:
         """Broadcast each segment's value to its rows, shape (N,)."""
         repeated = np.repeat(values, self.sizes)
         if self._order is None:
@@ -163,6 +163,6 @@ class SubSegments(Segments):
         return Segments(starts, len(self))
 
     @cached_property
-    def shared(self) -> np.ndarray:
+    def has_several(self) -> np.ndarray:
         """Mask of segments with at least two rows, shape (G,); a single sample does not count as a group."""
         return self.sizes > 1

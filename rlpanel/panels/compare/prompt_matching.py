@@ -15,11 +15,11 @@ from rlpanel.store.snapshot.prompt_pairs import (
     NEWEST,
     Keys,
     PromptPairs,
-    as_logged,
-    keys_of,
-    pair,
+    exact_keys,
+    pair_prompts,
     rows_at,
-    side,
+    run_side,
+    text_keys,
 )
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -90,7 +90,7 @@ class Prompts:
                 if key not in self._texts:
                     self._texts[key] = prompt_of(run, row) or ""
         hashes = {key for rows in row_of for key in rows if self._texts[key]}
-        return keys_of({key: clean(self._texts[key], self._pad, self._end) for key in hashes})
+        return text_keys({key: clean(self._texts[key], self._pad, self._end) for key in hashes})
 
     def text(self, run: ComparedRun, row: int) -> str:
         """Return the prompt of a row."""
@@ -102,7 +102,7 @@ class Prompts:
 
 def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Iterator[RunComparison]:
     """Yield the comparison: a single result, as `BackgroundTask` expects an iterator."""
-    pairs, how = _match(here, there, as_logged), EXACT
+    pairs, how = _match(here, there, exact_keys), EXACT
     if pairs.alone_here and pairs.alone_there:
         keys = prompts.keys((here, there))
         how = TOO_MANY if keys is None else how
@@ -127,7 +127,7 @@ def prompt_of(run: ComparedRun, row: int) -> str | None:
 
 
 def _match(here: ComparedRun, there: ComparedRun, keys: Keys) -> PromptPairs:
-    return pair(side(here.snapshot, here.at, keys), side(there.snapshot, there.at, keys))
+    return pair_prompts(run_side(here.snapshot, here.at, keys), run_side(there.snapshot, there.at, keys))
 
 
 def _row_by_prompt(run: ComparedRun) -> dict[int, int]:

@@ -79,7 +79,7 @@ class PromptTable:
     def draw(self, comparison: RunComparison, pad_token: str, system_end: str) -> None:
         """Show the prompts of a comparison."""
         pairs, listed = comparison.pairs, comparison.listed
-        here, there = pairs.here.at(listed), pairs.there.at(listed)
+        here, there = pairs.here.take(listed), pairs.there.take(listed)
         columns = [here.reward, there.reward, here.reward - there.reward]
         columns += [here.samples, there.samples, here.step, there.step]
         prompts = [first_line(text, pad_token, system_end) for text in comparison.prompts]

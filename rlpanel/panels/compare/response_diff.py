@@ -18,7 +18,7 @@ from rlpanel.panels.compare.related_samples import same_group, same_prompt
 from rlpanel.panels.compare.text_diff import DiffPiece, DiffUnit, diff, token_units, word_units
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.tokens.display_text import TokenKind, decode, reveal
+from rlpanel.panels.tokens.display_text import TokenKind, decode, escape_invisible
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.prompt_text import clean
@@ -228,7 +228,7 @@ def diff_html(sample: Sample, side: DiffSide, pad_token: str, title: str = "Resp
 
 def _units(side: DiffSide, pad_token: str, by_tokens: bool) -> list[DiffUnit]:
     if not by_tokens or side.tokens is None:
-        return word_units(reveal(clean(side.text or "", pad_token)))
+        return word_units(escape_invisible(clean(side.text or "", pad_token)))
     decoded = decode(side.tokens, pad_token)
     not_pads = (decoded.kinds != TokenKind.PAD).nonzero()[0].tolist()
     return token_units([side.tokens[i] for i in not_pads], [decoded.texts[i] for i in not_pads])

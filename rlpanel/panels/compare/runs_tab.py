@@ -11,7 +11,7 @@ import panel_material_ui as pmui
 import param
 from panel.viewable import Viewer
 
-from rlpanel.metrics.reward import SAME
+from rlpanel.metrics.reward import EQUAL_WITHIN
 from rlpanel.metrics.win_rate import win_rate_of
 from rlpanel.panels.compare.prompt_matching import ComparedRun, Prompts, RunComparison, compare_runs
 from rlpanel.panels.compare.prompt_pair import PromptPair
@@ -281,7 +281,7 @@ def _layers(differences: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray, 
     """Return the histogram bars by outcome; those of won prompts include the ties, drawn on top."""
     bins = _from_zero(bins_of(differences))
     left, right = bins.bars(0, 1)
-    won, lost = differences > SAME, differences < -SAME
+    won, lost = differences > EQUAL_WITHIN, differences < -EQUAL_WITHIN
     layers = {"good": ~lost, "muted": ~won & ~lost, "bad": lost}
     rounded = np.where(won | lost, differences, 0.0)
     return {name: (left, right, bins.count(rounded[chosen])) for name, chosen in layers.items()}

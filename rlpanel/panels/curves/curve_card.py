@@ -18,7 +18,7 @@ from rlpanel.panels.curves.curve_selection import Curve
 from rlpanel.panels.curves.overlay_curves import RAW_ALPHA, OverlayCurves
 from rlpanel.panels.curves.value_distribution import DISTRIBUTION_BANDS, ValueDistribution
 from rlpanel.panels.export.card_export import CardExport
-from rlpanel.panels.export.export_menu import ExportMenu, headed
+from rlpanel.panels.export.export_menu import ExportMenu, head_with_menu
 from rlpanel.panels.export.plot_tables import PlotLine
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.alignment import alignment_of, chosen_axis
@@ -65,7 +65,7 @@ class CurveCard:
             context, curve.columns[0], self._sources[curve.columns[0]], HEIGHT
         )
         self.card = pn.Column(
-            headed(self._head, ExportMenu(context, self.export)),
+            head_with_menu(self._head, ExportMenu(context, self.export)),
             self._pane,
             styles={**theme.CARD, "flex": "1 1 250px", "min-width": "250px"},
             css_classes=["rl-card", "rl-curve"],
@@ -89,7 +89,7 @@ class CurveCard:
             points = curve_points.shared_points(
                 self._view, column, selection.align, self.context.display, selection.smooth
             )
-            series.send(source, points, self._sent[column])
+            series.update_source(source, points, self._sent[column])
             self._sent[column] = points
         self._plot.y_range.default_span = _default_span(self._points()["y"])
         # Size 0 hides the markers. An invisible renderer would make the legend show the curve as hidden.
@@ -114,7 +114,7 @@ class CurveCard:
             self._dot.data = {"x": [], "y": []}
             self._write_head(-1)
             return
-        x = float(self._axis.place(np.array([step]))[0])
+        x = float(self._axis.positions_of(np.array([step]))[0])
         point = max(0, int(np.searchsorted(points["x"], x, side="right")) - 1)
         self._cursor_line.update(location=x, visible=True)
         self._dot.data = {"x": [points["x"][point]], "y": [points["y"][point]]}
@@ -213,7 +213,7 @@ class CurveCard:
             # The column of the head is drawn strongest; the others are there for comparison.
             first = column == self.curve.columns[0]
             dash = _DASH.get(column, "solid" if first else "dotted")
-            band, line, mark, raw = theme.over(
+            band, line, mark, raw = theme.add_glyphs(
                 plot,
                 source,
                 glyphs.VArea(x="x", y1="lo", y2="hi", fill_alpha=0.16 if first else 0.07),
@@ -229,7 +229,7 @@ class CurveCard:
             items.append(LegendItem(label=_LEGEND.get(column, label), renderers=renderers))
         self._cursor_line = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
         plot.add_layout(self._cursor_line)
-        [dot] = theme.over(plot, self._dot, glyphs.Scatter(x="x", y="y", size=8, line_width=1.5))
+        [dot] = theme.add_glyphs(plot, self._dot, glyphs.Scatter(x="x", y="y", size=8, line_width=1.5))
         self._add_renderers(self.curve.columns[0], ("dot", dot))
         if len(items) > 1:
             plot.add_layout(_legend(items))

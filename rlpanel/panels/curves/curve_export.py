@@ -7,7 +7,7 @@ from rlpanel.panels.curves.overlay_curves import OverlayCurves
 from rlpanel.panels.curves.value_distribution import ValueDistribution
 from rlpanel.panels.export.card_export import CardExport, file_name
 from rlpanel.panels.export.plot_tables import PlotLine, lines_frame
-from rlpanel.panels.plots.alignment import WORDS, alignment_of
+from rlpanel.panels.plots.alignment import AXIS_LABELS, alignment_of
 from rlpanel.panels.session.context import Context
 
 
@@ -44,8 +44,8 @@ def curve_export(
     return CardExport(
         name=f"{file_name(snapshot.name)}-{file_name(curve_name)}-to-step-{snapshot.steps.values[-1]}",
         title=title,
-        words=f"{subtitle}, by {WORDS[alignment]}{'' if legend else f', {snapshot.name}'}",
-        rows=distribution.rows
+        words=f"{subtitle}, by {AXIS_LABELS[alignment]}{'' if legend else f', {snapshot.name}'}",
+        rows=distribution.make_table
         or (lambda: lines_frame([*lines, *overlay_lines], alignment, display, smoothing)),
         legend=tuple(legend),
     )

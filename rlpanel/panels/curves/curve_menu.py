@@ -12,10 +12,10 @@ def options(view: RunView) -> dict[str, str]:
     """Return the menu of curves: label → column or step metric. A search also matches the trainers' names."""
     columns = [name for name in view.snapshot.numbers if view.snapshot.has_number(name)]
     pooled = [name for name in column_info.step_names() if name in view.step_metrics]
-    return labelled([(_label(name), name) for name in [*columns, *pooled]])
+    return unique_labels([(_label(name), name) for name in [*columns, *pooled]])
 
 
-def labelled(entries: Iterable[tuple[str, str]]) -> dict[str, str]:
+def unique_labels(entries: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the entries of a menu by label; a duplicate label gets its column's name appended."""
     by_label: dict[str, str] = {}
     for label, name in entries:

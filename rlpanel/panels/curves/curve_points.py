@@ -6,7 +6,7 @@ from functools import partial
 
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.plots import series
-from rlpanel.panels.plots.alignment import TIME, WORDS, RunAxis, chosen_axis
+from rlpanel.panels.plots.alignment import AXIS_LABELS, TIME, RunAxis, chosen_axis
 from rlpanel.panels.plots.smoothing import smooth
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.settings import Display
@@ -35,7 +35,7 @@ def points(view: RunView, curve: str, axis: RunAxis, display: Display, weight: f
     raw = trainer_scalars.points(view, curve, display)
     size = series.bucket_size(len(view.snapshot.steps.values))
     smoothed = {name: smooth(raw[name], weight, size) for name in ("y", "lo", "hi")}
-    return {**raw, **smoothed, "raw": raw["y"], "x": axis.place(raw["x"])}
+    return {**raw, **smoothed, "raw": raw["y"], "x": axis.positions_of(raw["x"])}
 
 
 def shared_points(
@@ -52,7 +52,7 @@ def tips(curve: str, alignment: str, weight: float) -> list[tuple[str, str]]:
 
     Their labels are fixed: tooltips are markup, and column names come from logs.
     """
-    rows = [(WORDS[alignment], "@x{0.00}" if alignment == TIME else "@x{0,0}")]
+    rows = [(AXIS_LABELS[alignment], "@x{0.00}" if alignment == TIME else "@x{0,0}")]
     if trainer_scalars.scalar_of(curve) is not None:
         rows.append(("logged", "@raw{0.0000000}"))
     else:

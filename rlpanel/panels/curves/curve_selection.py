@@ -32,7 +32,7 @@ def curves_of(context: Context) -> list[Curve]:
     """Return the cards to show: the chosen columns, else the first four defaults that the run has."""
     view = context.view
     wanted = map(column_info.canonical, context.selection.curves)
-    chosen = [name for name in wanted if trainer_scalars.has(view, name)]
+    chosen = [name for name in wanted if trainer_scalars.has_data(view, name)]
     if chosen:
         return [_curve(name, context) for name in chosen]
     length = "response_tokens" if view.has("response_tokens") else "response_chars"

@@ -62,7 +62,7 @@ class Curves(Viewer):
         self._update_cards()
 
     def _redraw(self, *_: object) -> None:
-        with theme.drawing():
+        with theme.hold_changes():
             for card in self._cards.values():
                 card.draw()
 
@@ -71,16 +71,16 @@ class Curves(Viewer):
             self._redraw()  # the selected run's colour changes as well
             self._restyle()
             return
-        with theme.drawing():
+        with theme.hold_changes():
             for card in self._cards.values():
                 card.overlay.draw()
 
     def _move_cursors(self, *_: object) -> None:
-        with theme.drawing():
+        with theme.hold_changes():
             for card in self._cards.values():
                 card.move_cursor()
 
     def _restyle(self, *_: object) -> None:
-        with theme.drawing():
+        with theme.hold_changes():
             for card in self._cards.values():
                 card.restyle()

@@ -102,7 +102,7 @@ class OverlayCurves:
         axis, points = axis_of(self._context.snapshot if own else other.snapshot, alignment), _NO_POINTS
         if own and trainer_scalars.scalar_of(self.curve) is not None:
             axis = None
-        if axis is not None and trainer_scalars.has(other.view, self.curve):
+        if axis is not None and trainer_scalars.has_data(other.view, self.curve):
             self._display.zero_shift = self._context.display.zero_shift
             points = curve_points.points(other.view, self.curve, axis, self._display, selection.smooth)
         self._cache[other.key] = other.view, options, points
@@ -116,5 +116,5 @@ class OverlayCurves:
 
     def _add_renderer(self, ys: str, **style: Any) -> Any:
         glyph = MultiLine(xs="xs", ys=ys, line_color="color", **style)
-        [renderer] = theme.over(self._plot, self._source, glyph, level="underlay")
+        [renderer] = theme.add_glyphs(self._plot, self._source, glyph, level="underlay")
         return renderer

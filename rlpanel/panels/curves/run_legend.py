@@ -8,7 +8,7 @@ import param
 from panel.custom import JSComponent
 from panel.viewable import Viewable, Viewer
 
-from rlpanel.panels.plots.alignment import STEP, WORDS, alignment_of, axis_of
+from rlpanel.panels.plots.alignment import AXIS_LABELS, STEP, alignment_of, axis_of
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import OverlayRun, split_label
 from rlpanel.panels.ui import theme
@@ -78,7 +78,7 @@ class RunLegend(Viewer):
         actual = alignment_of(self.context.snapshot, wanted)
         if actual != wanted:
             return "no timestamps in this run: aligned by step"
-        return "" if actual == STEP else f"aligned by {WORDS[actual]}"
+        return "" if actual == STEP else f"aligned by {AXIS_LABELS[actual]}"
 
     def _toggle(self, key: Any) -> None:
         if isinstance(key, str) and any(run["key"] == key for run in self._chips.runs):

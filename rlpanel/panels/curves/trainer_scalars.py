@@ -29,7 +29,7 @@ def scalar_of(curve: str) -> str | None:
     return curve.removeprefix(PREFIX) if curve.startswith(PREFIX) else None
 
 
-def has(view: RunView, curve: str) -> bool:
+def has_data(view: RunView, curve: str) -> bool:
     """Return whether the run has data for a curve."""
     scalar = scalar_of(curve)
     return view.has(curve) if scalar is None else scalar in view.snapshot.scalars.names
@@ -59,7 +59,7 @@ def points(view: RunView, curve: str, display: Display) -> series.Points:
     if scalar is None:
         return series.curve(view, curve, display)
     logged = view.snapshot.scalars.series(scalar)
-    return series.bare(logged.steps, logged.values, display)
+    return series.points_without_band(logged.steps, logged.values, display)
 
 
 def values(view: RunView, curve: str, step: int) -> tuple[float, float]:

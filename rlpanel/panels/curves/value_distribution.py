@@ -46,7 +46,7 @@ class ValueDistribution:
         return f"{counted.left_out:,} values ≤ 0 left out" if counted is not None and counted.left_out else ""
 
     @property
-    def rows(self) -> Callable[[], pd.DataFrame] | None:
+    def make_table(self) -> Callable[[], pd.DataFrame] | None:
         """A function that returns the plot's data as a table; None without a plot or without data."""
         counted = self._plot.density if self._plot is not None else None
         if counted is None:

@@ -63,7 +63,7 @@ class ExportMenu(JSComponent):
             self._send_msg({"file": name, "kind": kind, **texts, "legend": legend, "look": look})
 
 
-def headed(head: pn.pane.HTML, menu: ExportMenu) -> pn.Row:
+def head_with_menu(head: pn.pane.HTML, menu: ExportMenu) -> pn.Row:
     """Return a card's head with the export menu at its end."""
     head.margin = (7, 0, 0, 12)
     return pn.Row(head, menu, sizing_mode="stretch_width", margin=0)
@@ -73,7 +73,7 @@ def plot_with_menu(title: str, plot: Any, menu: ExportMenu, **options: Any) -> p
     """Return a plot that is a part of a card, below its title and export menu."""
     caption = f'<span class="caption">{safe_text(title)}</span>'
     head = pn.pane.HTML(caption, stylesheets=[theme.CSS], sizing_mode="stretch_width")
-    return pn.Column(headed(head, menu), plot, margin=0, css_classes=["rl-plot"], **options)
+    return pn.Column(head_with_menu(head, menu), plot, margin=0, css_classes=["rl-plot"], **options)
 
 
 def _csv_message(name: str, export: CardExport, *, raw: bool) -> Iterator[dict[str, Any]]:

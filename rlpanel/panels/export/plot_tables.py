@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.panels.export.card_export import well_formed
-from rlpanel.panels.plots.alignment import STEP, WORDS
+from rlpanel.panels.plots.alignment import AXIS_LABELS, STEP
 from rlpanel.panels.plots.ridge_plot import Ridges
 from rlpanel.panels.plots.series import Points
 from rlpanel.settings import Display
@@ -46,7 +46,7 @@ def _line_frame(line: PlotLine, alignment: str, display: Display, smoothing: flo
         {
             "run": [well_formed(line.run)] * count,
             "curve": [well_formed(line.curve)] * count,
-            WORDS[alignment].replace(" ", "_"): x.astype("Int64") if alignment == STEP else x,
+            AXIS_LABELS[alignment].replace(" ", "_"): x.astype("Int64") if alignment == STEP else x,
             "mean": points["raw"],
             **smoothed,
             "lo": points["lo"],

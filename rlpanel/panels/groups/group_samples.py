@@ -94,7 +94,7 @@ class GroupSamples(Viewer):
             return
         view, snapshot = context.view, context.snapshot
         groups = groups_of(view, sample.step) if sample is not None else None
-        group = groups.holding(sample.uid) if groups is not None and sample is not None else None
+        group = groups.index_of(sample.uid) if groups is not None and sample is not None else None
         self._fit.visible = self._cards.visible = group is not None
         if sample is None or groups is None or group is None or context.index is None:
             self._work.stop()

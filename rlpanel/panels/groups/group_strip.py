@@ -19,7 +19,7 @@ from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.panels.export.card_export import CardExport, file_name, well_formed
-from rlpanel.panels.export.export_menu import ExportMenu, headed
+from rlpanel.panels.export.export_menu import ExportMenu, head_with_menu
 from rlpanel.panels.plots.bar_chart import HEIGHT
 from rlpanel.panels.plots.column_payload import column_payload
 from rlpanel.panels.session.context import Context, watch_step
@@ -65,7 +65,7 @@ class GroupStrip(Viewer):
         self._plot.on_event(Tap, self._on_tap)
         self._head = HtmlPane("", stylesheets=[theme.CSS], sizing_mode="stretch_width")
         self._card = pn.Column(
-            headed(self._head, ExportMenu(context, self._export)),
+            head_with_menu(self._head, ExportMenu(context, self._export)),
             pn.pane.Bokeh(self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 6)),
             styles={**theme.CARD, "flex": "1 1 165px", "min-width": "165px"},
             margin=0,
@@ -85,7 +85,7 @@ class GroupStrip(Viewer):
         """Add the glyphs: tint of groups without signal, range, mean, and an area for the tooltip."""
         color = {"field": "state", "transform": self._mapper}
         common: dict[str, Any] = {"left": "left", "right": "right", "line_color": None, "fill_color": color}
-        *_, full_height = theme.over(
+        *_, full_height = theme.add_glyphs(
             self._plot,
             self._source,
             Quad(top="sky", bottom="floor", fill_alpha=0.16, **common),
@@ -115,7 +115,7 @@ class GroupStrip(Viewer):
         low, high = (low, high) if low <= high else (0.0, 1.0)
         padding = 0.08 * ((high - low) or 1.0)
         self._head.object = _head_html(groups)
-        with theme.drawing():
+        with theme.hold_changes():
             self._source.data = column_payload(_columns(groups, self._order, low - padding, high + padding))
             self._plot.x_range.update(start=0, end=len(groups))
             self._plot.y_range.update(start=low - padding, end=high + padding)
@@ -126,15 +126,15 @@ class GroupStrip(Viewer):
         sample, groups = self.context.sample, self._groups
         group = None
         if sample is not None and groups is not None and sample.step == self.context.selection.step:
-            group = groups.holding(sample.uid)
-        with theme.drawing():
+            group = groups.index_of(sample.uid)
+        with theme.hold_changes():
             self._marker.visible = group is not None
             if group is not None:
                 self._marker.location = float(np.flatnonzero(self._order == group)[0]) + 0.5
 
     def _restyle(self, *_: Any) -> None:
         colors = theme.palette(self.context.selection.dark)
-        with theme.drawing():
+        with theme.hold_changes():
             theme.restyle(self._plot, self.context.selection.dark)
             self._mapper.palette = [colors[name] for name in COLORS.values()]
             self._marker.line_color = colors["text"]

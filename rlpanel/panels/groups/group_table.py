@@ -97,7 +97,7 @@ class GroupTable(Viewer):
 
     def _pick(self, event: Any) -> None:
         uid, groups = event.new.partition("\n")[0], self._groups
-        group = groups.holding(uid) if groups is not None and uid else None
+        group = groups.index_of(uid) if groups is not None and uid else None
         if groups is not None and group is not None:
             filter_by_group(self.context, groups, group)
             self.picks += 1

@@ -49,13 +49,13 @@ class GroupsTab(Viewer):
         )
         self._mode.param.watch(self._activate, "value")
         self.param.watch(self._activate, "active")
-        self._table.param.watch(self.show_one, "picks")
+        self._table.param.watch(self.show_group, "picks")
         self._activate()
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
 
-    def show_one(self, *_: Any) -> None:
+    def show_group(self, *_: Any) -> None:
         """Switch to the group of the selected sample."""
         self._mode.value = _ONE
 

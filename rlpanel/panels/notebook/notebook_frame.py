@@ -183,7 +183,7 @@ def _embedded(url: str) -> str:
 
 
 @cache
-def load() -> None:
+def load_scripts() -> None:
     """Load Panel's and Material's scripts, once and without network; to be called before creating a view."""
     if pn.state.curdoc is not None:
         return

@@ -13,7 +13,7 @@ STEP, SAMPLES, TIME = "step", "samples", "time"
 #: Label on screen → name in the URL.
 ALIGNMENTS = {"step": STEP, "samples seen": SAMPLES, "wall time": TIME}
 #: Quantity on the axis, for tooltips and exported tables.
-WORDS = {STEP: "step", SAMPLES: "samples seen", TIME: "hours"}
+AXIS_LABELS = {STEP: "step", SAMPLES: "samples seen", TIME: "hours"}
 #: Sample columns with the time of writing, in seconds since the epoch; the first that the run has is used.
 CLOCKS = ("time", "timestamp")
 _HOUR = 3600.0
@@ -35,7 +35,7 @@ class RunAxis:
     steps: np.ndarray
     places: np.ndarray
 
-    def place(self, steps: np.ndarray) -> np.ndarray:
+    def positions_of(self, steps: np.ndarray) -> np.ndarray:
         """Return the positions of any steps; one that the run lacks has the position of the step before."""
         if self.steps is self.places:
             return np.asarray(steps, float)

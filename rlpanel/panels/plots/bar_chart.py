@@ -40,7 +40,7 @@ class BarChart:
             bars = Quad(
                 left="left", right="right", top="top", bottom="bottom", fill_alpha=alpha, line_width=0.7
             )
-            [self._glyphs[color]] = theme.over(self.plot, self._sources[color], bars)
+            [self._glyphs[color]] = theme.add_glyphs(self.plot, self._sources[color], bars)
         tips = [("from", "@left{0.000}"), ("to", "@right{0.000}"), ("value", "@value{0.[000]}")]
         self.plot.add_tools(HoverTool(tooltips=tips, renderers=list(self._glyphs.values())))
         self.pane = pn.pane.Bokeh(self.plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 6))
@@ -54,7 +54,7 @@ class BarChart:
             Bars by colour. Layers that are missing here are emptied.
         """
         columns = {color: _bars(*layers.get(color, ())) for color in self._sources}
-        with theme.drawing():
+        with theme.hold_changes():
             for color, bars in columns.items():
                 # Lists, because an array without bytes makes a notebook's channel miscount its messages.
                 self._sources[color].data = {name: values.tolist() for name, values in bars.items()}
@@ -63,7 +63,7 @@ class BarChart:
     def restyle(self, dark: bool) -> None:
         """Apply the colours of the dark or light theme."""
         colors = theme.palette(dark)
-        with theme.drawing():
+        with theme.hold_changes():
             theme.restyle(self.plot, dark)
             for name, renderer in self._glyphs.items():
                 renderer.glyph.update(fill_color=colors[name], line_color=colors["surface"])

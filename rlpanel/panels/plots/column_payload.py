@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 #: Maximum length of an array that is sent as a list.
-FEW = 128
+MAX_LIST_LENGTH = 128
 
 
 def column_payload(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,4 +23,4 @@ def column_payload(columns: Mapping[str, Any]) -> dict[str, Any]:
 def _list_or_copy(values: Any) -> Any:
     if not isinstance(values, np.ndarray):
         return values
-    return values.tolist() if len(values) <= FEW else values.copy()
+    return values.tolist() if len(values) <= MAX_LIST_LENGTH else values.copy()

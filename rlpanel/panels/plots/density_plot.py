@@ -73,7 +73,7 @@ class DensityPlot:
         image = Image(image="image", x="x", y="y", dw="dw", dh="dh", color_mapper=self._mapper)
         self._cells = self._plot.add_glyph(self._image, image, level="underlay")
         # An outline in the surface's colour keeps the line of the mean visible on the brightest cells.
-        self._outline, self._line = theme.over(
+        self._outline, self._line = theme.add_glyphs(
             self._plot,
             mean,
             Line(x="x", y="y", line_width=3.6, line_alpha=0.75),
@@ -146,7 +146,9 @@ class DensityPlot:
 
     def _on_tap(self, event: Any) -> None:
         if self.density is not None and event.x is not None:
-            low, high = self.density.cell(self.density.place(event.x + self.density.width / 2), event.y)
+            low, high = self.density.value_range(
+                self.density.column_of(event.x + self.density.width / 2), event.y
+            )
             self._on_pick(event.x, ValueRange(self._column, low, high))
 
 

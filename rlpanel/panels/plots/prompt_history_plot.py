@@ -41,9 +41,9 @@ class PromptHistoryPlot:
         self.plot = theme.quiet_figure(height=HEIGHT, x_range=self._x, y_range=self._y)
         self._step_line = Span(location=0, dimension="height", line_width=1)
         self.plot.add_layout(self._step_line)
-        [self._line] = theme.over(self.plot, self._means, Line(x="step", y="value", line_width=1.6))
+        [self._line] = theme.add_glyphs(self.plot, self._means, Line(x="step", y="value", line_width=1.6))
         dots = Scatter(x="step", y="value", size=6, fill_alpha=0.55, line_width=0)
-        [self._dots] = theme.over(self.plot, self._points, dots)
+        [self._dots] = theme.add_glyphs(self.plot, self._points, dots)
         self.plot.on_event(Tap, self._on_tap)
         self.pane = pn.pane.Bokeh(self.plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 6))
 
@@ -52,7 +52,7 @@ class PromptHistoryPlot:
         self._history, self._values = history, values
         finite = np.isfinite(values)
         steps, means = history.means(values)
-        with theme.drawing():
+        with theme.hold_changes():
             self._points.data = {"step": history.step[finite], "value": values[finite]}
             self._means.data = {"step": steps, "value": means}
             self._step_line.location = step
@@ -63,7 +63,7 @@ class PromptHistoryPlot:
     def restyle(self, dark: bool) -> None:
         """Apply the colours of the dark or light theme."""
         colors = theme.palette(dark)
-        with theme.drawing():
+        with theme.hold_changes():
             theme.restyle(self.plot, dark)
             self._line.glyph.line_color = colors[self._color]
             self._dots.glyph.fill_color = colors[self._color]

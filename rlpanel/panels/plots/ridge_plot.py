@@ -173,7 +173,7 @@ class RidgePlot:
             return
         ridge = int(np.clip(round(-event.y + 0.4), 0, len(self._drawn.last) - 1))
         step = float(self._drawn.last[ridge])
-        low, high = self.density.cell(self.density.place(step), event.x)
+        low, high = self.density.value_range(self.density.column_of(step), event.x)
         self._on_pick(step, ValueRange(self._column, low, high))
 
 

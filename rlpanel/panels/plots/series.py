@@ -41,7 +41,7 @@ def curve(view: RunView, column: str, display: Display) -> Points:
     """
     steps = view.snapshot.steps
     if column in step_names():
-        return bare(steps.values, view.step_values(column), display)
+        return points_without_band(steps.values, view.step_values(column), display)
     size = bucket_size(len(steps.values))
     starts = np.arange(0, len(steps.values), size)
     count, mean, m2 = (steps.stat(column, statistic) for statistic in (COUNT, MEAN, M2))
@@ -56,7 +56,7 @@ def curve(view: RunView, column: str, display: Display) -> Points:
     return {"x": x, "y": y - shift, "lo": lo - shift, "hi": hi - shift, "n": n}
 
 
-def bare(steps: np.ndarray, values: np.ndarray, display: Display) -> Points:
+def points_without_band(steps: np.ndarray, values: np.ndarray, display: Display) -> Points:
     """Return the points of one value per step, which have no band; the format is that of `curve`."""
     size = bucket_size(len(steps))
     starts = np.arange(0, len(steps), size)
@@ -93,7 +93,7 @@ def _first(y: np.ndarray) -> float:
     return float(finite[0]) if len(finite) else 0.0
 
 
-def send(source: ColumnDataSource, points: Points, sent: Points | None) -> None:
+def update_source(source: ColumnDataSource, points: Points, sent: Points | None) -> None:
     """Update ``source`` from ``sent`` to ``points`` with as little data as possible.
 
     If few of the sent points changed, these are patched and new points are streamed; otherwise all points are

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 #: Largest weight. With a larger one, the line would not reach the values within a run.
-MOST = 0.99
+MAX_WEIGHT = 0.99
 
 
 def smooth(values: np.ndarray, weight: float, steps: int = 1) -> np.ndarray:

@@ -15,7 +15,7 @@ from rlpanel.errors import RLPanelError
 from rlpanel.panels.report.html_table import table_html
 from rlpanel.panels.report.sample_section import article_html
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.tokens.token_payload import pack
+from rlpanel.panels.tokens.token_payload import pack_sample
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch import fetch
 from rlpanel.store.query.query import QueryResult
@@ -25,7 +25,7 @@ MOST_CHARS = 12_000_000
 
 
 @dataclass(frozen=True)
-class CarriedSamples:
+class ReportSamples:
     """Samples of a report with their HTML and JSON.
 
     Attributes
@@ -51,7 +51,9 @@ class CarriedSamples:
     unread: int
 
 
-def carry(context: Context, rows: np.ndarray, outcome: QueryResult, most: int = MOST_CHARS) -> CarriedSamples:
+def collect_samples(
+    context: Context, rows: np.ndarray, outcome: QueryResult, most: int = MOST_CHARS
+) -> ReportSamples:
     """Read the samples at ``rows`` and format them for the page; the first one is always included.
 
     Parameters
@@ -76,7 +78,7 @@ def carry(context: Context, rows: np.ndarray, outcome: QueryResult, most: int = 
         articles.append(article)
         tokens.append(packed)
     table = table_html(context, samples, outcome)
-    return CarriedSamples([*samples.values()], table, articles, tokens, too_long, unread)
+    return ReportSamples([*samples.values()], table, articles, tokens, too_long, unread)
 
 
 def _read(context: Context, row: int) -> Sample | None:
@@ -89,7 +91,7 @@ def _read(context: Context, row: int) -> Sample | None:
 
 def _packed(context: Context, sample: Sample) -> dict[str, Any]:
     display = context.display
-    return jsonable(pack(sample, pad_token=display.pad_token, kl_estimator=display.kl_estimator))
+    return jsonable(pack_sample(sample, pad_token=display.pad_token, kl_estimator=display.kl_estimator))
 
 
 def jsonable(value: Any) -> Any:

@@ -9,13 +9,13 @@ import numpy as np
 from bokeh.resources import Resources
 
 from rlpanel.panels.findings.findings_list import findings_html
-from rlpanel.panels.report.carried_samples import carry
+from rlpanel.panels.report.carried_samples import collect_samples
 from rlpanel.panels.report.html_document import document
-from rlpanel.panels.report.report_contents import ask, check_step, chosen, place
-from rlpanel.panels.report.report_plots import Drawing, item, numbers_html, plots_of
+from rlpanel.panels.report.report_contents import check_step, first_position, run_query, select_rows
+from rlpanel.panels.report.report_plots import Drawing, plot_json, plots_of, step_summary_html
 from rlpanel.panels.report.run_summary import facts_html
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.tokens.token_payload import declarations
+from rlpanel.panels.tokens.token_payload import metric_declarations
 from rlpanel.panels.tokens.token_view import TokenComponent
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -45,8 +45,8 @@ def board_html(context: Context, samples: int = SAMPLES) -> bytes:
     """
     now, snapshot = time.time(), context.snapshot
     check_step(context)
-    outcome = ask(context)
-    carried = carry(context, chosen(context, outcome, samples), outcome)
+    outcome = run_query(context)
+    carried = collect_samples(context, select_rows(context, outcome, samples), outcome)
     # Before the plots are drawn, because `plots_of` changes display settings that the facts mention.
     facts = facts_html(context, outcome, carried, now, alone=False)
     plots = plots_of(context)
@@ -57,14 +57,14 @@ def board_html(context: Context, samples: int = SAMPLES) -> bytes:
         f'<h2>Curves</h2><div class="cards">{_cards(plots.curves, 0)}</div>'
         f'<h2>Step {context.selection.step}</h2><div class="cards of-step">'
         f"{_cards(plots.step, len(plots.curves))}</div>"
-        f'<div class="numbers">{numbers_html(context)}</div>'
+        f'<div class="numbers">{step_summary_html(context)}</div>'
         f'<h2>Samples</h2><div class="samples"><div class="grid">{carried.table}</div>'
         f'<div class="shown">{"".join(carried.articles)}</div></div>'
     )
     data = _data(context, carried.tokens) | {
-        "plots": [item(drawing) for drawing in drawings],
+        "plots": [plot_json(drawing) for drawing in drawings],
         "colors": plots.colors,
-        "first": place(context, [sample.uid for sample in carried.samples]),
+        "first": first_position(context, [sample.uid for sample in carried.samples]),
     }
     title = f"{snapshot.name} · step {context.selection.step} · rlpanel"
     bokeh = Resources(mode="inline", components=["bokeh"]).js_raw
@@ -82,7 +82,7 @@ def sample_html(context: Context, uid: str) -> bytes:
     now, snapshot = time.time(), context.snapshot
     rows = np.array([snapshot.row(uid)])
     outcome = QueryResult(rows, snapshot.samples)
-    carried = carry(context, rows, outcome)
+    carried = collect_samples(context, rows, outcome)
     facts = facts_html(context, outcome, carried, now, alone=True)
     body = f'{_header(snapshot.name)}{facts}<div class="shown">{"".join(carried.articles)}</div>'
     data = _data(context, carried.tokens) | {"plots": [], "colors": {}, "first": 0}
@@ -109,7 +109,7 @@ def _cards(drawings: list[Drawing], first: int) -> str:
 def _data(context: Context, tokens: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "tokens": tokens,
-        "metrics": declarations(),
+        "metrics": metric_declarations(),
         "metric": context.selection.metric,
         "token": context.selection.token,
         "styles": TokenComponent._stylesheets,

@@ -11,7 +11,7 @@ from rlpanel.errors import SettingError
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.settings import Display
 from rlpanel.store.query.query import Query, QueryResult, QuerySpec
-from rlpanel.store.snapshot.complete_steps import newest_complete
+from rlpanel.store.snapshot.complete_steps import newest_complete_step
 
 
 def frozen(context: Context, **overrides: Any) -> Context:
@@ -24,7 +24,7 @@ def frozen(context: Context, **overrides: Any) -> Context:
     """
     selection = {**context.selection.param.values(), **overrides}
     if selection["step"] is None:
-        selection["step"] = newest_complete(context.snapshot, time.time())
+        selection["step"] = newest_complete_step(context.snapshot, time.time())
     return Context(
         index=context.index,
         view=context.view,
@@ -45,7 +45,7 @@ def check_step(context: Context) -> None:
         )
 
 
-def ask(context: Context) -> QueryResult:
+def run_query(context: Context) -> QueryResult:
     """Run the query of the context's selection: scope, filter, search and sort order."""
     assert context.index is not None
     selection = context.selection
@@ -58,10 +58,10 @@ def ask(context: Context) -> QueryResult:
     )
     if context.notes is not None:
         context.notes.refresh()
-    return list(Query(context.index, context.snapshot, spec, context.notes).outcomes())[-1]
+    return list(Query(context.index, context.snapshot, spec, context.notes).results())[-1]
 
 
-def chosen(context: Context, outcome: QueryResult, most: int) -> np.ndarray:
+def select_rows(context: Context, outcome: QueryResult, most: int) -> np.ndarray:
     """Return the rows to include: the first ones if sorted, otherwise a reproducible random draw by uid.
 
     The selected sample is always included.
@@ -73,6 +73,6 @@ def chosen(context: Context, outcome: QueryResult, most: int) -> np.ndarray:
     return rows if selected in rows else np.append(rows[: most - 1], selected)
 
 
-def place(context: Context, uids: list[str]) -> int:
+def first_position(context: Context, uids: list[str]) -> int:
     """Return the position of the sample that is shown first."""
     return uids.index(context.selection.uid) if context.selection.uid in uids else 0

@@ -57,7 +57,7 @@ def plots_of(context: Context) -> Plots:
     return Plots(curves, step, colors)
 
 
-def item(drawing: Drawing) -> dict[str, Any]:
+def plot_json(drawing: Drawing) -> dict[str, Any]:
     """Return a plot as JSON for ``Bokeh.embed.embed_item``."""
     plot = drawing.plot
     with OutputDocumentFor([plot], apply_theme=theme.PLOTS):
@@ -71,7 +71,7 @@ def item(drawing: Drawing) -> dict[str, Any]:
     }
 
 
-def numbers_html(context: Context) -> str:
+def step_summary_html(context: Context) -> str:
     """Return the summary of the step, with means and their change, as HTML."""
     return "".join(pane.object for pane in _visible_panes(StepSummary(context), pn.pane.HTML))
 

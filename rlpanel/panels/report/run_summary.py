@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from rlpanel import __version__
 from rlpanel.panels.plots.alignment import STEP
-from rlpanel.panels.report.carried_samples import CarriedSamples
+from rlpanel.panels.report.carried_samples import ReportSamples
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.query.order import parse_order
@@ -16,7 +16,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 
 def facts_html(
-    context: Context, outcome: QueryResult, carried: CarriedSamples, now: float, *, alone: bool
+    context: Context, outcome: QueryResult, carried: ReportSamples, now: float, *, alone: bool
 ) -> str:
     """Return the list of facts as HTML; ``alone`` means a report of a single sample."""
     pairs = [*_run_facts(context.snapshot), *_query_facts(context, outcome, carried, alone=alone)]
@@ -44,7 +44,7 @@ def _run_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _query_facts(
-    context: Context, outcome: QueryResult, carried: CarriedSamples, *, alone: bool
+    context: Context, outcome: QueryResult, carried: ReportSamples, *, alone: bool
 ) -> Iterator[tuple[str, str]]:
     selection, included = context.selection, len(carried.samples)
     if alone:
@@ -65,7 +65,7 @@ def _query_facts(
     yield "Samples", f"{scope}: {matching}; {choice}"
 
 
-def _omissions(context: Context, carried: CarriedSamples, *, alone: bool) -> Iterator[str]:
+def _omissions(context: Context, carried: ReportSamples, *, alone: bool) -> Iterator[str]:
     others = context.snapshot.samples - len(carried.samples)
     if others > 0:
         yield f"texts and tokens of {others:,} other samples"

@@ -11,7 +11,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.prompt_text import clean, prompt_html
 from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.schema import Sample
-from rlpanel.store.query.sample_line import plain
+from rlpanel.store.query.sample_line import to_json_types
 
 #: Maximum number of characters of the line's extra fields.
 MOST_EXTRA = 20_000
@@ -84,7 +84,7 @@ def _extra(sample: Sample) -> str:
     if not sample.extra:
         return ""
     try:
-        text = json.dumps(plain(sample.extra), ensure_ascii=False, indent=1)
+        text = json.dumps(to_json_types(sample.extra), ensure_ascii=False, indent=1)
     except RecursionError:
         text = "nested too deeply to be shown"
     if len(text) > MOST_EXTRA:

@@ -10,7 +10,7 @@ from panel.custom import JSComponent
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.store.query.filter_columns import Scope
+from rlpanel.store.query.filter_columns import FilterScope
 
 #: Preset → (required columns, sort, filter). A preset is only offered if the run has the required columns.
 PRESETS: dict[str, tuple[tuple[str, ...], str, str]] = {
@@ -70,7 +70,7 @@ class QueryBar(JSComponent):
         self._send_msg(message)
 
 
-def names_of(scope: Scope) -> list[list[str]]:
+def names_of(scope: FilterScope) -> list[list[str]]:
     """Return the columns that a filter may name: [name, description]."""
     return [[name, _DESCRIPTIONS.get(name) or _description(name)] for name in scope.kinds()]
 
@@ -80,7 +80,7 @@ def _description(name: str) -> str:
     return f"{column.label}, {column.detail}" if column.detail else column.label
 
 
-def presets_of(scope: Scope, kl: str, *, whole_run: bool) -> list[list[str | None]]:
+def presets_of(scope: FilterScope, kl: str, *, whole_run: bool) -> list[list[str | None]]:
     """Return the presets for which the run has the columns: [label, key, reason if disabled]."""
     columns = {*scope.kinds()}
     presets: list[list[str | None]] = [["All samples", "", None]]

@@ -16,7 +16,7 @@ from rlpanel.panels.samples.text_cache import READ_NOW
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.theme import number
-from rlpanel.store.query.filter_columns import Scope
+from rlpanel.store.query.filter_columns import FilterScope
 from rlpanel.store.query.query import Query, QueryResult, QuerySpec
 from rlpanel.store.query.samples_export import FORMATS, ExportPart, available_formats, export_parts
 from rlpanel.store.snapshot.run_view import RunView
@@ -24,7 +24,7 @@ from rlpanel.store.snapshot.run_view import RunView
 #: Maximum number of rows to query on the event loop; more are queried on a thread.
 ASK_NOW = 100_000
 #: Maximum bytes of an exported file, which the browser keeps in memory.
-MOST_TAKEN = 256 << 20
+MAX_EXPORT_BYTES = 256 << 20
 _pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="rlpanel-asking")
 
 
@@ -119,11 +119,11 @@ class QueryRunner:
             query = Query(context.index, context.snapshot, self._unfiltered_spec(), notes)
         self._update_bar(query.scope)
         if query.reads <= READ_NOW and not query.patient and len(query.rows) <= ASK_NOW:
-            self._on_result(list(query.outcomes())[-1])
+            self._on_result(list(query.results())[-1])
         else:
             self.busy = True
             self.bar.param.update(progress=0.0, note="searching …")
-            self._query_task.start(_with_error(query.outcomes()))
+            self._query_task.start(_with_error(query.results()))
 
     @property
     def is_querying(self) -> bool:
@@ -178,7 +178,7 @@ class QueryRunner:
             parts.append(f"{result.unread:,} samples cannot be read at the moment")
         return " · ".join(parts)
 
-    def _update_bar(self, scope: Scope) -> None:
+    def _update_bar(self, scope: FilterScope) -> None:
         """Give the bar the columns for completion and the presets."""
         display, whole_run = self._context.display, self._context.selection.scope == "run"
         names, presets = names_of(scope), presets_of(scope, display.kl_estimator, whole_run=whole_run)
@@ -246,9 +246,9 @@ class QueryRunner:
             self.bar.param.update(progress=-1.0, note=note)
             return
         self._export_size += len(part.data)
-        if self._export_size > MOST_TAKEN:
+        if self._export_size > MAX_EXPORT_BYTES:
             self._cancel()
-            error = f"the file is larger than {_size_text(MOST_TAKEN)}: export fewer samples"
+            error = f"the file is larger than {_size_text(MAX_EXPORT_BYTES)}: export fewer samples"
             self.bar.param.update(progress=-1.0, note="", error=error)
         else:
             self.bar.send({"piece": part.data})

@@ -20,7 +20,7 @@ from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
 from rlpanel.panels.samples.sample_table import PICK, SampleTable, table_of
 from rlpanel.panels.samples.text_loader import RowTexts, table_frame, texts_of
-from rlpanel.panels.samples.visible_rows import drawn_html, shown_rows
+from rlpanel.panels.samples.visible_rows import subset_html, visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import drawing_loop
 from rlpanel.panels.session.redraw_queue import draw_in_turn
@@ -29,7 +29,7 @@ from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.table_click import click_field
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.notes import NOTED
+from rlpanel.store.query.notes import NOTE_COLUMNS
 from rlpanel.store.query.order import Order, parse_order
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.snapshot.run_view import RunView
@@ -37,7 +37,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Seconds that a followed step is shown before the texts of further pages are read. In a run with shorter
 #: steps nobody would look at them.
-STANDS = 3.0
+READ_DELAY = 3.0
 
 
 class SampleGrid(Viewer):
@@ -143,7 +143,7 @@ class SampleGrid(Viewer):
         context, view, step = self.context, self._view, self.context.selection.step
         self._result = result
         if step is not None and not self._query.is_querying and not self._whole_run:
-            self._rows = shown_rows(view, step, context.display)
+            self._rows = visible_rows(view, step, context.display)
         else:
             self._rows = result.rows[: context.display.max_samples]
         self._texts = texts_of(context.index, view, self._rows)
@@ -173,7 +173,7 @@ class SampleGrid(Viewer):
             return
         selection, new = self.context.selection, event.new.snapshot
         if self._loaded[0] != new.name or (not self._whole_run and self._loaded[1] != selection.step):
-            self.context.afterwards(self.load)
+            self.context.draw_later(self.load)
             return
         if not self._whole_run and (
             selection.step is None
@@ -185,7 +185,7 @@ class SampleGrid(Viewer):
         queried = self._result.of
         following = selection.follow and not self._whole_run and not self._query.busy
         if count < queried or not queried or following:
-            self.context.afterwards(self.load)
+            self.context.draw_later(self.load)
         elif count > queried:
             self._pill.param.update(label=f"↻ {count - queried:,} new", visible=True)
 
@@ -193,7 +193,7 @@ class SampleGrid(Viewer):
         if self._whole_run:
             self._loaded = (self._loaded[0], self.context.selection.step)
         elif self._loaded != (self.context.snapshot.name, self.context.selection.step):
-            self.context.afterwards(self.load)
+            self.context.draw_later(self.load)
 
     def _on_query(self, *events: Any) -> None:
         """Run the changed query, unless only the sort changed and the table has already sorted all rows."""
@@ -203,7 +203,7 @@ class SampleGrid(Viewer):
 
     def _on_noted(self, _: Any) -> None:
         """Show a new tag or note. The query, which may take long, runs again only if it names them."""
-        if not {*NOTED}.isdisjoint(self._result.columns):
+        if not {*NOTE_COLUMNS}.isdisjoint(self._result.columns):
             self.load()
         else:
             self._show()
@@ -304,7 +304,7 @@ class SampleGrid(Viewer):
         if shown < matches:
             text += f" · {shown:,} shown"
         note = (
-            drawn_html(self._view.snapshot, step, display)
+            subset_html(self._view.snapshot, step, display)
             if is_subset and step is not None
             else safe_text(text)
         )
@@ -333,7 +333,7 @@ class SampleGrid(Viewer):
             texts.read_rest(index, snapshot, rows).result()
             show()
         elif self.context.selection.follow and not self._needs_all_texts:
-            loop.call_later(STANDS, read)
+            loop.call_later(READ_DELAY, read)
         else:
             read()
 

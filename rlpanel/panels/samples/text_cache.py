@@ -16,7 +16,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 #: Bytes of log that are read on the event loop; more is read on a thread while the numbers are shown.
 READ_NOW = 2 << 20
 #: Size of the cache in characters. Pages that follow a run share a step's texts, so each is read once.
-KEPT = 64 << 20
+MAX_CHARS = 64 << 20
 #: Columns that together identify a row's text: its locator in the file and its hashes.
 _LOCATOR = ("offset", "length", "part", "hash", "prompt_hash", "response_hash")
 
@@ -56,7 +56,7 @@ class TextCache:
                 self._size -= _size(self._texts.popitem(last=False)[1])
 
 
-_cache = TextCache(KEPT)
+_cache = TextCache(MAX_CHARS)
 
 
 def read_texts(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> list[Texts]:

@@ -12,7 +12,7 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
-def shown_rows(view: RunView, step: int, display: Display) -> np.ndarray:
+def visible_rows(view: RunView, step: int, display: Display) -> np.ndarray:
     """Return the rows of a step to show: all if they are few, else a reproducible random subset."""
     older, most = display.older_attempts, display.max_samples
     return cached_on(
@@ -23,7 +23,7 @@ def shown_rows(view: RunView, step: int, display: Display) -> np.ndarray:
     )
 
 
-def drawn_html(snapshot: Snapshot, step: int, display: Display) -> str:
+def subset_html(snapshot: Snapshot, step: int, display: Display) -> str:
     """Return HTML that says how many of a step's rows are shown; empty if all are."""
     total = len(snapshot.rows_of(step, older=display.older_attempts))
     if total <= display.max_samples:
@@ -38,7 +38,7 @@ def attempt_column(snapshot: Snapshot, rows: np.ndarray) -> dict[str, list[str]]
     return {"attempt": np.where(older, "older", "newest").tolist()} if older.any() else {}
 
 
-def set_aside_html(snapshot: Snapshot) -> str:
+def excluded_html(snapshot: Snapshot) -> str:
     """Return the number of excluded samples as HTML that unfolds the reasons; empty if there are none."""
     parts, reasons = [], []
     if snapshot.older:

@@ -14,7 +14,7 @@ import param
 
 from rlpanel.errors import RLPanelError, SampleNotFound
 from rlpanel.panels.plots.alignment import ALIGNMENTS, STEP
-from rlpanel.panels.plots.smoothing import MOST as MOST_SMOOTH
+from rlpanel.panels.plots.smoothing import MAX_WEIGHT as MOST_SMOOTH
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.overlay_run import OverlayRun
 from rlpanel.schema import Sample
@@ -25,7 +25,7 @@ from rlpanel.sources.files.unread import Unread
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch
 from rlpanel.store.query.notes import Notes
-from rlpanel.store.snapshot.complete_steps import newest_complete
+from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.prompt_pairs import NEWEST
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -128,8 +128,8 @@ class Context(param.Parameterized):
         return self.view.snapshot
 
     @contextmanager
-    def in_parts(self) -> Iterator[list[Callable[[], object]]]:
-        """Collect the callbacks that views pass to `afterwards`, each once, for the caller to run later.
+    def collect_draws(self) -> Iterator[list[Callable[[], object]]]:
+        """Collect the callbacks that views pass to `draw_later`, each once, for the caller to run later.
 
         The list is filled when the ``with`` block ends.
         """
@@ -140,8 +140,8 @@ class Context(param.Parameterized):
             parts += self._parts
             self._parts = None
 
-    def afterwards(self, draw: Callable[[], object]) -> None:
-        """Call ``draw`` now, or leave it to the caller of `in_parts`, who gives it a turn of its own."""
+    def draw_later(self, draw: Callable[[], object]) -> None:
+        """Call ``draw`` now, or leave it to the caller of `collect_draws`, who gives it a turn of its own."""
         if self._parts is None:
             draw()
         else:
@@ -188,7 +188,7 @@ class Context(param.Parameterized):
     def _follow_newest(self, *_: object) -> None:
         """Select the newest complete step while following."""
         if self.selection.follow:
-            newest = newest_complete(self.snapshot, time.time())
+            newest = newest_complete_step(self.snapshot, time.time())
             if newest is not None and newest != self.selection.step:
                 self.selection.param.update(step=newest, uid="", token=-1)
 
@@ -243,7 +243,7 @@ def watch_step(context: Context, draw: Callable[..., None]) -> None:
         same_run = old.name == new.name
         changed = position >= 0 and position in new.steps.changed_since(old.version)
         if not same_run or changed:
-            context.afterwards(draw)
+            context.draw_later(draw)
 
     context.param.watch(on_view, "view")
-    context.selection.param.watch(lambda _: context.afterwards(draw), "step")
+    context.selection.param.watch(lambda _: context.draw_later(draw), "step")

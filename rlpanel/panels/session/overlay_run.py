@@ -9,7 +9,7 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Maximum number of overlay runs.
-MOST_OTHERS = 8
+MAX_OVERLAY_RUNS = 8
 
 #: First character of a split's key; no run's name begins with it.
 SPLIT = "/"
@@ -60,4 +60,4 @@ class OverlayRun:
 
     def color(self, dark: bool) -> str:
         """Return the run's colour in the dark or light theme."""
-        return (DARK if dark else LIGHT)[self.slot % MOST_OTHERS]
+        return (DARK if dark else LIGHT)[self.slot % MAX_OVERLAY_RUNS]

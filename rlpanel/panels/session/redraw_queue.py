@@ -20,7 +20,7 @@ from rlpanel.panels.session.event_loop import SessionLoop
 #: Share of the event loop's time that drawing may take while pages are waiting.
 SHARE = 0.85
 #: Upper limit of the drawing time that a pause is computed from; a page's first drawing may take longer.
-MOST_SECONDS = 0.1
+MAX_DRAW_SECONDS = 0.1
 #: Seconds after which the queue moves on if the page whose turn it is does not draw.
 PATIENCE = 0.5
 
@@ -54,7 +54,7 @@ class RedrawQueue:
         finally:
             self._drawing = False
             end = time.monotonic()
-            self._free_at = end + min(end - begin, MOST_SECONDS) * (1 / SHARE - 1)
+            self._free_at = end + min(end - begin, MAX_DRAW_SECONDS) * (1 / SHARE - 1)
             self._schedule_next(self._free_at - end)
 
     def _draw_next(self) -> None:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 #: Minimum seconds between two redraws of one session.
-FLOOR = 0.1
+MIN_INTERVAL = 0.1
 
 
 class Session:
@@ -78,8 +78,8 @@ class Session:
         self.place.call_soon(self._queue_redraw)
 
     def _queue_redraw(self) -> None:
-        """Queue the redraw once `FLOOR` seconds have passed and the browser has received the last one."""
-        wait = FLOOR if self.place.is_sending else self._last_drawn + FLOOR - time.monotonic()
+        """Queue the redraw once `MIN_INTERVAL` seconds have passed and the browser has received the last one."""
+        wait = MIN_INTERVAL if self.place.is_sending else self._last_drawn + MIN_INTERVAL - time.monotonic()
         if self.closed:
             return
         if wait > 0:

@@ -53,7 +53,7 @@ class DisplayControls(Viewer):
     def _update(self, *_: Any) -> None:
         view = self.context.view
         available = [*curve_menu.options(view).items(), *trainer_scalars.options(view.snapshot).items()]
-        options = curve_menu.labelled(available)
+        options = curve_menu.unique_labels(available)
         if options != self._curves.options:
             self._curves.options = options
         selected = map(column_info.canonical, self.context.selection.curves)

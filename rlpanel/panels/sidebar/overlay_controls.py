@@ -9,7 +9,7 @@ import panel_material_ui as pmui
 from panel.viewable import Viewer
 
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.overlay_run import MOST_OTHERS
+from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
 from rlpanel.panels.sidebar.run_list import unique_label
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.multi_choice import multi_choice
@@ -24,9 +24,9 @@ class OverlayControls(Viewer):
         selection = context.selection
         self._runs = multi_choice(
             "Overlay runs",
-            f"Up to {MOST_OTHERS} runs whose curves are drawn over those of the selected run.",
+            f"Up to {MAX_OVERLAY_RUNS} runs whose curves are drawn over those of the selected run.",
             "rl-over",
-            max_items=MOST_OTHERS,
+            max_items=MAX_OVERLAY_RUNS,
             margin=(16, 12, 4, 12),
             searchable=True,
         )

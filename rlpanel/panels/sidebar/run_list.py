@@ -9,7 +9,7 @@ import panel as pn
 import panel_material_ui as pmui
 from panel.viewable import Viewer
 
-from rlpanel.panels.samples.visible_rows import set_aside_html
+from rlpanel.panels.samples.visible_rows import excluded_html
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -19,7 +19,7 @@ from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Seconds after its last line for which a run is shown as live; later it is shown as idle.
-QUIET_AFTER = 60.0
+LIVE_SECONDS = 60.0
 
 
 class RunList(Viewer):
@@ -117,7 +117,7 @@ def badge_html(snapshot: Snapshot, now: float, label: str, failure: str = "") ->
         parts = [ranks, _sample_count(snapshot), f"step {snapshot.steps.values[-1]}"]
     newest = f"{age(now - snapshot.newest_line)} ago" if snapshot.newest_line else ""
     error = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
-    folds = set_aside_html(snapshot) + trouble_html(snapshot)
+    folds = excluded_html(snapshot) + problems_html(snapshot)
     pill = _pill_text(_state(snapshot, now), " · ".join(parts), newest)
     return f'{name}<span class="pill">{pill}</span>{folds}{error}'
 
@@ -138,12 +138,12 @@ def _sample_count(snapshot: Snapshot) -> str:
 def _state(snapshot: Snapshot, now: float) -> str:
     if not snapshot.progress.caught_up:
         return f'<span class="dot kl">●</span> <b>reading {snapshot.progress.fraction:.0%}</b>'
-    if now - snapshot.newest_line <= QUIET_AFTER:
+    if now - snapshot.newest_line <= LIVE_SECONDS:
         return '<span class="dot good">●</span> <b>live</b>'
     return '<span class="dot">●</span> <b>idle</b>'
 
 
-def trouble_html(snapshot: Snapshot) -> str:
+def problems_html(snapshot: Snapshot) -> str:
     """Return collapsed lists of bad lines and unreadable files, each with its reason, as HTML."""
     bad = "".join(
         f"<li><code>{safe_text(line.file)}:{line.line or f'byte {line.offset:,}'}</code> "

@@ -10,7 +10,7 @@ import panel_material_ui as pmui
 from panel.viewable import Viewer
 
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.sidebar.run_list import trouble_html
+from rlpanel.panels.sidebar.run_list import problems_html
 from rlpanel.panels.status.backlog_bar import bar_html
 from rlpanel.panels.status.getting_started import getting_started_html
 from rlpanel.panels.ui import theme
@@ -75,5 +75,5 @@ def _waiting(snapshot: Snapshot) -> str:
         return f"<h2>Reading …</h2>{bar_html(snapshot.progress) if snapshot.version else ''}"
     return (
         "<h2>No samples yet</h2><p>The run's files contain no complete line with a sample. "
-        f"New samples appear here automatically.</p>{trouble_html(snapshot)}"
+        f"New samples appear here automatically.</p>{problems_html(snapshot)}"
     )

@@ -12,7 +12,7 @@ from panel.viewable import Viewer
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.panels.export.card_export import CardExport, file_name
-from rlpanel.panels.export.export_menu import ExportMenu, headed
+from rlpanel.panels.export.export_menu import ExportMenu, head_with_menu
 from rlpanel.panels.plots.bar_chart import BarChart
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
@@ -212,7 +212,7 @@ def _head() -> HtmlPane:
 
 def _card(head: HtmlPane, bars: BarChart, name: str, menu: ExportMenu) -> pn.Column:
     return pn.Column(
-        headed(head, menu),
+        head_with_menu(head, menu),
         bars.pane,
         styles={**theme.CARD, "flex": "1 1 165px", "min-width": "165px"},
         margin=0,

@@ -139,7 +139,7 @@ def detect(tokens: Sequence[str]) -> Encoding:
     return "plain"
 
 
-def reveal(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """Replace each invisible character by its Python escape sequence; line breaks and tabs are kept."""
     return _SURROGATE.sub(REPLACEMENT, _HIDDEN.sub(_escape, text))
 
@@ -200,7 +200,7 @@ def _escape_hidden(texts: list[str], kinds: np.ndarray) -> None:
     for i, text in enumerate(texts):
         suspect = not text.isprintable() or text[:1] in _SELECTORS
         if suspect and _HIDDEN.search(text):
-            texts[i] = reveal(text)
+            texts[i] = escape_invisible(text)
             kinds[i] = TokenKind.CONTROL
 
 
@@ -238,9 +238,9 @@ def _from_sentencepiece(token: str) -> bytes:
 def read_piece(token: str, encoding: Encoding) -> str:
     """Decode a single token; return it as logged if it is only part of a character."""
     if encoding == "plain" or is_special(token):
-        return reveal(token)
+        return escape_invisible(token)
     try:
         to_bytes = _from_byte_level if encoding == "byte-level" else _from_sentencepiece
-        return reveal(to_bytes(token).decode("utf-8"))
+        return escape_invisible(to_bytes(token).decode("utf-8"))
     except UnicodeDecodeError:
-        return reveal(token)
+        return escape_invisible(token)

@@ -157,7 +157,9 @@ def _order(kl_estimator: str) -> list[str]:
     """Return the names of the rows: the most used first, metrics that are not listed in this module last."""
     names = list(dict.fromkeys((*_FIRST, kl_estimator, *_THEN)))
     hidden = {*names, *KL_ESTIMATORS}
-    return names + [m.name for m in column_info.shown() if m.level == "token" and m.name not in hidden]
+    return names + [
+        m.name for m in column_info.visible_metrics() if m.level == "token" and m.name not in hidden
+    ]
 
 
 def _left_out(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.metrics.engine import column_info
-from rlpanel.panels.tokens.display_text import TokenText, decode, reveal, spell
+from rlpanel.panels.tokens.display_text import TokenText, decode, escape_invisible, spell
 from rlpanel.panels.tokens.metric_rows import DERIVED, MetricRow, build_rows, scale_of
 from rlpanel.schema import Sample
 
@@ -29,7 +29,7 @@ _NAN, _LOWEST, _HIGHEST = -(2**31), -(2**31) + 1, 2**31 - 1
 _CONSTANT, _COMPUTED = -1, -2
 
 
-def pack(sample: Sample | None, *, pad_token: str = "", kl_estimator: str = "kl_k3") -> dict[str, Any]:
+def pack_sample(sample: Sample | None, *, pad_token: str = "", kl_estimator: str = "kl_k3") -> dict[str, Any]:
     """Return the payload that the browser draws ``sample`` from.
 
     Parameters
@@ -75,13 +75,13 @@ def pack(sample: Sample | None, *, pad_token: str = "", kl_estimator: str = "kl_
     return packed | _pack_rows(rows, arrays) | {"notes": notes + mask_notes}
 
 
-def declarations() -> dict[str, dict[str, Any]]:
+def metric_declarations() -> dict[str, dict[str, Any]]:
     """Return the declaration of each token metric by name: label, unit, scale, color, tip, needs."""
     names = ("label", "unit", "color", "tip")
     return {
         m.name: {name: getattr(column_info.describe(m.name), name) for name in names}
         | {"scale": scale_of(m), "needs": list(m.needs)}
-        for m in column_info.shown()
+        for m in column_info.visible_metrics()
         if m.level == "token"
     }
 
@@ -126,7 +126,7 @@ def _pack_loss_mask(mask: np.ndarray | None, cells: int) -> tuple[dict[str, byte
 
 def _plain(sample: Sample) -> dict[str, Any]:
     """Return the payload of a sample without tokens and token values: its response as text."""
-    text = reveal(sample.response or "")
+    text = escape_invisible(sample.response or "")
     notes = ["Neither tokens nor token values are logged for this sample."]
     return {"state": "text", "plain": text, "notes": notes if text else [*notes, "The response is empty."]}
 
@@ -136,7 +136,8 @@ def _pack_texts(tokens: Sequence[str], decoded: TokenText) -> dict[str, Any]:
     packed: dict[str, Any] = {"texts": _join(decoded.texts), "kinds": decoded.kinds.tobytes()}
     usual_tokens = (spell(text, decoded.encoding) for text in decoded.texts)
     raws = [
-        "" if token == usual else reveal(token) for token, usual in zip(tokens, usual_tokens, strict=True)
+        "" if token == usual else escape_invisible(token)
+        for token, usual in zip(tokens, usual_tokens, strict=True)
     ]
     packed["encoding"] = decoded.encoding
     return packed | {"raws": _join(raws)} if any(raws) else packed
@@ -155,7 +156,7 @@ def _text_notes(decoded: TokenText) -> list[str]:
 def _pack_rows(rows: Sequence[MetricRow], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Pack the values of all rows, and the other attributes of the rows column by column.
 
-    Declarations of metrics are not included; the browser has them already (see `declarations`).
+    Declarations of metrics are not included; the browser has them already (see `metric_declarations`).
     """
     blocks: list[np.ndarray] = []
     offset_of: dict[bytes, int] = {}

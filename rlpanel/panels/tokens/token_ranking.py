@@ -16,7 +16,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine import column_info
-from rlpanel.metrics.token_tally import PLACES, RankedToken
+from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.tokens.display_text import Encoding, read_piece
@@ -200,7 +200,9 @@ def _frame(progress: TallyProgress, measure: str | None, least: int) -> pd.DataF
             "mean": [number(ranked.mean) for ranked in ranking],
             "largest": [number(ranked.most) for ranked in ranking],
         }
-        | dict(column for rank in range(PLACES) for column in _position_columns(ranking, rank, progress)),
+        | dict(
+            column for rank in range(TOP_POSITIONS) for column in _position_columns(ranking, rank, progress)
+        ),
         dtype=str,
     )
 

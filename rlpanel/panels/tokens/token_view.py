@@ -13,7 +13,7 @@ import param
 
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
-from rlpanel.panels.tokens.token_payload import declarations, pack
+from rlpanel.panels.tokens.token_payload import metric_declarations, pack_sample
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.schema import Sample
@@ -51,7 +51,7 @@ def _theme_css() -> str:
 class TokenComponent(pn.custom.JSComponent):
     """JavaScript component that draws one packed sample. Use it through `TokenView`."""
 
-    data = param.Dict(default={}, doc="The sample as `token_payload.pack` returns it.")
+    data = param.Dict(default={}, doc="The sample as `token_payload.pack_sample` returns it.")
     metric = param.String(default="log_ratio", doc="Requested metric; it may be missing in the sample.")
     token = param.Integer(default=-1, doc="Index of the pinned token; -1 for none.")
     dark = param.Boolean(default=True, doc="Dark or light colours.")
@@ -84,7 +84,7 @@ class TokenView(pn.viewable.Viewer):
             metric=self.metric,
             token=self.token,
             dark=self.dark,
-            metrics=declarations(),
+            metrics=metric_declarations(),
             sizing_mode="stretch_width",
         )
         self._component.link(self, bidirectional=True, metric="metric", token="token")
@@ -93,9 +93,9 @@ class TokenView(pn.viewable.Viewer):
     def _pack(self) -> dict[str, Any]:
         options = {"pad_token": self.pad_token, "kl_estimator": self.kl_estimator}
         if self.sample is None:
-            return pack(None, **options)
+            return pack_sample(None, **options)
         key = tuple(options.values())
-        return cached_on(self.sample, "packed", key, lambda: pack(self.sample, **options), most=1)
+        return cached_on(self.sample, "packed", key, lambda: pack_sample(self.sample, **options), most=1)
 
     def _update_component(self, *events: param.parameterized.Event) -> None:
         changed = {event.name for event in events}

@@ -166,7 +166,7 @@ def quiet_figure(**options: Any) -> figure:
     return plot
 
 
-def over(plot: figure, source: ColumnDataSource, *glyphs: Glyph, **options: Any) -> list[Any]:
+def add_glyphs(plot: figure, source: ColumnDataSource, *glyphs: Glyph, **options: Any) -> list[Any]:
     """Add glyphs that share one source, and return their renderers; options are those of `add_glyph`.
 
     For each glyph, a figure's own methods also create one for unselected points, one for muted points, and a
@@ -176,7 +176,7 @@ def over(plot: figure, source: ColumnDataSource, *glyphs: Glyph, **options: Any)
     return [plot.add_glyph(source, glyph, view=view, **options) for glyph in glyphs]
 
 
-def drawing() -> AbstractContextManager[None]:
+def hold_changes() -> AbstractContextManager[None]:
     """Return a context manager for changes of Bokeh models, needed wherever any callback may make them.
 
     Panel runs the callbacks of component messages and buttons without the document's lock, and Bokeh refuses

@@ -12,7 +12,7 @@ TRUTHS = ("ground_truth", "golden_answer", "answer", "solution")
 _NOT_COLUMNS = {"prompt", "completion", "completion_ids", "image", "images", "messages"}
 
 
-def host(values: Any) -> Any:
+def to_host(values: Any) -> Any:
     """Copy a tensor to host memory; floats become float32, other types stay."""
     values = values.detach()
     values = values.float() if values.is_floating_point() else values
@@ -28,7 +28,7 @@ def text_of(value: Any) -> str:
     return "\n".join(filter(None, map(text_of, value))) if isinstance(value, list | tuple) else ""
 
 
-def tokens(ids: Sequence[int], decode: Any, texts: Callable[..., list[str]]) -> dict[str, Any]:
+def token_fields(ids: Sequence[int], decode: Any, texts: Callable[..., list[str]]) -> dict[str, Any]:
     """Return token ids, and a function for their texts that the writer's thread calls."""
     row: dict[str, Any] = {"response_token_ids": list(ids)}
     if decode is not None:
@@ -50,7 +50,7 @@ def loss_masks(output: Mapping[str, Any], lengths: Sequence[int]) -> list[list[i
     return [[int(bit) for bit in row[:length]] for row, length in zip(mask.tolist(), lengths, strict=True)]
 
 
-def weighted(scores: Any, weights: Any) -> list[float | None]:
+def weighted_rewards(scores: Any, weights: Any) -> list[float | None]:
     """Return each row's reward as the trainers log it: the weighted sum of its functions' scores.
 
     None if no function returned a score.
@@ -66,7 +66,7 @@ def _sum(scores: Sequence[float], factors: Sequence[float]) -> float | None:
     return sum(products) if products else None
 
 
-def named(trainer: Any, scores: Any) -> dict[str, float]:
+def scores_by_function(trainer: Any, scores: Any) -> dict[str, float]:
     """Return scores by function name; functions with the same name get their index appended."""
     names = list(trainer.reward_func_names)
     keys = [name if names.count(name) == 1 else f"{name}_{index}" for index, name in enumerate(names)]

@@ -68,7 +68,7 @@ class GroupHook:
         self._records_loss = False
 
     @staticmethod
-    def missing(trainer: Any) -> str:
+    def missing_method(trainer: Any) -> str:
         """Return the name of a required method that the trainer lacks, or an empty string."""
         return next((name for name in (_GENERATE, _REWARDS) if not hasattr(trainer, name)), "")
 
@@ -156,19 +156,19 @@ class GroupHook:
             "ref_logprobs": ref,
             "rollout_logprobs": output.get("sampling_per_token_logps"),
         }
-        arrays = {name: rows.host(values) for name, values in arrays.items() if values is not None}
-        advantages = rows.host(output["advantages"]).tolist()
+        arrays = {name: rows.to_host(values) for name, values in arrays.items() if values is not None}
+        advantages = rows.to_host(output["advantages"]).tolist()
         masks = rows.loss_masks(output, [len(ids) for ids in generation.ids])
         prompt_ids = rows.unpadded(output["prompt_ids"], output["prompt_mask"])
-        weighted = rows.weighted(generation.scores, getattr(self.trainer, "reward_weights", None))
+        weighted = rows.weighted_rewards(generation.scores, getattr(self.trainer, "reward_weights", None))
         for index, ids in enumerate(generation.ids):
             length = len(ids)
             row = shared | self._texts(generation, index, prompt_ids[index])
-            row |= rows.tokens(ids, self._decode, token_texts)
+            row |= rows.token_fields(ids, self._decode, token_texts)
             row |= {name: values[index, :length] for name, values in arrays.items()}
             row |= {"group": self._group(generation, index, count)}
             row |= {"advantage": advantages[index], "reward": weighted[index]}
-            row |= {"rewards": rows.named(self.trainer, generation.scores[index])}
+            row |= {"rewards": rows.scores_by_function(self.trainer, generation.scores[index])}
             row |= {"response_length": sum(masks[index]) if "tool_mask" in output else length}
             row |= {"truncated": bool(length) and ids[-1] not in self._end_tokens()}
             if not all(masks[index]):
@@ -195,8 +195,8 @@ class GroupHook:
             self.trainer.args.steps_per_generation if split == "train" else 1
         )
         self._micro_batches[split] += 1
-        logprobs = rows.host(forward[0])
-        entropies = rows.host(forward[1]) if forward[1] is not None else None
+        logprobs = rows.to_host(forward[0])
+        entropies = rows.to_host(forward[1]) if forward[1] is not None else None
         last = (getattr(self.trainer, "num_iterations", None) or 1) if split == "train" else 1
         for index, (number, entry) in enumerate(zip(numbers.tolist(), entries, strict=True)):
             if entry is None:

@@ -89,7 +89,7 @@ class RewardHook:
                 "reward": self._total(own_scores),
             }
             ids = kwargs.get("completion_ids")
-            row |= rows.tokens(ids[index], self._decode, token_texts) if ids is not None else {}
+            row |= rows.token_fields(ids[index], self._decode, token_texts) if ids is not None else {}
             columns = {
                 key: values[index] for key, values in kwargs.items() if _is_column(values, len(prompts))
             }

@@ -16,7 +16,7 @@ from rlpanel.recording.writer.recording_options import Options
 SIGNIFICANT = 9
 
 
-def snapshot(value: Any) -> Any:
+def copy_to_host(value: Any) -> Any:
     """Copy a value to host memory, so that training may change the original afterwards."""
     if hasattr(value, "detach"):
         value = value.detach()
@@ -25,9 +25,9 @@ def snapshot(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return value.copy() if hasattr(value, "copy") else value.tolist()
     if isinstance(value, Mapping):
-        return {key: snapshot(item) for key, item in value.items()}
+        return {key: copy_to_host(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [snapshot(item) for item in value] if value and _is_nested(value[0]) else list(value)
+        return [copy_to_host(item) for item in value] if value and _is_nested(value[0]) else list(value)
     return value
 
 
@@ -35,7 +35,7 @@ def _is_nested(value: Any) -> bool:
     return not isinstance(value, str | int | float | None)
 
 
-def size(value: Any) -> int:
+def count_numbers(value: Any) -> int:
     """Return roughly how many numbers a value holds, for the limit of the queue."""
     if isinstance(value, str) or not hasattr(value, "__len__"):
         return 1
@@ -45,7 +45,7 @@ def size(value: Any) -> int:
         return 1
 
 
-def line(fields: Mapping[str, Any], options: Options) -> bytes:
+def encode_row(fields: Mapping[str, Any], options: Options) -> bytes:
     """Encode a row as one line with its newline; ``NaN`` and infinities become ``null``.
 
     A value that is a function is called now, on the writer's thread.
@@ -63,7 +63,7 @@ def _plain(value: Any, options: Options, *, top: bool = False) -> Any:
     if isinstance(value, str):
         return value if len(value) <= options.text_chars else value[: options.text_chars] + "…"
     if isinstance(value, float):
-        return number(value)
+        return round_number(value)
     if hasattr(value, "detach"):
         value = value.detach().cpu()
     if hasattr(value, "tolist"):
@@ -85,7 +85,7 @@ def _numbers(values: Any, digits: int) -> list[float | None] | None:
     return [round(value, digits) if math.isfinite(value) else None for value in values]
 
 
-def number(value: float) -> float | None:
+def round_number(value: float) -> float | None:
     """Round a float to a float32's digits; return None for NaN and infinities."""
     return float(f"{value:.{SIGNIFICANT}g}") if math.isfinite(value) else None
 

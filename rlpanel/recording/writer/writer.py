@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rlpanel.errors import UnsafePath
-from rlpanel.recording.writer.encode import line, size, snapshot
+from rlpanel.recording.writer.encode import copy_to_host, count_numbers, encode_row
 from rlpanel.recording.writer.recording_options import Options
 from rlpanel.recording.writer.sink import PlainSink, Sink, ZstandardSink
 from rlpanel.recording.writer.write_queue import WriteQueue
@@ -113,7 +113,7 @@ class RolloutWriter:
         """
         row = {"prompt": prompt, "response": response, "step": step, **fields}
         try:
-            return self.put({key: snapshot(value) for key, value in row.items() if value is not None})
+            return self.put({key: copy_to_host(value) for key, value in row.items() if value is not None})
         except Exception as error:
             self._failed(1, error)
             return False
@@ -121,17 +121,17 @@ class RolloutWriter:
     def put(self, row: dict[str, Any]) -> bool:
         """Append a row without copying its values, which must not change afterwards; see `write`."""
         row = {"rank": self.rank, "session": self.session, "time": round(time.time(), 3)} | row
-        return self._enqueue("rollouts", row, sum(size(value) for value in row.values()))
+        return self._enqueue("rollouts", row, sum(count_numbers(value) for value in row.values()))
 
     def scalars(self, step: int, values: Mapping[str, Any]) -> bool:
         """Append a step's scalars of the trainer to ``scalars.jsonl``; call it on one rank only."""
         row = {"step": step, "session": self.session, "time": round(time.time(), 3), **values}
-        return self._enqueue("scalars", {key: snapshot(value) for key, value in row.items()}, len(row))
+        return self._enqueue("scalars", {key: copy_to_host(value) for key, value in row.items()}, len(row))
 
     def constants(self, **values: Any) -> None:
         """Add constants of the training to ``run.json``; call it on one rank only."""
         self._constants |= values
-        text = json.dumps(json.loads(line(self._constants, self.options)), indent=2, ensure_ascii=False)
+        text = json.dumps(json.loads(encode_row(self._constants, self.options)), indent=2, ensure_ascii=False)
         try:
             with SafeFolder.open(self._folder) as folder:
                 folder.replace(CONSTANTS, f"{text}\n".encode())
@@ -220,7 +220,7 @@ class RolloutWriter:
             if kind == "flush":
                 continue
             try:
-                lines.setdefault(kind, []).append(line(row, self.options))
+                lines.setdefault(kind, []).append(encode_row(row, self.options))
             except Exception as error:  # a value's own methods may raise anything
                 self._failed(1, error)
             if sum(map(len, lines.get(kind, []))) > BATCH_BYTES:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.records.fields import record_of
+from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.record_types import Record
 
 _NAMES = {"completion": "response", "task_id": "group"}
@@ -34,7 +34,7 @@ class Areal:
             raise LineError("no 'tail_version'")
         if "prompt" not in document and "completion" not in document:
             raise LineError("neither 'prompt' nor 'completion'")
-        return [record_of(document["tail_version"], _fields(document), path, full=full)]
+        return [build_record(document["tail_version"], _fields(document), path, full=full)]
 
 
 def _fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

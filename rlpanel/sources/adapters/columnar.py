@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.records.fields import record_of
-from rlpanel.sources.records.json_parser import plain
-from rlpanel.sources.records.record_types import MOST_SAMPLES, Record
+from rlpanel.sources.records.fields import build_record
+from rlpanel.sources.records.json_parser import to_python
+from rlpanel.sources.records.record_types import MAX_SAMPLES, Record
 
 _STEPS = ("step", "global_step")
 _PROMPTS = ("prompt", "prompts")
@@ -28,7 +28,7 @@ _NAMES = {
     "entropy": "logged_entropy",
 }
 #: Most samples times columns in a line, because each value becomes an object of some hundred bytes.
-MOST_VALUES = 1_000_000
+MAX_VALUES = 1_000_000
 
 
 class Columnar:
@@ -48,12 +48,12 @@ class Columnar:
         step_key = next((key for key in _STEPS if key in document), None)
         if step_key is None:
             raise LineError("no 'step' or 'global_step'")
-        columns = {key: plain(value) for key, value in document.items()}
+        columns = {key: to_python(value) for key, value in document.items()}
         count = _count_samples(columns)
         reward_keys = _reward_columns(columns)
         steps = columns.pop(step_key)
         return [
-            record_of(steps[index], _fields(columns, reward_keys, index), path, full=full)
+            build_record(steps[index], _fields(columns, reward_keys, index), path, full=full)
             for index in range(count)
         ]
 
@@ -76,10 +76,10 @@ def _count_samples(columns: dict[str, Any]) -> int:
         unequal = ", ".join(f"{key!r} {length}" for key, length in list(lengths.items())[:6])
         raise LineError(f"lists of unequal length: {unequal}")
     count = next(iter(lengths.values()), 0)
-    if count > MOST_SAMPLES:
-        raise LineError(f"{count:,} samples in one line; the limit is {MOST_SAMPLES:,}")
-    if count * len(columns) > MOST_VALUES:
-        raise LineError(f"{count * len(columns):,} values in one line; the limit is {MOST_VALUES:,}")
+    if count > MAX_SAMPLES:
+        raise LineError(f"{count:,} samples in one line; the limit is {MAX_SAMPLES:,}")
+    if count * len(columns) > MAX_VALUES:
+        raise LineError(f"{count * len(columns):,} values in one line; the limit is {MAX_VALUES:,}")
     return count
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from rlpanel import schema
 from rlpanel.errors import LineError, SettingError
-from rlpanel.sources.records.fields import record_of
-from rlpanel.sources.records.json_parser import plain
-from rlpanel.sources.records.record_types import Record, number_in
+from rlpanel.sources.records.fields import build_record
+from rlpanel.sources.records.json_parser import to_python
+from rlpanel.sources.records.record_types import Record, number_from_name
 
 _TEXTS = ("prompt", "response", "messages")
 _KNOWN = (*schema.CANONICAL, "messages", "rewards", "prompt_token_ids")
@@ -23,7 +23,7 @@ _STEP = re.compile(r"step[_-]?(\d{1,15})(?!\d)")
 
 
 @dataclass(frozen=True)
-class Mapped:
+class MappedAdapter:
     """Adapter that maps the keys of a line to rlpanel's names.
 
     Attributes
@@ -59,14 +59,14 @@ class Mapped:
         wanted = [mapped.get(name, name) for name in _TEXTS[:2]]
         if all(_value_at(document, mapped.get(name, name)) is None for name in _TEXTS):
             raise LineError(f"neither {wanted[0]!r} nor {wanted[1]!r}, which the mapping requires")
-        return [record_of(step, self._fields(document), path, full=full)]
+        return [build_record(step, self._fields(document), path, full=full)]
 
     def _step(self, document: Mapping[str, Any], path: str) -> Any:
         value = _value_at(document, dict(self.keys).get("step", "step"))
         if value is not None:
             return value
         match = _STEP.search(path)
-        return number_in(path) if match is None else int(match[1])
+        return number_from_name(path) if match is None else int(match[1])
 
     def _fields(self, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Yield the values under rlpanel's names; another key with such a name becomes ``logged_<name>``."""
@@ -85,14 +85,14 @@ def _value_at(document: Mapping[str, Any], key: str) -> Any:
         return document.get(key)
     value: Any = document
     for part in key.split("."):
-        value = plain(value)
+        value = to_python(value)
         if not isinstance(value, dict) or part not in value:
             return None
         value = value[part]
     return value
 
 
-def mapping(keys: Mapping[str, Any]) -> Mapped:
+def create_mapping(keys: Mapping[str, Any]) -> MappedAdapter:
     """Create an adapter from a mapping of rlpanel's names to keys.
 
     Raises
@@ -107,10 +107,10 @@ def mapping(keys: Mapping[str, Any]) -> Mapped:
             raise SettingError(f"map: unknown name {name!r}{hint}")
         if not isinstance(key, str) or not key:
             raise SettingError(f"map: {name} must be a key of the file's lines, as in {name}=input")
-    return Mapped(tuple((schema.CANONICAL.get(name, name), key) for name, key in keys.items()))
+    return MappedAdapter(tuple((schema.CANONICAL.get(name, name), key) for name, key in keys.items()))
 
 
-def parse_mapping(text: str) -> Mapped | None:
+def parse_mapping(text: str) -> MappedAdapter | None:
     """Parse a mapping such as ``prompt=input,response=output``; None for an empty text.
 
     Raises
@@ -122,4 +122,4 @@ def parse_mapping(text: str) -> Mapped | None:
     invalid = next((name for name, equals, _ in pairs if not equals), None)
     if invalid is not None:
         raise SettingError(f"map: {invalid!r} has no '='; write prompt=input,response=output,reward=score")
-    return mapping({name.strip(): key.strip() for name, _, key in pairs}) if pairs else None
+    return create_mapping({name.strip(): key.strip() for name, _, key in pairs}) if pairs else None

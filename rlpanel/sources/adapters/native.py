@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.records.fields import record_of
+from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.record_types import Record
 
 _TEXT_KEYS = frozenset({"prompt", "response", "messages"})
@@ -31,4 +31,4 @@ class Native:
             raise LineError("no 'step'")
         if _TEXT_KEYS.isdisjoint(document):
             raise LineError("neither 'prompt' nor 'response'")
-        return [record_of(document["step"], document.items(), path, full=full)]
+        return [build_record(document["step"], document.items(), path, full=full)]

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from rlpanel.errors import LineError
-from rlpanel.sources.records.fields import record_of
-from rlpanel.sources.records.json_parser import floats, plain
+from rlpanel.sources.records.fields import build_record
+from rlpanel.sources.records.json_parser import to_float_array, to_python
 from rlpanel.sources.records.record_types import Record
 
 _FILE = re.compile(r"(train|val)_data_step(\d+)\.jsonl(?:\.|$)")
@@ -49,7 +49,7 @@ class NemoRL:
         values = _unwrapped(document)
         split = "eval" if match[1] == "val" else "train"
         fields = [*_fields(values), ("split", split)]
-        return [record_of(match[2], fields, path, full=full)]
+        return [build_record(match[2], fields, path, full=full)]
 
 
 def _unwrapped(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def _unwrapped(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fields(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    prompt, response = _texts(plain(values["content"]))
+    prompt, response = _texts(to_python(values["content"]))
     yield "prompt", prompt
     yield "response", response
     yield "reward", values["rewards"]
@@ -86,7 +86,7 @@ def _arrays(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     if "token_loss_mask" not in values:
         return
     try:
-        mask = floats(values["token_loss_mask"]) == 1
+        mask = to_float_array(values["token_loss_mask"]) == 1
         if "input_lengths" in values:
             mask[int(values["input_lengths"]) :] = False
         for key, name in _ARRAYS.items():
@@ -97,7 +97,7 @@ def _arrays(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _masked(key: str, value: Any, mask: np.ndarray) -> list[float]:
-    array = floats(value)
+    array = to_float_array(value)
     if len(array) != len(mask):
         raise ValueError(f"{key!r} has {len(array)} values, 'token_loss_mask' {len(mask)}")
     return array[mask].tolist()

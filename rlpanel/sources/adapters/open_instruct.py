@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.records.fields import record_of
-from rlpanel.sources.records.json_parser import plain
+from rlpanel.sources.records.fields import build_record
+from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
 
 _KEYS = ("step", "prompt_tokens", "response_tokens")
@@ -34,14 +34,14 @@ class OpenInstruct:
         for key in _KEYS:
             if key not in document:
                 raise LineError(f"no {key!r}")
-        return [record_of(document["step"], _fields(document), path, full=full)]
+        return [build_record(document["step"], _fields(document), path, full=full)]
 
 
 def _fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in document.items():
         if key not in _SEPARATE:
             yield _NAMES.get(key, key), value
-    tools = plain(document.get("request_info"))
+    tools = to_python(document.get("request_info"))
     if isinstance(tools, dict):
         for key, value in tools.items():
             yield f"tools/{key}", value

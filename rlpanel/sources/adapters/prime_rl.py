@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.records.fields import record_of
-from rlpanel.sources.records.json_parser import plain
+from rlpanel.sources.records.fields import build_record
+from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
 
 STEP = re.compile(r"(?:^|/)step_(\d{1,15})/")
@@ -40,10 +40,10 @@ class PrimeRL:
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
         """Read the samples of an episode."""
-        episode = {key: plain(value) for key, value in document.items()}
+        episode = {key: to_python(value) for key, value in document.items()}
         step = step_of(episode, path)
         return [
-            record_of(step, fields, path, full=full)
+            build_record(step, fields, path, full=full)
             for trace in _traces(episode)
             for nodes in branches(trace.get("nodes", []))
             if (fields := [*_episode_fields(episode, trace, path), *_texts(nodes), *_tokens(nodes)])

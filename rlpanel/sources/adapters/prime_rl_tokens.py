@@ -19,8 +19,8 @@ import xxhash
 from rlpanel.errors import LineError
 from rlpanel.sources.adapters.prime_rl import PrimeRL, branches
 from rlpanel.sources.files.files import AnyPath, path_of, read, stream
-from rlpanel.sources.records.fields import record_of
-from rlpanel.sources.records.json_parser import floats, parse, plain
+from rlpanel.sources.records.fields import build_record
+from rlpanel.sources.records.json_parser import parse, to_float_array, to_python
 from rlpanel.sources.records.record_types import Adapter, Record
 
 MARKER = "STABLE"
@@ -48,13 +48,13 @@ class PrimeTokens:
         for key in ("step", "token_ids", "loss_mask"):
             if key not in document:
                 raise LineError(f"no {key!r}")
-        mask = floats(plain(document["loss_mask"])) == 1
+        mask = to_float_array(to_python(document["loss_mask"])) == 1
         fields = [*_arrays(document, mask), *_other_fields(document, mask)]
-        return [record_of(document["step"], fields, path, full=full)]
+        return [build_record(document["step"], fields, path, full=full)]
 
 
 def _other_fields(document: Mapping[str, Any], mask: np.ndarray) -> Iterator[tuple[str, Any]]:
-    ids = floats(document["token_ids"])
+    ids = to_float_array(document["token_ids"])
     yield "response_token_ids", ids[mask].tolist()
     first = int(np.argmax(mask)) if mask.any() else len(mask)
     yield "prompt_token_ids", ids[:first].astype(int).tolist()
@@ -68,14 +68,14 @@ def _arrays(document: Mapping[str, Any], mask: np.ndarray) -> Iterator[tuple[str
     for key, name in _NAMES.items():
         if document.get(key) is None:
             continue
-        values = floats(document[key])
+        values = to_float_array(document[key])
         if len(values) != len(mask):
             raise LineError(f"{key!r} has {len(values)} values for {len(mask)} tokens")
         yield name, values[mask].tolist()
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedTraces:
     """Adapter for traces that adds what the trainer computed for the same tokens.
 
     Attributes
@@ -102,7 +102,7 @@ class Joined:
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
         """Read an episode's samples; those that were not trained on have no trainer arrays."""
-        episode = {key: plain(value) for key, value in document.items()}
+        episode = {key: to_python(value) for key, value in document.items()}
         records = PrimeRL().read(episode, path, full=full)
         paths = [nodes for trace in episode["traces"] for nodes in branches(trace.get("nodes", []))]
         for record, nodes in zip(records, paths, strict=True):
@@ -114,10 +114,10 @@ class Joined:
         return records
 
 
-def joined(folder: AnyPath) -> Adapter:
+def join_exports(folder: AnyPath) -> Adapter:
     """Return the adapter of a step's traces: joined with the exports in a folder if they are complete."""
     try:
-        return Joined(str(folder), (folder / MARKER).stat().st_mtime_ns)
+        return JoinedTraces(str(folder), (folder / MARKER).stat().st_mtime_ns)
     except OSError:
         return PrimeRL()
 
@@ -135,7 +135,7 @@ def _locations(folder: str, stamp: int) -> dict[int, tuple[str, int, int]]:
         with stream(str(path)) as file:
             for line in file:
                 try:
-                    locations[_key(floats(parse(line)["token_ids"]))] = str(path), offset, len(line)
+                    locations[_key(to_float_array(parse(line)["token_ids"]))] = str(path), offset, len(line)
                 except (LineError, KeyError, ValueError):
                     pass  # an invalid line only means that one sample has no trainer arrays
                 offset += len(line)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.records.fields import record_of
-from rlpanel.sources.records.json_parser import plain
+from rlpanel.sources.records.fields import build_record
+from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
 
 NAME = re.compile(r"completions_\d+\.parquet")
@@ -56,8 +56,8 @@ class Trl:
         for key in _KEYS:
             if key not in document:
                 raise LineError(f"no {key!r}")
-        row = {key: plain(value) for key, value in document.items()}
-        return [record_of(row["step"], _fields(row, dict(self.weights)), path, full=full)]
+        row = {key: to_python(value) for key, value in document.items()}
+        return [build_record(row["step"], _fields(row, dict(self.weights)), path, full=full)]
 
 
 def _fields(row: dict[str, Any], weights: Mapping[str, float]) -> Iterator[tuple[str, Any]]:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.records.fields import record_of
-from rlpanel.sources.records.record_types import Record, number_in
+from rlpanel.sources.records.fields import build_record
+from rlpanel.sources.records.record_types import Record, number_from_name
 
 _NAMES = {"input": "prompt", "output": "response", "gts": "ground_truth", "score": "reward"}
 
@@ -25,17 +25,17 @@ class Verl:
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return True if the line has verl's three keys, and the line or the file's name has a step."""
-        has_step = "step" in document or number_in(path) is not None
+        has_step = "step" in document or number_from_name(path) is not None
         return has_step and {"input", "output", "score"} <= document.keys()
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
         """Read the line's only sample."""
         if "input" not in document and "output" not in document:
             raise LineError("neither 'input' nor 'output'")
-        step = document["step"] if "step" in document else number_in(path)
+        step = document["step"] if "step" in document else number_from_name(path)
         if step is None:
             raise LineError("no 'step', and the file's name is not a number")
-        return [record_of(step, _fields(document), path, full=full)]
+        return [build_record(step, _fields(document), path, full=full)]
 
 
 def _fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

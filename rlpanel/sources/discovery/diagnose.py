@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from rlpanel.errors import LineError, SourceUnready
-from rlpanel.sources.discovery.directory import Directory, first_lines, is_rollout_name, shown_name
+from rlpanel.sources.discovery.directory import Directory, display_name, first_lines, is_rollout_name
 from rlpanel.sources.files.files import AnyPath, is_remote, scan, stat
 from rlpanel.sources.files.unread import reason_of
 from rlpanel.sources.readers import parquet
@@ -80,7 +80,7 @@ def diagnose(directory: Directory) -> Diagnosis:
     paths.sort(key=lambda path: (_name_priority(path), path))
     likely = [path for path in paths if _name_priority(path) < 3][:_MAX_LISTED]
     listed = likely or paths[:_MAX_LISTED]
-    problem = directory.said.of(root).problem
+    problem = directory.said.for_folder(root).problem
     if not paths:
         return Diagnosis("No files to read", "The folder holds no files except these.", left_out)
     return Diagnosis(
@@ -88,7 +88,7 @@ def diagnose(directory: Directory) -> Diagnosis:
         f"{len(paths):,} file{'s' * (len(paths) > 1)} below the folder, but no known rollout log.",
         (
             *left_out,
-            *(SeenFile(shown_name(os.path.relpath(path, root)), _describe(path)) for path in listed),
+            *(SeenFile(display_name(os.path.relpath(path, root)), _describe(path)) for path in listed),
         ),
         len(paths) - len(listed),
         (problem,) if problem else (),
@@ -124,7 +124,7 @@ def _missing(root: AnyPath) -> Diagnosis:
         siblings = sorted(entry.name for entry in scan(str(parent)) if entry.is_dir())
     except OSError:
         siblings = []
-    names = [shown_name(name) for name in siblings if not name.startswith(".")]
+    names = [display_name(name) for name in siblings if not name.startswith(".")]
     close = [str(parent / name) for name in difflib.get_close_matches(wanted, names, n=3)]
     question = f"Did you mean {' or '.join(close)}? " if close else ""
     sentence = f"{question}Runs appear here as soon as the folder exists."

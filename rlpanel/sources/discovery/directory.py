@@ -72,7 +72,7 @@ class RunInfo:
 
 
 @dataclass(frozen=True)
-class Found:
+class RolloutFileInfo:
     """A rollout file in a run's folder."""
 
     path: str
@@ -95,7 +95,7 @@ class _Tree:
     def name_of(self, path: str) -> str:
         """Return the name, below the root, of a path in this tree."""
         below = os.path.relpath(path, self.path)
-        return shown_name(os.path.normpath(os.path.join(self.name, below)).replace(os.sep, "/"))
+        return display_name(os.path.normpath(os.path.join(self.name, below)).replace(os.sep, "/"))
 
 
 @dataclass(frozen=True)
@@ -182,18 +182,18 @@ class Directory:
         infos = [_info(path, tree, statuses) for path, (tree, statuses) in members.items()]
         return sorted(infos, key=lambda info: (-info.modified, info.name))
 
-    def any(self) -> bool:
+    def has_runs(self) -> bool:
         """Return True if there is a run. The search ends there; `left_out` is complete up to there."""
         unread: list[Unread] = []
         has_run = any(True for folder in self._folders(unread) for _ in self._rollouts(folder))
         self.left_out = tuple(unread)
         return has_run
 
-    def files(self, folder: str | os.PathLike[str]) -> list[Found]:
-        """Return the rollout files of one run, sorted by name; raises OSError as `look` does."""
-        return self.look(folder)[0]
+    def files(self, folder: str | os.PathLike[str]) -> list[RolloutFileInfo]:
+        """Return the rollout files of one run, sorted by name; raises OSError as `find_files` does."""
+        return self.find_files(folder)[0]
 
-    def look(self, folder: str | os.PathLike[str]) -> tuple[list[Found], list[Unread]]:
+    def find_files(self, folder: str | os.PathLike[str]) -> tuple[list[RolloutFileInfo], list[Unread]]:
         """Return the rollout files of one run, sorted by name, and files of it that cannot be read.
 
         Raises
@@ -203,8 +203,8 @@ class Directory:
         """
         return self._list_run(os.fspath(folder), self._tree)
 
-    def _list_run(self, run_folder: str, tree: _Tree) -> tuple[list[Found], list[Unread]]:
-        found: list[Found] = []
+    def _list_run(self, run_folder: str, tree: _Tree) -> tuple[list[RolloutFileInfo], list[Unread]]:
+        found: list[RolloutFileInfo] = []
         unread: list[Unread] = []
 
         def refuse(path: str, error: OSError) -> None:
@@ -212,15 +212,18 @@ class Directory:
                 raise error
             unread.append(Unread(_name_below(run_folder, path) + "/", reason_of(error)))
 
-        for folder, entries in step_folders.below(run_folder, scan(run_folder), refuse):
+        for folder, entries in step_folders.candidate_folders(run_folder, scan(run_folder), refuse):
             problems: list[Unread] = []
             rollouts = list(self._rollouts(_ListedFolder(folder, entries, tree), problems, run_folder))
             own = [rollout for rollout in rollouts if rollout.run_folder == run_folder]
-            found += [Found(rollout.path, rollout.name, rollout.adapter, rollout.status) for rollout in own]
+            found += [
+                RolloutFileInfo(rollout.path, rollout.name, rollout.adapter, rollout.status)
+                for rollout in own
+            ]
             if folder == run_folder or own or not rollouts:  # otherwise the folder belongs to another run
                 unread += problems
-        config = self.said.of(run_folder)
-        adapters = step_folders.arrange(path_of(run_folder), {file.name: file.adapter for file in found})
+        config = self.said.for_folder(run_folder)
+        adapters = step_folders.select_files(path_of(run_folder), {file.name: file.adapter for file in found})
         return [
             replace(file, adapter=config.apply_to(adapters[file.name]))
             for file in sorted(found, key=lambda file: file.name)
@@ -312,7 +315,7 @@ class Directory:
         self, folder: _ListedFolder, unread: list[Unread] | None = None, run_folder: str = ""
     ) -> Iterator[_Rollout]:
         """Yield the rollout files of a folder; unreadable files that may be rollouts go to ``unread``."""
-        config, bound = self.said.of(folder.folder), folder.tree.path
+        config, bound = self.said.for_folder(folder.folder), folder.tree.path
         for entry in _without_compressed_copies(folder.entries):
             if not is_rollout_name(entry.name) or not _is_file(entry):
                 continue
@@ -361,7 +364,7 @@ def _info(folder: str, tree: _Tree, members: list[os.stat_result]) -> RunInfo:
 def _left_out(entry: Entry, name: str, reason: str) -> Unread:
     """Return the entry for a link that is not followed, with the link's target."""
     try:
-        target = shown_name(os.readlink(entry.path))[:_MAX_TARGET_CHARS]
+        target = display_name(os.readlink(entry.path))[:_MAX_TARGET_CHARS]
     except OSError:
         target = "?"
     return Unread(f"{name} -> {target}", reason, "")
@@ -370,7 +373,7 @@ def _left_out(entry: Entry, name: str, reason: str) -> Unread:
 def _is_searchable_name(name: str) -> bool:
     """Return True if a folder of this name is searched. Names that are not UTF-8 cannot be put into a URL."""
     hidden = not name or name.startswith(".") or name in _SKIPPED_FOLDERS
-    return not hidden and shown_name(name) == name
+    return not hidden and display_name(name) == name
 
 
 def _is_searchable_folder(entry: Entry, *, linked: bool = False) -> bool:
@@ -401,7 +404,7 @@ def _without_compressed_copies(entries: list[Entry]) -> list[Entry]:
 
 
 def _name_below(folder: str, path: str) -> str:
-    return shown_name(os.path.relpath(path, folder))
+    return display_name(os.path.relpath(path, folder))
 
 
 def _sniff_file(
@@ -429,7 +432,7 @@ def is_rollout_name(name: str) -> bool:
     return name.endswith(_SUFFIXES) and not name.startswith(".")
 
 
-def shown_name(name: str) -> str:
+def display_name(name: str) -> str:
     r"""Return a file's name as text; bytes that are not UTF-8 are shown as ``\xff`` and the like."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 

@@ -24,11 +24,11 @@ from typing import Any
 
 from rlpanel.errors import SettingError
 from rlpanel.settings import Reading
-from rlpanel.sources.adapters.mapped import Mapped, mapping, parse_mapping
+from rlpanel.sources.adapters.mapped import MappedAdapter, create_mapping, parse_mapping
 from rlpanel.sources.discovery.run_json import RunJson
 from rlpanel.sources.files import files
 from rlpanel.sources.files.files import AnyPath, path_of
-from rlpanel.sources.records.detokenize import DetokenizingAdapter, tokenizer
+from rlpanel.sources.records.detokenize import DetokenizingAdapter, load_tokenizer
 from rlpanel.sources.records.record_types import Adapter
 
 NAME = "rlpanel.toml"
@@ -45,7 +45,7 @@ class FolderConfig:
 
     Attributes
     ----------
-    mapped : Mapped or None
+    mapped : MappedAdapter or None
         Adapter for a user's key mapping; it is tried before all other adapters.
     tokenizer : str
         Path of a ``tokenizer.json``; empty if not configured.
@@ -55,7 +55,7 @@ class FolderConfig:
         Weights of reward functions, for logs that contain no total reward.
     """
 
-    mapped: Mapped | None = None
+    mapped: MappedAdapter | None = None
     tokenizer: str = ""
     problem: str = ""
     weights: Weights = ()
@@ -77,7 +77,7 @@ def from_settings(reading: Reading) -> FolderConfig:
     """
     path = str(Path(reading.tokenizer).resolve()) if reading.tokenizer else ""
     if path:
-        tokenizer(path)
+        load_tokenizer(path)
     return FolderConfig(parse_mapping(reading.map), path)
 
 
@@ -96,7 +96,7 @@ class FolderConfigs:
         self._cache: dict[str, tuple[tuple[int, int], FolderConfig]] = {}
         self._run_files: dict[AnyPath, RunJson] = {}
 
-    def of(self, folder: str | os.PathLike[str]) -> FolderConfig:
+    def for_folder(self, folder: str | os.PathLike[str]) -> FolderConfig:
         """Return the configuration for the files of a folder."""
         folders = self._upwards(path_of(folder))
         configs = (self._load(str(parent / NAME)) for parent in folders)
@@ -114,7 +114,7 @@ class FolderConfigs:
         """Return the reward weights in the first ``run.json`` that has some."""
         for folder in folders:
             file = self._run_files.setdefault(folder, RunJson(folder))
-            file.changed()
+            file.refresh()
             weights = file.content.get("reward_weights")
             if isinstance(weights, dict):
                 return tuple((name, float(w)) for name, w in weights.items() if isinstance(w, (int, float)))
@@ -151,12 +151,12 @@ def _override(settings: FolderConfig, content: Mapping[str, Any], folder: AnyPat
     if "map" in content:
         if not isinstance(content["map"], dict):
             raise SettingError('[map] must hold lines such as prompt = "input"')
-        config = replace(config, mapped=mapping(content["map"]))
+        config = replace(config, mapped=create_mapping(content["map"]))
     if "tokenizer" in content:
         if not isinstance(content["tokenizer"], str):
             raise SettingError("tokenizer must be the path of a tokenizer.json")
         path = str((folder / content["tokenizer"]).resolve())
-        tokenizer(path)
+        load_tokenizer(path)
         config = replace(config, tokenizer=path)
     return config
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from rlpanel.settings import Reading
-from rlpanel.sources.discovery.directory import Found
+from rlpanel.sources.discovery.directory import RolloutFileInfo
 from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.readers import parquet
 from rlpanel.sources.readers.compressed import CompressedFile
 from rlpanel.sources.readers.jsonl import JsonlFile
 
 
-def open_file(file: Found, reading: Reading) -> JsonlFile:
+def open_file(file: RolloutFileInfo, reading: Reading) -> JsonlFile:
     """Return the reader of a rollout file without reading anything yet."""
     reader_class: type[JsonlFile] = JsonlFile
     if file.name.endswith(parquet.SUFFIX):

@@ -31,7 +31,7 @@ class RunJson:
         self._stamp: tuple[int, int] | None = None
         self.content: dict[str, Any] = {}
 
-    def changed(self) -> bool:
+    def refresh(self) -> bool:
         """Read the file if it was modified; return True if its content is different now."""
         before = self.content
         try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from rlpanel.sources.adapters.prime_rl import STEP, PrimeRL, superseded
-from rlpanel.sources.adapters.prime_rl_tokens import PrimeTokens, joined
+from rlpanel.sources.adapters.prime_rl_tokens import PrimeTokens, join_exports
 from rlpanel.sources.files.files import AnyPath, Entry, path_of, scan
 from rlpanel.sources.records.record_types import Adapter
 
@@ -34,7 +34,7 @@ def run_folder(path: str, adapter: Adapter, root: str) -> str:
     return str(folder)
 
 
-def below(
+def candidate_folders(
     folder: str, entries: list[Entry], refuse: Callable[[str, OSError], None], depth: int = _MAX_DEPTH
 ) -> Iterator[Place]:
     """Yield the folder itself and the subfolders that may be part of its run, with their entries.
@@ -51,10 +51,10 @@ def below(
             except OSError as error:
                 refuse(entry.path, error)
                 continue
-            yield from below(entry.path, children, refuse, depth - 1)
+            yield from candidate_folders(entry.path, children, refuse, depth - 1)
 
 
-def arrange(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Adapter]:
+def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Adapter]:
     """Return a run's files to read, by name, without superseded ones; prime-rl traces get their exports."""
     current = {name: found[name] for name in found.keys() - superseded(set(found))}
     traces = {name for name, adapter in current.items() if isinstance(adapter, PrimeRL)}
@@ -64,7 +64,7 @@ def arrange(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Adapter]
     arranged = {name: adapter for name, adapter in current.items() if exports.get(name) not in joined_steps}
     for name in traces & arranged.keys():
         if "/train/" in f"/{name}" and _step(name) in folders:
-            arranged[name] = joined(folders[_step(name)])
+            arranged[name] = join_exports(folders[_step(name)])
     return arranged
 
 

@@ -92,7 +92,7 @@ class Decompressor:
         self._pending = b""  # received, but not yet passed to a frame
 
     @property
-    def between(self) -> bool:
+    def at_frame_boundary(self) -> bool:
         """True between two frames: all received frames are complete and all their bytes were returned."""
         return self._frame is None and not self._pending
 
@@ -143,7 +143,7 @@ class Decompressor:
             self.starts.append((self.given, self.fed - len(self._pending)))
         return True
 
-    def nearest(self, offset: int) -> tuple[int, int]:
+    def nearest_start(self, offset: int) -> tuple[int, int]:
         """Return the last start position at or before a plain offset, as (compressed, plain) offsets."""
         starts = self.starts
         index = bisect_right(starts, (offset, sys.maxsize)) - 1

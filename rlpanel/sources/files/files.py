@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Protocol, Self, cast
 
-from rlpanel.sources.files.remote import store_of
+from rlpanel.sources.files.remote import get_store
 from rlpanel.sources.files.remote_file import AHEAD, RemoteFile, RemoteStream, read_at
 from rlpanel.sources.files.unread import reason_of
 
@@ -115,8 +115,8 @@ class RemotePath(PurePosixPath):
     def read_bytes(self) -> bytes:
         """Return all bytes of the file."""
         self.stat()  # raises for a file that the listing lacks, without a request for it
-        with stream(str(self)) as file:
-            return file.read()
+        with stream(str(self)) as follow_file:
+            return follow_file.read()
 
     def read_text(self, encoding: str = "utf-8") -> str:
         """Return all text of the file."""
@@ -148,7 +148,7 @@ def path_of(path: str | os.PathLike[str]) -> AnyPath:
     return RemotePath(text) if is_remote(text) else Path(text)
 
 
-def file(path: str, ahead: int = AHEAD) -> Readable:
+def follow_file(path: str, ahead: int = AHEAD) -> Readable:
     """Return a file to be followed, without opening it; a remote one requests ``ahead`` bytes at once."""
     return RemoteFile(path, ahead) if is_remote(path) else LocalFile(path)
 
@@ -156,13 +156,13 @@ def file(path: str, ahead: int = AHEAD) -> Readable:
 def scan(folder: str) -> list[Entry]:
     """Return the entries of a folder; OSError if it cannot be listed."""
     if is_remote(folder):
-        return list(store_of(folder).scan(folder))
+        return list(get_store(folder).scan(folder))
     return cast("list[Entry]", list(os.scandir(folder)))
 
 
 def stat(path: str) -> os.stat_result:
     """Return a file's status; OSError if it does not exist."""
-    return store_of(path).stat(path) if is_remote(path) else os.stat(path)
+    return get_store(path).stat(path) if is_remote(path) else os.stat(path)
 
 
 def stream(path: str, ahead: int = _STREAM) -> io.BufferedReader:
@@ -172,12 +172,12 @@ def stream(path: str, ahead: int = _STREAM) -> io.BufferedReader:
     return open(path, "rb", opener=lambda name, _: os.open(name, _FLAGS))
 
 
-def trouble(path: str | os.PathLike[str]) -> str:
+def connection_error(path: str | os.PathLike[str]) -> str:
     """Return why the machine that holds a path does not answer; empty if it does or the path is local."""
-    return store_of(os.fspath(path)).trouble if is_remote(path) else ""
+    return get_store(os.fspath(path)).connection_error if is_remote(path) else ""
 
 
-def unreadable(folder: str | os.PathLike[str]) -> str:
+def listing_error(folder: str | os.PathLike[str]) -> str:
     """Return why a folder cannot be listed; empty if it can."""
     try:
         if is_remote(folder):
@@ -187,7 +187,7 @@ def unreadable(folder: str | os.PathLike[str]) -> str:
                 next(entries, None)
     except OSError as error:
         return reason_of(error)
-    return trouble(folder)
+    return connection_error(folder)
 
 
 def read(path: str, length: int, offset: int) -> bytes:

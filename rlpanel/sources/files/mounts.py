@@ -8,7 +8,7 @@ import re
 MOUNTS = "/proc/self/mounts"
 
 #: Network file systems: changes made by other machines raise no file events here.
-REMOTE = (
+NETWORK_FILE_SYSTEMS = (
     "nfs", "cifs", "smb", "9p", "afs", "beegfs", "ceph", "glusterfs", "gpfs", "lustre", "orangefs", "panfs",
     "pvfs2", "virtiofs", "wekafs", "fuse.ceph", "fuse.gcsfuse", "fuse.glusterfs", "fuse.goofys",
     "fuse.juicefs", "fuse.mountpoint-s3", "fuse.rclone", "fuse.s3fs", "fuse.sshfs",

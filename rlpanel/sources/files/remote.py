@@ -62,13 +62,13 @@ class RetryPause:
         if seconds > 0:
             raise RemoteError(f"{self.why}; next attempt in {seconds:.0f} s")
 
-    def begin(self, why: str) -> None:
+    def record_failure(self, why: str) -> None:
         """Start a pause after a failed request."""
         seconds = min(self._seconds * 2 ** min(self._failures, 30), LONGEST_REST)
         self._until, self.why = time.monotonic() + seconds, why
         self._failures += 1
 
-    def end(self) -> None:
+    def record_success(self) -> None:
         """Reset the pause after a successful request."""
         self._failures, self._until, self.why = 0, 0.0, ""
 
@@ -95,7 +95,7 @@ class RemoteStore:
         self._pause = RetryPause(interval)
 
     @property
-    def trouble(self) -> str:
+    def connection_error(self) -> str:
         """Reason why it does not answer now; empty while it does."""
         return self._pause.why
 
@@ -125,18 +125,18 @@ class RemoteStore:
             raise FileNotFoundError(errno.ENOENT, "no such file", url)
         return match.status
 
-    def known(self, url: str) -> os.stat_result | None:
+    def last_status(self, url: str) -> os.stat_result | None:
         """Return a file's status from the last listing, without a request; None if it is not in one."""
         folder, _, name = url.rpartition("/")
         listing = self._folders.get(folder)
         entry = listing.entries.get(name) if listing is not None else None
         return entry.status if entry is not None else None
 
-    def head(self, url: str) -> os.stat_result:
+    def request_status(self, url: str) -> os.stat_result:
         """Request a file's current status."""
         path = self._path(url)
         self._fs.invalidate_cache(path)  # some file systems answer from their own cached listing
-        status = status_of(self._request(url, lambda: self._fs.info(path)), self.known(url))
+        status = status_of(self._request(url, lambda: self._fs.info(path)), self.last_status(url))
         folder, _, name = url.rpartition("/")
         if folder in self._folders:
             self._folders[folder].entries[name] = RemoteEntry(name, url, status)
@@ -156,7 +156,7 @@ class RemoteStore:
         except (FileNotFoundError, NotADirectoryError) as error:
             return _Listing(time.monotonic() + self.interval, missing=_missing(folder, error))
         except RemoteError as error:
-            if self.trouble:
+            if self.connection_error:
                 raise
             return _Listing(time.monotonic() + self.interval, missing=error)  # access denied
         listing = _Listing(time.monotonic() + self.interval)
@@ -181,14 +181,14 @@ class RemoteStore:
         try:
             answer = request()
         except (FileNotFoundError, NotADirectoryError):
-            self._pause.end()
+            self._pause.record_success()
             raise
         except Exception as error:  # file systems raise exceptions of their own
             failure = _remote_error(url, error)
             if not isinstance(error, PermissionError) and getattr(error, "errno", 0) != errno.EINVAL:
-                self._pause.begin(str(failure))
+                self._pause.record_failure(str(failure))
             raise failure from error
-        self._pause.end()
+        self._pause.record_success()
         return answer
 
 
@@ -196,7 +196,7 @@ _stores: dict[str, RemoteStore] = {}
 _lock = threading.Lock()
 
 
-def store_of(url: str) -> RemoteStore:
+def get_store(url: str) -> RemoteStore:
     """Return the bucket or host of a URL, created at the first call.
 
     Raises
@@ -227,7 +227,7 @@ def _base_url(url: str) -> str:
     return "/".join(url.split("/", 3)[:3])
 
 
-def forget() -> None:
+def clear_stores() -> None:
     """Drop all buckets and hosts with their caches."""
     with _lock:
         _stores.clear()

@@ -7,7 +7,7 @@ import os
 from collections import OrderedDict
 from typing import Self
 
-from rlpanel.sources.files.remote import RemoteStore, store_of
+from rlpanel.sources.files.remote import RemoteStore, get_store
 
 #: Bytes requested at once when a file is followed; a range of at most ``_SMALL`` is requested alone.
 AHEAD = 4 << 20
@@ -47,13 +47,13 @@ class RemoteFile:
 
     @property
     def _store(self) -> RemoteStore:
-        return store_of(self._url)
+        return get_store(self._url)
 
     def stat(self) -> os.stat_result:
         """Return the status from the last listing; request it if bytes were read since."""
-        status = None if self._status_outdated else self._store.known(self._url) or self._status
+        status = None if self._status_outdated else self._store.last_status(self._url) or self._status
         if status is None:
-            status, self._status_outdated = self._store.head(self._url), False
+            status, self._status_outdated = self._store.request_status(self._url), False
         self._status = status
         return status
 
@@ -121,8 +121,8 @@ _block_cache: OrderedDict[tuple[str, Stamp, int], bytes] = OrderedDict()
 
 def read_at(url: str, length: int, offset: int) -> bytes:
     """Return one line's bytes; whole blocks are fetched, and the last ones are cached."""
-    store = store_of(url)
-    status = store.known(url) or store.head(url)
+    store = get_store(url)
+    status = store.last_status(url) or store.request_status(url)
     end = min(offset + length, status.st_size)
     if length > BLOCK:
         return store.read(url, end - offset, offset) if end > offset else b""

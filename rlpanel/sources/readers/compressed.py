@@ -13,7 +13,7 @@ from rlpanel.errors import SourceDamaged
 from rlpanel.sources.files.decompress import PIECE_BYTES, DecompressedStream, Decompressor
 from rlpanel.sources.files.files import Readable
 from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.sources.readers.tail import BEFORE, HEAD, Block, Mark, Tail
+from rlpanel.sources.readers.tail import BEFORE, HEAD, Block, ReadPosition, Tail
 
 #: A line more than this many times longer than ``line_bytes`` is a decompression bomb; reading stops there.
 _BOMB = 4
@@ -63,15 +63,20 @@ class CompressedTail(Tail):
         super().reset()
         self._clear()
 
-    def mark(self, lines: int) -> Mark | None:
+    def mark(self, lines: int) -> ReadPosition | None:
         """Return the position if it is between two frames and two lines; elsewhere a mark is not enough."""
         decompressor, mark = self.decompressor, super().mark(lines)
-        unfinished = self._partial_bytes or self._ready or self._fault is not None or not decompressor.between
+        unfinished = (
+            self._partial_bytes
+            or self._ready
+            or self._fault is not None
+            or not decompressor.at_frame_boundary
+        )
         if mark is None or unfinished:
             return None
         return replace(mark, fed=decompressor.fed, starts=tuple(decompressor.starts))
 
-    def resume(self, mark: Mark) -> bool:
+    def resume(self, mark: ReadPosition) -> bool:
         """Continue at a mark; False if the marked file was replaced or truncated."""
         self.decompressor = Decompressor(self.path, mark.fed, mark.offset)
         self.decompressor.starts = list(mark.starts)
@@ -176,6 +181,6 @@ class CompressedFile(JsonlFile):
         )
 
     def _read_bytes(self, offset: int, length: int) -> bytes:
-        with DecompressedStream(self.path, *self.tail.decompressor.nearest(offset)) as plain:
+        with DecompressedStream(self.path, *self.tail.decompressor.nearest_start(offset)) as plain:
             plain.skip_to(offset)
             return io.BufferedReader(plain).read(length)

@@ -9,11 +9,11 @@ from rlpanel.errors import LineError, SourceChanged
 from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.files import files
 from rlpanel.sources.files.unread import reason_of
-from rlpanel.sources.readers.tail import Block, Mark, Tail, line_hash
+from rlpanel.sources.readers.tail import Block, ReadPosition, Tail, line_hash
 from rlpanel.sources.records.column_batch import ColumnReader
-from rlpanel.sources.records.fields import texts_of
+from rlpanel.sources.records.fields import build_texts
 from rlpanel.sources.records.json_parser import parse
-from rlpanel.sources.records.record_types import MOST_SAMPLES, Adapter, BadLine, Chunk, Locator, Record
+from rlpanel.sources.records.record_types import MAX_SAMPLES, Adapter, BadLine, Chunk, Locator, Record
 
 #: Bytes read at a time: they should still be in the CPU cache when they are parsed.
 BLOCK_BYTES = 512 << 10
@@ -94,18 +94,18 @@ class JsonlFile:
                 chunk = Chunk(block.generation, more=True)
         yield chunk
 
-    def mark(self, generation: int) -> Mark | None:
+    def mark(self, generation: int) -> ReadPosition | None:
         """Return the reading position; None if it is not in ``generation`` or cannot be continued from."""
         return self.tail.mark(self.lines) if self.tail.generation == self.generation == generation else None
 
-    def begin(self, offset: int) -> bool:
-        """Continue at ``offset`` and count lines from there; see `tail.Tail.begin`."""
-        if not self.tail.begin(offset):
+    def start_at(self, offset: int) -> bool:
+        """Continue at ``offset`` and count lines from there; see `tail.Tail.start_at`."""
+        if not self.tail.start_at(offset):
             return False
         self.generation, self.lines = self.tail.generation, 0
         return True
 
-    def resume(self, mark: Mark) -> bool:
+    def resume(self, mark: ReadPosition) -> bool:
         """Continue at a mark; False, and start at the beginning, if the file was replaced."""
         same_file = self.tail.resume(mark)
         self.lines = mark.lines if same_file else 0
@@ -124,7 +124,7 @@ class JsonlFile:
     def texts(self, locator: Locator) -> dict[str, str]:
         """Read the texts of one sample as `fetch` does, with the same errors."""
         if isinstance(self.adapter, Native):
-            return texts_of(parse(self.raw(locator)).items())
+            return build_texts(parse(self.raw(locator)).items())
         return self.fetch(locator).texts
 
     def raw(self, locator: Locator) -> bytes:
@@ -164,7 +164,7 @@ class JsonlFile:
             chunk.blank_lines += 1
             return
         native = isinstance(self.adapter, Native)
-        if native and len(line) <= self.tail.line_bytes and self._column_reader.take(line, chunk):
+        if native and len(line) <= self.tail.line_bytes and self._column_reader.add_line(line, chunk):
             chunk.good_lines += 1
             chunk.places.append((offset, len(line), number, 0, line_hash(line)))
             return
@@ -173,8 +173,8 @@ class JsonlFile:
                 raise LineError(self._too_long(len(line)))
             fields = parse(line)
             records = self.adapter.read(fields, self.name, full=False)
-            if len(records) > MOST_SAMPLES:
-                raise LineError(f"{len(records):,} samples in one line; the limit is {MOST_SAMPLES:,}")
+            if len(records) > MAX_SAMPLES:
+                raise LineError(f"{len(records):,} samples in one line; the limit is {MAX_SAMPLES:,}")
         except LineError as error:
             chunk.bad.append(BadLine(number, offset, str(error)[:REASON_CHARS]))
             return
@@ -186,9 +186,9 @@ class JsonlFile:
         chunk.good_lines += 1
         length, digest = len(line), line_hash(line)
         chunk.places += [(offset, length, number, part, digest) for part in range(len(records))]
-        if native and self._column_reader.learn(fields, records[0]):
+        if native and self._column_reader.make_plan(fields, records[0]):
             del fields  # the parser cannot be used again while its document is alive
-            if self._column_reader.take(line, chunk):
+            if self._column_reader.add_line(line, chunk):
                 return
         chunk.add(records)
 

@@ -15,7 +15,7 @@ from rlpanel.errors import RemoteError, SourceChanged, SourceUnready
 from rlpanel.sources.files import files
 from rlpanel.sources.files.unread import reason_of
 from rlpanel.sources.readers.jsonl import CHUNK_RECORDS, JsonlFile
-from rlpanel.sources.readers.tail import Mark, Tail, line_hash, stamp_of
+from rlpanel.sources.readers.tail import ReadPosition, Tail, line_hash, stamp_of
 from rlpanel.sources.records.record_types import Adapter, Chunk, Locator
 
 SUFFIX = ".parquet"
@@ -28,7 +28,7 @@ _SNIFF_BYTES = 64 << 20
 class ParquetTail(Tail):
     """Detects changes of the file; ``offset`` is the file's size after it was read."""
 
-    def content(self) -> bytes | None:
+    def read_changed(self) -> bytes | None:
         """Return the whole file if it changed since the last read, successful or not; else None.
 
         Raises
@@ -54,7 +54,7 @@ class ParquetTail(Tail):
         """Return False: an invalid file stays invalid until it changes, and its error stays reported."""
         return False
 
-    def taken(self) -> None:
+    def mark_read(self) -> None:
         """Mark the whole file as read and start a new generation: its previous rows are invalid."""
         self.generation += 1
         self.offset = self.size
@@ -78,12 +78,12 @@ class ParquetFile(JsonlFile):
         OSError
             If the file cannot be read or is incomplete.
         """
-        content = self.tail.content()
+        content = self.tail.read_changed()
         if content is None:
             yield Chunk(self.generation)
             return
         table = _table_of(content, self.tail.line_bytes)
-        self.tail.taken()
+        self.tail.mark_read()
         self.generation, self.lines = self.tail.generation, 0
         chunk = Chunk(self.generation, bytes=len(content))
         for row, line in enumerate(_lines_of(table)):
@@ -93,7 +93,7 @@ class ParquetFile(JsonlFile):
                 chunk = Chunk(self.generation)
         yield chunk
 
-    def mark(self, generation: int) -> Mark | None:
+    def mark(self, generation: int) -> ReadPosition | None:
         """Return None: reading the file again is as fast as recognising it."""
 
     def raw(self, locator: Locator) -> bytes:

@@ -53,7 +53,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ReadPosition:
     """Saved reading position of a file, with bytes to recognise the file.
 
     ``offset`` bytes and ``lines`` lines were returned. ``stamp`` comes from the file's stat; ``head`` and
@@ -75,7 +75,7 @@ class Mark:
         return self.offset, self.lines, self.stamp, self.head.hex(), self.before.hex(), self.fed, self.starts
 
     @classmethod
-    def of(cls, plain: Sequence[Any]) -> Mark:
+    def from_json(cls, plain: Sequence[Any]) -> ReadPosition:
         """Create a mark from the result of `plain`; ValueError or TypeError if it is invalid."""
         offset, lines, stamp, head, before, fed, starts = plain
         return cls(
@@ -112,7 +112,7 @@ class Tail:
 
     def __init__(self, path: str, line_bytes: int = 64 << 20, end: int | None = None) -> None:
         self.path = path
-        self._file = files.file(path)
+        self._file = files.follow_file(path)
         self.line_bytes = line_bytes
         self._end = end
         self.generation = 0
@@ -152,7 +152,7 @@ class Tail:
             return self._take_lines(held + fresh, len(held) + end + 1)
 
     @property
-    def done(self) -> int:
+    def bytes_done(self) -> int:
         """Number of bytes of `size` that were read."""
         return self.offset
 
@@ -161,7 +161,7 @@ class Tail:
         """Offset on disk up to which the file's bytes are known."""
         return self.offset
 
-    def begin(self, offset: int) -> bool:
+    def start_at(self, offset: int) -> bool:
         """Continue at ``offset``, just after a newline, when other workers read the bytes before it.
 
         Returns False if the file was replaced: it is not the one read before, or has no newline there.
@@ -196,13 +196,13 @@ class Tail:
         self._head = self._before = self._partial_end = b""
         self._stamp = ()
 
-    def mark(self, lines: int) -> Mark | None:
+    def mark(self, lines: int) -> ReadPosition | None:
         """Return the position after ``lines`` lines; None if a mark is not enough to continue from there."""
         if not self._stamp:
             return None
-        return Mark(self.offset, lines, self._stamp, self._head, self._before)
+        return ReadPosition(self.offset, lines, self._stamp, self._head, self._before)
 
-    def resume(self, mark: Mark) -> bool:
+    def resume(self, mark: ReadPosition) -> bool:
         """Continue at a mark; False if the marked file was replaced or truncated."""
         try:
             with self._file as file:

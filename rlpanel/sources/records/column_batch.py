@@ -11,7 +11,7 @@ import numpy as np
 
 from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.records.column_plan import ColumnPlan, Row
-from rlpanel.sources.records.json_parser import document
+from rlpanel.sources.records.json_parser import parse_fast
 from rlpanel.sources.records.record_types import Chunk, Record, is_eval, rank_of
 
 #: Misfit score above which a plan is dropped: +2 for a line that does not fit, -1 for a line that fits.
@@ -191,15 +191,15 @@ class ColumnReader:
         self._wait = 0  # lines still to be read as records before the next plan
         self._pause = 1  # lines to wait after the next failure
 
-    def take(self, line: bytes, chunk: Chunk) -> bool:
+    def add_line(self, line: bytes, chunk: Chunk) -> bool:
         """Append a line to the chunk's last batch; return False if the line does not fit the plan."""
         plan = self._plan
         if plan is None:
             return False
         try:
-            fields = document(line, lazy=plan.lazy)
-            row = plan.row(fields) if fields is not None else None
-            lists = plan.lists(fields) if row is not None and plan.lazy else None
+            fields = parse_fast(line, lazy=plan.lazy)
+            row = plan.parse_row(fields) if fields is not None else None
+            lists = plan.parse_lists(fields) if row is not None and plan.lazy else None
         except (KeyError, TypeError, ValueError, RuntimeError, OverflowError):
             row = None
         if row is not None and (lists is not None or not plan.lazy):
@@ -217,14 +217,14 @@ class ColumnReader:
             self._pause = min(2 * self._pause, _MAX_PAUSE)
         return False
 
-    def learn(self, fields: Mapping[str, Any], record: Record) -> bool:
+    def make_plan(self, fields: Mapping[str, Any], record: Record) -> bool:
         """Make a plan from a line that was read as a record; return True if a plan was made by this call."""
         if self._plan is not None:
             return False
         if self._wait:
             self._wait -= 1
             return False
-        self._plan = ColumnPlan.of(fields, record)
+        self._plan = ColumnPlan.from_line(fields, record)
         if self._plan is None:
             self._wait = self._pause
             self._pause = min(2 * self._pause, _MAX_PAUSE)

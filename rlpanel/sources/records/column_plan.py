@@ -75,7 +75,7 @@ class ColumnPlan:
     _checked_types: set[Row] = field(default_factory=set, compare=False)
 
     @classmethod
-    def of(cls, document: Mapping[str, Any], record: Record) -> ColumnPlan | None:
+    def from_line(cls, document: Mapping[str, Any], record: Record) -> ColumnPlan | None:
         """Return the plan for lines with the keys of this one; None if they cannot be read by a plan.
 
         ``record`` is the same line read as a record. The plan is used only if it would give an equal one.
@@ -112,8 +112,8 @@ class ColumnPlan:
         own = tuple(name for _, kind, name in self.columns if kind.endswith("number"))
         return own + tuple(f"rewards/{part}" for part in self.parts)
 
-    def row(self, document: Any) -> Row | None:
-        """Return the stored values of a line, given the result of `json_parser.document`.
+    def parse_row(self, document: Any) -> Row | None:
+        """Return the stored values of a line, given the result of `json_parser.parse_fast`.
 
         A line that does not fit the plan gives None or raises KeyError.
         """
@@ -142,7 +142,7 @@ class ColumnPlan:
                 return None
         return row
 
-    def lists(self, document: Any) -> tuple[list[int], list[Any]] | None:
+    def parse_lists(self, document: Any) -> tuple[list[int], list[Any]] | None:
         """Return the lengths of a line's lists, and its token arrays.
 
         A line that does not fit gives None or raises KeyError, TypeError, RuntimeError or ValueError.

@@ -1,4 +1,4 @@
-"""Decodes token ids to text with a Hugging Face ``tokenizer.json`` that the user names."""
+"""Decodes token ids to text with a Hugging Face ``load_tokenizer.json`` that the user names."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DetokenizingAdapter:
         records = self.adapter.read(document, path, full=full)
         if full:
             for record in records:
-                _add_texts(record, tokenizer(self.path))
+                _add_texts(record, load_tokenizer(self.path))
         return records
 
 
@@ -71,7 +71,7 @@ def _piece(vocabulary: Any, number: int) -> str:
 
 
 @lru_cache(maxsize=4)
-def tokenizer(path: str) -> Any:
+def load_tokenizer(path: str) -> Any:
     """Load the tokenizer from a file; the last four are cached.
 
     Raises

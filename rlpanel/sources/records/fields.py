@@ -14,7 +14,7 @@ from typing import Any
 
 from rlpanel import schema
 from rlpanel.errors import LineError
-from rlpanel.sources.records.json_parser import MOST_KEYS, floats, plain
+from rlpanel.sources.records.json_parser import MAX_KEYS, to_float_array, to_python
 from rlpanel.sources.records.record_types import Record, is_eval, rank_of
 
 #: Columns that the store or readers fill, or that a filter computes (`filter_columns`). A logged key
@@ -25,7 +25,7 @@ RESERVED = frozenset(
 )
 
 
-def record_of(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, full: bool) -> Record:
+def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, full: bool) -> Record:
     """Build the record of one sample.
 
     Parameters
@@ -65,8 +65,8 @@ def record_of(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, full: 
     return record
 
 
-def texts_of(fields: Iterable[tuple[str, Any]]) -> dict[str, str]:
-    """Return only the texts of a sample, as `record_of` with ``full`` does, at a third of its cost."""
+def build_texts(fields: Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """Return only the texts of a sample, as `build_record` with ``full`` does, at a third of its cost."""
     record = Record(step=0)
     for key, value in fields:
         take = _TEXTS.get(key)
@@ -119,7 +119,7 @@ def _counted_text(name: str) -> Taker:
 def _array(name: str) -> Taker:
     def take(record: Record, value: Any) -> None:
         if value is not None:
-            record.arrays[name] = floats(value)
+            record.arrays[name] = to_float_array(value)
 
     return take
 
@@ -166,7 +166,7 @@ def _count_ids(record: Record, value: Any) -> None:
 def _tokens(record: Record, value: Any) -> None:
     _count(record, value)
     if value is not None:
-        record.tokens = ["" if token is None else str(token) for token in plain(value)]
+        record.tokens = ["" if token is None else str(token) for token in to_python(value)]
 
 
 def _ids(record: Record, value: Any) -> None:
@@ -193,8 +193,8 @@ def _rewards(record: Record, value: Any) -> None:
         return
     if not hasattr(value, "items"):
         raise ValueError("is not a JSON object")
-    if len(value) > MOST_KEYS:
-        raise ValueError(f"has {len(value):,} entries; the limit is {MOST_KEYS:,}")
+    if len(value) > MAX_KEYS:
+        raise ValueError(f"has {len(value):,} entries; the limit is {MAX_KEYS:,}")
     for part, score in value.items():
         name = f"rewards/{part}"
         try:
@@ -212,7 +212,7 @@ def _unknown(record: Record, key: str, value: Any, *, full: bool) -> None:
     elif isinstance(value, (int, float)):
         record.numbers[name] = _as_number(value)
     if full:
-        record.extra[key] = plain(value)
+        record.extra[key] = to_python(value)
 
 
 _MAKERS = {"array": _array, "number": _number, "label": _label, "text": _text}
@@ -281,7 +281,7 @@ _repr.maxstring = _repr.maxother = _repr.maxlong = 200
 
 def _short_repr(value: Any) -> str:
     """Return a value as it is shown in a message: shortened, text in quotes."""
-    text = _repr.repr(plain(value))
+    text = _repr.repr(to_python(value))
     return text if len(text) <= 42 else f"{text[:40]}…"
 
 
@@ -296,7 +296,7 @@ def _as_text(value: Any) -> str:
     """Return a text as it is, and chat messages joined to one text."""
     if isinstance(value, str):
         return value
-    value = plain(value)
+    value = to_python(value)
     if isinstance(value, list):
         return "\n".join(_message(item) for item in value)
     return _message(value)

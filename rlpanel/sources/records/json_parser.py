@@ -32,10 +32,10 @@ _SHORT_BYTES = 1024
 
 #: Most lists and objects in a line over `_FAST_BYTES`, because each takes some sixty bytes of memory.
 #: Brackets in texts are counted, too.
-MOST_LISTS = 1_000_000
+MAX_LISTS = 1_000_000
 
 #: Most keys of a sample, because each key may become a column.
-MOST_KEYS = 10_000
+MAX_KEYS = 10_000
 
 #: Types of lists, and types of all values that are neither numbers nor texts.
 LISTS = frozenset({list} if simdjson is None else {list, simdjson.Array})
@@ -48,7 +48,7 @@ def parse(line: bytes) -> dict[str, Any]:
     """Return the object in ``line``; if a key is repeated, its last value counts.
 
     Arrays and objects in it may be lazy and must be dropped before this thread's next call: simdjson's
-    parser cannot be reused while a part of its document is alive. `floats` and `plain` convert them.
+    parser cannot be reused while a part of its document is alive. `to_float_array` and `to_python` convert them.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def parse(line: bytes) -> dict[str, Any]:
     return document if document is not None else parse_slow(line)
 
 
-def document(line: bytes, *, lazy: bool) -> Any:
+def parse_fast(line: bytes, *, lazy: bool) -> Any:
     """Parse a line with simdjson only: a lazy simdjson object if ``lazy``, else a dict.
 
     Returns None if another parser must be used. The result must be dropped before this thread's next call.
@@ -79,14 +79,14 @@ def document(line: bytes, *, lazy: bool) -> Any:
 def _check_lists(line: bytes) -> None:
     """Raise LineError if the parsed line could take many times its length in memory."""
     count = line.count(b"[") + line.count(b"{")
-    if count > MOST_LISTS:
-        raise LineError(f"the line holds {count:,} lists and objects; the limit is {MOST_LISTS:,}")
+    if count > MAX_LISTS:
+        raise LineError(f"the line holds {count:,} lists and objects; the limit is {MAX_LISTS:,}")
 
 
 def _check_keys(document: Any) -> None:
     """Raise LineError for too many keys, before each key becomes a Python object."""
-    if len(document) > MOST_KEYS:
-        raise LineError(f"the line has {len(document):,} keys; the limit is {MOST_KEYS:,}")
+    if len(document) > MAX_KEYS:
+        raise LineError(f"the line has {len(document):,} keys; the limit is {MAX_KEYS:,}")
 
 
 def _fast(line: bytes) -> dict[str, Any] | None:
@@ -162,7 +162,7 @@ def _kind(value: Any) -> str:
     return names.get(type(value), "array")
 
 
-def floats(value: Any) -> np.ndarray:
+def to_float_array(value: Any) -> np.ndarray:
     """Convert a JSON array of numbers to float64, with null as NaN.
 
     A nested array is accepted if it holds as many numbers as items, as shape (T, 1) does.
@@ -176,7 +176,7 @@ def floats(value: Any) -> np.ndarray:
         try:
             array = np.frombuffer(value.as_buffer(of_type="d"))  # silently flattens nested arrays
         except (TypeError, RuntimeError):  # it holds a null, a boolean, a text or an object
-            return floats(value.as_list())
+            return to_float_array(value.as_list())
         if len(array) != len(value):
             raise ValueError("contains nested arrays")
         return array
@@ -199,7 +199,7 @@ def _flat(items: list[Any]) -> Iterator[Any]:
             yield item
 
 
-def plain(value: Any) -> Any:
+def to_python(value: Any) -> Any:
     """Convert a lazy value to plain Python objects."""
     if hasattr(value, "as_list"):
         return value.as_list()

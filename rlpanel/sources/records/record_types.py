@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 #: Most samples in one line: a row stores the sample's index in its line in 16 bits.
-MOST_SAMPLES = 2**16 - 1
+MAX_SAMPLES = 2**16 - 1
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class BadLine:
     reason: str
 
 
-class Several(Protocol):
+class SampleSequence(Protocol):
     """A sequence of samples that can give them as records."""
 
     def __len__(self) -> int: ...
@@ -73,7 +73,7 @@ class Several(Protocol):
         """Return the samples as individual records."""
 
 
-class Records(list[Record]):
+class RecordList(list[Record]):
     """Samples that are already records."""
 
     def records(self) -> list[Record]:
@@ -99,7 +99,7 @@ class Chunk:
 
     generation: int = 0
     places: list[tuple[int, int, int, int, int]] = field(default_factory=list)
-    parts: list[Several] = field(default_factory=list)
+    parts: list[SampleSequence] = field(default_factory=list)
     bad: list[BadLine] = field(default_factory=list)
     good_lines: int = 0
     blank_lines: int = 0
@@ -122,10 +122,10 @@ class Chunk:
     def add(self, records: list[Record]) -> None:
         """Append the samples of one more line."""
         last = self.parts[-1] if self.parts else None
-        if isinstance(last, Records):
+        if isinstance(last, RecordList):
             last += records
         else:
-            self.parts.append(Records(records))
+            self.parts.append(RecordList(records))
 
 
 class Adapter(Protocol):
@@ -208,7 +208,7 @@ def is_eval(path: str) -> bool:
     return bool(_EVAL.search(path.rsplit("/", 1)[-1]))
 
 
-def number_in(path: str) -> int | None:
+def number_from_name(path: str) -> int | None:
     """Return the number that is the file's whole name (``12.jsonl`` → 12), or None."""
     stem = path.rsplit("/", 1)[-1].partition(".")[0]
     return int(stem) if stem.isascii() and stem.isdigit() else None

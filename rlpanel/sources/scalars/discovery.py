@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from rlpanel.sources.discovery.directory import shown_name
+from rlpanel.sources.discovery.directory import display_name
 from rlpanel.sources.files import files
 from rlpanel.sources.files.files import AnyPath, Entry, path_of
 from rlpanel.sources.scalars import tensorboard
@@ -55,7 +55,7 @@ def is_scalar_name(name: str) -> bool:
     return name == STATE or name in _LINES or name.startswith(_EVENTS)
 
 
-def find(folder: AnyPath, root: AnyPath) -> list[FoundScalars]:
+def find_scalars(folder: AnyPath, root: AnyPath) -> list[FoundScalars]:
     """Return the scalar files of the run in ``folder`` that are inside ``root``, in ascending rank."""
     matches = _scalar_files(folder)
     if not matches and folder.name in _PARTS and folder.parent.is_relative_to(root):
@@ -110,7 +110,7 @@ def _found(entry: Entry, folder: AnyPath, kind: int, opener: Opener) -> FoundSca
 
 
 def _found_path(path: str, folder: AnyPath, kind: int, opener: Opener) -> FoundScalars:
-    name = shown_name(os.path.relpath(path, folder).replace(os.sep, "/"))
+    name = display_name(os.path.relpath(path, folder).replace(os.sep, "/"))
     # The name of an event file begins with its creation time; a resumed run creates another file.
     return FoundScalars(path, name, (kind, os.path.basename(path)), opener)
 

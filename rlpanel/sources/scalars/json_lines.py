@@ -6,7 +6,7 @@ from rlpanel.errors import LineError
 from rlpanel.sources.readers.tail import Tail
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.sources.records.record_types import BadLine
-from rlpanel.sources.scalars.scalar_source import Points, row_of
+from rlpanel.sources.scalars.scalar_source import Points, parse_row
 
 LINE_BYTES = 16 << 20
 
@@ -39,7 +39,7 @@ class ScalarLines:
             self._lines += 1
             if line and not line.isspace():
                 try:
-                    points.rows.append(row_of(parse(line)))
+                    points.rows.append(parse_row(parse(line)))
                 except LineError as error:
                     points.bad.append(BadLine(self._lines, offset, str(error)))
             offset += len(line) + 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rlpanel.errors import LineError
-from rlpanel.sources.records.json_parser import plain
+from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import BadLine
 
 #: Keys under which trainers write the step; the first one present is used.
@@ -56,7 +56,7 @@ class ScalarFile(Protocol):
         """Start again at the beginning: points returned before are invalid."""
 
 
-def row_of(document: Mapping[str, Any]) -> Row:
+def parse_row(document: Mapping[str, Any]) -> Row:
     """Return the step and the numbers of one logged object; nested objects give ``outer/inner``.
 
     Raises
@@ -77,7 +77,7 @@ def _step(key: str, value: Any) -> int:
             return int(number)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise LineError(f"{key!r} is not an integer: {str(plain(value))[:40]!r}")
+    raise LineError(f"{key!r} is not an integer: {str(to_python(value))[:40]!r}")
 
 
 def _numbers(document: Mapping[str, Any], step_key: str, prefix: str = "") -> Iterator[tuple[str, float]]:
@@ -91,4 +91,4 @@ def _numbers(document: Mapping[str, Any], step_key: str, prefix: str = "") -> It
             except OverflowError:  # an integer too large for a float
                 continue
         elif isinstance(value, Mapping) or hasattr(value, "as_dict"):
-            yield from _numbers(plain(value), "", f"{name}/")
+            yield from _numbers(to_python(value), "", f"{name}/")

@@ -9,12 +9,12 @@ from rlpanel.errors import LineError
 from rlpanel.sources.files import files
 from rlpanel.sources.records.json_parser import parse_slow
 from rlpanel.sources.records.record_types import BadLine
-from rlpanel.sources.scalars.scalar_source import Points, row_of
+from rlpanel.sources.scalars.scalar_source import Points, parse_row
 
 #: Seconds without changes after which a file that does not parse counts as bad rather than being written.
 SETTLED = 5.0
 #: Larger files are not parsed.
-MOST_BYTES = 512 << 20
+MAX_BYTES = 512 << 20
 
 
 class TrainerState:
@@ -26,7 +26,7 @@ class TrainerState:
     def __init__(self, path: str, name: str) -> None:
         self.path = path
         self.name = name
-        self._file = files.file(path)
+        self._file = files.follow_file(path)
         self._generation = 0
         self._stamp: tuple[int, ...] = ()
 
@@ -43,7 +43,7 @@ class TrainerState:
             status = file.stat()
             if _stamp(status) == self._stamp:
                 return Points(self._generation)
-            data = file.read(status.st_size, 0) if status.st_size <= MOST_BYTES else b"[]"
+            data = file.read(status.st_size, 0) if status.st_size <= MAX_BYTES else b"[]"
         try:
             history = parse_slow(data).get("log_history")
             if not isinstance(history, list):
@@ -70,7 +70,7 @@ def _add_entry(entry: object, points: Points) -> None:
     try:
         if not isinstance(entry, dict):
             raise LineError("an entry of 'log_history' is not a JSON object")
-        points.rows.append(row_of(entry))
+        points.rows.append(parse_row(entry))
     except LineError as error:
         points.bad.append(BadLine(1, 0, str(error)))
 

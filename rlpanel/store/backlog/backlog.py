@@ -17,23 +17,23 @@ from functools import lru_cache
 
 import numpy as np
 
-from rlpanel.metrics.engine.constants import USUAL, Constants
+from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import BadLine
 from rlpanel.store.backlog import range_reader
 from rlpanel.store.backlog.range_reader import (
-    BAD_KEPT,
+    MAX_BAD_LINES,
     ByteRange,
     RangeResult,
-    index_chunk,
+    index_range,
     last_line_start,
-    ranges,
+    split_into_ranges,
 )
 from rlpanel.store.backlog.workers import WorkerDied, WorkerPool
 from rlpanel.store.cache.run_cache import OpenFileState
 
 #: Modification times are rounded down to a multiple of this many seconds, to group files written together.
-TOGETHER = 600.0
+MTIME_BUCKET = 600.0
 #: Step number in the name of a file with one step, as in ``12.jsonl`` and ``train_data_step12.jsonl``.
 _STEP = re.compile(r"(?:^|step_?)(\d{1,9})\.jsonl")
 #: Ranges submitted per process: one in progress, and others so that it need not wait for the reader.
@@ -41,10 +41,10 @@ _QUEUED_PER_JOB = 4
 
 
 @lru_cache(maxsize=1 << 16)
-def age(name: str, modified: float) -> tuple[float, int]:
+def reading_order(name: str, modified: float) -> tuple[float, int]:
     """Return the sort key for reading order: newest files first, then those with the highest step."""
     step = _STEP.search(name)
-    return -(modified // TOGETHER), -int(step[1]) if step else 0
+    return -(modified // MTIME_BUCKET), -int(step[1]) if step else 0
 
 
 @dataclass
@@ -76,10 +76,10 @@ class OpenFile:
     newlines: dict[int, int] = field(default_factory=dict)  # lines of each range read so far, by start offset
     bad: dict[int, list[BadLine]] = field(default_factory=dict)
 
-    def note(self, part: int, bad: list[BadLine]) -> None:
+    def add_bad_lines(self, part: int, bad: list[BadLine]) -> None:
         """Add bad lines of the range that starts at ``part``; their numbers are relative to it."""
         kept = self.bad.setdefault(part, [])
-        kept += bad[: BAD_KEPT - len(kept)]
+        kept += bad[: MAX_BAD_LINES - len(kept)]
 
     def state(self) -> OpenFileState:
         """Return the file's progress for the cache."""
@@ -90,14 +90,14 @@ class OpenFile:
         return OpenFileState(self.start, self.limit, self.lines_before, range_reader.RANGE_BYTES, parts, bad)
 
 
-def restored(file: int, reader: JsonlFile, state: OpenFileState, modified: float) -> OpenFile | None:
+def restore_open_file(file: int, reader: JsonlFile, state: OpenFileState, modified: float) -> OpenFile | None:
     """Restore a file from the cache; None if the size of ranges has changed since."""
     if state.range_bytes != range_reader.RANGE_BYTES or type(reader) is not JsonlFile:
         return None
     open_file = OpenFile(file, reader, state.start, state.limit, state.lines_before, modified)
     open_file.newlines = dict(state.parts)
     for part, line, offset, reason in state.bad:
-        open_file.note(part, [BadLine(line, offset, reason)])
+        open_file.add_bad_lines(part, [BadLine(line, offset, reason)])
     return open_file
 
 
@@ -109,7 +109,7 @@ def open_at_end(file: int, reader: JsonlFile, status: os.stat_result) -> OpenFil
         return None  # other formats cannot be read from the middle
     try:
         limit = last_line_start(reader.path, status.st_size, reader.tail.line_bytes)
-        if limit - start < range_reader.RANGE_BYTES or not reader.begin(limit):
+        if limit - start < range_reader.RANGE_BYTES or not reader.start_at(limit):
             return None
     except OSError:
         return None  # the normal reading of the file will report the error
@@ -153,7 +153,7 @@ class Backlog:
     def __init__(self, workers: WorkerPool | None) -> None:
         self._workers = workers if workers is not None and workers.jobs else None
         self.halted = False
-        self.constants: Constants = USUAL
+        self.constants: Constants = USUAL_CONSTANTS
         self._open_files: dict[int, OpenFile] = {}
         self._queue: deque[ByteRange] = deque()
         self._running: dict[Future[RangeResult], ByteRange] = {}
@@ -171,14 +171,14 @@ class Backlog:
 
     @property
     def busy(self) -> bool:
-        """Whether `turn` would make progress at once, rather than wait for a process."""
+        """Whether `results` would make progress at once, rather than wait for a process."""
         if self._workers is None:
             return bool(self._queue) and not self.halted
         # All running ranges may finish in one turn; then no callback would wake the reader to submit more.
         return self._can_submit or any(future.done() for future in self._running)
 
     @property
-    def at_rest(self) -> bool:
+    def needs_no_workers(self) -> bool:
         """Whether no process is needed: the backlog is empty or paused."""
         return not self._running and (self.halted or not self._open_files)
 
@@ -186,11 +186,13 @@ class Backlog:
         """Queue the unread ranges of files; of files written together, the last range of each comes first."""
         queued: list[tuple[tuple[float, int], int, ByteRange]] = []
         for file in files:
-            all_parts = ranges(file.file, file.reader, file.start, file.limit, self.constants)
+            all_parts = split_into_ranges(file.file, file.reader, file.start, file.limit, self.constants)
             parts = [part for part in all_parts if part.start not in file.newlines]
             file.waiting, file.bytes = len(parts), sum(part.end - part.start for part in parts)
             self._open_files[file.file] = file
-            queued += [(age(file.reader.name, file.modified), i, part) for i, part in enumerate(parts)]
+            queued += [
+                (reading_order(file.reader.name, file.modified), i, part) for i, part in enumerate(parts)
+            ]
         queued.sort(key=lambda item: item[:2])
         self._queue.extend(part for *_, part in queued)
 
@@ -208,17 +210,17 @@ class Backlog:
             future.cancel()
         self._open_files, self._queue, self._running = {}, deque(), {}
 
-    def live(self, file: int, bad: list[BadLine]) -> None:
+    def add_live_bad_lines(self, file: int, bad: list[BadLine]) -> None:
         """Add bad lines that were read live at the end of an open file."""
         open_file = self._open_files[file]
-        open_file.note(open_file.limit, bad)
+        open_file.add_bad_lines(open_file.limit, bad)
 
     def state(self, file: int) -> OpenFileState | None:
         """Return a file's progress for the cache; None if it is not in the backlog."""
         open_file = self._open_files.get(file)
         return None if open_file is None else open_file.state()
 
-    def turn(self) -> Iterator[tuple[ByteRange, RangeResult | OSError]]:
+    def results(self) -> Iterator[tuple[ByteRange, RangeResult | OSError]]:
         """Submit ranges and yield finished results; without workers, read one range here and yield it."""
         if self._workers is None:
             if self._queue and not self.halted:
@@ -231,16 +233,16 @@ class Backlog:
             if byte_range is not None:  # the caller may have dropped the file since the last yield
                 yield self._result(byte_range, future)
 
-    def take(self, byte_range: ByteRange, result: RangeResult) -> bool:
+    def add_result(self, byte_range: ByteRange, result: RangeResult) -> bool:
         """Record the result of a range; True if it was the last one of its file."""
         open_file = self._open_files[byte_range.file]
         open_file.waiting -= 1
         open_file.bytes -= byte_range.end - byte_range.start
         open_file.newlines[byte_range.start] = result.newlines
-        open_file.note(byte_range.start, result.bad)
+        open_file.add_bad_lines(byte_range.start, result.bad)
         return open_file.waiting == 0
 
-    def settle(self, file: int) -> FinishedFile:
+    def finish_file(self, file: int) -> FinishedFile:
         """Remove a file whose ranges have all been read, and return its line counts and bad lines."""
         open_file = self._open_files.pop(file)
         self.halted &= bool(self._open_files)
@@ -277,6 +279,6 @@ class Backlog:
 
     def _index_here(self, byte_range: ByteRange) -> tuple[ByteRange, RangeResult | OSError]:
         try:
-            return byte_range, index_chunk(byte_range)
+            return byte_range, index_range(byte_range)
         except OSError as error:
             return byte_range, error

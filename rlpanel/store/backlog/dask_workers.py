@@ -14,12 +14,12 @@ from threading import Lock
 from typing import Any
 
 from rlpanel.errors import RLPanelError
-from rlpanel.store.backlog.range_reader import ByteRange, RangeResult, index_chunk
+from rlpanel.store.backlog.range_reader import ByteRange, RangeResult, index_range
 from rlpanel.store.backlog.workers import WorkerDied
-from rlpanel.store.cache.fingerprint import of_reading
+from rlpanel.store.cache.fingerprint import reading_fingerprint
 
 #: Timeout for connecting to the scheduler.
-PATIENCE = "15s"
+CONNECT_TIMEOUT = "15s"
 _OTHER_VERSION = "a worker of the cluster has another version of rlpanel: install the same one everywhere"
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class ClusterError(RLPanelError, RuntimeError):
     """The cluster cannot be used; the message says what to do."""
 
 
-def index_there(byte_range: ByteRange, code: str) -> RangeResult:
+def index_on_worker(byte_range: ByteRange, code: str) -> RangeResult:
     """Index a range on a worker, after checking that its code builds the same rows as the caller's.
 
     Raises
@@ -37,9 +37,9 @@ def index_there(byte_range: ByteRange, code: str) -> RangeResult:
     ClusterError
         If the worker has another version of rlpanel.
     """
-    if of_reading() != code:
+    if reading_fingerprint() != code:
         raise ClusterError(_OTHER_VERSION)
-    return index_chunk(byte_range)
+    return index_range(byte_range)
 
 
 class DaskWorkers:
@@ -69,17 +69,17 @@ class DaskWorkers:
             self.jobs = sum(self._client.nthreads().values())
             self._check()
         except BaseException:
-            self.rest()
+            self.close()
             raise
 
     def submit(self, byte_range: ByteRange) -> Future[RangeResult]:
         """Index a range on a worker; the future raises `WorkerDied` if no worker could."""
         future: Future[RangeResult] = Future()
-        task = self._client.submit(index_there, byte_range, of_reading(), pure=False)
+        task = self._client.submit(index_on_worker, byte_range, reading_fingerprint(), pure=False)
         task.add_done_callback(lambda done: self._on_done(done, future, byte_range))
         return future
 
-    def rest(self) -> None:
+    def close(self) -> None:
         """Disconnect from the cluster; its workers keep running."""
         self._client.close(timeout=2)
 
@@ -87,12 +87,12 @@ class DaskWorkers:
         if not self.jobs:
             raise ClusterError(f"the scheduler has no workers yet; start some: dask worker {self._address}")
         try:
-            codes = set(self._client.run(of_reading).values())
+            codes = set(self._client.run(reading_fingerprint).values())
         except ImportError as error:
             raise ClusterError(
                 f"rlpanel is not installed on the workers of {self._address}: install it there"
             ) from error
-        if codes != {of_reading()}:
+        if codes != {reading_fingerprint()}:
             raise ClusterError(_OTHER_VERSION)
 
     def _on_done(self, task: Any, future: Future[RangeResult], byte_range: ByteRange) -> None:
@@ -118,7 +118,7 @@ def _client(address: str) -> Any:
     except ImportError as error:
         raise ClusterError("a dask scheduler needs dask.distributed: pip install 'rlpanel[dask]'") from error
     try:
-        return Client(address, timeout=PATIENCE, set_as_default=False)
+        return Client(address, timeout=CONNECT_TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterError(
             f"no dask scheduler answers at {address}; start one with: dask scheduler ({error})"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from rlpanel.metrics.engine.constants import USUAL, Constants
+from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.sources.files import files
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Adapter, BadLine
@@ -20,7 +20,7 @@ RANGE_BYTES = 8 << 20
 #: Bytes read at a time when searching for the end of a line.
 _STEP = 64 << 10
 #: Number of bad lines kept with their reason; all are counted.
-BAD_KEPT = 1000
+MAX_BAD_LINES = 1000
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ByteRange:
     end: int
     limit: int
     line_bytes: int
-    constants: Constants = USUAL
+    constants: Constants = USUAL_CONSTANTS
 
 
 @dataclass
@@ -83,7 +83,7 @@ class RangeResult:
     void: bool = False
 
 
-def index_chunk(byte_range: ByteRange) -> RangeResult:
+def index_range(byte_range: ByteRange) -> RangeResult:
     """Read the samples and bad lines whose lines start in a range.
 
     Raises
@@ -96,7 +96,7 @@ def index_chunk(byte_range: ByteRange) -> RangeResult:
     if start == end:
         return result
     file = JsonlFile(byte_range.path, byte_range.name, byte_range.adapter, byte_range.line_bytes, end)
-    file.tail.begin(start)
+    file.tail.start_at(start)
     builder, more = RowBuilder(), True
     builder.constants = byte_range.constants
     while more:
@@ -104,20 +104,20 @@ def index_chunk(byte_range: ByteRange) -> RangeResult:
             if chunk.generation:
                 return RangeResult(void=True)
             more = chunk.more
-            builder.take(byte_range.file, chunk)
-            result.bad += chunk.bad[: BAD_KEPT - len(result.bad)]
+            builder.add_chunk(byte_range.file, chunk)
+            result.bad += chunk.bad[: MAX_BAD_LINES - len(result.bad)]
             result.bad_count += len(chunk.bad)
             result.blank_count += chunk.blank_lines
     result.newlines = file.lines
     result.void = file.tail.offset != end
-    result.rows = builder.gathered()
+    result.rows = builder.flush_raw()
     result.left_out = builder.left_out
     return result
 
 
 def _owned_offsets(byte_range: ByteRange) -> tuple[int, int]:
     """Return the offsets of the first line that starts in a range and of the first one after it."""
-    with files.file(byte_range.path, _STEP) as file:
+    with files.follow_file(byte_range.path, _STEP) as file:
         start = _line_start(file, byte_range.start, byte_range.limit)
         return start, max(start, _line_start(file, byte_range.end, byte_range.limit))
 
@@ -140,7 +140,7 @@ def last_line_start(path: str, size: int, farthest: int) -> int:
 
     Returns 0 if no newline is found.
     """
-    with files.file(path, _STEP) as file:
+    with files.follow_file(path, _STEP) as file:
         end = size
         while end > max(0, size - farthest):
             start = max(0, end - _STEP)
@@ -151,8 +151,8 @@ def last_line_start(path: str, size: int, farthest: int) -> int:
     return 0
 
 
-def ranges(
-    file: int, reader: JsonlFile, start: int, limit: int, constants: Constants = USUAL
+def split_into_ranges(
+    file: int, reader: JsonlFile, start: int, limit: int, constants: Constants = USUAL_CONSTANTS
 ) -> Iterator[ByteRange]:
     """Yield the ranges from ``start`` to ``limit``, both just after a newline, the last range first."""
     for range_start in reversed(range(start, limit, RANGE_BYTES)):

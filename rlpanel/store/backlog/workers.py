@@ -22,7 +22,7 @@ from typing import Protocol
 
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.column_info import METRICS
-from rlpanel.store.backlog.range_reader import ByteRange, RangeResult, index_chunk
+from rlpanel.store.backlog.range_reader import ByteRange, RangeResult, index_range
 
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -54,7 +54,7 @@ class WorkerPool(Protocol):
     def submit(self, byte_range: ByteRange) -> Future[RangeResult]:
         """Index a range; the future raises `WorkerDied` or OSError if that fails."""
 
-    def rest(self) -> None:
+    def close(self) -> None:
         """Release the workers; ranges in progress are abandoned."""
 
 
@@ -70,7 +70,7 @@ class Worker:
             start_new_session=True,  # Ctrl-C in the terminal must reach the parent only
         )
 
-    def ask(self, byte_range: ByteRange) -> RangeResult:
+    def index(self, byte_range: ByteRange) -> RangeResult:
         """Index a range in the process; EOFError, OSError or UnpicklingError if the process dies."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -81,7 +81,7 @@ class Worker:
             raise _RangeError(answer)
         return answer
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """Kill the process and wait until it has ended."""
         self.process.kill()
         for pipe in (self.process.stdin, self.process.stdout):
@@ -132,14 +132,14 @@ class Workers:
         future.add_done_callback(lambda _: self.wake())
         return future
 
-    def rest(self) -> None:
+    def close(self) -> None:
         """End all processes; later ranges start new ones."""
         with self._lock:
             self._closed = True
             threads, self._threads = self._threads, None
             workers, self._idle, self._all = self._all, [], set()
         for worker in workers:
-            worker.end()
+            worker.kill()
         if threads is not None:
             threads.shutdown(wait=True, cancel_futures=True)
 
@@ -147,7 +147,7 @@ class Workers:
         for _ in range(_TRIES):
             worker = self._acquire()
             try:
-                result = worker.ask(byte_range)
+                result = worker.index(byte_range)
             except _RangeError as range_error:
                 self._release(worker)
                 raise range_error.args[0] from range_error
@@ -181,7 +181,7 @@ class Workers:
     def _discard(self, worker: Worker) -> None:
         with self._lock:
             self._all.discard(worker)
-        worker.end()
+        worker.kill()
 
 
 def _all_metrics_builtin() -> bool:
@@ -201,7 +201,7 @@ def serve() -> None:
         except EOFError:
             return
         try:
-            answer: RangeResult | Exception = index_chunk(byte_range)
+            answer: RangeResult | Exception = index_range(byte_range)
         except Exception as error:
             answer = error if isinstance(error, OSError) else RuntimeError(f"{type(error).__name__}: {error}")
         try:

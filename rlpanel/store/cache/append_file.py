@@ -11,7 +11,7 @@ import numpy as np
 import xxhash
 
 from rlpanel.safe_files import SafeFolder, write_all
-from rlpanel.sources.files.mounts import REMOTE, file_system
+from rlpanel.sources.files.mounts import NETWORK_FILE_SYSTEMS, file_system
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class AppendFile:
             write_all(descriptor, data.data)
         finally:
             os.close(descriptor)
-        return self.followed_by(items, data)
+        return self.extended(items, data)
 
-    def followed_by(self, items: int, data: np.ndarray) -> AppendFile:
+    def extended(self, items: int, data: np.ndarray) -> AppendFile:
         """Return the state after appending ``data``, without writing."""
         new_hash = self._hash.copy()
         new_hash.update(data.data)
@@ -80,4 +80,4 @@ def _is_own(status: os.stat_result) -> bool:
 @lru_cache(maxsize=64)
 def _can_be_mapped(folder: str) -> bool:
     kind = file_system(folder)
-    return bool(kind) and not kind.startswith(REMOTE)
+    return bool(kind) and not kind.startswith(NETWORK_FILE_SYSTEMS)

@@ -31,9 +31,11 @@ except ImportError:  # pragma: no cover - Windows: nothing is saved there
     fcntl = None  # type: ignore[assignment]
 
 #: Names of column folders.
-COLUMNS = re.compile(r"data-[0-9a-f]{32}")
+COLUMN_FOLDER_NAME = re.compile(r"data-[0-9a-f]{32}")
 #: Names that rlpanel 0.1.0 wrote into a cache folder, and the temporary file of a marker.
-_OLD_NAMES = re.compile(rf"lock|manifest|manifest\.new|alerts|{COLUMNS.pattern}|\.CACHEDIR\.TAG\.[0-9a-f]+")
+_OLD_NAMES = re.compile(
+    rf"lock|manifest|manifest\.new|alerts|{COLUMN_FOLDER_NAME.pattern}|\.CACHEDIR\.TAG\.[0-9a-f]+"
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class CacheFolder:
     open: Callable[[], SafeFolder]
 
 
-def places(run: AnyPath) -> Iterator[CacheFolder]:
+def find_cache_folders(run: AnyPath) -> Iterator[CacheFolder]:
     """Yield the folders that may hold a run's cache: in the run's folder if it is local, in the user's cache.
 
     The cache in the run's folder is trusted regardless of its owner, like the run itself.
@@ -55,7 +57,7 @@ def places(run: AnyPath) -> Iterator[CacheFolder]:
         yield CacheFolder(folder / _folder_name(run), partial(_open_in_cache, folder, run))
 
 
-def writable_places(run: AnyPath) -> Iterator[SafeFolder]:
+def open_writable_folders(run: AnyPath) -> Iterator[SafeFolder]:
     """Open the folders in which a run's cache can be written, the best one first; the caller closes them."""
     if isinstance(run, Path) and (in_run := _open_or_none(partial(_claim_in_run, run))):
         yield in_run
@@ -64,7 +66,7 @@ def writable_places(run: AnyPath) -> Iterator[SafeFolder]:
             yield folder
 
 
-class Lock:
+class CacheLock:
     """Exclusive lock on a cache folder; the system releases it when the process ends, even if it is killed.
 
     Attributes
@@ -83,7 +85,7 @@ class Lock:
         self.folder.close()
 
 
-def lock(run: AnyPath, avoided: Container[Path] = ()) -> Lock | None:
+def lock_cache_folder(run: AnyPath, avoided: Container[Path] = ()) -> CacheLock | None:
     """Lock the first cache folder that can be written; None if no folder can, or another process holds it.
 
     Parameters
@@ -95,7 +97,7 @@ def lock(run: AnyPath, avoided: Container[Path] = ()) -> Lock | None:
     """
     if fcntl is None:
         return None
-    for folder in writable_places(run):
+    for folder in open_writable_folders(run):
         if folder.path in avoided:
             folder.close()
             continue
@@ -112,7 +114,7 @@ def lock(run: AnyPath, avoided: Container[Path] = ()) -> Lock | None:
                 return None
             _warn_if_unsafe(error)
             continue
-        return Lock(folder, descriptor)
+        return CacheLock(folder, descriptor)
     return None
 
 
@@ -152,7 +154,7 @@ def _mark_folder(folder: SafeFolder) -> None:
     if not all(_OLD_NAMES.fullmatch(name) for name in names):
         raise UnsafePath(errno.EPERM, "holds files that rlpanel did not write", os.fspath(folder.path))
     folder.mark()
-    for name in filter(COLUMNS.fullmatch, names):
+    for name in filter(COLUMN_FOLDER_NAME.fullmatch, names):
         with suppress(OSError), folder.subfolder(name) as columns:
             if columns.is_own and all(file.isdecimal() for file in columns.names()):
                 columns.mark()

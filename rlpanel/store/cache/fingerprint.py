@@ -28,12 +28,12 @@ _IMPORT = re.compile(
 
 
 @cache
-def of_reading() -> str:
+def reading_fingerprint() -> str:
     """Return the fingerprint of the code that turns lines into rows, without the metrics themselves."""
     return _hash_of(_reading_code())
 
 
-def of_columns() -> dict[str, str]:
+def column_fingerprints() -> dict[str, str]:
     """Return the fingerprint of the token metric behind each column, by column name."""
     return {name: _hash_metric(m) for m in column_info.of_level("token") for name in m.columns.values()}
 
@@ -45,13 +45,13 @@ def _hash_metric(m: column_info.Metric) -> str:
     module_file = getattr(sys.modules.get(m.function.__module__), "__file__", None)
     if module_file:
         # The reading code has a fingerprint of its own.
-        digest.update(_hash_of(code_behind(Path(module_file)) - _reading_code()).encode())
+        digest.update(_hash_of(imported_modules(Path(module_file)) - _reading_code()).encode())
     return digest.hexdigest()
 
 
 @cache
 def _reading_code() -> frozenset[Path]:
-    return code_behind(Path(open_file.__file__)) | code_behind(Path(row_builder.__file__))
+    return imported_modules(Path(open_file.__file__)) | imported_modules(Path(row_builder.__file__))
 
 
 def _hash_of(files: Iterable[Path]) -> str:
@@ -63,7 +63,7 @@ def _hash_of(files: Iterable[Path]) -> str:
 
 
 @cache
-def code_behind(path: Path) -> frozenset[Path]:
+def imported_modules(path: Path) -> frozenset[Path]:
     """Return the module's file and those of all rlpanel modules that it imports, directly or indirectly.
 
     Parameters

@@ -29,10 +29,16 @@ from rlpanel.errors import UnsafePath
 from rlpanel.metrics.engine import column_info
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files.files import AnyPath
-from rlpanel.sources.readers.tail import Mark
+from rlpanel.sources.readers.tail import ReadPosition
 from rlpanel.store.cache.append_file import AppendFile, read_content
-from rlpanel.store.cache.cache_folder import COLUMNS, CacheFolder, Lock, lock, places
-from rlpanel.store.cache.fingerprint import of_columns, of_reading
+from rlpanel.store.cache.cache_folder import (
+    COLUMN_FOLDER_NAME,
+    CacheFolder,
+    CacheLock,
+    find_cache_folders,
+    lock_cache_folder,
+)
+from rlpanel.store.cache.fingerprint import column_fingerprints, reading_fingerprint
 from rlpanel.store.columns.columns import Column, Columns, Labels
 
 log = logging.getLogger(__name__)
@@ -42,7 +48,7 @@ FORMAT = 3
 #: Seconds between two saves, and before the next attempt after a failed one.
 SAVE_EVERY, RETRY_AFTER = 5.0, 60.0
 #: Logs smaller than this are not cached: reading them is as fast as reading a cache.
-WORTH_BYTES = 4 << 20
+MIN_LOG_BYTES = 4 << 20
 #: Column that identifies duplicates; needed before it is decided which rows count.
 SURPRISAL = "surprisal_sum"
 #: Attempts to load, because the writer may replace the files in the meantime.
@@ -66,7 +72,7 @@ class OpenFileState:
     bad: list[tuple[int, int, int, str]]
 
     @classmethod
-    def of(cls, plain: dict[str, Any] | None) -> OpenFileState | None:
+    def from_json(cls, plain: dict[str, Any] | None) -> OpenFileState | None:
         """Convert from parsed JSON."""
         if plain is None:
             return None
@@ -85,7 +91,7 @@ class FileState:
     number: int
     adapter: str
     since: int
-    mark: Mark
+    mark: ReadPosition
     bad_count: int
     blank_count: int
     bad: list[tuple[int, int, str]]
@@ -131,8 +137,8 @@ class RunCache:
 
     def __init__(self, run: AnyPath, line_bytes: int) -> None:
         self._run = run
-        self._code = f"{of_reading()}-{line_bytes}"
-        self._lock: Lock | None = None
+        self._code = f"{reading_fingerprint()}-{line_bytes}"
+        self._lock: CacheLock | None = None
         self._disk: _OnDisk | None = None
         self._columns: tuple[Columns, int] | None = None  # columns that `_disk` holds, and their edition
         self._due = 0.0
@@ -145,7 +151,7 @@ class RunCache:
 
     def load(self) -> SavedRun | None:
         """Return the newest usable saved state; None without one."""
-        for location in sorted(places(self._run), key=_age):
+        for location in sorted(find_cache_folders(self._run), key=_age):
             for _ in range(_READ_TRIES):
                 try:
                     with location.open() as folder:
@@ -193,7 +199,7 @@ class RunCache:
     def _lock_folder(self) -> bool:
         """Acquire the lock unless this process holds it; False if that is impossible."""
         if self._lock is None:
-            self._lock = lock(self._run, self._avoided)
+            self._lock = lock_cache_folder(self._run, self._avoided)
             if self._lock is None:
                 return False
             disk = self._disk
@@ -232,7 +238,7 @@ class RunCache:
         with folder.subfolder(name) as data_folder:
             for index, (key, items, size, digest) in enumerate(content["columns"]):
                 data = read_content(data_folder, str(index), int(size))
-                files[key] = AppendFile().followed_by(int(items), data)
+                files[key] = AppendFile().extended(int(items), data)
                 if files[key].hash != digest:
                     raise ValueError(f"{key} is damaged")
                 _restore(columns, key, data)
@@ -246,7 +252,7 @@ class RunCache:
 
 
 def _file_state(*, mark: list[Any], unsettled: dict[str, Any] | None, **rest: Any) -> FileState:
-    return FileState(mark=Mark.of(mark), unsettled=OpenFileState.of(unsettled), **rest)
+    return FileState(mark=ReadPosition.from_json(mark), unsettled=OpenFileState.from_json(unsettled), **rest)
 
 
 def _new_parts(columns: Columns, written: dict[str, AppendFile]) -> Iterator[tuple[str, int, np.ndarray]]:
@@ -294,7 +300,7 @@ def _restore(columns: Columns, key: str, data: np.ndarray) -> None:
 
 def _drop_outdated(columns: Columns, made_by: dict[str, str]) -> tuple[str, ...]:
     """Drop columns whose metric was removed or changed; return the columns that must be computed."""
-    now = of_columns()
+    now = column_fingerprints()
     if SURPRISAL in now and now[SURPRISAL] != made_by.get(SURPRISAL):
         raise ValueError(f"the metric {SURPRISAL}, which identifies duplicates, has changed")
     for name in set(now) - set(made_by):
@@ -317,7 +323,7 @@ def _manifest(saved: SavedRun, code: str, data: str, files: dict[str, AppendFile
         "rows": saved.columns.rows,
         "columns": [(key, file.items, file.bytes, file.hash) for key, file in files.items()],
         "files": [{**asdict(state), "mark": state.mark.plain()} for state in saved.files],
-        "made_by": of_columns(),
+        "made_by": column_fingerprints(),
         "newest_line": saved.newest_line,
         "left_out": saved.left_out,
         "constants": saved.constants,
@@ -355,7 +361,7 @@ def _delete_outdated(cache_folder: SafeFolder, data: str) -> None:
     """Delete outdated column folders, and temporary manifests that killed processes left behind."""
     for name in cache_folder.names():
         with suppress(OSError):  # the next save tries again
-            if COLUMNS.fullmatch(name) and name != data:
+            if COLUMN_FOLDER_NAME.fullmatch(name) and name != data:
                 cache_folder.remove_folder(name)
             elif name.startswith(f".{_MANIFEST}."):
                 cache_folder.remove(name)

@@ -160,7 +160,7 @@ class Columns:
         self.place["line"].rewrite(rows, lines)
         self.edition += 1
 
-    def only(self, rows: np.ndarray) -> Columns:
+    def select(self, rows: np.ndarray) -> Columns:
         """Return a copy with these rows only, in this order."""
         selected = Columns()
         place = {name: column.view(self.rows)[rows] for name, column in self.place.items()}

@@ -24,7 +24,7 @@ class HashSet:
         self._sorted = np.empty(0, np.uint64)
         self._recent: set[int] = set()
 
-    def take(self, keys: np.ndarray) -> np.ndarray:
+    def add(self, keys: np.ndarray) -> np.ndarray:
         """Add keys and return a mask of repeats, including repeats within ``keys`` itself."""
         if len(keys) > _MAX_RECENT:
             return self._take_many(keys)

@@ -25,7 +25,7 @@ def allocate(rows: int, dtype: np.dtype | type) -> np.ndarray:
 
 
 @cache
-def keep_pages() -> None:
+def raise_trim_threshold() -> None:
     """Make malloc keep some megabytes of free memory between batches.
 
     By default glibc returns freed memory to the system and faults it in again page by page, which took a
@@ -34,7 +34,7 @@ def keep_pages() -> None:
     bytearray(_PRIMING_BYTES)
 
 
-def give_back() -> None:
+def trim_heap() -> None:
     """Return malloc's free memory to the system: some tens of megabytes after a backlog."""
     trim = _malloc_trim()
     if trim is not None:

@@ -44,7 +44,7 @@ class RestartDetector:
         self._top: int | None = None  # highest step of the current attempt
         self._candidate: _Candidate | None = None
 
-    def rise(self, first: int, last: int) -> bool:
+    def feed_ascending(self, first: int, last: int) -> bool:
         """Add lines with ascending steps, ``first`` to ``last``; False if `feed` must be used instead."""
         if self._candidate is not None or (self._top is not None and first < self._top):
             return False

@@ -17,20 +17,20 @@ from xxhash import xxh3_64_intdigest
 
 from rlpanel.metrics.engine.column_info import computed_columns
 from rlpanel.metrics.engine.compute import derive_columns, reduce_ragged, reduce_tokens
-from rlpanel.metrics.engine.constants import USUAL, Constants
+from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.metrics.engine.ragged import Ragged
 from rlpanel.sources.records.column_batch import ColumnBatch, SampleBatch, join_batches
-from rlpanel.sources.records.record_types import Chunk, Locator, Record, Several
+from rlpanel.sources.records.record_types import Chunk, Locator, Record, SampleSequence
 from rlpanel.store.columns.columns import Columns
-from rlpanel.store.columns.page_memory import keep_pages
+from rlpanel.store.columns.page_memory import raise_trim_threshold
 
 #: A batch is converted when it has this many records, or lines of this many bytes.
-GATHERED_RECORDS = 1024
-GATHERED_BYTES = 4 << 20
+BATCH_RECORDS = 1024
+BATCH_BYTES = 4 << 20
 #: Average batch size below which columnar batches are converted record by record.
-WORTH = 32
+MIN_BATCH_SAMPLES = 32
 #: Limit for number columns, and for label columns: a log with ever new keys must not fill the memory.
-MOST_COLUMNS = 512
+MAX_COLUMNS = 512
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,15 @@ class RowBuilder:
     Attributes
     ----------
     left_out : str
-        The first logged column beyond `MOST_COLUMNS`; empty if all fit.
+        The first logged column beyond `MAX_COLUMNS`; empty if all fit.
     constants : Constants
         Training constants that the metrics of new rows are computed with.
     """
 
     def __init__(self) -> None:
-        keep_pages()
+        raise_trim_threshold()
         self.left_out = ""
-        self.constants: Constants = USUAL
+        self.constants: Constants = USUAL_CONSTANTS
         self._number_names: set[str] = set()
         self._label_names: set[str] = set()
         self._parts: list[Rows] = []
@@ -68,22 +68,22 @@ class RowBuilder:
     def __len__(self) -> int:
         return len(self._locators) + sum(map(len, self._parts))
 
-    def know(self, numbers: Iterable[str], labels: Iterable[str]) -> None:
+    def declare_columns(self, numbers: Iterable[str], labels: Iterable[str]) -> None:
         """Declare columns that exist already."""
         self._number_names |= set(numbers) - computed_columns()
         self._label_names |= set(labels)
 
-    def take(self, file: int, chunk: Chunk) -> None:
+    def add_chunk(self, file: int, chunk: Chunk) -> None:
         """Add the records of a chunk read from file number ``file``."""
         self._files += [file] * len(chunk)
         self._locators += chunk.places
         self._batches += chunk.parts
         self._bytes += chunk.bytes
-        if len(self._locators) >= GATHERED_RECORDS or self._bytes >= GATHERED_BYTES:
+        if len(self._locators) >= BATCH_RECORDS or self._bytes >= BATCH_BYTES:
             self._convert()
 
-    def join(self, rows: Rows) -> None:
-        """Add rows from `gathered` of another builder, as worker processes return them."""
+    def add_rows(self, rows: Rows) -> None:
+        """Add rows from `flush_raw` of another builder, as worker processes return them."""
         self._convert()
         logged = {name: values for name, values in rows.numbers.items() if name not in computed_columns()}
         numbers = {name: values for name, values in rows.numbers.items() if name in computed_columns()}
@@ -93,7 +93,7 @@ class RowBuilder:
         }
         self._parts.append(Rows(rows.place, numbers, labels))
 
-    def gathered(self) -> Rows | None:
+    def flush_raw(self) -> Rows | None:
         """Return the collected rows without derived columns, and start over; None if empty."""
         self._convert()
         parts, self._parts = self._parts, []
@@ -107,7 +107,7 @@ class RowBuilder:
 
     def flush(self) -> Rows | None:
         """Return the collected rows with derived columns, and start over; None if empty."""
-        rows = self.gathered()
+        rows = self.flush_raw()
         if rows is None:
             return None
         return Rows(rows.place, {**rows.numbers, **derive_columns(rows.numbers, self.constants)}, rows.labels)
@@ -115,7 +115,7 @@ class RowBuilder:
     def _clear(self) -> None:
         self._files: list[int] = []
         self._locators: list[tuple[int, ...]] = []
-        self._batches: list[Several] = []
+        self._batches: list[SampleSequence] = []
         self._bytes = 0
 
     def _convert(self) -> None:
@@ -179,7 +179,7 @@ class RowBuilder:
         admitted = {}
         for key in dict.fromkeys(chain.from_iterable(logged)):
             name = f"logged_{key}" if key in computed_columns() else key
-            if name in known or len(known) < MOST_COLUMNS:
+            if name in known or len(known) < MAX_COLUMNS:
                 known.add(name)
                 admitted[name] = key
             else:
@@ -192,7 +192,7 @@ _TEXTS = ("prompt", "response")
 _BuiltColumns = tuple[dict[str, np.ndarray], Mapping[str, Sequence[str | None]], dict[str, np.ndarray]]
 
 
-def _group_batches(batches: Sequence[Several]) -> list[list[ColumnBatch]] | list[list[Record]]:
+def _group_batches(batches: Sequence[SampleSequence]) -> list[list[ColumnBatch]] | list[list[Record]]:
     """Group what can be converted together: column batches of one plan, or consecutive single records.
 
     If the plan changes so often that groups would be small, all are converted as single records.
@@ -209,7 +209,7 @@ def _group_batches(batches: Sequence[Several]) -> list[list[ColumnBatch]] | list
             groups[-1] += part.records()
         else:
             groups.append([*part.records()])
-    if len(groups) > 1 and WORTH * len(groups) > sum(map(len, batches)):
+    if len(groups) > 1 and MIN_BATCH_SAMPLES * len(groups) > sum(map(len, batches)):
         return [[record for part in batches for record in part.records()]]
     return groups
 

@@ -19,17 +19,17 @@ from rlpanel.store.columns.hash_set import HashSet, mix
 from rlpanel.store.columns.restart_detection import Restart, RestartDetector
 from rlpanel.store.columns.row_builder import RowBuilder, Rows
 from rlpanel.store.columns.splits import (
-    COLUMN,
-    MOST_SPLITS,
+    MAX_SPLITS,
+    SPLIT_COLUMN,
     TRAIN,
     TRAIN_CODE,
-    Parts,
+    RowSelector,
+    SplitRows,
     SplitSteps,
-    Where,
-    code_of,
-    name_of,
-    parts_of,
+    group_rows,
+    split_code,
     split_codes,
+    split_name,
 )
 
 #: States of a row. `COUNTED` and `REPEATED` rows count as samples; `REPEATED` ones equal an earlier line, but
@@ -39,13 +39,13 @@ DEAD, COUNTED, REPEATED, DUPLICATE, OLDER = range(5)
 
 #: A response with this surprisal in nats is never sampled twice: its probability is below 1 in 10^27.
 #: Length is no criterion: a collapsed policy samples the same long response repeatedly, and those count.
-UNLIKELY = 64.0
+DUPLICATE_SURPRISAL = 64.0
 #: Key of a sequence of lines in file order: file number, rank, split.
-Sequence = tuple[int, int, str]
+LineSequence = tuple[int, int, str]
 #: Pending rows from which on they are added to the table at once.
-STAGED_ROWS = 32_768
+PENDING_ROWS = 32_768
 #: Number of dead rows from which on the table is compacted.
-DEAD_KEPT = 65_536
+MAX_DEAD_ROWS = 65_536
 
 
 class RunTable:
@@ -67,7 +67,7 @@ class RunTable:
         Builder with the records that were read and are not rows yet.
     loose : dict of int to int
         Files with unread ranges, with the offset of the first. From there on lines arrive in any order, and
-        are numbered from the start of their range until `settle` is called.
+        are numbered from the start of their range until `finish_file` is called.
     """
 
     def __init__(self) -> None:
@@ -76,30 +76,30 @@ class RunTable:
         self.steps = SplitSteps()
         self.state = np.zeros(1024, np.uint8)
         self.ranks: Counter[int] = Counter()
-        self.restarts: dict[Sequence, list[Restart]] = {}
+        self.restarts: dict[LineSequence, list[Restart]] = {}
         self.stage = RowBuilder()
         self.loose: dict[int, int] = {}
-        self._detectors: dict[Sequence, RestartDetector] = {}
+        self._detectors: dict[LineSequence, RestartDetector] = {}
         self._seen = HashSet()
 
-    def take(self, file: int, chunk: Chunk, version: int) -> None:
+    def add_chunk(self, file: int, chunk: Chunk, version: int) -> None:
         """Add the records of a chunk read from file number ``file``; they become rows now or later."""
-        self.stage.take(file, chunk)
-        if len(self.stage) >= STAGED_ROWS:
+        self.stage.add_chunk(file, chunk)
+        if len(self.stage) >= PENDING_ROWS:
             self.add_staged(version)
 
-    def join(self, rows: Rows, version: int) -> None:
+    def add_rows(self, rows: Rows, version: int) -> None:
         """Add rows that another builder gathered, as worker processes return them."""
-        self.stage.join(rows)
-        if len(self.stage) >= STAGED_ROWS:
+        self.stage.add_rows(rows)
+        if len(self.stage) >= PENDING_ROWS:
             self.add_staged(version)
 
-    def loosen(self, files: Mapping[int, int], version: int) -> None:
+    def open_files(self, files: Mapping[int, int], version: int) -> None:
         """Declare files with unread ranges: from an offset on, lines arrive unordered and unnumbered."""
         self.add_staged(version)
         self.loose |= files
 
-    def settle(self, file: int, starts: np.ndarray, before: np.ndarray, version: int) -> None:
+    def finish_file(self, file: int, starts: np.ndarray, before: np.ndarray, version: int) -> None:
         """Assign line numbers and find restarts once a file has no unread ranges.
 
         Parameters
@@ -146,11 +146,11 @@ class RunTable:
         else:
             self.steps.add(parts, new.place["step"], new.numbers, version)
 
-    def adopt(self, columns: Columns, version: int) -> None:
+    def restore(self, columns: Columns, version: int) -> None:
         """Start from saved rows, whose files are in `files` already."""
         rows = columns.rows
         numbers = {name: column.view(rows) for name, column in columns.numbers.items()}
-        self.stage.know(numbers, columns.labels)
+        self.stage.declare_columns(numbers, columns.labels)
         for name, values in derive_columns(numbers, self.stage.constants).items():
             columns.numbers[name] = Column(np.float64, np.nan)
             columns.numbers[name].write(0, values)
@@ -165,7 +165,7 @@ class RunTable:
         self._mark_repeats(saved)
         self._recount_all(version)
 
-    def complete(self, found: Mapping[str, np.ndarray], version: int) -> None:
+    def add_columns(self, found: Mapping[str, np.ndarray], version: int) -> None:
         """Add backfilled columns to the first rows, and the columns derived from them.
 
         Parameters
@@ -191,8 +191,8 @@ class RunTable:
         """Compute the statistics from all rows that count."""
         rows = self.columns.rows
         counted = np.flatnonzero(counts(self._state()))
-        for start in range(0, len(counted), STAGED_ROWS):  # in parts, so that copies stay small
-            part = counted[start : start + STAGED_ROWS]
+        for start in range(0, len(counted), PENDING_ROWS):  # in parts, so that copies stay small
+            part = counted[start : start + PENDING_ROWS]
             parts = {name: column.view(rows)[part] for name, column in self.columns.numbers.items()}
             self.steps.add(self._group_by_split(part), self._column("step")[part], parts, version)
 
@@ -213,7 +213,7 @@ class RunTable:
         self._set_state(dead, DEAD)
         self._classify_repeats(touched)
         self._recount_steps(touched, version)
-        if np.count_nonzero(self._state() == DEAD) > max(DEAD_KEPT, self.columns.rows // 2):
+        if np.count_nonzero(self._state() == DEAD) > max(MAX_DEAD_ROWS, self.columns.rows // 2):
             self._compact(version)
 
     # -- inside ----------------------------------------------------------------------------------
@@ -224,17 +224,17 @@ class RunTable:
     def _state(self) -> np.ndarray:
         return self.state[: self.columns.rows]
 
-    def _split_codes(self, where: Where) -> np.ndarray:
+    def _split_codes(self, where: RowSelector) -> np.ndarray:
         """Return the split code of some rows; codes change when the table is compacted."""
         codes_and_names = split_codes(self.columns.labels, self.columns.rows, where)
         if codes_and_names is None:
             return np.full(len(self._column("file")[where]), TRAIN_CODE)
         return codes_and_names[0]
 
-    def _group_by_split(self, where: Where) -> Parts:
+    def _group_by_split(self, where: RowSelector) -> SplitRows:
         """Return some rows grouped by split."""
         codes_and_names = split_codes(self.columns.labels, self.columns.rows, where)
-        return [(TRAIN, slice(None))] if codes_and_names is None else parts_of(*codes_and_names)
+        return [(TRAIN, slice(None))] if codes_and_names is None else group_rows(*codes_and_names)
 
     def _set_state(self, rows: np.ndarray, state: int | np.ndarray) -> None:
         self.state = self.state.copy()  # snapshots still refer to the old array
@@ -255,11 +255,11 @@ class RunTable:
         living = np.flatnonzero(self._state() != DEAD)
         state = np.zeros(max(1024, len(living)), np.uint8)
         state[: len(living)] = self._state()[living]
-        splits = self.columns.labels.get(COLUMN)
-        was_full = splits is not None and len(splits.names) > MOST_SPLITS
-        self.columns, self.state = self.columns.only(living), state
+        splits = self.columns.labels.get(SPLIT_COLUMN)
+        was_full = splits is not None and len(splits.names) > MAX_SPLITS
+        self.columns, self.state = self.columns.select(living), state
         self._seen = HashSet()
-        self._seen.take(_line_keys(self._column("hash"), self._column("step"), self._column("part")))
+        self._seen.add(_line_keys(self._column("hash"), self._column("step"), self._column("part")))
         if was_full:  # the dropped rows may have made room for other splits
             self.steps = SplitSteps()
             self.steps.count(self._group_by_split(slice(None)), self.columns.rows)
@@ -267,11 +267,11 @@ class RunTable:
 
     # -- attempts --------------------------------------------------------------------------------
 
-    def _find_restarts(self, new: Rows, start: int) -> list[tuple[Sequence, Restart]]:
+    def _find_restarts(self, new: Rows, start: int) -> list[tuple[LineSequence, Restart]]:
         """Find restarts among the new rows, each with its sequence of lines."""
         file, rank, step = (new.place[name] for name in ("file", "rank", "step"))
         lines, split = [rank, file], None
-        if COLUMN in self.columns.labels:
+        if SPLIT_COLUMN in self.columns.labels:
             split = self._split_codes(slice(start, start + len(new)))
             lines = [split, *lines]
         order = np.lexsort((new.place["offset"], *lines))
@@ -284,7 +284,7 @@ class RunTable:
                 continue
             detector = self._detectors.setdefault(key, RestartDetector())
             steps = step[rows]
-            if (np.diff(steps) >= 0).all() and detector.rise(int(steps[0]), int(steps[-1])):
+            if (np.diff(steps) >= 0).all() and detector.feed_ascending(int(steps[0]), int(steps[-1])):
                 continue
             counts_before = self._attempt_counts(key, start)
             restarts = detector.feed(_runs_of_steps(steps, new.place["offset"][rows]), counts_before)
@@ -292,7 +292,7 @@ class RunTable:
             all_restarts += [(key, restart) for restart in restarts]
         return all_restarts
 
-    def _find_restarts_in_file(self, file: int, rows: np.ndarray) -> list[tuple[Sequence, Restart]]:
+    def _find_restarts_in_file(self, file: int, rows: np.ndarray) -> list[tuple[LineSequence, Restart]]:
         """Find restarts among all rows of a file, given in line order."""
         ranks, splits, all_restarts = self._column("rank")[rows], self._split_codes(rows), []
         for rank, split in sorted(set(zip(ranks.tolist(), splits.tolist(), strict=True))):
@@ -306,24 +306,24 @@ class RunTable:
         return all_restarts
 
     def _split_name(self, code: int) -> str:
-        return TRAIN if code == TRAIN_CODE else name_of(code, self.columns.labels[COLUMN].names)
+        return TRAIN if code == TRAIN_CODE else split_name(code, self.columns.labels[SPLIT_COLUMN].names)
 
-    def _in_sequence(self, key: Sequence, rows: int) -> np.ndarray:
+    def _in_sequence(self, key: LineSequence, rows: int) -> np.ndarray:
         """Return a mask of the first ``rows`` rows that have this file, rank and split."""
         file, rank, split = key
         codes = self._split_codes(slice(rows))
-        code = TRAIN_CODE if split == TRAIN else code_of(split, self.columns.labels[COLUMN].names)
+        code = TRAIN_CODE if split == TRAIN else split_code(split, self.columns.labels[SPLIT_COLUMN].names)
         mask = (self._column("file")[:rows] == file) & (self._column("rank")[:rows] == rank)
         return mask & (codes == code)
 
-    def _attempt_counts(self, key: Sequence, before: int) -> dict[int, int]:
+    def _attempt_counts(self, key: LineSequence, before: int) -> dict[int, int]:
         """Return the rows per step of a sequence's newest attempt, counting rows below ``before`` only."""
         state = self.state[:before]
         mask = self._in_sequence(key, before)
         steps = self._column("step")[:before][mask & (state != DEAD) & (state != OLDER)]
         return dict(zip(*(part.tolist() for part in np.unique(steps, return_counts=True)), strict=True))
 
-    def _exclude_older(self, restarts: list[tuple[Sequence, Restart]]) -> set[int]:
+    def _exclude_older(self, restarts: list[tuple[LineSequence, Restart]]) -> set[int]:
         """Mark rows of older attempts: before a restart, of its step or later. Return the changed steps."""
         changed: set[int] = set()
         for key, restart in restarts:
@@ -340,7 +340,7 @@ class RunTable:
     def _mark_repeats(self, new: Rows) -> set[int]:
         """Find new lines that equal earlier ones; return the steps in which other rows count now."""
         place = new.place
-        repeats = self._seen.take(_line_keys(place["hash"], place["step"], place["part"]))
+        repeats = self._seen.add(_line_keys(place["hash"], place["step"], place["part"]))
         return self._classify_repeats(set(place["step"][repeats].tolist()))
 
     def _classify_repeats(self, steps: set[int]) -> set[int]:
@@ -373,7 +373,7 @@ class RunTable:
         surprisal = self.columns.numbers.get("surprisal_sum")
         if surprisal is None:
             return np.zeros(len(rows), bool)
-        return surprisal.view(self.columns.rows)[rows] >= UNLIKELY
+        return surprisal.view(self.columns.rows)[rows] >= DUPLICATE_SURPRISAL
 
 
 def counts(state: np.ndarray) -> np.ndarray:

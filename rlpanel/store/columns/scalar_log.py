@@ -16,14 +16,14 @@ import pandas as pd
 from rlpanel.sources.files.files import AnyPath
 from rlpanel.sources.files.unread import Unread, reason_of
 from rlpanel.sources.records.record_types import BadLine
-from rlpanel.sources.scalars.discovery import FoundScalars, find
+from rlpanel.sources.scalars.discovery import FoundScalars, find_scalars
 from rlpanel.sources.scalars.scalar_source import Points, ScalarFile
 from rlpanel.store.columns.columns import Column
 
 #: Limit for scalar names: a log with ever new names must not fill the memory.
-MOST_NAMES = 2048
+MAX_NAMES = 2048
 #: Number of bad lines kept per file.
-BAD_KEPT = 100
+MAX_BAD_LINES = 100
 
 #: Steps and values in the order of a file, both of shape (P,).
 Part = tuple[np.ndarray, np.ndarray]
@@ -124,7 +124,7 @@ class _File:
         if points.generation != self.generation:
             self.generation, self.columns, self.bad, self.bad_count = points.generation, {}, [], 0
         self.bad_count += len(points.bad)
-        self.bad += points.bad[: BAD_KEPT - len(self.bad)]
+        self.bad += points.bad[: MAX_BAD_LINES - len(self.bad)]
         self.more = points.more
         gathered: dict[str, tuple[list[int], list[float]]] = {}
         left_out = ""
@@ -175,7 +175,7 @@ class ScalarLog:
 
     def rescan(self) -> None:
         """Update the list of scalar files."""
-        all_files = find(self._folder, self._root)
+        all_files = find_scalars(self._folder, self._root)
         readable = {file.path: file for file in all_files if not file.lacks}
         # A missing package is reported only if no other scalar file can be read.
         self._missing_package = None if readable else next(iter(all_files), None)
@@ -217,7 +217,7 @@ class ScalarLog:
             )
         if self._left_out:
             problems.append(
-                f"the trainer's log has more than {MOST_NAMES} names: "
+                f"the trainer's log has more than {MAX_NAMES} names: "
                 f"{self._left_out!r} and later ones are left out"
             )
         return problems
@@ -229,7 +229,7 @@ class ScalarLog:
 
     @property
     def bad_count(self) -> int:
-        """Number of lines that hold no valid scalar, including those beyond `BAD_KEPT`."""
+        """Number of lines that hold no valid scalar, including those beyond `MAX_BAD_LINES`."""
         return sum(file.bad_count for file in self._files.values())
 
     def freeze(self) -> Scalars:
@@ -255,6 +255,6 @@ class ScalarLog:
         else:
             file.problem = ""
             void = points.generation != file.generation
-            self._left_out = file.take(points, MOST_NAMES) or self._left_out
+            self._left_out = file.take(points, MAX_NAMES) or self._left_out
             self._changed |= bool(points.rows or points.bad or void)
         self._changed |= before != file.problem

@@ -16,67 +16,71 @@ from rlpanel.store.columns.step_stats import Steps, StepTable
 
 TRAIN = "train"
 #: Name of the label column that holds the split.
-COLUMN = "split"
+SPLIT_COLUMN = "split"
 #: Code of training samples, whether their lines name the split or not.
 TRAIN_CODE = -1
 #: Number of separate splits, in order of appearance; the statistics of each cost memory.
-MOST_SPLITS = 16
+MAX_SPLITS = 16
 #: Name and code that all further splits share.
 REST, REST_CODE = "(other splits)", -2
 
-Where = slice | np.ndarray
+RowSelector = slice | np.ndarray
 #: Pairs of a split's name and its rows.
-Parts = list[tuple[str, Where]]
+SplitRows = list[tuple[str, RowSelector]]
 
 
-def codes_of(codes: np.ndarray, names: list[str]) -> np.ndarray:
+def limit_codes(codes: np.ndarray, names: list[str]) -> np.ndarray:
     """Return split codes with one code for all training samples and one for splits beyond the limit."""
     if TRAIN in names:
         codes = np.where(codes == names.index(TRAIN), TRAIN_CODE, codes)
-    return np.where(codes >= MOST_SPLITS, REST_CODE, codes) if len(names) > MOST_SPLITS else codes
+    return np.where(codes >= MAX_SPLITS, REST_CODE, codes) if len(names) > MAX_SPLITS else codes
 
 
-def name_of(code: int, names: list[str]) -> str:
+def split_name(code: int, names: list[str]) -> str:
     """Return the name of the split with this code."""
     return {TRAIN_CODE: TRAIN, REST_CODE: REST}.get(code) or names[code]
 
 
-def code_of(split: str, names: list[str]) -> int:
-    """Return the code that `codes_of` gives to rows of this split."""
+def split_code(split: str, names: list[str]) -> int:
+    """Return the code that `limit_codes` gives to rows of this split."""
     if split == TRAIN:
         return TRAIN_CODE
     return names.index(split) if split in names else REST_CODE
 
 
-def parts_of(codes: np.ndarray, names: list[str]) -> Parts:
+def group_rows(codes: np.ndarray, names: list[str]) -> SplitRows:
     """Group rows by split.
 
     Parameters
     ----------
     codes : ndarray of int, shape (N,)
-        As returned by `codes_of`; codes of names change when the table is compacted.
+        As returned by `limit_codes`; codes of names change when the table is compacted.
     names : list of str
     """
     present = np.unique(codes).tolist()
     if len(present) == 1:
-        return [(name_of(present[0], names), slice(None))]
-    return [(name_of(code, names), np.flatnonzero(codes == code)) for code in present]
+        return [(split_name(present[0], names), slice(None))]
+    return [(split_name(code, names), np.flatnonzero(codes == code)) for code in present]
 
 
-def split_codes(labels: Mapping[str, Labels], rows: int, where: Where) -> tuple[np.ndarray, list[str]] | None:
+def split_codes(
+    labels: Mapping[str, Labels], rows: int, where: RowSelector
+) -> tuple[np.ndarray, list[str]] | None:
     """Return codes and names of the splits of some rows; None if no line has a split."""
-    column = labels.get(COLUMN)
-    return None if column is None else (codes_of(column.codes.view(rows)[where], column.names), column.names)
+    column = labels.get(SPLIT_COLUMN)
+    return (
+        None if column is None else (limit_codes(column.codes.view(rows)[where], column.names), column.names)
+    )
 
 
-def default_of(by_split: Mapping[str, Steps]) -> str:
+def default_split(by_split: Mapping[str, Steps]) -> str:
     """Return the split shown by default: training if there is any, else the one with the most samples."""
     if TRAIN in by_split or not by_split:
         return TRAIN
     return min(by_split, key=lambda name: (-int(by_split[name].samples.sum()), name))
 
 
-def shown_name(run: str, split: str) -> str:
+def display_name(run: str, split: str) -> str:
     """Return the name of a run while one of its splits is shown, such as ``run · eval``."""
     return run if split == TRAIN else f"{run} · {split}"
 
@@ -88,12 +92,14 @@ class SplitSteps:
         self._tables: dict[str, StepTable] = {}
         self._rows: Counter[str] = Counter()
 
-    def count(self, parts: Parts, rows: int, sign: int = 1) -> None:
+    def count(self, parts: SplitRows, rows: int, sign: int = 1) -> None:
         """Count ``rows`` rows in total as added, or as dead (sign -1)."""
         for name, where in parts:
             self._rows[name] += sign * (rows if isinstance(where, slice) else len(where))
 
-    def add(self, parts: Parts, steps: np.ndarray, values: Mapping[str, np.ndarray], version: int) -> None:
+    def add(
+        self, parts: SplitRows, steps: np.ndarray, values: Mapping[str, np.ndarray], version: int
+    ) -> None:
         """Add new rows to the statistics of their splits, see `StepTable.add`."""
         for name, where in parts:
             part = {column: numbers[where] for column, numbers in values.items()}

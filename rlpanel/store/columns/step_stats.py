@@ -208,7 +208,7 @@ class Steps:
         """Return the positions in `values` of the steps changed after ``version``."""
         return np.flatnonzero(self._touched[self._order] > version)
 
-    def since(self, steps: np.ndarray, version: int) -> tuple[np.ndarray, np.ndarray]:
+    def compare_steps(self, steps: np.ndarray, version: int) -> tuple[np.ndarray, np.ndarray]:
         """Compare with an earlier version: which of its per-step results can be reused.
 
         Parameters

@@ -53,7 +53,7 @@ class ColumnBackfill:
         """Bytes of lines that still have to be read again."""
         return int(self._ends[-1] - self._ends[self._done])
 
-    def turn(self, readers: Readers, version: int) -> bool:
+    def run(self, readers: Readers, version: int) -> bool:
         """Run for `TURN_SECONDS`; True once the columns were added to the table, in ``version``.
 
         Parameters
@@ -71,7 +71,7 @@ class ColumnBackfill:
                 break
         if self:
             return False
-        self._table.complete(self._values, version)
+        self._table.add_columns(self._values, version)
         return True
 
     def _start(self) -> None:

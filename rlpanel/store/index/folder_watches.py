@@ -35,7 +35,7 @@ class FolderWatches:
         """Whether file events arrive for every watched folder."""
         return all(watch.events for watch in self._by_path.values())
 
-    def keep(self, wanted: set[AnyPath]) -> None:
+    def set_folders(self, wanted: set[AnyPath]) -> None:
         """Watch exactly these folders: stop watches of all others."""
         tops = {path for path in wanted if not any(folder in path.parents for folder in wanted)}
         for path in set(self._by_path) - tops:
@@ -48,12 +48,12 @@ class FolderWatches:
                 self._start(path)
         self._log_polling()
 
-    def take(self) -> tuple[set[str], bool]:
+    def take_changes(self) -> tuple[set[str], bool]:
         """Return the paths changed since the last call, and whether any were added or removed."""
         paths: set[str] = set()
         moved, self._moved = self._moved, False
         for path, watch in list(self._by_path.items()):
-            new, folders = watch.take()
+            new, folders = watch.take_paths()
             paths |= new
             moved |= folders
             if watch.stale:  # a watch ends when its folder is deleted

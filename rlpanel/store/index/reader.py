@@ -11,11 +11,11 @@ from collections.abc import Callable
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.diagnose import Diagnosis, diagnose
 from rlpanel.sources.discovery.directory import Directory, RunInfo
-from rlpanel.sources.files.files import AnyPath, path_of, trouble, unreadable
+from rlpanel.sources.files.files import AnyPath, connection_error, listing_error, path_of
 from rlpanel.sources.files.unread import Unread
 from rlpanel.store.backlog.workers import Workers
 from rlpanel.store.index.folder_watches import FolderWatches
-from rlpanel.store.index.rescan_timer import Clock, RescanTimer
+from rlpanel.store.index.rescan_timer import IntervalTimer, RescanTimer
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -54,14 +54,14 @@ class Reader:
         self._stopping = False
         self._runs: dict[AnyPath, RunIndex] = {}
         self._users: dict[AnyPath, int] = {}
-        self._roots: dict[AnyPath, Root] = {}
+        self._roots: dict[AnyPath, WatchedRoot] = {}
         self._new_runs: set[AnyPath] = set()
         self._dropped: list[RunIndex] = []  # closed runs whose cache is still to be closed
         self._listeners: list[Listener] = []
         self._thread: threading.Thread | None = None
         self._watches = FolderWatches(self.reading, self._wake.set)
         self.workers = Workers(self.reading.jobs, self._wake.set)
-        self._runs_due, self._roots_due = Clock(), Clock()
+        self._runs_due, self._roots_due = IntervalTimer(), IntervalTimer()
         self._had_changes = False  # whether the last round brought changes
         self._files_moved = False  # whether files were added or removed since the last rescan
         self._rescan_timer = RescanTimer()
@@ -104,11 +104,11 @@ class Reader:
             self._dropped.append(index)
         self._wake.set()
 
-    def watch_root(self, root: str | os.PathLike[str]) -> Root:
+    def watch_root(self, root: str | os.PathLike[str]) -> WatchedRoot:
         """Keep the list of the runs below a root up to date."""
         folder = path_of(root).resolve()
         with self._lock:
-            watched = self._roots.setdefault(folder, Root(folder, self.reading))
+            watched = self._roots.setdefault(folder, WatchedRoot(folder, self.reading))
         self._start()
         return watched
 
@@ -148,7 +148,7 @@ class Reader:
         return self._thread is not None
 
     @property
-    def stuck(self) -> float:
+    def idle_seconds(self) -> float:
         """Seconds since the thread last finished a round; 0 before it is started."""
         return time.monotonic() - self._last_round if self._thread is not None else 0.0
 
@@ -181,7 +181,7 @@ class Reader:
             self._dropped += self._runs.values()
         self._save({})
         self._watches.stop()
-        self.workers.rest()
+        self.workers.close()
 
     def _safe_round(self) -> bool:
         """Run one round. An error is stored and logged, and the next round tries again."""
@@ -200,12 +200,14 @@ class Reader:
         with self._lock:
             runs, roots = dict(self._runs), list(self._roots.values())
             new_runs, self._new_runs = self._new_runs, set()
-        self._watches.keep({*runs, *(root.path for root in roots)})
-        dirty, moved = self._watches.take()
+        self._watches.set_folders({*runs, *(root.path for root in roots)})
+        dirty, moved = self._watches.take_changes()
         self._files_moved |= moved
-        early = self._files_moved and self._runs_due(self._rescan_timer.rest_moved)
-        rescan_roots = self._roots_due(max(self.reading.rescan_interval, self._rescan_timer.rest)) or early
-        rescan_runs = self._runs_due(max(self._interval(), self._rescan_timer.rest)) or early
+        early = self._files_moved and self._runs_due(self._rescan_timer.interval_moved)
+        rescan_roots = (
+            self._roots_due(max(self.reading.rescan_interval, self._rescan_timer.interval)) or early
+        )
+        rescan_runs = self._runs_due(max(self._interval(), self._rescan_timer.interval)) or early
         began = time.monotonic()
         for root in roots:
             if (rescan_roots or root.runs is None) and root.refresh():
@@ -215,13 +217,13 @@ class Reader:
             runs[path].rescan()
         if rescan_runs:
             self._files_moved = False
-            self._rescan_timer.took(time.monotonic() - began)
+            self._rescan_timer.record(time.monotonic() - began)
         waiting = False
         versions = [index.version for index in runs.values()]
         for path, index in runs.items():
             waiting |= self._read(index, None if path in rescanned else dirty)
-        if all(index.at_rest for index in runs.values()):
-            self.workers.rest()
+        if all(index.needs_no_workers for index in runs.values()):
+            self.workers.close()
         self._had_changes = versions != [index.version for index in runs.values()]
         self._save(runs)
         return waiting
@@ -267,13 +269,13 @@ class Reader:
     def _interval(self) -> float:
         """Return the seconds between two rescans of the runs; fewer while a polled run is being written."""
         if self._files_moved:
-            return self._rescan_timer.rest_moved
+            return self._rescan_timer.interval_moved
         if self._watches.events:
             return self.reading.rescan_interval
         return self.reading.poll_interval / (_SPEEDUP if self._had_changes else 1)
 
 
-class Root:
+class WatchedRoot:
     """Root folder with the list of runs below it, as of the last refresh; None before the first.
 
     Attributes
@@ -296,13 +298,13 @@ class Root:
 
     def refresh(self) -> bool:
         """List the runs again; True if runs were added, removed or changed."""
-        self.failure = unreadable(self.path)
+        self.failure = listing_error(self.path)
         try:
             runs = self.directory.runs()
         except OSError as error:  # such as too many open files: the runs still exist
             log.debug("%s cannot be listed now: %s", self.path, error)
             return False
-        if self.runs and trouble(self.path):
+        if self.runs and connection_error(self.path):
             return False  # the remote does not answer; keep the last list
         diagnosis = None if runs else diagnose(self.directory)
         state = runs, diagnosis, self.directory.left_out

@@ -8,7 +8,7 @@ import time
 _SHARE, _SHARE_MOVED = 0.05, 0.3
 
 
-class Clock:
+class IntervalTimer:
     """Interval timer."""
 
     def __init__(self) -> None:
@@ -33,16 +33,16 @@ class RescanTimer:
     def __init__(self) -> None:
         self._last = self._before = 0.0
 
-    def took(self, seconds: float) -> None:
+    def record(self, seconds: float) -> None:
         """Record the duration of a rescan."""
         self._before, self._last = self._last, seconds
 
     @property
-    def rest(self) -> float:
+    def interval(self) -> float:
         """Seconds between two rescans."""
         return min(self._last, self._before) / _SHARE
 
     @property
-    def rest_moved(self) -> float:
+    def interval_moved(self) -> float:
         """Seconds between two rescans while files are added or removed."""
         return min(self._last, self._before) / _SHARE_MOVED

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from rlpanel.sources.files.unread import Unread
 from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.sources.readers.tail import Mark
+from rlpanel.sources.readers.tail import ReadPosition
 from rlpanel.sources.records.record_types import BadLine
-from rlpanel.store.backlog.backlog import age
-from rlpanel.store.backlog.range_reader import BAD_KEPT
+from rlpanel.store.backlog.backlog import reading_order
+from rlpanel.store.backlog.range_reader import MAX_BAD_LINES
 from rlpanel.store.cache.run_cache import FileState, OpenFileState
 from rlpanel.store.snapshot.snapshot import BadLineAt
 
@@ -50,28 +50,28 @@ class RunFile:
     retry: bool = False
     gone: bool = False
 
-    def renewed(self) -> bool:
+    def update_generation(self) -> bool:
         """Adopt the reader's generation; return whether it changed, that is, the file was replaced."""
         before, self.generation = self.generation, self.reader.generation
         return before != self.generation
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Discard the bad lines and counts read so far."""
         self.bad, self.bad_count, self.blank_count = [], 0, 0
 
-    def keep_bad(self, bad: list[BadLine], count: int) -> None:
+    def add_bad_lines(self, bad: list[BadLine], count: int) -> None:
         """Count bad lines, and keep the first ones with their reason."""
         self.bad_count += count
-        name, room = self.reader.name, BAD_KEPT - len(self.bad)
+        name, room = self.reader.name, MAX_BAD_LINES - len(self.bad)
         self.bad += [BadLineAt(name, line.line, line.offset, line.reason) for line in bad[:room]]
 
-    def renumber(self, bad: list[BadLine]) -> None:
+    def number_bad_lines(self, bad: list[BadLine]) -> None:
         """Replace the bad lines without a number by ``bad``, which have one."""
         counted, self.bad_count = self.bad_count, 0
         self.bad = [line for line in self.bad if line.line]
-        self.keep_bad(bad, counted)
+        self.add_bad_lines(bad, counted)
 
-    def state(self, since: int, mark: Mark, unsettled: OpenFileState | None) -> FileState:
+    def state(self, since: int, mark: ReadPosition, unsettled: OpenFileState | None) -> FileState:
         """Return the file's state for the cache."""
         bad = [(line.line, line.offset, line.reason) for line in self.bad]
         adapter = self.reader.adapter.name
@@ -103,5 +103,5 @@ def files_to_read(files: Iterable[RunFile], only: set[str] | None) -> tuple[list
         elif (listed or only is None or file.problem) and (file.retry or file.reader.tail.changed()):
             changed.append(file)
     # Files written at about the same time take turns: the one with fewer bytes read goes first.
-    waiting.sort(key=lambda file: (*age(file.reader.name, file.modified), file.reader.tail.done))
+    waiting.sort(key=lambda file: (*reading_order(file.reader.name, file.modified), file.reader.tail.done))
     return changed, waiting

@@ -12,34 +12,34 @@ import time
 from dataclasses import replace
 
 from rlpanel.errors import SourceDamaged, SourceUnready
-from rlpanel.metrics.engine.constants import gather
+from rlpanel.metrics.engine.constants import gather_constants
 from rlpanel.settings import Reading, Training
-from rlpanel.sources.discovery.directory import Directory, Found
+from rlpanel.sources.discovery.directory import Directory, RolloutFileInfo
 from rlpanel.sources.discovery.open_file import open_file
 from rlpanel.sources.discovery.run_json import RunJson
 from rlpanel.sources.files.files import is_remote, path_of
 from rlpanel.sources.files.unread import Unread, reason_of
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Chunk
-from rlpanel.store.backlog.backlog import Backlog, OpenFile, open_at_end, restored
+from rlpanel.store.backlog.backlog import Backlog, OpenFile, open_at_end, restore_open_file
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult
 from rlpanel.store.backlog.throughput import Throughput
 from rlpanel.store.backlog.workers import WorkerPool
-from rlpanel.store.cache.run_cache import WORTH_BYTES, RunCache
-from rlpanel.store.columns.page_memory import give_back
-from rlpanel.store.columns.row_builder import MOST_COLUMNS
+from rlpanel.store.cache.run_cache import MIN_LOG_BYTES, RunCache
+from rlpanel.store.columns.page_memory import trim_heap
+from rlpanel.store.columns.row_builder import MAX_COLUMNS
 from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
-from rlpanel.store.columns.splits import default_of, shown_name
+from rlpanel.store.columns.splits import default_split, display_name
 from rlpanel.store.columns.step_stats import Steps
 from rlpanel.store.index.column_backfill import ColumnBackfill
 from rlpanel.store.index.run_file import RunFile, files_to_read
-from rlpanel.store.index.saved_rows import kept_rows, state_of
+from rlpanel.store.index.saved_rows import kept_rows, saved_run
 from rlpanel.store.snapshot.run_view import RunView, SplitMemory
 from rlpanel.store.snapshot.snapshot import BadLineAt, Progress, Snapshot
 
 #: After reading this many bytes, free memory is returned to the system.
-WORTH_TIDYING = 64 << 20
+TRIM_AFTER_BYTES = 64 << 20
 
 
 class RunIndex:
@@ -117,7 +117,7 @@ class RunIndex:
             self.folder_problem = "the path of the run's folder leads elsewhere now; its last state is shown"
             return
         try:
-            listed, self._inaccessible = self._directory.look(self.path)
+            listed, self._inaccessible = self._directory.find_files(self.path)
         except FileNotFoundError:
             self.folder_problem = "the run's folder is gone; its last state is shown"
             return
@@ -128,8 +128,8 @@ class RunIndex:
             return
         self.folder_problem = ""
         seen = {found.name: found for found in listed}
-        self._config_problem = self._directory.said.of(self.path).problem
-        if self._run_json.changed():
+        self._config_problem = self._directory.said.for_folder(self.path).problem
+        if self._run_json.refresh():
             self._update_constants()
         if not self._resumed:
             self._resume(seen)
@@ -170,7 +170,7 @@ class RunIndex:
                 self._read_file(file)
                 if time.monotonic() > deadline:
                     break
-            for byte_range, result in self._backlog.turn():
+            for byte_range, result in self._backlog.results():
                 self._add_range(byte_range, result)
             self._run_backfill()
             self._changed |= self._scalars.read(only, self.reading.turn_bytes)
@@ -191,21 +191,21 @@ class RunIndex:
         return not self.folder_problem and (more or self._backlog.busy)
 
     @property
-    def loose(self) -> bool:
+    def has_backlog(self) -> bool:
         """Whether a backlog is being read, in ranges from its end, so that lines arrive out of order."""
         return bool(self._backlog)
 
     @property
-    def at_rest(self) -> bool:
+    def needs_no_workers(self) -> bool:
         """Whether no worker process is needed at the moment."""
-        return self._backlog.at_rest
+        return self._backlog.needs_no_workers
 
     def pause(self, halted: bool) -> None:
         """Pause or resume the reading of a backlog; new lines are read in either case.
 
         Thread-safe; the next snapshot shows it.
         """
-        self._backlog.halted = halted and self.loose
+        self._backlog.halted = halted and self.has_backlog
         if self._workers is not None:
             self._workers.wake()
 
@@ -216,9 +216,9 @@ class RunIndex:
         self._changed = False
         before, self.view = self.snapshot, RunView(self._make_snapshot(), self._memories)
         caught_up = self.snapshot.progress.caught_up and not before.progress.caught_up
-        if caught_up and self.bytes_read - self._trimmed_at >= WORTH_TIDYING:
+        if caught_up and self.bytes_read - self._trimmed_at >= TRIM_AFTER_BYTES:
             self._trimmed_at = self.bytes_read
-            give_back()
+            trim_heap()
 
     def save(self, *, last: bool = False) -> None:
         """Save to the cache if a save is due or this is the ``last`` one; small logs are not saved.
@@ -228,13 +228,13 @@ class RunIndex:
         cache = self._cache
         if cache is None:
             return
-        is_worthwhile = self.snapshot.progress.bytes_read >= WORTH_BYTES and self._backfill is None
-        if self._renumbered and self.loose and not last:
+        is_worthwhile = self.snapshot.progress.bytes_read >= MIN_LOG_BYTES and self._backfill is None
+        if self._renumbered and self.has_backlog and not last:
             is_worthwhile = False
         if is_worthwhile and self._saved_version != self.version and (last or cache.due):
             if self._changed:
                 self.commit()
-            if cache.save(state_of(self._table, self._numbered, self._backlog, self._newest_line)):
+            if cache.save(saved_run(self._table, self._numbered, self._backlog, self._newest_line)):
                 self._saved_version, self._renumbered = self.version, False
         if last:
             cache.close()
@@ -255,7 +255,7 @@ class RunIndex:
         """Version of the next commit."""
         return self.version + 1
 
-    def _add_file(self, name: str, found: Found) -> None:
+    def _add_file(self, name: str, found: RolloutFileInfo) -> None:
         file = self._files.get(name)
         if file is None:
             reader = open_file(found, self.reading)
@@ -271,23 +271,27 @@ class RunIndex:
             file.reader.adapter, file.more = found.adapter, True
             file.reader.tail.reset()
 
-    def _start_backlog(self, seen: dict[str, Found]) -> None:
+    def _start_backlog(self, seen: dict[str, RolloutFileInfo]) -> None:
         """If much is unread, queue long files in ranges, newest first, and follow them from their ends."""
         unread = [
             (file, found.status)
             for name, found in seen.items()
             if (file := self._files[name]).number not in self._backlog
-            and found.status.st_size > file.reader.tail.done
+            and found.status.st_size > file.reader.tail.bytes_done
         ]
-        waiting = sum(status.st_size - file.reader.tail.done for file, status in unread)
+        waiting = sum(status.st_size - file.reader.tail.bytes_done for file, status in unread)
         if waiting < self.reading.backlog_bytes:
             return
         opened = [open_at_end(file.number, file.reader, status) for file, status in unread]
         for file, _ in unread:
             file.more = True  # this check has consumed the file's change: the next one would not report it
-        self._invalidate([file for file, _ in unread if file.renewed()])  # replaced since they were read
+        self._invalidate(
+            [file for file, _ in unread if file.update_generation()]
+        )  # replaced since they were read
         files = [unfinished for unfinished in opened if unfinished is not None]
-        self._table.loosen({unfinished.file: unfinished.start for unfinished in files}, self._next_version)
+        self._table.open_files(
+            {unfinished.file: unfinished.start for unfinished in files}, self._next_version
+        )
         self._backlog.add(files)
 
     def _add_range(self, byte_range: ByteRange, result: RangeResult | OSError) -> None:
@@ -302,26 +306,26 @@ class RunIndex:
         file.blank_count += result.blank_count
         self._changed = True
         if result.rows is not None:
-            self._table.join(result.rows, self._next_version)
+            self._table.add_rows(result.rows, self._next_version)
             self._newest_line = max(self._newest_line, min(file.reader.tail.modified, time.time()))
         if result.bad:
-            file.keep_bad([replace(bad, line=0) for bad in result.bad], result.bad_count)
+            file.add_bad_lines([replace(bad, line=0) for bad in result.bad], result.bad_count)
             self._bad_lines = None
-        if self._backlog.take(byte_range, result):
+        if self._backlog.add_result(byte_range, result):
             self._finish_file(file)
 
     def _finish_file(self, file: RunFile) -> None:
         """Assign line numbers to a file whose ranges have all been read."""
-        finished = self._backlog.settle(file.number)
+        finished = self._backlog.finish_file(file.number)
         file.reader.lines += finished.lines_before_end
-        self._table.settle(file.number, finished.starts, finished.before, self._next_version)
+        self._table.finish_file(file.number, finished.starts, finished.before, self._next_version)
         self._renumbered = True
-        file.renumber(finished.bad)
+        file.number_bad_lines(finished.bad)
         self._bad_lines = None
 
     def _update_constants(self) -> None:
         """Update the training constants; if rows were computed with different ones, read all files again."""
-        constants = gather(self._run_json.content, self._training)
+        constants = gather_constants(self._run_json.content, self._training)
         before, self._table.stage.constants = self._table.stage.constants, constants
         self._backlog.constants = constants
         self._changed = True
@@ -332,7 +336,7 @@ class RunIndex:
                 file.more = True
             self._invalidate(files)
 
-    def _resume(self, seen: dict[str, Found]) -> None:
+    def _resume(self, seen: dict[str, RolloutFileInfo]) -> None:
         """Start with the rows from the cache, for all files that are unchanged or only grew."""
         self._resumed = True
         saved = self._cache.load() if self._cache is not None else None
@@ -349,7 +353,7 @@ class RunIndex:
             file = self._files[state.name]
             unfinished = None
             if state.unsettled is not None:
-                unfinished = restored(file.number, file.reader, state.unsettled, file.modified)
+                unfinished = restore_open_file(file.number, file.reader, state.unsettled, file.modified)
                 if unfinished is None or saved.missing:
                     continue
             # Column backfill needs random access, so compressed files are skipped.
@@ -359,7 +363,7 @@ class RunIndex:
                 unsettled += [unfinished] if unfinished is not None else []
         self._table.loose = {unfinished.file: unfinished.start for unfinished in unsettled}
         self._backlog.add(unsettled)
-        self._table.adopt(kept_rows(saved.columns, kept), self._next_version)
+        self._table.restore(kept_rows(saved.columns, kept), self._next_version)
         self._table.stage.left_out = saved.left_out
         self._newest_line, self._bad_lines = saved.newest_line, None
         if saved.missing:
@@ -370,7 +374,7 @@ class RunIndex:
         if self._backfill is None:
             return
         files = list(self._files.values())
-        if self._backfill.turn(lambda number: files[number].reader, self._next_version):
+        if self._backfill.run(lambda number: files[number].reader, self._next_version):
             self._backfill, self._changed = None, True
 
     def _read_file(self, file: RunFile) -> None:
@@ -394,7 +398,7 @@ class RunIndex:
         if not files:
             return
         for file in files:
-            file.forget()
+            file.reset()
             self._backlog.drop(file.number)
         self._bad_lines = None
         self._changed = True
@@ -402,19 +406,19 @@ class RunIndex:
 
     def _add_chunk(self, file: RunFile, chunk: Chunk) -> None:
         """Add a chunk read from a file."""
-        if file.renewed():
+        if file.update_generation():
             self._invalidate([file])
         file.more = chunk.more
         self.bytes_read += chunk.bytes
         file.blank_count += chunk.blank_lines
         bad = chunk.bad
         if file.number in self._backlog:
-            self._backlog.live(file.number, chunk.bad)
+            self._backlog.add_live_bad_lines(file.number, chunk.bad)
             bad = [replace(line, line=0) for line in bad]
         if len(chunk):
-            self._table.take(file.number, chunk, self._next_version)
+            self._table.add_chunk(file.number, chunk, self._next_version)
         if bad:
-            file.keep_bad(bad, len(bad))
+            file.add_bad_lines(bad, len(bad))
             self._bad_lines = None
         if len(chunk) or chunk.bad:
             self._newest_line = max(self._newest_line, min(file.reader.tail.modified, time.time()))
@@ -439,7 +443,7 @@ class RunIndex:
         problems += map(str, self._unread())
         if self._table.stage.left_out:
             problems.append(
-                f"the log has too many columns: the first {MOST_COLUMNS} are shown, "
+                f"the log has too many columns: the first {MAX_COLUMNS} are shown, "
                 f"{self._table.stage.left_out!r} and later ones are left out"
             )
         return (*problems, *self._scalars.problems)
@@ -447,7 +451,7 @@ class RunIndex:
     def _progress(self) -> Progress:
         files = [file for file in self._files.values() if not file.gone]
         backfill = self._backfill
-        read = sum(file.reader.tail.done for file in files) - self._backlog.bytes
+        read = sum(file.reader.tail.bytes_done for file in files) - self._backlog.bytes
         read -= backfill.waiting if backfill else 0
         halted = self._backlog.halted
         backfills = backfill is not None and not backfill.stuck
@@ -470,9 +474,9 @@ class RunIndex:
         if self._bad_lines is None:
             self._bad_lines = tuple(bad for file in files for bad in file.bad)
         by_split = table.steps.freeze()
-        split = default_of(by_split)
+        split = default_split(by_split)
         return Snapshot(
-            name=shown_name(self.name, split),
+            name=display_name(self.name, split),
             version=self.version,
             rows=rows,
             split=split,

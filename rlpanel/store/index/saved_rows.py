@@ -13,7 +13,7 @@ from rlpanel.store.columns.run_table import DEAD, RunTable
 from rlpanel.store.index.run_file import RunFile
 
 
-def state_of(table: RunTable, files: Sequence[RunFile], backlog: Backlog, newest_line: float) -> SavedRun:
+def saved_run(table: RunTable, files: Sequence[RunFile], backlog: Backlog, newest_line: float) -> SavedRun:
     """Return the state to save. A file that was replaced and not read again yet is left out."""
     since = first_living(table.columns, table.state, len(files))
     states = []
@@ -50,6 +50,6 @@ def kept_rows(columns: Columns, kept: Mapping[int, tuple[int, int]]) -> Columns:
     alive = np.arange(columns.rows) >= since[file]
     if alive.all() and all(old == new for old, (new, _) in kept.items()):
         return columns
-    selected = columns.only(np.flatnonzero(alive))
+    selected = columns.select(np.flatnonzero(alive))
     selected.place["file"].write(0, number[file[alive]])
     return selected

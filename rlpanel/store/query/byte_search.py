@@ -12,9 +12,9 @@ import numpy as np
 #: Number of bytes of a block that are sampled to estimate byte frequencies.
 SAMPLE = 1 << 16
 #: Share of candidate positions below which the rest of the needle is checked at the candidates only.
-FEW = 1 / 256
+SPARSE = 1 / 256
 #: Number of needle bytes that are compared. The few false matches this allows are parsed and rejected later.
-MOST = 64
+MAX_NEEDLE = 64
 
 _ESCAPE = b"|u00"  # folding maps a backslash and a bar to the same byte
 _DIGITS = 2
@@ -34,7 +34,7 @@ class ByteSearch:
     """
 
     def __init__(self, needles: Sequence[bytes], letters: Iterable[str] = ()) -> None:
-        self._needles = [needle[:MOST] for needle in needles]
+        self._needles = [needle[:MAX_NEEDLE] for needle in needles]
         codes = {
             fold_bytes(b"%02x" % ord(case)) for letter in letters for case in (letter.lower(), letter.upper())
         }
@@ -43,7 +43,7 @@ class ByteSearch:
         self._escapes = bool(codes)
         self._frequencies: np.ndarray | None = None
 
-    def places(self, block: np.ndarray) -> np.ndarray:
+    def positions(self, block: np.ndarray) -> np.ndarray:
         """Return the positions of candidates in a block, in no particular order.
 
         Parameters
@@ -89,7 +89,7 @@ def _find(block: np.ndarray, needle: bytes, frequencies: np.ndarray) -> np.ndarr
     first = next(rarest)
     matches, share = block[first : first + room] == needle[first], frequencies[needle[first]]
     for offset in rarest:
-        if share < FEW:
+        if share < SPARSE:
             break
         np.logical_and(matches, block[offset : offset + room] == needle[offset], out=matches)
         share *= frequencies[needle[offset]]

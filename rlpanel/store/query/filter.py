@@ -65,7 +65,7 @@ class Truth(NamedTuple):
 
 
 @dataclass
-class FilterResult:
+class FilterInput:
     """Input of a filter's evaluation: the table, and text tests and percentiles known so far.
 
     Attributes
@@ -82,8 +82,8 @@ class FilterResult:
     percentiles: dict[str, float] = field(default_factory=dict)
 
 
-_Bool = Callable[[FilterResult], Truth]
-_Array = Callable[[FilterResult], np.ndarray]
+_Bool = Callable[[FilterInput], Truth]
+_Array = Callable[[FilterInput], np.ndarray]
 
 
 class Filter:
@@ -115,7 +115,7 @@ class Filter:
         self._kinds = kinds
         self._truth = self._bool(filter_syntax.parse_filter(text))
 
-    def ask(self, inputs: FilterResult) -> Truth:
+    def evaluate(self, inputs: FilterInput) -> Truth:
         """Evaluate the filter: which rows pass."""
         with np.errstate(all="ignore"):
             return self._truth(inputs)
@@ -220,7 +220,7 @@ class Filter:
         check = TextPredicate(name, word, value).passes
         absent = check(None)
 
-        def ask(inputs: FilterResult) -> Truth:
+        def ask(inputs: FilterInput) -> Truth:
             codes, texts = inputs.table.codes(name)
             passing = np.array([*map(check, texts), absent], bool)
             return _decided(passing[codes])
@@ -303,7 +303,7 @@ def _join(sign: Callable[[np.ndarray, np.ndarray], np.ndarray], truths: Sequence
     return Truth(sure, reduce(sign, [truth.maybe for truth in truths]))
 
 
-def _text_result(test: TextPredicate, inputs: FilterResult) -> Truth:
+def _text_result(test: TextPredicate, inputs: FilterInput) -> Truth:
     """Return the result of a text test; undecided for all rows if the texts were not read yet."""
     result = inputs.texts.get(test)
     if result is not None:
@@ -317,7 +317,7 @@ def _compare_to_percentile(
     values: np.ndarray,
     name: str,
     q: int,
-    inputs: FilterResult,
+    inputs: FilterInput,
 ) -> np.ndarray:
     """Compare values with their own percentile, which is computed once, over the rows of the first call."""
     if name not in inputs.percentiles:

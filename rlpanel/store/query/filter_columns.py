@@ -12,11 +12,11 @@ from rlpanel.metrics.engine.column_info import ALIASES
 from rlpanel.store.columns.hash_set import mix
 from rlpanel.store.columns.run_table import OLDER
 from rlpanel.store.query.filter import LABEL, NUMBER, TEXT, Labels
-from rlpanel.store.query.notes import NOTED, Notes
+from rlpanel.store.query.notes import NOTE_COLUMNS, Notes
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Number columns that locate a sample in the run.
-PLACES = ("step", "rank", "line")
+POSITION_COLUMNS = ("step", "rank", "line")
 #: Column that says whether a sample is of its step's newest attempt, or of one that a restart replaced.
 ATTEMPT = "attempt"
 _ATTEMPTS = ("newest", "older")
@@ -28,7 +28,7 @@ COPIES = "copies"
 PROMPT_KEY = "prompt_key"
 
 
-class Scope:
+class FilterScope:
     """Rows of a snapshot as a `rlpanel.store.query.filter.FilterTable`.
 
     Parameters
@@ -61,7 +61,7 @@ class Scope:
         snapshot = self.snapshot
         numbers = [name for name in snapshot.numbers if snapshot.has_number(name)]
         aliases = [alias for alias, name in ALIASES.items() if name in numbers]
-        kinds = dict.fromkeys([*numbers, *aliases, *PLACES], NUMBER)
+        kinds = dict.fromkeys([*numbers, *aliases, *POSITION_COLUMNS], NUMBER)
         if "reward" in numbers:
             kinds[GROUP_REWARD] = NUMBER
         if self._copies is not None:
@@ -69,7 +69,7 @@ class Scope:
         kinds |= {label_name(snapshot, name): LABEL for name in snapshot.labels}
         kinds |= {PROMPT_KEY: LABEL} if snapshot.has_number("prompt_chars") else {}
         kinds |= {"file": LABEL}
-        kinds |= dict.fromkeys(NOTED, LABEL) if self._notes is not None else {}
+        kinds |= dict.fromkeys(NOTE_COLUMNS, LABEL) if self._notes is not None else {}
         kinds |= {ATTEMPT: LABEL} if self._older.any() else {}
         return kinds | dict.fromkeys(schema.TEXTS, TEXT)
 
@@ -79,13 +79,13 @@ class Scope:
             return self._group_reward
         if name == COPIES:
             return self._copied
-        is_place = name in PLACES and name not in self.snapshot.numbers
+        is_place = name in POSITION_COLUMNS and name not in self.snapshot.numbers
         column = self.snapshot.place(name) if is_place else self.snapshot.number(name)
         return self._of_rows(column)
 
     def codes(self, name: str) -> Labels:
         """Return a label column of the rows: codes, shape (N,), -1 if not logged, and texts by code."""
-        if name in NOTED:
+        if name in NOTE_COLUMNS:
             return self._noted[name]
         if name == ATTEMPT:
             return self._older.astype(np.intp), _ATTEMPTS
@@ -100,9 +100,9 @@ class Scope:
                 return self._of_rows(codes), texts
         raise KeyError(name)
 
-    def only(self, positions: np.ndarray) -> Scope:
+    def subset(self, positions: np.ndarray) -> FilterScope:
         """Return the same columns for some of the rows, given by their positions in `rows`, shape (M,)."""
-        part = Scope(self.snapshot, self.rows[positions], self._notes, self._copies)
+        part = FilterScope(self.snapshot, self.rows[positions], self._notes, self._copies)
         # These columns aggregate over the whole scope, so they must not be computed from the part alone.
         for name in ("_group_reward", "_copied"):
             if name in self.__dict__:

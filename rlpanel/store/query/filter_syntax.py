@@ -24,8 +24,8 @@ from typing import NamedTuple, TypeAlias
 from rlpanel.errors import FilterError
 
 #: Limits on the number of characters and on the nesting of brackets and signs.
-MOST_CHARS = 2000
-MOST_DEPTH = 30
+MAX_CHARS = 2000
+MAX_DEPTH = 30
 
 COMPARE = ("==", "!=", "<=", ">=", "<", ">")
 TEXT_TESTS = ("contains", "startswith", "endswith", "matches")
@@ -154,8 +154,8 @@ def parse_filter(text: str) -> Node:
     FilterError
         If the text is not a filter; the error has the position.
     """
-    if len(text) > MOST_CHARS:
-        raise FilterError(f"a filter has at most {MOST_CHARS:,} characters", MOST_CHARS)
+    if len(text) > MAX_CHARS:
+        raise FilterError(f"a filter has at most {MAX_CHARS:,} characters", MAX_CHARS)
     return _Parser(_tokens(text)).whole()
 
 
@@ -293,7 +293,7 @@ class _Parser:
         count = 0
         while sign := self._take(*signs):
             count += 1
-            if count > MOST_DEPTH:
+            if count > MAX_DEPTH:
                 raise FilterError("too many terms", sign.at)
             left = Arithmetic(sign.text, left, part(), sign.at)
         return left
@@ -335,11 +335,11 @@ class _Parser:
         return Missing(column, at)
 
     def _nested(self, part: Callable[[], Node]) -> Node:
-        """Parse a part one nesting level deeper; FilterError beyond `MOST_DEPTH` levels."""
+        """Parse a part one nesting level deeper; FilterError beyond `MAX_DEPTH` levels."""
         self._depth += 1
-        if self._depth > MOST_DEPTH:
+        if self._depth > MAX_DEPTH:
             raise FilterError(
-                f"brackets or signs are nested more than {MOST_DEPTH} levels deep", self._next.at
+                f"brackets or signs are nested more than {MAX_DEPTH} levels deep", self._next.at
             )
         try:
             return part()

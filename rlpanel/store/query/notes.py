@@ -32,7 +32,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 FILE = ".rlpanel-notes.jsonl"
 _FOLDER = "notes"  # subfolder of the cache folder
 #: Columns made from notes.
-NOTED = ("tag", "note")
+NOTE_COLUMNS = ("tag", "note")
 #: Maximum number of characters of a tag and of a note.
 MOST_TAG, MOST_NOTE = 40, 2000
 
@@ -134,7 +134,10 @@ class Notes:
     def labels(self, snapshot: Snapshot) -> dict[str, Labels]:
         """Return the columns ``tag`` and ``note`` of a snapshot; filters need them even without notes."""
         rows, notes = self._noted_rows(snapshot)
-        return {name: _column(snapshot.rows, rows, [getattr(note, name) for note in notes]) for name in NOTED}
+        return {
+            name: _column(snapshot.rows, rows, [getattr(note, name) for note in notes])
+            for name in NOTE_COLUMNS
+        }
 
     def _noted_rows(self, snapshot: Snapshot) -> tuple[np.ndarray, list[Note]]:
         """Return the rows with a tag or note, and these notes."""

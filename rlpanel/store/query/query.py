@@ -11,8 +11,8 @@ import numpy as np
 from rlpanel.errors import FilterError, RLPanelError
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch import fetch_texts
-from rlpanel.store.query.filter import LABEL, NUMBER, Filter, FilterResult, Truth
-from rlpanel.store.query.filter_columns import COPIES, GROUP_REWARD, Scope
+from rlpanel.store.query.filter import LABEL, NUMBER, Filter, FilterInput, Truth
+from rlpanel.store.query.filter_columns import COPIES, GROUP_REWARD, FilterScope
 from rlpanel.store.query.notes import Notes
 from rlpanel.store.query.order import Order, parse_order
 from rlpanel.store.query.text_predicate import ANY, TextPredicate
@@ -99,7 +99,7 @@ class Query:
         The rows in its scope.
     reads : int
         Number of bytes of the log that it may have to read.
-    scope : Scope
+    scope : FilterScope
         These rows as a table.
     patient : bool
         Whether it may take long whatever its size, because it has a regular expression.
@@ -121,10 +121,10 @@ class Query:
         step = question.step
         self.rows = snapshot.rows_of(step, older=question.older)
         copies = None if step is None else lambda: _copies(index, snapshot, self.rows)
-        self.scope = Scope(snapshot, self.rows, notes, copies)
+        self.scope = FilterScope(snapshot, self.rows, notes, copies)
         kinds = self.scope.kinds()
         self._filter = Filter(question.filter, kinds) if question.filter.strip() else None
-        self._search = search_test(question.search)
+        self._search = parse_search(question.search)
         self._order = _checked_order(question.sort, kinds)
         self._tests = [
             *(self._filter.texts if self._filter else ()),
@@ -138,7 +138,7 @@ class Query:
         needed = bool(self._tests) or COPIES in self.columns
         self.reads = int(snapshot.place("length")[self.rows].sum(dtype=np.int64)) if needed else 0
 
-    def outcomes(self) -> Iterator[QueryResult]:
+    def results(self) -> Iterator[QueryResult]:
         """Run the query: yield partial results, then the complete one, which is marked as finished.
 
         Raises
@@ -148,7 +148,7 @@ class Query:
         """
         started = time.monotonic()
         percentiles: dict[str, float] = {}
-        truth = self._truth(FilterResult(self.scope, percentiles=percentiles))
+        truth = self._truth(FilterInput(self.scope, percentiles=percentiles))
         passing = np.flatnonzero(truth.sure)
         undecided = np.flatnonzero(truth.maybe & ~truth.sure)
         batch: ScannedRows | None = None
@@ -156,16 +156,16 @@ class Query:
             undecided_rows = self.rows[undecided]
             for batch in scan(self._index, self._snapshot, undecided_rows, self._tests):
                 positions = undecided[np.searchsorted(undecided_rows, batch.rows)]
-                part = FilterResult(self.scope.only(positions), batch.texts, percentiles)
+                part = FilterInput(self.scope.subset(positions), batch.texts, percentiles)
                 passing = np.concatenate([passing, positions[self._truth(part).sure]])
                 yield self._result(passing, started, percentiles, batch, finished=False)
         yield self._result(passing, started, percentiles, batch, finished=True)
 
-    def _truth(self, inputs: FilterResult) -> Truth:
+    def _truth(self, inputs: FilterInput) -> Truth:
         """Evaluate the filter and the search."""
         rows = len(inputs.table)
         all_rows = np.ones(rows, bool)
-        truth = self._filter.ask(inputs) if self._filter else Truth(all_rows, all_rows)
+        truth = self._filter.evaluate(inputs) if self._filter else Truth(all_rows, all_rows)
         if self._search is None:
             return truth
         contains = inputs.texts.get(self._search)
@@ -207,7 +207,7 @@ class Query:
         return positions[np.argsort(values, kind="stable")]
 
 
-def search_test(text: str) -> TextPredicate | None:
+def parse_search(text: str) -> TextPredicate | None:
     """Return the text test for the content of a search box; None if it is empty.
 
     Raises

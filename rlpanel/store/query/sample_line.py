@@ -24,21 +24,21 @@ def sample_line(sample: Sample, note: Note) -> bytes:
     content |= {"columns": sample.columns, "extra": sample.extra, "notes": sample.notes}
     content["from"] = {"file": sample.file, "line": sample.line, "uid": sample.uid}
     content |= {"tag": note.tag, "note": note.note}
-    return json.dumps(plain(content), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    return json.dumps(to_json_types(content), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and np.isnan(value))
 
 
-def plain(value: Any) -> Any:
+def to_json_types(value: Any) -> Any:
     """Convert a value to JSON types; NaN and infinities become None."""
     if isinstance(value, np.ndarray):
-        return plain(value.tolist())
+        return to_json_types(value.tolist())
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_json_types(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [to_json_types(item) for item in value]
     if isinstance(value, float):
         return value if np.isfinite(value) else None
     return value if value is None or isinstance(value, (str, int)) else str(value)

@@ -19,7 +19,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.csv_export import csv_text
 from rlpanel.store.query.fetch import fetch_texts
 from rlpanel.store.query.notes import Notes
-from rlpanel.store.query.sample_line import plain
+from rlpanel.store.query.sample_line import to_json_types
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -101,7 +101,7 @@ def _csv(frames: Iterator[pd.DataFrame], *, raw: bool = False) -> Iterator[bytes
 
 def _jsonl(frames: Iterator[pd.DataFrame]) -> Iterator[bytes]:
     for frame in frames:
-        lines = [json.dumps(plain(row), ensure_ascii=False) for row in frame.to_dict("records")]
+        lines = [json.dumps(to_json_types(row), ensure_ascii=False) for row in frame.to_dict("records")]
         yield "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
 
 

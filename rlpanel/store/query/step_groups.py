@@ -10,7 +10,7 @@ import numpy as np
 
 from rlpanel.errors import SampleNotFound
 from rlpanel.metrics.engine.column_info import of_level
-from rlpanel.metrics.reward import SAME
+from rlpanel.metrics.reward import EQUAL_WITHIN
 from rlpanel.store.query.filter_columns import label_name, prompt_key
 from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.run_view import RunView
@@ -69,7 +69,7 @@ class StepGroups:
             for label, key in self._ids
         ]
 
-    def holding(self, uid: str) -> int | None:
+    def index_of(self, uid: str) -> int | None:
         """Return the index of the group that contains a sample; None if no group does."""
         try:
             row = self.snapshot.row(uid)
@@ -95,7 +95,7 @@ def groups_of(view: RunView, step: int | None) -> StepGroups | None:
     if not len(rows):
         return None
     table = step_rows(snapshot, rows)
-    shared = np.flatnonzero(table.groups.shared)
+    shared = np.flatnonzero(table.groups.has_several)
     if not len(shared):
         return None
     rows_by_group = rows[np.argsort(table.groups.number, kind="stable")]
@@ -114,5 +114,5 @@ def _states(snapshot: Snapshot, values: Mapping[str, np.ndarray], count: int) ->
     if "group_zero_variance" not in values:
         return np.full(count, SIGNAL)
     equal = values["group_zero_variance"] > 0
-    passing = values["group_mean"] >= snapshot.constants["pass_reward"] - SAME
+    passing = values["group_mean"] >= snapshot.constants["pass_reward"] - EQUAL_WITHIN
     return np.select([equal & passing, equal], [ALL_HIGH, ALL_LOW], SIGNAL)

@@ -14,7 +14,7 @@ from rlpanel.errors import FilterError
 #: Time limit in seconds for a regular expression on one text.
 PATTERN_SECONDS = 0.25
 #: Maximum number of characters of a regular expression.
-MOST_PATTERN = 500
+MAX_PATTERN = 500
 #: Field name that stands for any of the sample's texts.
 ANY = ""
 
@@ -50,7 +50,7 @@ class TextPredicate:
     def __hash__(self) -> int:
         return hash((self.field, self.word, self.value))
 
-    def of(self, texts: Mapping[str, str]) -> bool:
+    def passes_sample(self, texts: Mapping[str, str]) -> bool:
         """Return whether a sample's texts pass."""
         if self.field:
             return self.passes(texts.get(self.field))
@@ -76,8 +76,8 @@ class TextPredicate:
 
     @cached_property
     def _pattern(self) -> regex.Pattern[str]:
-        if len(self.value) > MOST_PATTERN:
-            raise FilterError(f"a regular expression has at most {MOST_PATTERN} characters")
+        if len(self.value) > MAX_PATTERN:
+            raise FilterError(f"a regular expression has at most {MAX_PATTERN} characters")
         try:
             return regex.compile(self.value, regex.VERSION1)
         except (regex.error, RecursionError, OverflowError) as error:

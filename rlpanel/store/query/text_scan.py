@@ -82,7 +82,7 @@ def scan(
                 unread += 1
             else:
                 for test in tests:
-                    passed[test][end - 1] = test.of(texts)
+                    passed[test][end - 1] = test.passes_sample(texts)
         if end > sent and (end == len(rows) or time.monotonic() - last > PAUSE):
             batch = slice(sent, end)
             results = {test: mask[batch] for test, mask in passed.items()}
@@ -115,7 +115,7 @@ def _candidate_blocks(
 ) -> Iterator[_Block]:
     """Yield blocks of the sorted rows, each with the positions of rows whose lines may pass."""
     files = snapshot.place("file")[rows]
-    literals = [stretch_of(test) for test in tests]
+    literals = [longest_literal(test) for test in tests]
     start = 0
     for number, group in groupby(files.tolist()):
         end = start + sum(1 for _ in group)
@@ -151,7 +151,7 @@ class _LineSearch:
                 for start, end in self._blocks():
                     base, size = int(self._offsets[start]), int(self._ends[start:end].max())
                     file.seek(base)
-                    matches = base + self._needles.places(self._read_folded(file, size - base))
+                    matches = base + self._needles.positions(self._read_folded(file, size - base))
                     yield _Block(end, self._rows_with_matches(start, end, matches))
         except OSError:  # all rows become candidates: parsing them then reports that they are gone
             yield _Block(len(self._offsets), range(len(self._offsets)))
@@ -188,7 +188,7 @@ class _LineSearch:
         return (start + np.flatnonzero(np.isin(offsets, offsets[line[inside]]))).tolist()
 
 
-def stretch_of(test: TextPredicate) -> str:
+def longest_literal(test: TextPredicate) -> str:
     """Return the longest part of the value that every JSON writer encodes in one of two ways.
 
     The two ways are unchanged, or with all non-ASCII characters escaped. Empty if a passing line need not
@@ -200,13 +200,13 @@ def stretch_of(test: TextPredicate) -> str:
     return max(literals, key=lambda text: len(text.encode()), default="")
 
 
-def needles_of(literal: str) -> tuple[bytes, ...]:
+def encodings(literal: str) -> tuple[bytes, ...]:
     """Return both encodings of a literal, folded, or one if they are equal."""
     return tuple(dict.fromkeys(map(fold_bytes, (literal.encode(), json.dumps(literal)[1:-1].encode()))))
 
 
 def _byte_search(literals: Sequence[str]) -> ByteSearch:
-    needles = [needle for literal in literals for needle in needles_of(literal)]
+    needles = [needle for literal in literals for needle in encodings(literal)]
     return ByteSearch(needles, {letter for literal in literals for letter in literal if letter.isascii()})
 
 

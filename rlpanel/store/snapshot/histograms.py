@@ -23,7 +23,7 @@ _MAX_VALUE = 2.0**1000
 
 @dataclass(frozen=True)
 class SharedBins:
-    """``count`` bins of ``width``; the first begins at ``start * width``."""
+    """``bin_counts`` bins of ``width``; the first begins at ``start * width``."""
 
     start: int
     count: int
@@ -34,7 +34,7 @@ class SharedBins:
         """Bin edges, shape (count + 1,)."""
         return np.arange(self.start, self.start + self.count + 1) * self.width
 
-    def places(self, values: np.ndarray) -> np.ndarray:
+    def bin_of(self, values: np.ndarray) -> np.ndarray:
         """Return the bin of each value; exact, since dividing by a power of two is (unless it underflows)."""
         bins = np.floor(values.clip(-_MAX_VALUE, _MAX_VALUE) / self.width) - self.start
         return bins.clip(0, self.count - 1).astype(np.int64)
@@ -90,7 +90,7 @@ class Histograms:
         self._lock = threading.Lock()
         self._cached: dict[tuple[str, int], _CachedCounts] = {}
 
-    def of(
+    def get(
         self, name: str, bins: int, version: int, steps: Steps, step: np.ndarray, values: np.ndarray
     ) -> Histogram:
         """Return the histogram of a column with at most ``bins`` bins; only changed steps are counted again.
@@ -115,7 +115,7 @@ class Histograms:
         counts = np.zeros((len(steps.values), shared.count), np.int64)
         stale = np.ones(len(steps.values), bool)
         if cached is not None and cached.version <= version and len(cached.steps):
-            position, stale = steps.since(cached.steps, cached.version)
+            position, stale = steps.compare_steps(cached.steps, cached.version)
             if cached.bins.width <= shared.width:
                 counts[~stale] = _rebin(cached.counts[position[~stale]], cached.bins, shared)
             else:
@@ -123,14 +123,14 @@ class Histograms:
         if stale.any():
             wanted = steps.values[stale]
             rows = np.flatnonzero(np.isfinite(values) if stale.all() else np.isin(step, wanted))
-            counts[stale] = count(step[rows], values[rows], wanted, shared)
+            counts[stale] = bin_counts(step[rows], values[rows], wanted, shared)
         if cached is None or cached.version < version:
             with self._lock:
                 self._cached[name, bins] = _CachedCounts(version, steps.values, shared, counts)
         return Histogram(steps.values, shared.edges, counts)
 
 
-def count(step: np.ndarray, values: np.ndarray, wanted: np.ndarray, over: SharedBins) -> np.ndarray:
+def bin_counts(step: np.ndarray, values: np.ndarray, wanted: np.ndarray, over: SharedBins) -> np.ndarray:
     """Count the finite values of each wanted step in each bin.
 
     Parameters
@@ -152,7 +152,7 @@ def count(step: np.ndarray, values: np.ndarray, wanted: np.ndarray, over: Shared
         part = values[start : start + _CHUNK]
         finite = np.isfinite(part)
         row = np.searchsorted(wanted, step[start : start + _CHUNK][finite])
-        counts += np.bincount(row * over.count + over.places(part[finite]), minlength=size)
+        counts += np.bincount(row * over.count + over.bin_of(part[finite]), minlength=size)
     return counts.reshape(len(wanted), over.count)
 
 

@@ -50,7 +50,7 @@ class RunSide:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def at(self, places: np.ndarray) -> RunSide:
+    def take(self, places: np.ndarray) -> RunSide:
         """Return the prompts at the given positions."""
         return RunSide(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
 
@@ -80,7 +80,7 @@ class PromptPairs:
         return self.here.reward - self.there.reward
 
 
-def as_logged(hashes: np.ndarray) -> np.ndarray:
+def exact_keys(hashes: np.ndarray) -> np.ndarray:
     """Return the hashes themselves, so that only prompts with identical text match."""
     return hashes
 
@@ -101,7 +101,7 @@ def best_step(snapshot: Snapshot) -> int | None:
     return int(snapshot.steps.values[np.nanargmax(means)]) if np.isfinite(means).any() else None
 
 
-def side(snapshot: Snapshot, at: str, keys: Keys = as_logged) -> RunSide:
+def run_side(snapshot: Snapshot, at: str, keys: Keys = exact_keys) -> RunSide:
     """Return the prompts of a run.
 
     Parameters
@@ -130,19 +130,19 @@ def side(snapshot: Snapshot, at: str, keys: Keys = as_logged) -> RunSide:
     return RunSide(key[starts], mean, samples, step[starts], rows[nearest[starts]])
 
 
-def pair(here: RunSide, there: RunSide) -> PromptPairs:
+def pair_prompts(here: RunSide, there: RunSide) -> PromptPairs:
     """Match the prompts of two runs by their keys."""
     _, mine, theirs = np.intersect1d(here.keys, there.keys, assume_unique=True, return_indices=True)
-    return PromptPairs(here.at(mine), there.at(theirs), len(here) - len(mine), len(there) - len(theirs))
+    return PromptPairs(here.take(mine), there.take(theirs), len(here) - len(mine), len(there) - len(theirs))
 
 
-def bare(prompt: str) -> str:
+def without_template(prompt: str) -> str:
     """Return a prompt without chat template markers and special tokens, with whitespace collapsed."""
     return " ".join(_MARK.sub(" ", _ROLE.sub(" ", prompt)).split())
 
 
-def keys_of(texts: dict[int, str]) -> Keys:
-    """Return a function that maps prompt hashes to keys of `bare` prompts; unread prompts keep their hash.
+def text_keys(texts: dict[int, str]) -> Keys:
+    """Return a function that maps prompt hashes to keys of `without_template` prompts; unread prompts keep their hash.
 
     Parameters
     ----------
@@ -151,7 +151,8 @@ def keys_of(texts: dict[int, str]) -> Keys:
     """
     read = np.array(sorted(texts), np.uint64)
     keys = np.array(
-        [xxh3_64_intdigest(bare(texts[int(value)]).encode()) for value in read.tolist()], np.uint64
+        [xxh3_64_intdigest(without_template(texts[int(value)]).encode()) for value in read.tolist()],
+        np.uint64,
     )
 
     def to_keys(hashes: np.ndarray) -> np.ndarray:

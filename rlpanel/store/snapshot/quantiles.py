@@ -27,7 +27,7 @@ class Quantiles:
         self._lock = threading.Lock()
         self._cached: dict[tuple[str, tuple[float, ...]], _CachedQuantiles] = {}
 
-    def of(
+    def get(
         self,
         name: str,
         q: tuple[float, ...],
@@ -58,7 +58,7 @@ class Quantiles:
         result = np.full((len(q), len(steps.values)), np.nan)
         stale = np.ones(len(steps.values), bool)
         if cached is not None and cached.version <= version and len(cached.steps):
-            position, stale = steps.since(cached.steps, cached.version)
+            position, stale = steps.compare_steps(cached.steps, cached.version)
             result[:, ~stale] = cached.values[:, position[~stale]]
         if stale.any():
             wanted = steps.values[stale]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rlpanel.metrics.engine.column_info import ALIASES, pooling, step_names, token_means
+from rlpanel.metrics.engine.column_info import ALIASES, pooling_columns, step_names, token_mean_columns
 from rlpanel.metrics.engine.constants import Constants
 from rlpanel.store.columns.step_stats import MAX, MIN
 from rlpanel.store.snapshot import step_metrics
@@ -117,19 +117,19 @@ class RunView:
         share = f"R² ≥ {r2[good].min():.4f} in {good.sum()} of {len(good)} steps"
         median = float(np.median(coefficient[good]))
         spread = "" if np.ptp(coefficient[good]) < 1e-3 * abs(median) else ", median of steps"
-        return constants.inferring("kl_coef", median, f"inferred from token rewards{spread}, {share}")
+        return constants.with_inferred("kl_coef", median, f"inferred from token rewards{spread}, {share}")
 
     def quantiles(self, column: str, q: tuple[float, ...]) -> np.ndarray:
         """Exact quantiles by step, shape (len(q), S); NaN where a step has no finite value."""
         name, step, values = self._living(column)
         version, steps = self.snapshot.version, self.snapshot.steps
-        return self._memory.quantiles.of(name, q, version, steps, step, values)
+        return self._memory.quantiles.get(name, q, version, steps, step, values)
 
     def histogram(self, column: str, bins: int = 64) -> Histogram:
         """Histogram of a column's finite values in each step, over at most ``bins`` bins for all steps."""
         name, step, values = self._living(column)
         version, steps = self.snapshot.version, self.snapshot.steps
-        return self._memory.histograms.of(name, bins, version, steps, step, values)
+        return self._memory.histograms.get(name, bins, version, steps, step, values)
 
     def _living(self, column: str) -> tuple[str, np.ndarray, np.ndarray]:
         """A column's own name, and step and value of the rows that count."""
@@ -177,7 +177,7 @@ class RunView:
         data: dict[str, np.ndarray] = {"step": steps.values, "samples": steps.samples}
         aliases = {alias: name for alias, name in ALIASES.items() if name in steps.columns}
         for shown, name in {**{c: c for c in steps.columns}, **aliases}.items():
-            if name in pooling() or not self.snapshot.has_number(name):
+            if name in pooling_columns() or not self.snapshot.has_number(name):
                 continue
             data[step_name(shown, "mean")] = steps.mean(name)
             data[step_name(shown, "std")] = steps.std(name)
@@ -189,6 +189,6 @@ class RunView:
 
 def step_name(column: str, reduction: str) -> str:
     """Return the step column of a reduction; the mean of a mean over tokens keeps its name."""
-    if reduction == "mean" and ALIASES.get(column, column) in token_means():
+    if reduction == "mean" and ALIASES.get(column, column) in token_mean_columns():
         return column
     return f"{column}_{reduction}"

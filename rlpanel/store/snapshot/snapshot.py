@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from rlpanel.errors import SampleNotFound
-from rlpanel.metrics.engine.column_info import ALIASES, pooling, silent_at_zero
-from rlpanel.metrics.engine.constants import USUAL, Constants
+from rlpanel.metrics.engine.column_info import ALIASES, pooling_columns, zero_means_missing
+from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
 from rlpanel.sources.files.unread import Unread
 from rlpanel.sources.readers.tail import line_hash
 from rlpanel.sources.records.record_types import Locator
@@ -21,7 +21,7 @@ from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.hash_set import mix
 from rlpanel.store.columns.run_table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 from rlpanel.store.columns.scalar_log import Scalars
-from rlpanel.store.columns.splits import COLUMN, TRAIN, code_of, codes_of, shown_name
+from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN, display_name, limit_codes, split_code
 from rlpanel.store.columns.step_stats import COUNT, MAX, MIN, Steps
 
 
@@ -126,7 +126,7 @@ class Snapshot:
     _place: dict[str, np.ndarray] = field(default_factory=_no_rows)
     _numbers: dict[str, np.ndarray] = field(default_factory=dict)
     _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
-    constants: Constants = USUAL
+    constants: Constants = USUAL_CONSTANTS
     split: str = TRAIN
     _by_split: Mapping[str, Steps] = field(default_factory=dict)
 
@@ -157,16 +157,16 @@ class Snapshot:
         """The same with the samples of another split; this one where there is none of the name."""
         if split == self.split or split not in self._by_split:
             return self
-        run = self.name.removesuffix(shown_name("", self.split))
-        return replace(self, name=shown_name(run, split), split=split, steps=self._by_split[split])
+        run = self.name.removesuffix(display_name("", self.split))
+        return replace(self, name=display_name(run, split), split=split, steps=self._by_split[split])
 
     @cached_property
     def _standing(self) -> np.ndarray:
         """What each row counts for in this split; those of others are as good as dead."""
         if not self.has_splits:
             return self.state
-        codes, names = self._labels[COLUMN]
-        mine = codes_of(codes, names) == code_of(self.split, names)
+        codes, names = self._labels[SPLIT_COLUMN]
+        mine = limit_codes(codes, names) == split_code(self.split, names)
         return np.where(mine, self.state, np.uint8(DEAD))
 
     @cached_property
@@ -192,7 +192,9 @@ class Snapshot:
     @cached_property
     def numbers(self) -> tuple[str, ...]:
         """Number columns, aliases, filled columns and columns that are for pooling alone left out."""
-        return tuple(name for name in self._numbers if name not in pooling() and not self._filled(name))
+        return tuple(
+            name for name in self._numbers if name not in pooling_columns() and not self._filled(name)
+        )
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -213,7 +215,7 @@ class Snapshot:
 
     def _filled(self, column: str) -> bool:
         """Whether all there is of the column are the zeros that trainers fill in for what they have not."""
-        if column not in silent_at_zero():
+        if column not in zero_means_missing():
             return False
         if column not in self.steps.columns:  # only another split has it
             return True

@@ -83,7 +83,7 @@ class StepMetricCache:
         stale = np.ones(len(steps.values), bool)
         usable = known is not None and known.version <= snapshot.version
         if known is not None and usable and known.constants == snapshot.constants and len(known.steps):
-            at, stale = steps.since(known.steps, known.version)
+            at, stale = steps.compare_steps(known.steps, known.version)
             found[~stale] = known.found[at[~stale]]
         return found, stale
 
@@ -210,7 +210,7 @@ def grouped(snapshot: Snapshot) -> bool:
         return False
     rows = np.concatenate([*_parts(snapshot, _few(snapshot.steps.values)), np.empty(0, int)])
     groups = step_rows(snapshot, rows).groups
-    return bool(len(rows)) and groups.sizes[groups.shared].sum() >= GROUPED * len(rows)
+    return bool(len(rows)) and groups.sizes[groups.has_several].sum() >= GROUPED * len(rows)
 
 
 def _few(steps: np.ndarray) -> np.ndarray:

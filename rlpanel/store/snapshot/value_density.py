@@ -48,14 +48,14 @@ class ValueAxis:
             return np.geomspace(self.low, self.high, self.bins + 1)
         return np.linspace(self.low, self.high, self.bins + 1)
 
-    def places(self, values: np.ndarray) -> np.ndarray:
+    def bin_of(self, values: np.ndarray) -> np.ndarray:
         """Return the bin of each value; values outside the range fall into the outermost bins."""
         low, high = (np.log(self.low), np.log(self.high)) if self.log else (self.low, self.high)
         scaled = (np.log(values) if self.log else values) - low
         scaled *= self.bins / (high - low)
         return np.clip(scaled, 0, self.bins - 1).astype(np.int32)
 
-    def suits(self, values: np.ndarray) -> bool:
+    def fits(self, values: np.ndarray) -> bool:
         """Return whether the axis fits more values: all are among ``known``, or few are out of range."""
         if self.known:
             return bool(np.isin(values, self.known).all())
@@ -88,11 +88,11 @@ class Density:
     counts: np.ndarray
     left_out: int = 0
 
-    def place(self, step: float) -> int:
+    def column_of(self, step: float) -> int:
         """Return the column that covers a step."""
         return int(np.clip((step - self.first) // self.width, 0, len(self.counts) - 1))
 
-    def cell(self, place: int, value: float) -> tuple[float, float]:
+    def value_range(self, place: int, value: float) -> tuple[float, float]:
         """Return a range of values around ``value`` in a column: the nearest filled bin and its neighbours.
 
         If few values are distinct, only that bin. Ranges at the ends are open, since outliers are counted
@@ -142,10 +142,10 @@ def _count(
     step = snapshot.place("step")[counted]
     if log:
         finite, step = finite[positive], step[positive]
-    axis = axis_of(finite, len(finite) / len(snapshot.steps.values), log=log)
+    axis = value_axis(finite, len(finite) / len(snapshot.steps.values), log=log)
     first, width = _step_axis(snapshot.steps.values)
     size = int((snapshot.steps.values[-1] - first) // width) + 1
-    cells = (step - first) // width * axis.bins + axis.places(finite)
+    cells = (step - first) // width * axis.bins + axis.bin_of(finite)
     counts = np.bincount(cells, minlength=size * axis.bins).reshape(size, axis.bins)
     left_out = len(positive) - len(finite)
     return Density(column, snapshot.version, first, width, axis, counts, left_out)
@@ -165,9 +165,9 @@ def _update(before: Density, snapshot: Snapshot, values: np.ndarray, counted: np
         start = before.first + column * before.width
         in_column = values[counted & (step >= start) & (step < start + before.width)]
         in_column = in_column[in_column > 0] if axis.log else in_column
-        if not axis.suits(in_column):
+        if not axis.fits(in_column):
             return None
-        counts[column] = np.bincount(axis.places(in_column), minlength=axis.bins)
+        counts[column] = np.bincount(axis.bin_of(in_column), minlength=axis.bins)
     left_out = int(counted.sum() - counts.sum())
     if left_out < 0 or (left_out and not axis.log) or left_out < before.left_out:
         return None
@@ -183,7 +183,7 @@ def _step_axis(steps: np.ndarray) -> tuple[int, int]:
     return int(steps[0]), gap
 
 
-def axis_of(values: np.ndarray, a_step: float = np.inf, *, log: bool = False) -> ValueAxis:
+def value_axis(values: np.ndarray, a_step: float = np.inf, *, log: bool = False) -> ValueAxis:
     """Return a value axis for finite values: at least one, and all above 0 if ``log``.
 
     Parameters

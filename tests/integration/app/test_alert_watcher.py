@@ -26,7 +26,7 @@ from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue, SentAlerts
 from rlpanel.app.alerts.alert_watcher import AlertWatcher
 from rlpanel.app.alerts.recipients import Command, NotDelivered, Recipient, Webhook, from_settings
 from rlpanel.app.live_runs import LiveRuns
-from rlpanel.app.server.health_endpoint import REGISTRY, health, tell_of
+from rlpanel.app.server.health_endpoint import REGISTRY, health, set_service
 from rlpanel.app.server.service import Service
 from rlpanel.errors import SettingError
 from rlpanel.settings import Alerts, Reading
@@ -153,7 +153,7 @@ def test_health_says_how_alerts_fare_where_somebody_is_to_be_alerted(
     assert b"rlpanel_alerts" not in generate_latest(REGISTRY)
     hook.answers = [500] * 1000
     with watching(reader, run, Webhook(hook.url)) as service:
-        tell_of(service)
+        set_service(service)
         try:
             wait_until(lambda: health().alerts_failing)
             assert (health().alerts_waiting, health().alerts_sent, health().alerts_failing) == (1, 0, 1)
@@ -163,7 +163,7 @@ def test_health_says_how_alerts_fare_where_somebody_is_to_be_alerted(
             wait_until(lambda: not health().alerts_waiting)
             assert health().alerts_failing == 0
         finally:
-            tell_of(Service())
+            set_service(Service())
 
 
 def test_an_alert_says_what_was_found_and_where_to_look(hook: Hook, reader: Reader, run: Path) -> None:

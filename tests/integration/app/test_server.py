@@ -153,9 +153,9 @@ def test_a_board_on_all_addresses_prints_one_for_others_and_one_for_this_machine
 ) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "trainer")
     way_in = f"login#{urlencode({'token': TOKEN})}"
-    printed = Access(host="0.0.0.0", port=7, token=TOKEN).printed
+    printed = Access(host="0.0.0.0", port=7, token=TOKEN).printed_urls
     assert printed == [f"http://trainer:7/{way_in}", f"http://localhost:7/{way_in}"]
-    assert Access(port=7, token=TOKEN).printed == [f"http://127.0.0.1:7/{way_in}"]
+    assert Access(port=7, token=TOKEN).printed_urls == [f"http://127.0.0.1:7/{way_in}"]
 
 
 def test_below_a_path_of_a_proxy_every_redirect_stays_there(guarded: Served) -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from rlpanel import RolloutWriter, open_run
 from rlpanel.app.alerts.alert_delivery import SentAlerts
-from rlpanel.app.demo import ROLLOUTS, recorded, write_recording
+from rlpanel.app.demo import ROLLOUTS, read_recording, write_recording
 from rlpanel.app.run_export import export, export_rows
 from rlpanel.errors import RLPanelError
 from rlpanel.sources.slime import convert
@@ -309,7 +309,7 @@ def unpack(scene: Scene, _: None) -> None:
     except RLPanelError as error:
         assert_one_line(str(error), ROLLOUTS)
     else:
-        assert (scene.out / ROLLOUTS).read_bytes() == recorded("ppo_couplets")[ROLLOUTS]
+        assert (scene.out / ROLLOUTS).read_bytes() == read_recording("ppo_couplets")[ROLLOUTS]
 
 
 def assert_one_line(said: str, name: str) -> None:

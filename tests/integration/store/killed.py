@@ -21,7 +21,7 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
 
-run_index.WORTH_BYTES = 0
+run_index.MIN_LOG_BYTES = 0
 LOG = "rollout_data_rank_0.jsonl"
 
 

@@ -49,7 +49,7 @@ def news() -> threading.Event:
 def workers(dask: Any, news: threading.Event) -> Iterator[DaskWorkers]:
     made = DaskWorkers(dask.scheduler_address, news.set)
     yield made
-    made.rest()
+    made.close()
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_run_read_by_a_cluster_of_which_a_worker_is_killed_is_the_run(
     os.kill(pid, signal.SIGSTOP)  # it never does the work that it gets from now on
     while not index.snapshot.samples:
         read_on(index, news)
-    assert index.loose
+    assert index.has_backlog
     os.kill(pid, signal.SIGKILL)
     while read_on(index, news):
         pass

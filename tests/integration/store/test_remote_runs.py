@@ -14,7 +14,7 @@ from rlpanel.errors import RemoteError, RunNotFound
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.files import remote
-from rlpanel.sources.files.remote import RetryPause, store_of
+from rlpanel.sources.files.remote import RetryPause, get_store
 from rlpanel.sources.files.remote_file import RemoteFile
 from rlpanel.store.backlog import range_reader
 from rlpanel.store.index import run_index
@@ -54,7 +54,7 @@ def url(name: str) -> str:
 
 def look(found: RunIndex) -> Snapshot:
     """Check all files, with new requests to the server."""
-    remote.forget()
+    remote.clear_stores()
     return follow(found)
 
 
@@ -148,7 +148,7 @@ def test_an_object_replaced_between_two_reads_is_not_mixed_with_the_one_before(
 ) -> None:
     bucket.put(f"{name}/{RANK0}", *STEPS)
     found = RunIndex(url(name), "run", Reading(turn_bytes=1 << 13))
-    remote.forget()
+    remote.clear_stores()
     found.rescan()
     found.read()
     assert 0 < found.bytes_read < 1 << 13
@@ -163,7 +163,7 @@ def test_an_object_replaced_between_listing_and_reading_is_not_mixed_with_the_on
     found = RunIndex(url(name), "run")
     look(found)
     bucket.put(f"{name}/{RANK0}", *STEP1, *STEPS)
-    remote.forget()
+    remote.clear_stores()
     found.rescan()
     last = [*reversed(STEPS), *STEP1]
     bucket.put(f"{name}/{RANK0}", *last)
@@ -175,7 +175,7 @@ def test_an_object_replaced_between_listing_and_reading_is_not_mixed_with_the_on
 def test_the_status_after_reading_is_of_what_was_read(bucket: Bucket, name: str) -> None:
     bucket.put(f"{name}/{RANK0}", *STEP1)
     place = f"{url(name)}/{RANK0}"
-    store_of(place).scan(url(name))
+    get_store(place).scan(url(name))
     file = RemoteFile(place)
     before = file.stat().st_size
     bucket.put(f"{name}/{RANK0}", *STEP1, *STEP2)
@@ -217,7 +217,7 @@ def test_a_sample_of_a_replaced_object_is_not_shown(bucket: Bucket, name: str) -
     found = RunIndex(url(name), "run")
     snapshot = look(found)
     bucket.put(f"{name}/{RANK0}", *STEP2)
-    remote.forget()
+    remote.clear_stores()
     with pytest.raises(rlpanel.SourceChanged):
         fetch(found, RunView(snapshot), 0)
 
@@ -228,9 +228,9 @@ def test_ranges_of_an_object_put_together_are_what_reading_it_gives(
     monkeypatch.setattr(range_reader, "RANGE_BYTES", 2000)
     bucket.put_all(write_run(tmp_path / "run", steps=4), name)
     found = RunIndex(url(name), "run", Reading(backlog_bytes=1))
-    remote.forget()
+    remote.clear_stores()
     found.rescan()
-    assert found.loose
+    assert found.has_backlog
     here = RunIndex(tmp_path / "run", "run", Reading(cache=False))
     assert_same(follow(found), follow(here))
 
@@ -253,7 +253,7 @@ def test_a_server_that_does_not_answer_for_a_while_costs_nothing_that_is_shown(
     bucket: Bucket, name: str
 ) -> None:
     bucket.put(f"{name}/run/{RANK0}", *STEP1)
-    remote.forget()
+    remote.clear_stores()
     reader = Reader(Reading(rescan_interval=0.1))
     root, found = reader.watch_root(url(name)), reader.open(url(f"{name}/run"))
     wait_until(lambda: root.runs and found.snapshot.samples == 8)
@@ -272,12 +272,12 @@ def test_a_server_that_does_not_answer_for_a_while_costs_nothing_that_is_shown(
 def test_each_failure_doubles_the_rest_and_an_answer_ends_it() -> None:
     rest, left = RetryPause(100.0), []
     for _ in range(3):
-        rest.begin("no answer")
+        rest.record_failure("no answer")
         with pytest.raises(RemoteError) as told:
             rest.check()
         left.append(str(told.value))
     assert left == [f"no answer; next attempt in {seconds} s" for seconds in (100, 200, 300)]
-    rest.end()
+    rest.record_success()
     rest.check()
     assert rest.why == ""
 
@@ -300,7 +300,7 @@ def test_what_cannot_be_found_says_what_to_do(
 
 def test_without_the_right_to_read_credentials_are_named(bucket: Bucket, name: str) -> None:
     bucket.put(f"{name}/{RANK0}", *STEP1)
-    remote.forget()
+    remote.clear_stores()
     with bucket.guarded(), pytest.raises(RemoteError, match="AWS_PROFILE"):
         rlpanel.open_run(url(name), follow=False)
 

@@ -18,7 +18,7 @@ import pytest
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters import NATIVE
 from rlpanel.store.backlog import range_reader
-from rlpanel.store.backlog.range_reader import ByteRange, RangeResult, index_chunk
+from rlpanel.store.backlog.range_reader import ByteRange, RangeResult, index_range
 from rlpanel.store.backlog.workers import WorkerDied, Workers
 from rlpanel.store.index import run_index
 from rlpanel.store.index.reader import Reader
@@ -36,7 +36,7 @@ NAME = "rollout_data_rank_0.jsonl"
 def workers() -> Iterator[Workers]:
     made = Workers(1)
     yield made
-    made.rest()
+    made.close()
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ class AtOnce:
     def submit(self, where: ByteRange) -> Future[RangeResult]:
         """Return the finished range."""
         done: Future[RangeResult] = Future()
-        done.set_result(index_chunk(where))
+        done.set_result(index_range(where))
         return done
 
     def rest(self) -> None:
@@ -116,7 +116,7 @@ def test_ranges_are_handed_out_as_long_as_any_wait_although_nobody_wakes_the_rea
 
 def test_a_process_finds_what_this_one_finds(tmp_path: Path, workers: Workers) -> None:
     where = whole(log(tmp_path))
-    there, here = workers.submit(where).result(PATIENCE), index_chunk(where)
+    there, here = workers.submit(where).result(PATIENCE), index_range(where)
     assert there.rows is not None
     assert here.rows is not None
     assert there.rows.place["hash"].tolist() == here.rows.place["hash"].tolist()
@@ -183,7 +183,7 @@ def test_a_run_read_by_processes_is_the_run(
     workers = Workers(2, news.set)
     index = RunIndex(run, "run", Reading(backlog_bytes=1), workers=workers)
     read_all(index, news)
-    workers.rest()
+    workers.close()
     assert_same(index.snapshot, follow(RunIndex(run, "run")))
 
 
@@ -277,7 +277,7 @@ def test_a_run_read_by_processes_opens_again_from_its_index(
     workers = Workers(2, news.set)
     index = RunIndex(run, "run", Reading(backlog_bytes=1), workers=workers)
     read_all(index, news)
-    workers.rest()
+    workers.close()
     index.close()
     again = RunIndex(run, "run")
     assert_same(follow(again), follow(RunIndex(run, "run", Reading(cache=False))))
@@ -299,7 +299,7 @@ def test_a_run_that_nobody_follows_any_more_is_read_no_further(
     reader.close(index)
     wait_until(lambda: not alive(pid), PATIENCE)
     reader.stop()
-    assert not index.loose
+    assert not index.has_backlog
 
 
 def test_an_index_ends_with_ctrl_c_and_leaves_no_process_behind(tmp_path: Path) -> None:

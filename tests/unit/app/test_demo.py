@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.app.demo import FIRST_STEPS, ROLLOUTS, SCALARS, Demo, recorded
+from rlpanel.app.demo import FIRST_STEPS, ROLLOUTS, SCALARS, Demo, read_recording
 from tests.waiting import wait_until
 
 NEVER = 1e6  # seconds per step: nothing grows while a test looks
@@ -22,9 +22,9 @@ def lines(path: Path) -> int:
 
 def test_the_finished_run_is_whole_at_once() -> None:
     with Demo(NEVER) as demo:
-        assert {path.name: path.read_bytes() for path in (demo.root / "couplets-ppo").iterdir()} == recorded(
-            "ppo_couplets"
-        )
+        assert {
+            path.name: path.read_bytes() for path in (demo.root / "couplets-ppo").iterdir()
+        } == read_recording("ppo_couplets")
 
 
 def test_the_growing_run_begins_with_its_first_steps() -> None:
@@ -34,7 +34,7 @@ def test_the_growing_run_begins_with_its_first_steps() -> None:
 
 
 def test_lines_come_one_by_one_and_in_order() -> None:
-    whole = recorded("grpo_couplets")[ROLLOUTS]
+    whole = read_recording("grpo_couplets")[ROLLOUTS]
     with Demo(seconds_per_step=0.64) as demo:
         path = demo.root / "couplets-grpo" / ROLLOUTS
         begin = lines(path)
@@ -57,7 +57,7 @@ def test_after_the_last_step_the_run_stays_as_it_was_recorded() -> None:
     with Demo(seconds_per_step=0) as demo:
         growing = demo.root / "couplets-grpo"
         wait_until(lambda: not demo.growing, message="the end of the replay")
-        assert {path.name: path.read_bytes() for path in growing.iterdir()} == recorded("grpo_couplets")
+        assert {path.name: path.read_bytes() for path in growing.iterdir()} == read_recording("grpo_couplets")
 
 
 def test_closing_stops_the_thread_and_removes_the_root() -> None:
@@ -90,5 +90,5 @@ def test_a_root_that_somebody_removes_ends_the_replay() -> None:
     ],
 )
 def test_the_recordings_are_the_bytes_that_training_wrote(name: str, samples: int, digest: str) -> None:
-    content = recorded(name)[ROLLOUTS]
+    content = read_recording(name)[ROLLOUTS]
     assert (content.count(b"\n"), hashlib.sha256(content).hexdigest()) == (samples, digest)

@@ -61,7 +61,7 @@ def test_a_run_that_a_page_shows_stays_when_it_rests(tmp_path: Path, reader: Rea
         shown = reader.open(tmp_path / "run")
         os.utime(tmp_path / "run" / "rollout_data_rank_0.jsonl", (0, 0))
         wait_until(lambda: live.root.runs is not None and live.root.runs[0].modified == 0)
-        live.look(time.time())
+        live.check(time.time())
         assert reader.runs == [shown]
         reader.close(shown)
         assert reader.runs == []

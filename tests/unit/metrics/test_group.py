@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.metrics.engine.constants import gather
+from rlpanel.metrics.engine.constants import gather_constants
 from rlpanel.metrics.engine.step_compute import NO_GROUP, StepRows
 
 
@@ -19,7 +19,7 @@ def rows(
     """Rows of some steps in groups."""
     known = {name: np.array(values, float) for name, values in columns.items()}
     known["group_key"] = np.array(groups)
-    return StepRows(np.array(step), known.__getitem__, gather({}, constants or {}))
+    return StepRows(np.array(step), known.__getitem__, gather_constants({}, constants or {}))
 
 
 #: Two steps: groups of (0, 1, 2) and (5, 5) in the first, interleaved; (1, 3) in the second.

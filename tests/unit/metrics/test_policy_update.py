@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlpanel.metrics.engine.compute import reduce_tokens, token_values
-from rlpanel.metrics.engine.constants import gather
+from rlpanel.metrics.engine.constants import gather_constants
 from rlpanel.metrics.engine.step_compute import StepRows
 
 #: Ratios of 2 and 0.5, and 1.
@@ -15,7 +15,7 @@ NEW, OLD = np.log([0.4, 0.2, 0.5]), np.log([0.2, 0.4, 0.5])
 
 def step(name: str, *samples: dict[str, np.ndarray], **constants: float) -> float:
     """A step metric over samples of one step."""
-    known = gather({}, constants)
+    known = gather_constants({}, constants)
     columns = reduce_tokens(samples, {}, known)
     return float(StepRows(np.zeros(len(samples), int), columns.__getitem__, known).value(name)[0])
 
@@ -57,7 +57,7 @@ def test_the_clip_range_is_a_constant() -> None:
 
 
 def test_a_samples_advantage_is_that_of_its_tokens() -> None:
-    known = gather({}, {})
+    known = gather_constants({}, {})
     columns = reduce_tokens([UPDATE, UPDATE], {"advantage": np.array([1.0, np.nan])}, known)
     found = StepRows(np.zeros(2, int), columns.__getitem__, known).value("clipfrac")
     assert found[0] == pytest.approx(1 / 3)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from rlpanel.app.board.board import Board
-from rlpanel.app.board.browser_window import Window
+from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.board.url_state import KEYS, MAX_QUERY
 from tests.factories import write_run
 from tests.waiting import wait_until
@@ -58,8 +58,8 @@ def board(root: Path) -> Iterator[Board]:
 
 
 @pytest.fixture(scope="module")
-def window(board: Board) -> Window:
-    made = Window(on_key=lambda key: None)
+def window(board: Board) -> BrowserWindow:
+    made = BrowserWindow(on_key=lambda key: None)
     board.bind_window(made)
     return made
 
@@ -102,7 +102,7 @@ LINKS = {
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("kind", LINKS)
 def test_a_link_opens_nothing_outside(
-    board: Board, window: Window, root: Path, opened: list[str], key: str, kind: str
+    board: Board, window: BrowserWindow, root: Path, opened: list[str], key: str, kind: str
 ) -> None:
     outside = root.parent / "outside"
     value = LINKS[kind].replace("{outside}", str(outside))

@@ -15,7 +15,7 @@ from rlpanel.errors import SettingError
 from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.panels.sidebar.run_list import badge_html
 from rlpanel.settings import FindingSettings
-from rlpanel.store.columns.splits import MOST_SPLITS, REST
+from rlpanel.store.columns.splits import MAX_SPLITS, REST
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, write_run
 from tests.waiting import wait_until
@@ -85,10 +85,10 @@ def test_without_training_samples_the_largest_split_is_shown(tmp_path: Path) -> 
 
 
 def test_more_splits_than_there_is_memory_for_are_one(tmp_path: Path) -> None:
-    names = [f"s{at}" for at in range(MOST_SPLITS + 5)]
+    names = [f"s{at}" for at in range(MAX_SPLITS + 5)]
     append(tmp_path / LOG, *(made for name in names for made in of(name, 1, 1.0)))
     run = rlpanel.open_run(tmp_path, follow=False)
-    assert run.splits == {**dict.fromkeys(names[:MOST_SPLITS], 1), REST: 5}
+    assert run.splits == {**dict.fromkeys(names[:MAX_SPLITS], 1), REST: 5}
     assert len(run.split(REST).samples()) == 5
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rlpanel.app.server.garbage_collection import EVERY, without_old_objects
+from rlpanel.app.server.garbage_collection import EVERY, exclude_old_objects
 from rlpanel.app.session_hub import SessionHub
 from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.session import Session
@@ -44,7 +44,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def look(hub: SessionHub, clock: Clock) -> Iterator[Callable[[], None]]:
-    with without_old_objects(hub, clock) as look:
+    with exclude_old_objects(hub, clock) as look:
         yield look
     assert gc.get_freeze_count() == 0
 

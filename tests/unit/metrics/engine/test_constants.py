@@ -5,23 +5,23 @@ from __future__ import annotations
 import pytest
 
 from rlpanel.errors import SettingError
-from rlpanel.metrics.engine.constants import gather
+from rlpanel.metrics.engine.constants import gather_constants
 from rlpanel.settings import Training
 
 
 def test_the_run_itself_comes_before_settings_and_these_before_usual_values() -> None:
-    known = gather({"gamma": 0.9}, {"gamma": 0.8, "lam": 0.7}).known
+    known = gather_constants({"gamma": 0.9}, {"gamma": 0.8, "lam": 0.7}).known
     assert [(known[n].value, known[n].origin) for n in ("gamma", "lam", "epsilon")] == [
         (0.9, "run.json"), (0.7, "setting"), (0.2, "usual"),
     ]  # fmt: skip
 
 
 def test_a_coefficient_is_never_assumed() -> None:
-    assert "kl_coef" not in gather({}, {})
+    assert "kl_coef" not in gather_constants({}, {})
 
 
 def test_an_inferred_value_gives_way_to_one_that_was_given() -> None:
-    known = gather({"beta": 0.1}, {}).inferring("kl_coef", 0.5, "fit")
+    known = gather_constants({"beta": 0.1}, {}).with_inferred("kl_coef", 0.5, "fit")
     assert (known["kl_coef"], known.known["kl_coef"].origin) == (0.1, "run.json")
 
 
@@ -31,11 +31,11 @@ def test_an_inferred_value_gives_way_to_one_that_was_given() -> None:
 )
 def test_trainers_own_names_are_understood(key: str, name: str) -> None:
     value = "PPOTrainer" if name == "algo" else 0.5
-    assert gather({key: value}, {})[name] == value
+    assert gather_constants({key: value}, {})[name] == value
 
 
 def test_each_value_says_where_it_comes_from() -> None:
-    known = gather({"beta": 0.05, "reward_weights": {"a": 1.0}}, {}).known
+    known = gather_constants({"beta": 0.05, "reward_weights": {"a": 1.0}}, {}).known
     assert [str(known[name]) for name in ("kl_coef", "reward_weights", "gamma")] == [
         "0.05 (from run.json)", "{'a': 1.0} (from run.json)", "1 (usual value, not logged)",
     ]  # fmt: skip

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.metrics.engine.compute import derive_columns, reduce_tokens
-from rlpanel.metrics.engine.constants import gather
+from rlpanel.metrics.engine.constants import gather_constants
 from rlpanel.metrics.engine.segments import Segments, SubSegments
 from rlpanel.metrics.engine.step_compute import StepRows
 from rlpanel.metrics.reward import wilson
@@ -20,7 +20,11 @@ STEP = [1, 1, 2, 2, 2]
 def pooled(name: str, constants: dict[str, float] | None = None, **columns: list[float]) -> list[float]:
     """A step metric over rows of `STEP`."""
     known = {column: np.array(values, float) for column, values in columns.items()}
-    return StepRows(np.array(STEP), known.__getitem__, gather({}, constants or {})).value(name).tolist()
+    return (
+        StepRows(np.array(STEP), known.__getitem__, gather_constants({}, constants or {}))
+        .value(name)
+        .tolist()
+    )
 
 
 def test_a_mean_over_tokens_weighs_tokens_alike() -> None:
@@ -111,7 +115,7 @@ def test_no_coefficient_can_be_read_where_the_models_agree() -> None:
 )
 def test_what_the_penalty_took(columns: dict[str, list[float]], wanted: float) -> None:
     given_ = {"reward": np.array([1.0]), **{name: np.array(values) for name, values in columns.items()}}
-    found = derive_columns(given_, gather({}, {"kl_coef": 0.1}))
+    found = derive_columns(given_, gather_constants({}, {"kl_coef": 0.1}))
     assert (found["non_score_reward"][0], found["rlhf_reward"][0]) == pytest.approx((wanted, 1 + wanted))
 
 
@@ -178,4 +182,4 @@ def test_a_constant_has_no_correlation() -> None:
 def test_runs_within_runs_keep_the_order_of_the_rows() -> None:
     by = Segments(np.array([0, 3]), 6)
     inner = SubSegments(by, np.array([2, 1, 2, 1, 2, 1]))
-    assert inner.spread(inner.sum(np.arange(6.0))).tolist() == [2, 1, 2, 8, 4, 8]
+    assert inner.broadcast(inner.sum(np.arange(6.0))).tolist() == [2, 1, 2, 8, 4, 8]

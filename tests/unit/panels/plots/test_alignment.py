@@ -36,19 +36,19 @@ def timed(tmp_path: Path) -> Snapshot:
 )
 def test_where_steps_stand(timed: Snapshot, alignment: str, places: list[float]) -> None:
     axis = chosen_axis(timed, alignment)
-    np.testing.assert_allclose(axis.place(np.array([10, 20, 40])), places)
+    np.testing.assert_allclose(axis.positions_of(np.array([10, 20, 40])), places)
     assert [axis.nearest(place + 0.1) for place in places] == [10, 20, 40]
 
 
 def test_a_step_of_the_trainers_log_stands_where_the_step_before_does(timed: Snapshot) -> None:
-    np.testing.assert_allclose(chosen_axis(timed, SAMPLES).place(np.array([5, 25, 99])), [1, 4, 6])
+    np.testing.assert_allclose(chosen_axis(timed, SAMPLES).positions_of(np.array([5, 25, 99])), [1, 4, 6])
 
 
 def test_a_run_without_times_stands_on_its_steps_alone(tmp_path: Path) -> None:
     snapshot = rlpanel.open_run(write_run(tmp_path / "run", steps=2), follow=False).snapshot
     assert axis_of(snapshot, TIME) is None
     assert alignment_of(snapshot, TIME) == STEP
-    assert chosen_axis(snapshot, TIME).place(np.array([2])) == [2.0]
+    assert chosen_axis(snapshot, TIME).positions_of(np.array([2])) == [2.0]
 
 
 def test_the_moving_average_by_hand() -> None:

@@ -89,8 +89,8 @@ def test_a_long_run_is_gathered_into_buckets_that_pool_exactly(
 @given(st.lists(st.floats(-5, 5), max_size=12), st.lists(st.floats(-5, 5), max_size=12))
 def test_whatever_was_sent_the_source_ends_at_the_points(before: list[float], after: list[float]) -> None:
     source = ColumnDataSource(points([]))
-    series.send(source, points(before), None)
-    series.send(source, points(after), points(before))
+    series.update_source(source, points(before), None)
+    series.update_source(source, points(after), points(before))
     assert list(source.data["y"]) == after
 
 
@@ -98,7 +98,7 @@ def test_a_step_more_is_a_patch_and_a_stream() -> None:
     source = ColumnDataSource(points([]))
     document, events = Document(), []
     document.add_root(source)
-    series.send(source, points([1.0, 2.0]), None)
+    series.update_source(source, points([1.0, 2.0]), None)
     document.on_change(lambda event: events.append(type(event).__name__))
-    series.send(source, points([1.0, 2.5, 3.0]), points([1.0, 2.0]))
+    series.update_source(source, points([1.0, 2.5, 3.0]), points([1.0, 2.0]))
     assert events == ["ColumnsPatchedEvent", "ColumnsStreamedEvent"]

@@ -12,7 +12,7 @@ from bokeh.models import ColumnDataSource
 
 from rlpanel.panels.curves.curve_points import shared_points
 from rlpanel.panels.plots import series
-from rlpanel.panels.plots.column_payload import FEW
+from rlpanel.panels.plots.column_payload import MAX_LIST_LENGTH
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples import text_loader
 from rlpanel.panels.samples.sample_grid import SampleGrid
@@ -73,12 +73,12 @@ def test_two_grids_of_a_step_have_one_table(tmp_path: Path) -> None:
 
 
 def test_a_patch_of_one_curve_is_not_one_of_all(tmp_path: Path) -> None:
-    run = open_run(write_run(tmp_path / "run", steps=FEW + 2, samples=1), follow=False)
+    run = open_run(write_run(tmp_path / "run", steps=MAX_LIST_LENGTH + 2, samples=1), follow=False)
     points = shared_points(run.view, "reward", "step", Display(), 0.0)
     assert shared_points(run.view, "reward", "step", Display(), 0.0) is points
     assert shared_points(run.view, "reward", "step", Display(), 0.5) is not points
     before, source = points["y"].copy(), ColumnDataSource({name: [] for name in points})
-    series.send(source, points, None)
+    series.update_source(source, points, None)
     source.patch({"y": [(0, 99.0)]})
     assert source.data["y"][0] == 99.0
     np.testing.assert_array_equal(points["y"], before)

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlpanel.app.run_export import page_of
+from rlpanel.app.run_export import report_of
 from rlpanel.errors import FilterError, SettingError
-from rlpanel.panels.report.carried_samples import carry, jsonable
+from rlpanel.panels.report.carried_samples import collect_samples, jsonable
 from rlpanel.panels.report.html_document import document
 from rlpanel.panels.report.report import board_html
-from rlpanel.panels.report.report_contents import chosen, frozen
+from rlpanel.panels.report.report_contents import frozen, select_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.settings import Display
 from rlpanel.store.open_run import open_run
@@ -66,37 +66,37 @@ def test_what_json_cannot_say_is_said_in_another_way() -> None:
 
 
 def test_the_newest_step_is_shown_where_none_is_asked_for(run: Run) -> None:
-    page = page_of(run, step=None).decode()
+    page = report_of(run, step=None).decode()
     assert "<title>run · step 4 · rlpanel</title>" in page
 
 
 def test_a_step_that_is_not_there_is_refused_with_the_nearest(run: Run) -> None:
     with pytest.raises(SettingError, match="step 9 is not in run 'run'; step 4 is the nearest"):
-        page_of(run, step=9)
+        report_of(run, step=9)
 
 
 def test_a_filter_that_is_none_is_refused(run: Run) -> None:
     with pytest.raises(FilterError, match="rewart"):
-        page_of(run, step=2, filter="rewart < 1")
+        report_of(run, step=2, filter="rewart < 1")
 
 
 def test_the_selected_sample_goes_along_wherever_it_stands(run: Run) -> None:
     rows = run.snapshot.rows_of(2)
     last = run.snapshot.uid(rows[-1])
-    found = chosen(context_of(run, step=2, sort="-reward", uid=last), QueryResult(rows, len(rows)), 3)
+    found = select_rows(context_of(run, step=2, sort="-reward", uid=last), QueryResult(rows, len(rows)), 3)
     assert found.tolist() == [*rows[:2], rows[-1]]
 
 
 def test_a_report_of_few_samples_has_the_same_ones_each_time(run: Run) -> None:
     outcome = QueryResult(run.snapshot.rows_of(2), 12)
-    drawn = [chosen(context_of(run, step=2), outcome, 4).tolist() for _ in range(2)]
+    drawn = [select_rows(context_of(run, step=2), outcome, 4).tolist() for _ in range(2)]
     assert drawn[0] == drawn[1]
     assert len(set(drawn[0])) == 4
 
 
 def test_samples_that_would_make_the_page_too_large_are_counted(run: Run) -> None:
     rows = run.snapshot.rows_of(2)
-    carried = carry(context_of(run, step=2), rows, QueryResult(rows, len(rows)), most=10_000)
+    carried = collect_samples(context_of(run, step=2), rows, QueryResult(rows, len(rows)), most=10_000)
     assert 0 < len(carried.samples) < 12
     assert carried.too_long == 12 - len(carried.samples)
     assert carried.table.count("<tr data-sample") == len(carried.samples)
@@ -116,12 +116,12 @@ def test_a_sample_whose_line_is_gone_is_counted(tmp_path: Path) -> None:
     log = folder / "rollout_data_rank_0.jsonl"
     log.write_bytes(log.read_bytes()[:-40])
     rows = np.array([0, run.snapshot.rows - 1])
-    carried = carry(context_of(run, step=1), rows, QueryResult(rows, 2))
+    carried = collect_samples(context_of(run, step=1), rows, QueryResult(rows, 2))
     assert (len(carried.samples), carried.unread) == (1, 1)
 
 
 def test_a_report_holds_what_both_themes_differ_in(run: Run) -> None:
-    data = data_of(page_of(run, step=2, samples=1))
+    data = data_of(report_of(run, step=2, samples=1))
     assert '["#ff9d5c", "#d9621a"]' in json.dumps(data["colors"])
     models = re.findall(r'"id": "(p\d+)"', json.dumps(data["plots"]))
     assert set(data["colors"]) <= set(models)

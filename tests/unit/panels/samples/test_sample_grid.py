@@ -136,7 +136,7 @@ def test_new_samples_of_all_steps_wait_behind_the_pill(grid: SampleGrid, run: Ru
 
 
 def test_a_file_that_is_too_large_is_not_made(grid: SampleGrid, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlpanel.panels.samples.query_runner.MOST_TAKEN", 100)
+    monkeypatch.setattr("rlpanel.panels.samples.query_runner.MAX_EXPORT_BYTES", 100)
     grid._query._on_action("take", "JSONL")
     assert "export fewer samples" in grid._query.bar.error
     assert grid._query.bar.note == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rlpanel.panels.samples.visible_rows import attempt_column, drawn_html, set_aside_html, shown_rows
+from rlpanel.panels.samples.visible_rows import attempt_column, excluded_html, subset_html, visible_rows
 from rlpanel.settings import Display
 from rlpanel.store.open_run import open_run
 from rlpanel.store.snapshot.run_view import RunView
@@ -29,11 +29,11 @@ def restarted(folder: Path) -> Snapshot:
 
 def test_a_plain_run_says_nothing(tmp_path: Path) -> None:
     found = read(write_run(tmp_path))
-    assert (set_aside_html(found), drawn_html(found, 1, Display())) == ("", "")
+    assert (excluded_html(found), subset_html(found, 1, Display())) == ("", "")
 
 
 def test_what_does_not_count_is_counted(tmp_path: Path) -> None:
-    html = set_aside_html(restarted(tmp_path))
+    html = excluded_html(restarted(tmp_path))
     assert "21 excluded (restarts, duplicates)" in html
     assert "<b>20 samples of older attempts</b>: the job was restarted at step 6," in html
     assert "<b>1 duplicate left out</b>" in html
@@ -41,12 +41,12 @@ def test_what_does_not_count_is_counted(tmp_path: Path) -> None:
 
 def test_older_attempts_are_shown_when_asked_for_and_told_apart(tmp_path: Path) -> None:
     found = restarted(tmp_path)
-    newest, both = (shown_rows(RunView(found), 8, Display(older_attempts=older)) for older in (False, True))
+    newest, both = (visible_rows(RunView(found), 8, Display(older_attempts=older)) for older in (False, True))
     assert (len(newest), attempt_column(found, newest)) == (4, {})
     assert attempt_column(found, both) == {"attempt": ["older"] * 4 + ["newest"] * 4}
 
 
 def test_a_draw_says_of_how_many(tmp_path: Path) -> None:
     found, display = read(write_run(tmp_path, samples=30)), Display(max_samples=8)
-    assert len(shown_rows(RunView(found), 2, display)) == 8
-    assert "8 of 30 shown, statistics over all" in drawn_html(found, 2, display)
+    assert len(visible_rows(RunView(found), 2, display)) == 8
+    assert "8 of 30 shown, statistics over all" in subset_html(found, 2, display)

@@ -9,7 +9,7 @@ import pytest
 
 import rlpanel
 from rlpanel.panels.session.context import Context, watch_step
-from rlpanel.store.snapshot.complete_steps import newest_complete
+from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
 
@@ -60,12 +60,12 @@ def test_a_step_still_being_written_waits(tmp_path: Path) -> None:
     append(folder / "rollout_data_rank_0.jsonl", line(4, index=0))
     snapshot = rlpanel.open_run(folder, follow=False).snapshot
     written = snapshot.newest_line
-    assert newest_complete(snapshot, written + 0.1) == 3
-    assert newest_complete(snapshot, written + 5) == 4
+    assert newest_complete_step(snapshot, written + 0.1) == 3
+    assert newest_complete_step(snapshot, written + 5) == 4
 
 
 def test_a_run_without_steps_has_no_newest() -> None:
-    assert newest_complete(Snapshot(""), time.time()) is None
+    assert newest_complete_step(Snapshot(""), time.time()) is None
 
 
 def test_news_are_drawn_in_parts_each_once_and_a_viewers_wish_at_once(context: Context) -> None:

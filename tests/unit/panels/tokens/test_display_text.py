@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.panels.tokens.display_text import TokenKind, decode, detect, reveal
+from rlpanel.panels.tokens.display_text import TokenKind, decode, detect, escape_invisible
 
 
 def byte_level(text: str) -> list[str]:
@@ -117,7 +117,7 @@ def test_a_lone_surrogate_becomes_a_replacement() -> None:
 
 
 def test_reveal_leaves_line_breaks() -> None:
-    assert reveal("a\r\nb") == "a\\r\nb"
+    assert escape_invisible("a\r\nb") == "a\\r\nb"
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zl", "Zp", "Mn"]), min_size=1), st.data())

@@ -17,9 +17,9 @@ from rlpanel.settings import Reading
 from rlpanel.sources.adapters import NATIVE
 from rlpanel.sources.adapters.columnar import Columnar
 from rlpanel.sources.readers.jsonl import REASON_CHARS, JsonlFile
-from rlpanel.sources.records.json_parser import MOST_KEYS, parse, parse_slow
+from rlpanel.sources.records.json_parser import MAX_KEYS, parse, parse_slow
 from rlpanel.sources.records.record_types import Chunk
-from rlpanel.store.columns.row_builder import MOST_COLUMNS
+from rlpanel.store.columns.row_builder import MAX_COLUMNS
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line
 
@@ -62,12 +62,12 @@ def test_a_line_of_a_million_keys_is_no_sample(million_keys: bytes) -> None:
 
 def test_without_the_fast_parser_the_same_is_said() -> None:
     with pytest.raises(LineError, match="the line has 10,004 keys; the limit is 10,000"):
-        parse_slow(START + keys(MOST_KEYS + 1) + b"}")
+        parse_slow(START + keys(MAX_KEYS + 1) + b"}")
 
 
 def test_as_many_keys_as_may_be_are_read(tmp_path: Path) -> None:
-    append(tmp_path / LOG, START + keys(MOST_KEYS - 3) + b"}\n")
-    assert len(poll(tmp_path / LOG).records[0].numbers) == MOST_KEYS - 1
+    append(tmp_path / LOG, START + keys(MAX_KEYS - 3) + b"}\n")
+    assert len(poll(tmp_path / LOG).records[0].numbers) == MAX_KEYS - 1
 
 
 def test_a_million_rewards_are_left_out_and_said(tmp_path: Path, million_keys: bytes) -> None:
@@ -89,7 +89,7 @@ def test_keys_that_no_line_repeats_do_not_fill_the_memory(tmp_path: Path) -> Non
         while index.read():
             pass
     assert index.snapshot.samples == 400
-    assert len(index.snapshot.numbers) < MOST_COLUMNS + 50
+    assert len(index.snapshot.numbers) < MAX_COLUMNS + 50
     assert "the log has too many columns" in index.snapshot.problems[0]
 
 

@@ -210,7 +210,7 @@ def test_it_knows_when_the_file_was_written(path: Path) -> None:
 def test_reading_begins_anywhere_behind_a_newline(path: Path) -> None:
     path.write_bytes(b"one\ntwo\nthree\n")
     tail = Tail(str(path))
-    assert tail.begin(4)
+    assert tail.start_at(4)
     block = tail.read(100)
     assert (block.offset, list(block.lines())) == (4, [b"two", b"three"])
 
@@ -220,7 +220,7 @@ def test_a_place_without_a_newline_is_that_of_another_file(path: Path, offset: i
     """It was replaced since the newline was found there; reading begins at its beginning."""
     path.write_bytes(b"one\ntwo\nthree\n")
     tail = Tail(str(path))
-    assert not tail.begin(offset)
+    assert not tail.start_at(offset)
     block = tail.read(100)
     assert (block.generation, block.offset, list(block.lines())) == (1, 0, [b"one", b"two", b"three"])
 

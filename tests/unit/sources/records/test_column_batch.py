@@ -16,7 +16,7 @@ from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.column_batch import ColumnBatch, ColumnReader
 from rlpanel.sources.records.json_parser import parse
-from rlpanel.sources.records.record_types import Chunk, Record, Records
+from rlpanel.sources.records.record_types import Chunk, Record, RecordList
 from rlpanel.store.columns import row_builder
 from rlpanel.store.columns.row_builder import RowBuilder, Rows
 from tests.property import strategies
@@ -106,7 +106,7 @@ def test_equal_lines_are_one_batch_that_tells_what_records_tell(missing: str) ->
 def test_an_odd_line_is_read_as_a_record_among_others(odd: dict[str, Any]) -> None:
     rows = [LINE, LINE | odd, LINE]
     chunk = read(*rows)
-    assert [type(part) for part in chunk.parts] == [ColumnBatch, Records, ColumnBatch]
+    assert [type(part) for part in chunk.parts] == [ColumnBatch, RecordList, ColumnBatch]
     assert_same(chunk.records, one_by_one(*rows))
 
 
@@ -161,13 +161,13 @@ def test_a_log_without_any_order_is_soon_read_as_records() -> None:
 def test_a_log_that_changes_its_keys_becomes_a_batch_again() -> None:
     other = {key: value for key, value in LINE.items() if key != "values"}
     chunk = read(*[LINE] * 20, *[other] * 40)
-    assert [type(part) for part in chunk.parts] == [ColumnBatch, Records, ColumnBatch]
+    assert [type(part) for part in chunk.parts] == [ColumnBatch, RecordList, ColumnBatch]
     assert (len(chunk.parts[0]), len(chunk.parts[2])) > (19, 30)
 
 
 def rows_of(chunk: Chunk) -> Rows:
     stage = RowBuilder()
-    stage.take(0, chunk)
+    stage.add_chunk(0, chunk)
     rows = stage.flush()
     assert rows is not None
     return rows

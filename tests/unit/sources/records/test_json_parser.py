@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from rlpanel.errors import LineError
-from rlpanel.sources.records.json_parser import floats, parse, parse_slow, plain
+from rlpanel.sources.records.json_parser import parse, parse_slow, to_float_array, to_python
 
 #: Long lines are read lazily, short ones at once; spaces make a long line of a short one.
 LONG = b" " * 2000
 
 
 def as_plain(line: bytes) -> dict[str, object]:
-    return {key: plain(value) for key, value in parse(line).items()}
+    return {key: to_python(value) for key, value in parse(line).items()}
 
 
 @pytest.mark.parametrize("end", [b"", LONG], ids=["short", "long"])
@@ -116,7 +116,7 @@ def test_an_array_of_more_items_than_the_fast_parser_counts_is_read() -> None:
     ],
 )  # fmt: skip
 def test_an_array_of_numbers_is_float64(read: object, text: bytes, array: list[float]) -> None:
-    found = floats(read(b'{"a": ' + text + b"}" + LONG)["a"])  # type: ignore[operator]
+    found = to_float_array(read(b'{"a": ' + text + b"}" + LONG)["a"])  # type: ignore[operator]
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found, np.array(array, dtype=np.float64))
 
@@ -136,4 +136,4 @@ def test_an_array_of_numbers_is_float64(read: object, text: bytes, array: list[f
 )  # fmt: skip
 def test_what_is_no_array_of_numbers_says_why(read: object, text: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        floats(read(b'{"a": ' + text + b"}" + LONG)["a"])  # type: ignore[operator]
+        to_float_array(read(b'{"a": ' + text + b"}" + LONG)["a"])  # type: ignore[operator]

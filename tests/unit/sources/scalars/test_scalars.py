@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlpanel.sources.scalars.discovery import find
+from rlpanel.sources.scalars.discovery import find_scalars
 from rlpanel.sources.scalars.json_lines import ScalarLines
 from rlpanel.sources.scalars.scalar_source import Points, Row, ScalarFile
 from rlpanel.sources.scalars.tensorboard import EventFile
@@ -173,7 +173,7 @@ def place(folder: Path, *names: str) -> Path:
 
 
 def names(folder: Path, root: Path) -> list[str]:
-    return [found.name for found in find(folder, root.resolve())]
+    return [found.name for found in find_scalars(folder, root.resolve())]
 
 
 def test_scalars_lie_beside_the_rollouts_in_checkpoints_and_in_tensorboards_folder(tmp_path: Path) -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from rlpanel.safe_files import MARKER
-from rlpanel.store.cache.cache_folder import lock
+from rlpanel.store.cache.cache_folder import lock_cache_folder
 
 DATA = f"data-{'0' * 32}"
 
 
 def test_a_folder_that_is_away_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-    held = lock(tmp_path / "disk" / "run")
+    held = lock_cache_folder(tmp_path / "disk" / "run")
     assert held is not None
     held.release()
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
@@ -40,7 +40,7 @@ def old_index(run: Path, *further: str) -> Path:
 
 def test_an_index_of_an_older_version_is_taken_over(run: Path) -> None:
     folder = old_index(run)
-    held = lock(run)
+    held = lock_cache_folder(run)
     assert held is not None
     assert held.folder.path == folder
     held.folder.remove_folder(DATA)
@@ -50,7 +50,7 @@ def test_an_index_of_an_older_version_is_taken_over(run: Path) -> None:
 
 def test_its_columns_are_only_deleted_if_they_are_ours(run: Path) -> None:
     folder = old_index(run, f"{DATA}/thesis.tex")
-    held = lock(run)
+    held = lock_cache_folder(run)
     assert held is not None
     with pytest.raises(OSError, match="not empty"):
         held.folder.remove_folder(DATA)
@@ -63,7 +63,7 @@ def test_a_folder_with_other_files_is_no_index(
     run: Path, caplog: pytest.LogCaptureFixture, further: str
 ) -> None:
     old_index(run, further)
-    held = lock(run)
+    held = lock_cache_folder(run)
     assert held is not None
     assert held.folder.path.is_relative_to(run.parent / "home")
     held.release()
@@ -73,10 +73,10 @@ def test_a_folder_with_other_files_is_no_index(
 
 
 def test_a_second_lock_is_not_given_and_does_not_go_elsewhere(run: Path) -> None:
-    held = lock(run)
+    held = lock_cache_folder(run)
     assert held is not None
-    assert lock(run) is None
+    assert lock_cache_folder(run) is None
     held.release()
-    again = lock(run)
+    again = lock_cache_folder(run)
     assert again is not None
     again.release()

@@ -46,7 +46,7 @@ def declare() -> Iterator[Declare]:
         column_info.metric("made up", level=level, reductions=reductions, name="made_up")(function)  # type: ignore[arg-type]
 
     yield made_up
-    column_info.withdraw("made_up")
+    column_info.unregister("made_up")
 
 
 def look(found: RunIndex) -> Snapshot:
@@ -205,7 +205,7 @@ def test_none_is_made_where_the_setting_says_so(tmp_path: Path) -> None:
 
 
 def test_a_small_run_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_index, "WORTH_BYTES", run_cache.WORTH_BYTES)
+    monkeypatch.setattr(run_index, "WORTH_BYTES", run_cache.MIN_LOG_BYTES)
     assert not (saved(tmp_path) / ".rlpanel").exists()
 
 

@@ -47,7 +47,7 @@ def test_columns_that_come_late_or_stay_away_leave_gaps() -> None:
 def test_some_rows_can_be_taken_along() -> None:
     columns = Columns()
     columns.append(place([1, 2, 3]), {"x": np.arange(3.0)}, {"kind": ["a", "b", None]})
-    kept = columns.only(np.array([1, 2]))
+    kept = columns.select(np.array([1, 2]))
     names = [
         kept.labels["kind"].names[code] if code >= 0 else None for code in kept.labels["kind"].codes.view(2)
     ]

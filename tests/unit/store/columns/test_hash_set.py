@@ -18,19 +18,19 @@ def test_a_key_is_new_once(monkeypatch: pytest.MonkeyPatch) -> None:
         for key in keys.tolist():
             before.append(key in known)
             known.add(key)
-        assert seen.take(keys).tolist() == before
+        assert seen.add(keys).tolist() == before
 
 
 def test_the_greatest_key_is_a_key_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hash_set, "_MAX_RECENT", 0)
     seen, keys = HashSet(), np.array([0, 2**64 - 1], np.uint64)
-    assert (seen.take(keys).tolist(), seen.take(keys).tolist()) == ([False, False], [True, True])
+    assert (seen.add(keys).tolist(), seen.add(keys).tolist()) == ([False, False], [True, True])
 
 
 def test_many_keys_at_once_are_told_apart_as_few_are() -> None:
     keys = mix(np.arange(100_000, dtype=np.uint64) % np.uint64(70_000))
     few, many = HashSet(), HashSet()
-    slowly = np.concatenate([few.take(part) for part in np.array_split(keys, 1000)])
-    assert many.take(keys[:10]).tolist() == slowly[:10].tolist()
-    np.testing.assert_array_equal(many.take(keys[10:]), slowly[10:])
-    assert many.take(keys[:70_000]).all()
+    slowly = np.concatenate([few.add(part) for part in np.array_split(keys, 1000)])
+    assert many.add(keys[:10]).tolist() == slowly[:10].tolist()
+    np.testing.assert_array_equal(many.add(keys[10:]), slowly[10:])
+    assert many.add(keys[:70_000]).all()

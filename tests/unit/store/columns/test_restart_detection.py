@@ -26,7 +26,7 @@ def follow(*batches: list[int]) -> list[Restart]:
     """Restarts that are found when the lines come in these batches."""
     attempts, restarts, taken = RestartDetector(), [], list[int]()
     for batch in batches:
-        if batch and not (batch == sorted(batch) and attempts.rise(batch[0], batch[-1])):
+        if batch and not (batch == sorted(batch) and attempts.feed_ascending(batch[0], batch[-1])):
             restarts += attempts.feed(runs_of(batch, len(taken)), going_on(taken, restarts))
         taken += batch
     return restarts

@@ -36,7 +36,7 @@ def chunks(folder: Path, *rows: dict[str, Any]) -> list[Chunk]:
 def test_what_a_part_lacks_is_missing_in_its_rows(tmp_path: Path) -> None:
     stage = RowBuilder()
     for chunk in chunks(tmp_path, {"a": 1}, {"a": 2}, {"b": 3}, {"kind": "x"}, {"logprobs": [-4.0]}):
-        stage.take(0, chunk)
+        stage.add_chunk(0, chunk)
     rows = stage.flush()
     assert rows is not None
     nan = np.nan
@@ -49,7 +49,7 @@ def test_what_a_part_lacks_is_missing_in_its_rows(tmp_path: Path) -> None:
 def test_rows_know_their_file_and_place(tmp_path: Path) -> None:
     stage = RowBuilder()
     for file, chunk in enumerate(chunks(tmp_path, {"step": 7}, {"step": 8}, {"step": 9, "rank": 3})):
-        stage.take(file, chunk)
+        stage.add_chunk(file, chunk)
     rows = stage.flush()
     assert rows is not None
     found = {name: rows.place[name].tolist() for name in ("file", "step", "rank", "line")}
@@ -63,7 +63,7 @@ def test_nothing_taken_gives_nothing() -> None:
 def test_it_is_empty_after_it_gave(tmp_path: Path) -> None:
     stage = RowBuilder()
     for chunk in chunks(tmp_path, {}, {}, {}):
-        stage.take(0, chunk)
+        stage.add_chunk(0, chunk)
     before = len(stage)
     stage.flush()
     assert (before, len(stage)) == (3, 0)
@@ -73,8 +73,8 @@ def test_rows_that_wait_die_with_their_file(tmp_path: Path) -> None:
     table = RunTable()
     table.files = ["a.jsonl", "b.jsonl"]
     first, second = chunks(tmp_path, {"reward": 1.0}, {"reward": 2.0})
-    table.take(0, first, 1)
-    table.take(1, second, 1)
+    table.add_chunk(0, first, 1)
+    table.add_chunk(1, second, 1)
     table.mark_dead([0], 1)
     assert (counts(table.state[:2]).tolist(), table.steps.freeze()["train"].mean("reward").tolist()) == (
         [False, True],

@@ -46,7 +46,7 @@ def declare() -> Iterator[Declare]:
 
 def withdraw() -> None:
     if "made_up" in column_info.METRICS:
-        column_info.withdraw("made_up")
+        column_info.unregister("made_up")
 
 
 @pytest.fixture

@@ -241,11 +241,11 @@ def test_a_linked_file_counts_while_it_stays_below_the_root(
 def test_a_folder_in_another_ones_place_is_watched_anew(run: Path, tmp_path: Path) -> None:
     woken = threading.Event()
     watches = FolderWatches(Reading(), woken.set)
-    watches.keep({run})
+    watches.set_folders({run})
     run.rename(tmp_path / "away")
     run.mkdir()
-    moved = watches.take()[1]
-    watches.keep({run})
+    moved = watches.take_changes()[1]
+    watches.set_folders({run})
     woken.clear()
     append(run / RANK0, line(1))
     heard = woken.wait(PATIENCE)

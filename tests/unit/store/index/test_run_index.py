@@ -167,11 +167,11 @@ def test_a_logged_column_does_not_hide_a_computed_one(tmp_path: Path) -> None:
 def test_a_log_that_makes_up_keys_cannot_fill_the_memory(tmp_path: Path) -> None:
     append(
         tmp_path / RANK0,
-        *(line(1, index=i, **{f"made_up_{i}": 1.0}) for i in range(2 * row_builder.MOST_COLUMNS)),
+        *(line(1, index=i, **{f"made_up_{i}": 1.0}) for i in range(2 * row_builder.MAX_COLUMNS)),
     )
     found = read(tmp_path)
-    assert (found.samples, len(found.numbers) <= row_builder.MOST_COLUMNS + 40) == (
-        2 * row_builder.MOST_COLUMNS,
+    assert (found.samples, len(found.numbers) <= row_builder.MAX_COLUMNS + 40) == (
+        2 * row_builder.MAX_COLUMNS,
         True,
     )
     assert found.problems[0].startswith("the log has too many columns: the first 512 are shown")

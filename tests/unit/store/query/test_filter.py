@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlpanel.errors import FilterError
-from rlpanel.store.query.filter import Filter, FilterResult
+from rlpanel.store.query.filter import Filter, FilterInput
 from rlpanel.store.query.text_predicate import TextPredicate
 
 KINDS = {
@@ -43,7 +43,7 @@ class Rows:
 
 
 def found(text: str) -> list[int]:
-    return np.flatnonzero(Filter(text, KINDS).ask(FilterResult(Rows())).sure).tolist()
+    return np.flatnonzero(Filter(text, KINDS).evaluate(FilterInput(Rows())).sure).tolist()
 
 
 @pytest.mark.parametrize(
@@ -83,26 +83,26 @@ def test_a_filter_finds(text: str, rows: list[int]) -> None:
 
 
 def test_a_percentile_is_of_its_own_column_and_told() -> None:
-    asked = FilterResult(Rows())
-    Filter("kl_k3_mean > p25", KINDS).ask(asked)
+    asked = FilterInput(Rows())
+    Filter("kl_k3_mean > p25", KINDS).evaluate(asked)
     assert asked.percentiles == {"kl_k3_mean p25": 2.0}
 
 
 def test_a_percentile_that_was_told_before_is_kept() -> None:
-    asked = FilterResult(Rows(), percentiles={"kl_k3_mean p25": 4.5})
-    assert np.flatnonzero(Filter("kl_k3_mean > p25", KINDS).ask(asked).sure).tolist() == [0]
+    asked = FilterInput(Rows(), percentiles={"kl_k3_mean p25": 4.5})
+    assert np.flatnonzero(Filter("kl_k3_mean > p25", KINDS).evaluate(asked).sure).tolist() == [0]
 
 
 def test_what_needs_a_text_is_open_until_it_is_read() -> None:
     made = Filter('reward > 0 and not response contains "x" or reward < 0', KINDS)
-    sure, maybe = made.ask(FilterResult(Rows()))
+    sure, maybe = made.evaluate(FilterInput(Rows()))
     assert (np.flatnonzero(sure).tolist(), np.flatnonzero(maybe).tolist()) == ([0], [0, 2, 3])
 
 
 def test_what_needs_a_text_is_settled_once_it_is_read() -> None:
     made = Filter('reward > 0 and not response contains "x" or reward < 0', KINDS)
     texts = {TextPredicate("response", "contains", "x"): np.array([0, 0, 1, 0, 0], bool)}
-    sure, maybe = made.ask(FilterResult(Rows(), texts))
+    sure, maybe = made.evaluate(FilterInput(Rows(), texts))
     assert np.flatnonzero(sure).tolist() == np.flatnonzero(maybe).tolist() == [0, 3]
 
 
@@ -144,4 +144,4 @@ def test_what_is_wrong_is_said_with_its_place(text: str, said: str, at: int) -> 
 
 def test_a_regular_expression_that_never_ends_is_given_up() -> None:
     with pytest.raises(FilterError, match="was stopped after"):
-        TextPredicate("", "matches", "(a|aa)+$").of({"response": "a" * 80 + "b"})
+        TextPredicate("", "matches", "(a|aa)+$").passes_sample({"response": "a" * 80 + "b"})

@@ -41,7 +41,7 @@ def index(tmp_path: Path) -> RunIndex:
 
 def ask(index: RunIndex, **question: object) -> QueryResult:
     query = Query(index, index.snapshot, QuerySpec(**question), Notes(index.path))  # type: ignore[arg-type]
-    return list(query.outcomes())[-1]
+    return list(query.results())[-1]
 
 
 def frame(index: RunIndex) -> pd.DataFrame:
@@ -159,7 +159,7 @@ def test_bits_of_an_answer_add_up_to_it(index: RunIndex, monkeypatch: pytest.Mon
     query = Query(
         index, index.snapshot, QuerySpec(filter='reward > 0 or response contains "e"', sort="-reward")
     )
-    outcomes = list(query.outcomes())
+    outcomes = list(query.results())
     assert len(outcomes) >= 3
     for before, after in pairwise(outcomes):
         assert set(before.rows) <= set(after.rows)

@@ -34,7 +34,7 @@ def of_step(run: Run, step: int) -> StepGroups:
 
 
 def uids(run: Run, question: QuerySpec) -> list[str]:
-    outcome = list(Query(run._index, run.snapshot, question).outcomes())[-1]
+    outcome = list(Query(run._index, run.snapshot, question).results())[-1]
     return run.snapshot.uids(outcome.rows)
 
 
@@ -71,7 +71,7 @@ def test_the_filter_of_a_group_finds_its_samples(tmp_path: Path, drop: list[str]
     assert len(found) == 4
     for at, members in enumerate(found.members):
         assert uids(run, QuerySpec(2, filter=found.filters[at])) == run.snapshot.uids(members)
-        assert found.holding(run.snapshot.uid(int(members[-1]))) == at
+        assert found.index_of(run.snapshot.uid(int(members[-1]))) == at
 
 
 def test_an_id_with_quotes_is_an_id(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_group_of_one_is_none_and_ungrouped_runs_have_none(tmp_path: Path, ppo
     append(tmp_path / "rollout_data_rank_0.jsonl", *lines)
     run = opened(tmp_path)
     found = of_step(run, 1)
-    assert (found.names, found.holding(run.snapshot.uid(1))) == (["a"], None)
+    assert (found.names, found.index_of(run.snapshot.uid(1))) == (["a"], None)
 
 
 def test_without_rewards_there_are_members_and_diversity(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query import text_scan
 from rlpanel.store.query.fetch import fetch_record
 from rlpanel.store.query.text_predicate import TextPredicate
-from rlpanel.store.query.text_scan import ScannedRows, needles_of, scan, stretch_of
+from rlpanel.store.query.text_scan import ScannedRows, encodings, longest_literal, scan
 
 TEXTS = [
     "The quick brown fox",
@@ -225,5 +225,5 @@ def test_progress_ends_at_all_bytes(tmp_path: Path) -> None:
 )
 def test_what_is_looked_for_is_what_a_log_would_hold(value: str, needles: tuple[bytes, ...]) -> None:
     folded = tuple(bytes(byte | 0x20 for byte in needle) for needle in needles)
-    stretch = stretch_of(TextPredicate("", "contains", value))
-    assert (needles_of(stretch) if stretch else ()) == folded
+    stretch = longest_literal(TextPredicate("", "contains", value))
+    assert (encodings(stretch) if stretch else ()) == folded

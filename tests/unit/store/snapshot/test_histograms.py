@@ -57,7 +57,7 @@ def test_few_equal_bins_hold_every_value(one: float, other: float, bins: int) ->
     assert math.frexp(found.width)[0] == 0.5
     assert edges[0] <= low < edges[1]
     assert edges[-2] <= high < edges[-1]
-    assert found.places(np.array([low, high])).tolist() == [0, found.count - 1]
+    assert found.bin_of(np.array([low, high])).tolist() == [0, found.count - 1]
 
 
 def test_bins_are_as_narrow_as_their_number_allows() -> None:
@@ -78,7 +78,7 @@ def test_only_the_steps_that_changed_are_counted_anew(
     index = follow(RunIndex(write_run(tmp_path, steps=5), "run"))
     narrow = index.view.histogram("reward", 8)
     counted: list[list[int]] = []
-    really = histograms.count
+    really = histograms.bin_counts
     monkeypatch.setattr(histograms, "count", lambda *a: (counted.append(a[2].tolist()), really(*a))[1])
     append(tmp_path / RANK0, line(3, reward=100.0), line(9, reward=5.0))
     wide = follow(index).view.histogram("reward", 8)
@@ -120,8 +120,8 @@ def test_what_is_not_finite_is_not_counted(tmp_path: Path) -> None:
 
 def test_values_beyond_all_edges_count_outermost() -> None:
     huge = np.array([-1.7e308, 0.0, 1.7e308])
-    assert shared_bins(-1.7e308, 1.7e308, 4).places(huge).tolist() == [0, 1, 2]
-    assert shared_bins(1.7e308, 1.7e308, 4).places(huge[2:]).tolist() == [0]
+    assert shared_bins(-1.7e308, 1.7e308, 4).bin_of(huge).tolist() == [0, 1, 2]
+    assert shared_bins(1.7e308, 1.7e308, 4).bin_of(huge[2:]).tolist() == [0]
 
 
 def test_a_column_of_nulls_counts_nothing(tmp_path: Path) -> None:

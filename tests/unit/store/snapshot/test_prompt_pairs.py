@@ -10,7 +10,16 @@ import pandas as pd
 import pytest
 
 import rlpanel
-from rlpanel.store.snapshot.prompt_pairs import BEST, NEWEST, RunSide, bare, best_step, keys_of, pair, side
+from rlpanel.store.snapshot.prompt_pairs import (
+    BEST,
+    NEWEST,
+    RunSide,
+    best_step,
+    pair_prompts,
+    run_side,
+    text_keys,
+    without_template,
+)
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append
 
@@ -56,21 +65,21 @@ def test_each_prompt_stands_at_the_newest_step_that_asked_it(here: Snapshot) -> 
     newest = frame[frame.step == frame.groupby("prompt").step.transform("max")]
     groups = newest.groupby("prompt")
     wanted = zip(groups.step.first(), groups.size(), groups.reward.mean(), strict=True)
-    assert shown(side(here, NEWEST)) == sorted(wanted)
+    assert shown(run_side(here, NEWEST)) == sorted(wanted)
 
 
 def test_the_best_step_and_a_chosen_one(here: Snapshot) -> None:
     """Means by step: 0.5, 0.3125, −2."""
     assert best_step(here) == 1
-    assert shown(side(here, BEST)) == shown(side(here, "1")) == [(1, 1, 0.0), (1, 1, 1.0)]
-    assert shown(side(here, "7")) == []
+    assert shown(run_side(here, BEST)) == shown(run_side(here, "1")) == [(1, 1, 0.0), (1, 1, 1.0)]
+    assert shown(run_side(here, "7")) == []
 
 
 def test_pairs_are_means_of_the_same_prompt_and_the_others_are_counted(
     here: Snapshot, there: Snapshot
 ) -> None:
     """a: 0.75 − 0.25, b: 1 − 2, c: −1 − −1; x and y are alone."""
-    found = pair(side(here, NEWEST), side(there, NEWEST))
+    found = pair_prompts(run_side(here, NEWEST), run_side(there, NEWEST))
     assert sorted(found.difference.tolist()) == [-1.0, 0.0, 0.5]
     assert (found.alone_here, found.alone_there) == (1, 1)
     assert [here.place("prompt_hash")[row] for row in found.here.row] == [
@@ -80,18 +89,18 @@ def test_pairs_are_means_of_the_same_prompt_and_the_others_are_counted(
 
 def test_the_sample_that_is_shown_is_the_nearest_to_the_mean(here: Snapshot) -> None:
     """Rewards 1, 0.5 and 0.75 of prompt a at step 2."""
-    found = side(here, "2")
+    found = run_side(here, "2")
     assert sorted(here.number("reward")[found.row].tolist()) == [-1.0, 0.75]
 
 
 def test_a_sample_without_a_reward_or_a_prompt_is_left_out(tmp_path: Path) -> None:
-    found = side(write(tmp_path / "run", [("a", 1, None), ("a", 1, 2.0), ("", 1, 5.0)]), NEWEST)
+    found = run_side(write(tmp_path / "run", [("a", 1, None), ("a", 1, 2.0), ("", 1, 5.0)]), NEWEST)
     assert shown(found) == [(1, 1, 2.0)]
 
 
 def test_a_run_without_rewards_has_no_side(tmp_path: Path) -> None:
     snapshot = write(tmp_path / "run", [("a", 1, None)])
-    assert len(side(snapshot, NEWEST)) == len(side(snapshot, BEST)) == 0
+    assert len(run_side(snapshot, NEWEST)) == len(run_side(snapshot, BEST)) == 0
 
 
 @pytest.mark.parametrize(
@@ -106,11 +115,11 @@ def test_a_run_without_rewards_has_no_side(tmp_path: Path) -> None:
     ],
 )
 def test_what_stands_around_a_prompt_does_not_count(text: str) -> None:
-    assert bare(text) == "say hi"
+    assert without_template(text) == "say hi"
 
 
 def test_words_of_the_prompt_do_count() -> None:
-    assert bare("user: is <|x a <b> ok?") == "user: is <|x a <b> ok?"
+    assert without_template("user: is <|x a <b> ok?") == "user: is <|x a <b> ok?"
 
 
 def test_prompts_in_other_templates_are_matched(tmp_path: Path) -> None:
@@ -118,11 +127,11 @@ def test_prompts_in_other_templates_are_matched(tmp_path: Path) -> None:
         tmp_path / "here", [("<|user|>a<|assistant|>", 1, 1.0), ("<|pad|><|user|>a<|assistant|>", 1, 0.0)]
     )
     there = write(tmp_path / "there", [("a", 1, 0.25), ("b", 1, 0.0)])
-    assert len(pair(side(here, NEWEST), side(there, NEWEST))) == 0
+    assert len(pair_prompts(run_side(here, NEWEST), run_side(there, NEWEST))) == 0
     texts = {"<|user|>a<|assistant|>", "<|pad|><|user|>a<|assistant|>", "a"}
     hashes = np.concatenate([here.place("prompt_hash"), there.place("prompt_hash")]).tolist()
     names = ["<|user|>a<|assistant|>", "<|pad|><|user|>a<|assistant|>", "a", "b"]
-    keys = keys_of({one: name for one, name in zip(hashes, names, strict=True) if name in texts})
-    found = pair(side(here, NEWEST, keys), side(there, NEWEST, keys))
+    keys = text_keys({one: name for one, name in zip(hashes, names, strict=True) if name in texts})
+    found = pair_prompts(run_side(here, NEWEST, keys), run_side(there, NEWEST, keys))
     assert found.difference.tolist() == [0.25]
     assert (found.here.samples.tolist(), found.alone_here, found.alone_there) == ([2], 0, 1)

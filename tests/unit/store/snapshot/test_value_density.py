@@ -11,7 +11,7 @@ import pytest
 
 from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.snapshot.value_density import STEPS, VALUES, axis_of, density
+from rlpanel.store.snapshot.value_density import STEPS, VALUES, density, value_axis
 from tests.factories import append, line, write_run
 
 
@@ -135,14 +135,14 @@ def test_a_long_run_is_gathered_into_as_many_columns_as_a_screen_has(tmp_path: P
     ids=["constant", "few", "many"],
 )
 def test_few_values_have_rows_of_their_own(values: list[float], bins: int) -> None:
-    axis = axis_of(np.array(values))
-    places = axis.places(np.unique(values))
+    axis = value_axis(np.array(values))
+    places = axis.bin_of(np.unique(values))
     assert axis.bins == bins
     assert len(np.unique(places)) >= (len(values) if axis.known else bins - 4)  # a little room at the ends
 
 
 def test_whole_numbers_share_parts_evenly() -> None:
-    axis = axis_of(np.arange(100, dtype=float), 64.0)
+    axis = value_axis(np.arange(100, dtype=float), 64.0)
     widths = np.diff(axis.edges)
     assert np.ptp(widths) == 0
     assert widths[0] % 1 == 0
@@ -153,10 +153,10 @@ def test_a_click_takes_the_nearest_part_that_holds_a_value(tmp_path: Path) -> No
         index_of(run_of(tmp_path / "run", {1: [0.0, 1.0, 1.0], 2: [0.5]})).snapshot, "reward", log=False
     )
     assert found is not None
-    low, high = found.cell(found.place(1), 0.9)
+    low, high = found.value_range(found.column_of(1), 0.9)
     assert low < 1.0 < high
     assert low > 0.5
-    assert found.cell(found.place(2), 3.0)[0] < 0.5
+    assert found.value_range(found.column_of(2), 3.0)[0] < 0.5
 
 
 def test_a_column_without_a_number_has_no_density(tmp_path: Path) -> None:
