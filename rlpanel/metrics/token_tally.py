@@ -23,8 +23,8 @@ class RankedToken(NamedTuple):
     mean, most : float
         Mean and maximum of these values.
     places : tuple of (int, int)
-        Positions of the `TOP_POSITIONS` largest values, largest first: the sample number given to `TokenTally.add`,
-        and the token's index in that sample.
+        Positions of the `TOP_POSITIONS` largest values, largest first: the sample number given to
+        `TokenTally.add`, and the token's index in that sample.
     """
 
     token: str

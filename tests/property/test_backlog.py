@@ -90,7 +90,7 @@ def test_a_run_closed_at_any_time_and_opened_again_is_the_run(
         index.close()
 
     with folder() as run, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_index, "WORTH_BYTES", 0)
+        patch.setattr(run_index, "MIN_LOG_BYTES", 0)
         with_ranges_of(size, lambda: live(run))
         again = RunIndex(run, "run")
         assert_same(follow(again), follow(RunIndex(run, "run", Reading(cache=False))))

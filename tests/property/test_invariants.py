@@ -29,8 +29,8 @@ from tests.property import oracle, strategies
 def _lines_are_unlikely_soon() -> Iterator[None]:
     """Made-up responses are short, so three nats are unlikely enough here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_table, "UNLIKELY", 3.0)
-        patch.setattr(oracle, "UNLIKELY", 3.0)
+        patch.setattr(run_table, "DUPLICATE_SURPRISAL", 3.0)
+        patch.setattr(oracle, "DUPLICATE_SURPRISAL", 3.0)
         yield
 
 

@@ -26,8 +26,8 @@ History = tuple[dict[str, bytes], list[tuple[str, bytes]]]
 def _made_up_logs_are_long_enough() -> Iterator[None]:
     """Make generated logs long enough for an index, and short lines count as duplicates."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_index, "WORTH_BYTES", 0)
-        patch.setattr(run_table, "UNLIKELY", 3.0)
+        patch.setattr(run_index, "MIN_LOG_BYTES", 0)
+        patch.setattr(run_table, "DUPLICATE_SURPRISAL", 3.0)
         yield
 
 

@@ -78,7 +78,7 @@ class Session:
         self.place.call_soon(self._queue_redraw)
 
     def _queue_redraw(self) -> None:
-        """Queue the redraw once `MIN_INTERVAL` seconds have passed and the browser has received the last one."""
+        """Queue the redraw after `MIN_INTERVAL` seconds, once the browser has received the last one."""
         wait = MIN_INTERVAL if self.place.is_sending else self._last_drawn + MIN_INTERVAL - time.monotonic()
         if self.closed:
             return

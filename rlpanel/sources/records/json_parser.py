@@ -48,7 +48,8 @@ def parse(line: bytes) -> dict[str, Any]:
     """Return the object in ``line``; if a key is repeated, its last value counts.
 
     Arrays and objects in it may be lazy and must be dropped before this thread's next call: simdjson's
-    parser cannot be reused while a part of its document is alive. `to_float_array` and `to_python` convert them.
+    parser cannot be reused while a part of its document is alive. `to_float_array` and `to_python`
+    convert them.
 
     Raises
     ------

@@ -19,7 +19,7 @@ from rlpanel.sources.records.record_types import Locator, Record
 from rlpanel.store.columns.run_table import DEAD, RunTable
 
 #: Seconds per turn, and number of rows whose arrays are reduced together.
-TURN_SECONDS, TOGETHER = 0.05, 256
+TURN_SECONDS, BATCH_ROWS = 0.05, 256
 
 Readers = Callable[[int], JsonlFile]
 
@@ -90,7 +90,7 @@ class ColumnBackfill:
 
     def _process_rows(self, readers: Readers) -> None:
         """Process the next rows."""
-        rows = self._order[self._done : self._done + TOGETHER]
+        rows = self._order[self._done : self._done + BATCH_ROWS]
         living = rows[self._table.state[rows] != DEAD]
         files = self._column("file")[living].tolist()
         locators = zip(*(self._column(name)[living].tolist() for name in Locator._fields), strict=True)

@@ -103,5 +103,5 @@ def files_to_read(files: Iterable[RunFile], only: set[str] | None) -> tuple[list
         elif (listed or only is None or file.problem) and (file.retry or file.reader.tail.changed()):
             changed.append(file)
     # Files written at about the same time take turns: the one with fewer bytes read goes first.
-    waiting.sort(key=lambda file: (*reading_order(file.reader.name, file.modified), file.reader.tail.done))
+    waiting.sort(key=lambda file: (*reading_order(file.reader.name, file.modified), file.reader.tail.bytes_done))
     return changed, waiting

@@ -142,7 +142,7 @@ def without_template(prompt: str) -> str:
 
 
 def text_keys(texts: dict[int, str]) -> Keys:
-    """Return a function that maps prompt hashes to keys of `without_template` prompts; unread prompts keep their hash.
+    """Map hashes of prompts to keys of `without_template` prompts; unread prompts keep their hash.
 
     Parameters
     ----------

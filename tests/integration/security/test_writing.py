@@ -82,7 +82,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCap
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     (tmp_path / "slime" / "rollout_data").mkdir(parents=True)
     (tmp_path / "slime" / "rollout_data" / "0.pt").write_text(json.dumps({"samples": [{"prompt": "p"}]}))
-    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     return made

@@ -96,7 +96,7 @@ def test_ranges_that_no_worker_can_read_are_read_here(
     tmp_path: Path, workers: DaskWorkers, news: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For example because the folder is only on this machine, or the workers have another version."""
-    monkeypatch.setattr(dask_workers, "of_reading", lambda: "of tomorrow")
+    monkeypatch.setattr(dask_workers, "reading_fingerprint", lambda: "of tomorrow")
     index = RunIndex(run_of(tmp_path), "run", Reading(backlog_bytes=1), workers=workers)
     index.rescan()
     while read_on(index, news):
@@ -109,7 +109,7 @@ def test_ranges_that_no_worker_can_read_are_read_here(
 def test_index_takes_a_schedulers_address(tmp_path: Path, dask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLPANEL_BACKLOG_BYTES", "1")
     taken = []
-    monkeypatch.setattr(DaskWorkers, "rest", lambda self: taken.append(self.refused) or self._client.close())
+    monkeypatch.setattr(DaskWorkers, "close", lambda self: taken.append(self.refused) or self._client.close())
     done = CliRunner().invoke(
         app, ["index", str(run_of(tmp_path)), "--json", "--scheduler", dask.scheduler_address]
     )
@@ -119,7 +119,7 @@ def test_index_takes_a_schedulers_address(tmp_path: Path, dask: Any, monkeypatch
 def test_where_no_scheduler_answers_it_says_how_to_start_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dask_workers, "PATIENCE", "0.1s")
+    monkeypatch.setattr(dask_workers, "CONNECT_TIMEOUT", "0.1s")
     with pytest.raises(RLPanelError, match="dask scheduler"):
         DaskWorkers("tcp://127.0.0.1:9")
 

@@ -238,7 +238,7 @@ def test_ranges_of_an_object_put_together_are_what_reading_it_gives(
 def test_the_index_lies_in_the_users_cache_folder(
     bucket: Bucket, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     bucket.put(f"{name}/{RANK0}", *STEP1)
     first = RunIndex(url(name), "run")

@@ -29,7 +29,7 @@ REPOSITORY = Path(__file__).parents[3]
 def _small_runs_are_saved_and_homes_left_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("home")))
 
 

@@ -270,7 +270,7 @@ def test_bad_lines_get_their_numbers_when_the_file_is_whole(tmp_path: Path) -> N
 def test_a_run_read_by_processes_opens_again_from_its_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     run = write_run(tmp_path, steps=6, ranks=3)
     append(run / NAME, b"bad\n", line(2))
     news = threading.Event()

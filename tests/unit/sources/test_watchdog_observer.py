@@ -50,25 +50,25 @@ def test_an_appended_line_wakes_and_names_its_file(
 ) -> None:
     append(tmp_path / "a.jsonl", line(1))
     assert bell.rung.wait(5)
-    assert str(tmp_path / "a.jsonl") in watched.take()[0]
+    assert str(tmp_path / "a.jsonl") in watched.take_paths()[0]
 
 
 def test_what_was_taken_is_not_given_twice(tmp_path: Path, watched: WatchdogObserver) -> None:
     watched.on_any_event(FileModifiedEvent(str(tmp_path / "a.jsonl")))
-    watched.take()
-    assert watched.take() == (set(), False)
+    watched.take_paths()
+    assert watched.take_paths() == (set(), False)
 
 
 def test_a_new_file_far_below_is_heard_of(tmp_path: Path, watched: WatchdogObserver) -> None:
     (tmp_path / "deep").mkdir()
-    wait_until(lambda: watched.take()[1], message="the new folder")
+    wait_until(lambda: watched.take_paths()[1], message="the new folder")
     append(tmp_path / "deep" / "a.jsonl", line(1))
-    wait_until(lambda: str(tmp_path / "deep" / "a.jsonl") in watched.take()[0], message="the new file")
+    wait_until(lambda: str(tmp_path / "deep" / "a.jsonl") in watched.take_paths()[0], message="the new file")
 
 
 def test_other_files_being_written_wake_nobody(tmp_path: Path, watched: WatchdogObserver, bell: Bell) -> None:
     watched.on_any_event(FileModifiedEvent(str(tmp_path / "checkpoint.safetensors")))
-    assert (bell.rung.is_set(), watched.take()) == (False, (set(), False))
+    assert (bell.rung.is_set(), watched.take_paths()) == (False, (set(), False))
 
 
 @pytest.mark.parametrize("event", [FileCreatedEvent, FileModifiedEvent, DirCreatedEvent, DirModifiedEvent])
@@ -77,7 +77,7 @@ def test_what_is_saved_beside_the_logs_wakes_nobody(
 ) -> None:
     watched.on_any_event(event(str(tmp_path / ".rlpanel" / "data-1" / "0")))
     watched.on_any_event(event(str(tmp_path / ".rlpanel")))
-    assert (bell.rung.is_set(), watched.take()) == (False, (set(), False))
+    assert (bell.rung.is_set(), watched.take_paths()) == (False, (set(), False))
 
 
 def test_reading_a_file_is_no_change(tmp_path: Path, watched: WatchdogObserver, bell: Bell) -> None:
@@ -87,13 +87,13 @@ def test_reading_a_file_is_no_change(tmp_path: Path, watched: WatchdogObserver, 
 
 def test_a_changed_folder_is_told_apart(tmp_path: Path, watched: WatchdogObserver) -> None:
     watched.on_any_event(DirModifiedEvent(str(tmp_path)))
-    assert watched.take()[1]
+    assert watched.take_paths()[1]
 
 
 def test_a_flood_of_events_changes_over_to_the_clock(tmp_path: Path, watched: WatchdogObserver) -> None:
     for _ in range(3 * watchdog_observer.MAX_EVENTS_PER_SECOND):
         watched.on_any_event(FileModifiedEvent(str(tmp_path / "a.jsonl")))
-    watched.take()
+    watched.take_paths()
     assert (watched.events, watched.reason) == (False, "more than 500 file events per second")
 
 

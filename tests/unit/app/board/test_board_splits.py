@@ -50,7 +50,7 @@ def board(root: Path) -> Iterator[Board]:
 
 def at(board: Board, query: str) -> None:
     """The board at an address, with all read that it names."""
-    board.read_address(query)
+    board.read_url(query)
 
     def caught_up() -> bool:
         board._apply_changes({None, board.context.index, *(other.index for other in board.context.others)})

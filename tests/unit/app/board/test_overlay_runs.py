@@ -39,35 +39,35 @@ def caught_up(board: Board) -> bool:
 
 
 def test_a_link_lays_runs_over(board: Board) -> None:
-    board.read_address("?run=a&over=b,c%252C d&align=samples&smooth=0.5")
+    board.read_url("?run=a&over=b,c%252C d&align=samples&smooth=0.5")
     assert wait_until(lambda: caught_up(board))
     assert {other.key: other.snapshot.samples for other in board.context.others} == {"b": 4, "c, d": 4}
     assert (board.context.selection.align, board.context.selection.smooth) == ("samples", 0.5)
 
 
 def test_a_run_that_grows_brings_its_new_snapshot(board: Board, root: Path) -> None:
-    board.read_address("?run=a&over=b")
+    board.read_url("?run=a&over=b")
     wait_until(lambda: caught_up(board))
     append(root / "b" / LOG, line(3))
     assert wait_until(lambda: caught_up(board) and board.context.others[0].snapshot.samples == 5)
 
 
 def test_the_selected_run_does_not_lie_over_itself(board: Board) -> None:
-    board.read_address("?run=a&over=a,b")
+    board.read_url("?run=a&over=a,b")
     assert keys(board) == ["b"]
     board.context.selection.run = "b"
     assert keys(board) == ["a"]
 
 
 def test_a_run_keeps_its_colour_when_another_goes(board: Board) -> None:
-    board.read_address("?run=a&over=b,c%252C d")
+    board.read_url("?run=a&over=b,c%252C d")
     before = board.context.others[1].color(dark=True)
     board.context.selection.over = ["c, d"]
     assert [other.color(dark=True) for other in board.context.others] == [before]
 
 
 def test_runs_are_let_go(board: Board, root: Path) -> None:
-    board.read_address("?run=a&over=b&against=c, d")
+    board.read_url("?run=a&over=b&against=c, d")
     assert {index.name for index in hub().reader.runs} >= {"a", "b", "c, d"}
     board.context.selection.param.update(over=[], against="")
     assert root / "b" not in {index.path for index in hub().reader.runs}
@@ -77,7 +77,7 @@ def test_runs_are_let_go(board: Board, root: Path) -> None:
 def test_a_run_that_is_not_there_is_said_once(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(board._overlays, "_say", said.append)
-    board.read_address("?run=a&over=b,gone")
+    board.read_url("?run=a&over=b,gone")
     board._apply_changes({None})
     board.context.selection.over = ["gone", "b"]
     assert said == [f"no run 'gone' below {Path(board.context.root).name}"]

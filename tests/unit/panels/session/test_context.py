@@ -75,7 +75,7 @@ def test_news_are_drawn_in_parts_each_once_and_a_viewers_wish_at_once(context: C
         drawn.append(context.selection.step)
 
     watch_step(context, draw)
-    with context.in_parts() as parts:
+    with context.collect_draws() as parts:
         context.choose_step(0)
         context.choose_step(100)
     assert drawn == []

@@ -254,7 +254,7 @@ def test_a_wrong_checksum_is_damage(tmp_path: Path) -> None:
 def test_a_compressed_run_opens_again_from_its_index(
     tmp_path: Path, pack: Callable[..., bytes], suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     path = tmp_path / f"x.jsonl{suffix}"
     path.write_bytes(pack(b"".join(LINES[:20]), b"".join(LINES[20:])))
     store(tmp_path).save(last=True)
@@ -265,7 +265,7 @@ def test_a_compressed_run_opens_again_from_its_index(
 
 
 def test_a_new_frame_is_read_after_opening_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     path = tmp_path / "x.jsonl.zst"
     path.write_bytes(zst(*LINES[:4]))
     store(tmp_path).save(last=True)
@@ -280,7 +280,7 @@ def test_a_log_in_the_middle_of_a_frame_or_a_line_is_read_from_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
 ) -> None:
     """What is known of it could not be gone on with."""
-    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     path, whole = tmp_path / "x.jsonl.gz", gz(*LINES)
     path.write_bytes(whole[:-cut] if cut == 5 else gz(b"".join(LINES)[:-1]))
     store(tmp_path).save(last=True)

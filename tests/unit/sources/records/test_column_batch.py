@@ -197,10 +197,10 @@ def test_whatever_lines_come_their_rows_are_those_of_records(
     """To the last bit, in the same columns."""
     rows = [sample for sample in samples for _ in range(times)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_builder, "WORTH", 1)
+        patch.setattr(row_builder, "MIN_BATCH_SAMPLES", 1)
         found = rows_of(read(*rows))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ColumnReader, "take", lambda self, line, chunk: False)
+        patch.setattr(ColumnReader, "add_line", lambda self, line, chunk: False)
         expected = rows_of(read(*rows))
     np.testing.assert_equal(dict(found.place), dict(expected.place))
     np.testing.assert_equal(dict(found.numbers), dict(expected.numbers))

@@ -20,7 +20,7 @@ LOGS = ("rollout_data_rank_0.jsonl", "rollout_data_rank_1.jsonl")
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two files of many ranges, with bad lines between good ones."""
     monkeypatch.setattr(range_reader, "RANGE_BYTES", 2000)
-    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     write_run(tmp_path, steps=20, ranks=2)
     append(tmp_path / LOGS[0], b"torn\n", line(20))
     return tmp_path

@@ -30,7 +30,7 @@ LOG, OTHER_LOG = "rollout_data_rank_0.jsonl", "rollout_data_rank_1.jsonl"
 def _small_runs_are_saved_and_homes_left_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("home")))
 
 
@@ -205,7 +205,7 @@ def test_none_is_made_where_the_setting_says_so(tmp_path: Path) -> None:
 
 
 def test_a_small_run_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_index, "WORTH_BYTES", run_cache.MIN_LOG_BYTES)
+    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", run_cache.MIN_LOG_BYTES)
     assert not (saved(tmp_path) / ".rlpanel").exists()
 
 

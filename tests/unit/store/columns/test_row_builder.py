@@ -20,7 +20,7 @@ from tests.factories import append
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_builder, "GATHERED_RECORDS", 2)
+    monkeypatch.setattr(row_builder, "BATCH_RECORDS", 2)
 
 
 def chunks(folder: Path, *rows: dict[str, Any]) -> list[Chunk]:

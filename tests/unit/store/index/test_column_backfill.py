@@ -28,7 +28,7 @@ Declare = Callable[[Callable[..., np.ndarray]], None]
 
 @pytest.fixture(autouse=True)
 def _small_runs_are_saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(run_index, "WORTH_BYTES", 0)
+    monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
 
 
@@ -53,7 +53,7 @@ def withdraw() -> None:
 def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five rows a turn."""
     monkeypatch.setattr(column_backfill, "TURN_SECONDS", 0)
-    monkeypatch.setattr(column_backfill, "TOGETHER", 5)
+    monkeypatch.setattr(column_backfill, "BATCH_ROWS", 5)
 
 
 def look(found: RunIndex) -> Snapshot:
@@ -123,7 +123,7 @@ def test_it_is_made_once(tmp_path: Path, declare: Declare, monkeypatch: pytest.M
     first = RunIndex(tmp_path, "run")
     look(first)
     first.save(last=True)
-    monkeypatch.setattr(ColumnBackfill, "turn", None)
+    monkeypatch.setattr(ColumnBackfill, "run", None)
     again = RunIndex(tmp_path, "run")
     assert RunView(look(again)).has("made_up_sum")
     assert again.bytes_read == 0
@@ -179,7 +179,7 @@ def test_what_happens_to_the_logs_meanwhile_counts(
 ) -> None:
     """Lines come, a file is replaced, another deleted; the dead stay among the rows, or are left behind."""
     saved(write_run(tmp_path, ranks=4))
-    monkeypatch.setattr(run_table, "DEAD_KEPT", 0 if gathered else 1 << 16)
+    monkeypatch.setattr(run_table, "MAX_DEAD_ROWS", 0 if gathered else 1 << 16)
     declare(lambda logprobs: 2 * logprobs)
     again = RunIndex(tmp_path, "run")
     again.rescan()

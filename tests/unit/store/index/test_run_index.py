@@ -324,7 +324,7 @@ def test_an_older_snapshot_stays_as_it_was_when_rows_die(tmp_path: Path) -> None
 def test_dead_rows_are_left_behind_when_they_are_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_table, "DEAD_KEPT", 20)
+    monkeypatch.setattr(run_table, "MAX_DEAD_ROWS", 20)
     index = RunIndex(write_run(tmp_path, steps=1, ranks=2, samples=8), "run")
     for step in range(2, 12):
         (tmp_path / RANK0).write_bytes(b"".join(line(step, index=i) for i in range(8)))
@@ -338,7 +338,7 @@ def test_dead_rows_are_left_behind_when_they_are_many(
 def test_a_label_that_only_a_replaced_file_had_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
-    monkeypatch.setattr(run_table, "DEAD_KEPT", kept)
+    monkeypatch.setattr(run_table, "MAX_DEAD_ROWS", kept)
     index = RunIndex(write_run(tmp_path, steps=1, samples=4), "run")
     assert RunView(look(index)).grouped
     (tmp_path / RANK0).write_bytes(b"".join(line(1, index=i, group=None, prompt=f"{i}") for i in range(6)))

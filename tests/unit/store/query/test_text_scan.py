@@ -63,7 +63,7 @@ def passing(index: RunIndex, test: TextPredicate, rows: np.ndarray | None = None
 def read_all(index: RunIndex, test: TextPredicate) -> list[int]:
     """The same, by reading every sample."""
     rows = index.snapshot.living.tolist()
-    return [row for row in rows if test.of(fetch_record(index, index.snapshot, row).texts)]
+    return [row for row in rows if test.passes_sample(fetch_record(index, index.snapshot, row).texts)]
 
 
 @pytest.mark.parametrize("ascii_only", [False, True], ids=["UTF-8", "escapes"])

@@ -79,7 +79,7 @@ def test_only_the_steps_that_changed_are_counted_anew(
     narrow = index.view.histogram("reward", 8)
     counted: list[list[int]] = []
     really = histograms.bin_counts
-    monkeypatch.setattr(histograms, "count", lambda *a: (counted.append(a[2].tolist()), really(*a))[1])
+    monkeypatch.setattr(histograms, "bin_counts", lambda *a: (counted.append(a[2].tolist()), really(*a))[1])
     append(tmp_path / RANK0, line(3, reward=100.0), line(9, reward=5.0))
     wide = follow(index).view.histogram("reward", 8)
     assert counted == [[3, 9]]
