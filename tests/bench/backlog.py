@@ -192,7 +192,7 @@ def heard(run: Path, reader: object, index: Any) -> tuple[list[float], list[floa
                 new = now - snapshot.number("written")[done : snapshot.rows]
                 new = new[new == new].tolist()
                 lags.extend(new)
-                during.extend(new if index.loose else [])
+                during.extend(new if index.has_backlog else [])
             done = snapshot.rows
 
     reader.listen(hear)  # type: ignore[attr-defined]

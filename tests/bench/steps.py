@@ -20,8 +20,7 @@ import numpy as np
 from rlpanel.metrics.engine.column_info import step_names
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
-from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.store.snapshot.step_metrics import Pooled
+from rlpanel.store.snapshot.step_metrics import StepMetricCache
 
 STEPS, SAMPLES, TOKENS, RANKS = 200, 128, 32, 8
 
@@ -62,12 +61,12 @@ def write(run: Path, steps: range) -> None:
                 file.write(line)
 
 
-def caught_up(index: RunIndex) -> Snapshot:
-    """Return an index that has read everything."""
+def caught_up(index: RunIndex) -> RunView:
+    """Read everything and return the view of it."""
     index.rescan()
     while index.read():
         pass
-    return index.snapshot
+    return index.view
 
 
 def cpu(action: object, repeat: int = 7) -> float:
@@ -86,21 +85,21 @@ def main() -> None:
         run = Path(folder)
         write(run, range(1, STEPS + 1))
         index = RunIndex(run, "run")
-        snapshot = caught_up(index)
-        names = [name for name in step_names() if name in RunView(snapshot).step_metrics]
-        whole = cpu(lambda: Pooled().of(snapshot, names))
+        view = caught_up(index)
+        names = [name for name in step_names() if name in view.step_metrics]
+        whole = cpu(lambda: StepMetricCache().of(view.snapshot, names, view.grouped))
         new = []
         for step in range(STEPS + 1, STEPS + 8):
             write(run, range(step, step + 1))
             grown = caught_up(index)
             started = time.process_time()
-            found = grown._memory.pooled.of(grown, names)
+            found = grown.step_metrics_of(names)
             new.append((time.process_time() - started) * 1e3)
             assert len(found[names[0]]) == step
         rows = [
             ("all from a snapshot", whole, "< 300 ms"),
             ("one new step", statistics.median(new), "< 20 ms"),
-            ("again, nothing new", cpu(lambda: grown._memory.pooled.of(grown, names)), ""),
+            ("again, nothing new", cpu(lambda: grown.step_metrics_of(names)), ""),
             ("one sample column compared in its group", cpu(lambda: grown.number("grpo_advantage")), ""),
         ]
         sys.stdout.write(f"| {len(names)} step metrics, {STEPS} steps × {SAMPLES} samples | CPU | goal |\n")

@@ -158,7 +158,7 @@ def assert_statistics(snapshot: Snapshot, frame: pd.DataFrame, columns: list[str
         found = [steps.std(column) if name == "std" else steps.stat(column, which) for column in columns]
         assert_close(np.stack(found, axis=1), stat, rtol=1e-7, atol=1e-7)
     for q, stat in oracle.quantiles(frame, columns, (0.25, 0.5, 1.0)).items():
-        found = [snapshot.quantiles(column, (q,))[0] for column in columns]
+        found = [RunView(snapshot).quantiles(column, (q,))[0] for column in columns]
         assert_close(np.stack(found, axis=1), stat)
 
 

@@ -121,6 +121,7 @@ def test_the_pair_has_response_reference_truth_and_gap(
     line = raw["with-reference"].query("step == 2").iloc[0]
     board.go(run="with-reference").settled(2)
     board.tab("Reference")
+    expect(board.pair.locator("section")).to_have_count(3)
     texts = board.pair.locator("section").all_inner_texts()
     assert [text.split("\n")[0].strip() for text in texts] == [
         "Response",

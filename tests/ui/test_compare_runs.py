@@ -167,7 +167,7 @@ def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
 
 def test_a_pair_token_by_token_and_at_another_step(board: BoardPage) -> None:
     board.go(run=HOSTILE, step=2, against=SFT, here_at="1").settled(2)
-    board.tab("Runs")
+    board.tab("Run comparison")
     expect(board.page.locator(".rl-compare-runs")).to_contain_text("1 prompt in both runs")
     board.page.locator(".rl-pairs .tabulator-row").first.click()
     board.page.locator(".rl-pair-how").get_by_role("combobox").click()

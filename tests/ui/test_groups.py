@@ -18,7 +18,7 @@ from tests.ui.raw import raw_frame
 
 STEP = 45
 #: The texts of KL k3 in the registry: help, advice and source.
-FULL = re.compile("KL k3.*Never below 0; one token.*Good: near 0.*Formula: .*[Ss]chulman", re.DOTALL)
+FULL = re.compile("KL k3.*Never below 0.*Good: near 0.*Formula: .*[Ss]chulman", re.DOTALL)
 MARKUP = "<img src=x onerror='window.ran = 1'>"
 
 

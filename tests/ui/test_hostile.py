@@ -178,7 +178,7 @@ def look_at_tokens(board: BoardPage) -> None:
     expect(page.locator(".rl-tip")).to_contain_text("onerror")
     first.click()
     hover(page.locator("canvas.rl-strip"))
-    board.tab("Step's tokens")
+    board.tab("Token ranking")
     choose(board, ".rl-least", "Seen at least once")
     tokens = page.locator('.rl-ranking [tabulator-field="token"]')
     expect(tokens.get_by_text("<img class=evil")).to_be_visible()

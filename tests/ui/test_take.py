@@ -103,7 +103,7 @@ def test_a_plot_within_a_card_has_a_menu_of_its_own(board: BoardPage, root: Path
     reward, length = (board.page.locator(".rl-over-time .rl-plot").nth(at) for at in range(2))
     for plot, title in ((reward, "Reward"), (length, "Length")):
         svg = Path(take(board, plot, "SVG").path())
-        assert texts(svg)[0] == f"{title} of one prompt over the steps"
+        assert texts(svg)[0] == f"{title} of one prompt over steps"
         assert "<img class=evil" in " ".join(texts(svg))
     nothing_ran(board.page)
     board.go(run=PPO, step=60).settled(60)

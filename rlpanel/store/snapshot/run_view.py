@@ -98,10 +98,11 @@ class RunView:
     def step_values(self, column: str) -> np.ndarray:
         """One number a step, shape (S,): a step metric, or the mean of a number column."""
         if column in step_names():
-            return self._step_metrics([column])[column]
+            return self.step_metrics_of([column])[column]
         return self.snapshot.steps.mean(ALIASES.get(column, column))
 
-    def _step_metrics(self, names: list[str]) -> dict[str, np.ndarray]:
+    def step_metrics_of(self, names: list[str]) -> dict[str, np.ndarray]:
+        """Step metrics by name, shape (S,) each; only steps that changed are computed again."""
         return self._memory.step_metrics.of(self.snapshot, names, self.grouped)
 
     @cached_property
@@ -184,7 +185,7 @@ class RunView:
             data[step_name(shown, "min")] = steps.stat(name, MIN)
             data[step_name(shown, "max")] = steps.stat(name, MAX)
         offered = [name for name in step_names() if name in self.step_metrics]
-        return pd.DataFrame(data | self._step_metrics(offered))
+        return pd.DataFrame(data | self.step_metrics_of(offered))
 
 
 def step_name(column: str, reduction: str) -> str:

@@ -186,7 +186,7 @@ def test_an_alert_says_what_was_found_and_where_to_look(hook: Hook, reader: Read
 def test_the_page_on_alerts_names_every_key(hook: Hook, reader: Reader, run: Path) -> None:
     with watching(reader, run, Webhook(hook.url)):
         wait_until(lambda: hook.got)
-    _, _, table = (generate.FOLDER / "alerts.md").read_text("utf-8").partition("| key | what it is |")
+    _, _, table = (generate.FOLDER / "alerts.md").read_text("utf-8").partition("| key | meaning |")
     cells = re.findall(r"^\| (`.+?) \|", table, re.MULTILINE)
     assert re.findall(r"`(\w+)`", " ".join(cells)) == list(hook.got[0][1])
 
@@ -215,7 +215,7 @@ def test_where_only_alarms_are_wanted_no_warning_arrives(hook: Hook, reader: Rea
     with watching(reader, run, Webhook(hook.url), alert_severity="alarm") as (live, _):
         wait_until(lambda: reader.runs and reader.runs[0].snapshot.samples == 96)
         assert live is not None
-        live.look(time.time())  # at the warning
+        live.check(time.time())  # at the warning
         go_on(run, 13, 14, 15, 16, truncated=1)
         wait_until(lambda: hook.got)
     assert hook.subjects() == ["truncated alarm"]

@@ -153,7 +153,7 @@ def test_ending_leaves_no_process_behind(tmp_path: Path, workers: Workers) -> No
     """Not even a process that is in the middle of a range."""
     stopped = start_and_stop(workers, log(tmp_path))
     workers.submit(whole(tmp_path / NAME))
-    workers.rest()
+    workers.close()
     assert not alive(stopped)
 
 
@@ -223,7 +223,7 @@ def test_files_that_grew_together_take_turns(tmp_path: Path) -> None:
     index.rescan()
     for _ in range(12):
         index.read(seconds=0.0)
-    done = [index.reader(f"rollout_data_rank_{rank}.jsonl").tail.done for rank in range(3)]
+    done = [index.reader(f"rollout_data_rank_{rank}.jsonl").tail.bytes_done for rank in range(3)]
     assert max(done) - min(done) < 2 << 10
 
 
