@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rlpanel.sources.discovery.directory import RunInfo
-from rlpanel.sources.files.files import AnyPath
+from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.reader import Reader, WatchedRoot
 from rlpanel.store.index.run_index import RunIndex
 

@@ -235,7 +235,7 @@ def slime(
     ] = False,
 ) -> None:
     """Convert slime's torch dumps to JSON lines that the board reads; converted files are skipped."""
-    from rlpanel.sources.slime import convert
+    from rlpanel.sources.slime_convert import convert
 
     target = out or folder / "rlpanel"
     result = convert(folder, out, trusted=trusted)

@@ -11,7 +11,7 @@ import typer
 from rlpanel.errors import RunNotFound, SettingError
 
 if TYPE_CHECKING:
-    from rlpanel.sources.files.files import AnyPath
+    from rlpanel.sources.files.file_access import AnyPath
 
 _CANNOT_LISTEN = {errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES}
 
@@ -21,7 +21,7 @@ def folder_of(root: str | None) -> AnyPath | None:
     from rlpanel.recording.experiments import find_experiment
     from rlpanel.sources.discovery.diagnose import diagnose
     from rlpanel.sources.discovery.directory import Directory
-    from rlpanel.sources.files.files import RemotePath, path_of
+    from rlpanel.sources.files.file_access import RemotePath, path_of
 
     if root is None:
         return None

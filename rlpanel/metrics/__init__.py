@@ -8,8 +8,8 @@ from rlpanel.metrics import kl_penalty  # noqa: F401
 from rlpanel.metrics import kl_divergence  # noqa: F401
 from rlpanel.metrics import token_means  # noqa: F401
 from rlpanel.metrics import policy_update  # noqa: F401
-from rlpanel.metrics import engine_mismatch  # noqa: F401
-from rlpanel.metrics import value  # noqa: F401
+from rlpanel.metrics import rollout_mismatch  # noqa: F401
+from rlpanel.metrics import critic_value  # noqa: F401
 from rlpanel.metrics import length  # noqa: F401
 from rlpanel.metrics import group  # noqa: F401
 from rlpanel.metrics import invalid_text  # noqa: F401

@@ -11,8 +11,8 @@ from rlpanel.settings import Reading
 from rlpanel.sources.adapters import accepted
 from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory
-from rlpanel.sources.files.files import AnyPath, RemotePath, path_of
-from rlpanel.sources.files.unread import reason_of
+from rlpanel.sources.files.file_access import AnyPath, RemotePath, path_of
+from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.store.backlog.dask_workers import DaskWorkers
 from rlpanel.store.backlog.workers import WorkerPool, Workers
 from rlpanel.store.index.reader import Reader

@@ -14,12 +14,12 @@ from rlpanel import schema
 from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.metrics.engine.compute import text_columns
 from rlpanel.schema import Sample
-from rlpanel.sources.files.files import AnyPath
+from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.columns.run_table import OLDER
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch import fetch, fetch_texts
-from rlpanel.store.query.notes import Notes
+from rlpanel.store.query.fetch_sample import fetch, fetch_texts
+from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.store.terminal_progress import TerminalProgress

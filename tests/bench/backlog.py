@@ -210,7 +210,7 @@ def spread(lags: list[float]) -> str:
 def packed(folder: Path) -> Iterator[str]:
     """Compressed files: reading everything, and one sample from the middle."""
     from rlpanel.store.index.run_index import RunIndex
-    from rlpanel.store.query.fetch import fetch
+    from rlpanel.store.query.fetch_sample import fetch
 
     fill(folder / "plain", 100 << 20, 1)
     plain = (folder / "plain" / "rollout_data_rank_0.jsonl").read_bytes()

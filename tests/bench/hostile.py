@@ -127,7 +127,7 @@ def measure(folder: Path) -> dict[str, object]:
     from rlpanel.errors import RLPanelError
     from rlpanel.settings import Reading
     from rlpanel.store.index.run_index import RunIndex
-    from rlpanel.store.query.fetch import fetch
+    from rlpanel.store.query.fetch_sample import fetch
 
     index = RunIndex(folder, "run", Reading(cache=False))
     before, started, slowest = peak(), time.process_time(), 0.0

@@ -20,7 +20,7 @@ import numpy as np
 from rlpanel.metrics.engine.column_info import step_names
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
-from rlpanel.store.snapshot.step_metrics import StepMetricCache
+from rlpanel.store.snapshot.step_metric_cache import StepMetricCache
 
 STEPS, SAMPLES, TOKENS, RANKS = 200, 128, 32, 8
 

@@ -105,7 +105,7 @@ def reopened(folder: Path) -> Iterator[str]:
 
 def fetching(folder: Path) -> Iterator[str]:
     """Reading one sample from its file."""
-    from rlpanel.store.query.fetch import fetch
+    from rlpanel.store.query.fetch_sample import fetch
 
     for title, tokens, goal in (("100 KB", 1024, "< 2 ms"), ("1 MB", 10_240, "< 10 ms")):
         write_log(folder / title, Shape(steps=2, samples=16, ranks=1, tokens=tokens))

@@ -62,7 +62,7 @@ def test_another_place_of_the_same_code_changes_nothing(
 @pytest.mark.parametrize(
     ("file", "changed", "kept"),
     [
-        ("metrics/value.py", "value_mean", "kl_k3_mean"),
+        ("metrics/critic_value.py", "value_mean", "kl_k3_mean"),
         ("metrics/kl_divergence.py", "kl_k3_mean", "value_mean"),
         # A helper that metrics import belongs to them.
         ("metrics/engine/segments.py", "value_mean", "kl_k3_mean"),
@@ -83,7 +83,7 @@ def test_a_changed_metric_module_changes_its_columns_only(
 def test_a_renamed_metric_module_changes_its_columns(
     package: Path, original: tuple[str, dict[str, str]]
 ) -> None:
-    (package / "metrics/value.py").rename(package / "metrics/critic_values.py")
+    (package / "metrics/critic_value.py").rename(package / "metrics/critic_values.py")
     importer = package / "metrics/__init__.py"
     importer.write_text(re.sub(r"\bvalue\b", "critic_values", importer.read_text("utf-8")), "utf-8")
     reading, columns = run_python(CHILD, package.parent)

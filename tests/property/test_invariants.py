@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rlpanel.settings import Reading
 from rlpanel.store.columns import run_table
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch import fetch
+from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append

@@ -40,7 +40,7 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def convert(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from pathlib import Path; from rlpanel.sources.slime import convert; "
+    code = "import sys; from pathlib import Path; from rlpanel.sources.slime_convert import convert; "
     code += "print(convert(Path(sys.argv[1]), Path(sys.argv[1]) / 'rlpanel', trusted=len(sys.argv) > 2))"
     return run("-c", code, folder, *options)
 

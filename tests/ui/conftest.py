@@ -35,7 +35,9 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def told_of_reader() -> str:
     """Describe the process's reader: its state of each run, and the stack of its thread."""
     reader = hub().reader
-    told = [f"{reader.rounds} rounds, {reader.idle_seconds:.1f} s since the last; failure: {reader.failure!r}"]
+    told = [
+        f"{reader.rounds} rounds, {reader.idle_seconds:.1f} s since the last; failure: {reader.failure!r}"
+    ]
     for index in reader.runs:
         now = index.snapshot
         told.append(f"{index.path}: version {now.version}, {now.progress}, problems {now.problems}")

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from rlpanel.app.alerts.recipients import NotDelivered, Recipient
-from rlpanel.sources.files.files import AnyPath
+from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.cache.cache_folder import CacheFolder, find_cache_folders, open_writable_folders
 from rlpanel.store.cache.user_cache import warn_once
 

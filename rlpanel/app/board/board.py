@@ -19,7 +19,7 @@ from rlpanel.errors import RLPanelError
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.session import Session
-from rlpanel.sources.files.files import AnyPath
+from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.prompt_pairs import NEWEST
 from rlpanel.store.snapshot.run_view import RunView

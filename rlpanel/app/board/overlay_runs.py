@@ -9,7 +9,7 @@ from rlpanel.app.session_hub import hub
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS, SPLIT, OverlayRun, split_label
-from rlpanel.sources.files.files import AnyPath
+from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.run_index import RunIndex
 
 

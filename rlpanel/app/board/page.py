@@ -32,14 +32,14 @@ from rlpanel.panels.sidebar.training_constants import TrainingConstants
 from rlpanel.panels.status.backlog_bar import BacklogBar
 from rlpanel.panels.status.connection import Connection
 from rlpanel.panels.status.empty_state import EmptyState
-from rlpanel.panels.status.left_out import LeftOut
+from rlpanel.panels.status.skipped_paths import LeftOut
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from rlpanel.panels.step.step_bar import StepBar
 from rlpanel.panels.step.step_summary import StepSummary
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.sources.files.files import AnyPath, path_of
+from rlpanel.sources.files.file_access import AnyPath, path_of
 
 DEFAULT_ROOT = "rollout_samples"
 

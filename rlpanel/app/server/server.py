@@ -29,7 +29,7 @@ from rlpanel.app.server import health_endpoint
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
 from rlpanel.app.server.service import Service, service
 from rlpanel.app.session_hub import hub
-from rlpanel.sources.files.files import AnyPath
+from rlpanel.sources.files.file_access import AnyPath
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from rlpanel.app.alerts.recipients import from_settings
 from rlpanel.app.live_runs import LiveRuns
 from rlpanel.errors import SettingError
 from rlpanel.settings import Alerts, Watching
-from rlpanel.sources.files.files import AnyPath
+from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.reader import Reader
 
 

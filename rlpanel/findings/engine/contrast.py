@@ -10,7 +10,7 @@ import numpy as np
 
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.store.snapshot.step_metrics import group_keys
+from rlpanel.store.snapshot.step_metric_cache import group_keys
 
 #: A label with more values than this is an identifier, not a category.
 _MOST_VALUES = 8

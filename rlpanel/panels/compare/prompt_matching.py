@@ -10,7 +10,7 @@ import numpy as np
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.ui.prompt_text import clean
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch import fetch_texts
+from rlpanel.store.query.fetch_sample import fetch_texts
 from rlpanel.store.snapshot.prompt_pairs import (
     NEWEST,
     Keys,

@@ -19,7 +19,7 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.prompt_text import clean, one_line
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
-from rlpanel.store.query.fetch import fetch
+from rlpanel.store.query.fetch_sample import fetch
 
 _DIFF, _TOKENS = "diff", "tokens"
 _NOTE = '<p class="note">{}</p>'

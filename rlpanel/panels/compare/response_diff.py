@@ -24,7 +24,7 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.prompt_text import clean
 from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.schema import Sample
-from rlpanel.store.query.fetch import fetch
+from rlpanel.store.query.fetch_sample import fetch
 
 #: Texts of up to this many characters together are compared on the event loop, longer ones on a thread.
 NOW_CHARS = 2000

@@ -54,8 +54,8 @@ class DrawnSignal(JSComponent):
 
     plot = param.String(default="", doc="Id under which the page lists the view's kernel.")
 
-    _esm = read_assets("panels/ui/dom.js", "panels/ui/clock.js", "panels/notebook/kernel.js")
-    _stylesheets = [read_assets("panels/notebook/kernel.css")]
+    _esm = read_assets("panels/ui/dom.js", "panels/ui/clock.js", "panels/notebook/kernel_status.js")
+    _stylesheets = [read_assets("panels/notebook/kernel_status.css")]
 
     def __init__(self) -> None:
         corner = {"position": "absolute", "inset": "0 0 auto auto"}

@@ -28,7 +28,7 @@ from rlpanel.panels.ui.table_click import click_field
 from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch import fetch
+from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.prompts import SamplesOfPrompt, samples_of_prompt
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot

@@ -17,7 +17,7 @@ from rlpanel.panels.report.sample_section import article_html
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_payload import pack_sample
 from rlpanel.schema import Sample
-from rlpanel.store.query.fetch import fetch
+from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.query.query import QueryResult
 
 #: Maximum number of characters of all samples' texts and token values in the page.

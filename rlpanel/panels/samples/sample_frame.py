@@ -13,8 +13,8 @@ from rlpanel.panels.samples.sample_table import grid_columns
 from rlpanel.panels.samples.visible_rows import attempt_column
 from rlpanel.panels.ui.prompt_text import clean
 from rlpanel.settings import Display
-from rlpanel.store.query.notes import Notes
 from rlpanel.store.query.query import QueryResult
+from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Maximum characters of a text in a row; the search looks at the whole text.

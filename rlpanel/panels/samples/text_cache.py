@@ -10,7 +10,7 @@ import numpy as np
 
 from rlpanel.errors import RLPanelError
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch import fetch_texts
+from rlpanel.store.query.fetch_sample import fetch_texts
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Bytes of log that are read on the event loop; more is read on a thread while the numbers are shown.

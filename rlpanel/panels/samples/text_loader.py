@@ -17,8 +17,8 @@ from rlpanel.panels.samples.sample_table import PAGE
 from rlpanel.panels.samples.text_cache import READ_NOW, Texts, read_texts, unread_bytes
 from rlpanel.settings import Display
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.notes import Notes
 from rlpanel.store.query.query import QueryResult
+from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 

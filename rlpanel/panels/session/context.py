@@ -21,10 +21,10 @@ from rlpanel.schema import Sample
 from rlpanel.settings import DARK_DEFAULT, Display
 from rlpanel.sources.discovery.diagnose import Diagnosis
 from rlpanel.sources.discovery.directory import RunInfo
-from rlpanel.sources.files.unread import Unread
+from rlpanel.sources.files.unreadable import Unread
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch import fetch
-from rlpanel.store.query.notes import Notes
+from rlpanel.store.query.fetch_sample import fetch
+from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.prompt_pairs import NEWEST
 from rlpanel.store.snapshot.run_view import RunView

@@ -14,7 +14,7 @@ from rlpanel.metrics.engine.compute import token_values
 from rlpanel.metrics.token_tally import TokenTally
 from rlpanel.panels.tokens.display_text import Encoding, detect
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch import fetch_record
+from rlpanel.store.query.fetch_sample import fetch_record
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Seconds between two progress results.

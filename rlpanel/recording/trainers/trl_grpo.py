@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from rlpanel.recording.trainers import rows
+from rlpanel.recording.trainers import rollout_rows
 from rlpanel.recording.trainers.patching import Guard, Patches
 from rlpanel.recording.trainers.token_text import Decode, decoder, token_texts, tokenizer_of
 from rlpanel.recording.writer.writer import RolloutWriter
@@ -156,25 +156,27 @@ class GroupHook:
             "ref_logprobs": ref,
             "rollout_logprobs": output.get("sampling_per_token_logps"),
         }
-        arrays = {name: rows.to_host(values) for name, values in arrays.items() if values is not None}
-        advantages = rows.to_host(output["advantages"]).tolist()
-        masks = rows.loss_masks(output, [len(ids) for ids in generation.ids])
-        prompt_ids = rows.unpadded(output["prompt_ids"], output["prompt_mask"])
-        weighted = rows.weighted_rewards(generation.scores, getattr(self.trainer, "reward_weights", None))
+        arrays = {name: rollout_rows.to_host(values) for name, values in arrays.items() if values is not None}
+        advantages = rollout_rows.to_host(output["advantages"]).tolist()
+        masks = rollout_rows.loss_masks(output, [len(ids) for ids in generation.ids])
+        prompt_ids = rollout_rows.unpadded(output["prompt_ids"], output["prompt_mask"])
+        weighted = rollout_rows.weighted_rewards(
+            generation.scores, getattr(self.trainer, "reward_weights", None)
+        )
         for index, ids in enumerate(generation.ids):
             length = len(ids)
             row = shared | self._texts(generation, index, prompt_ids[index])
-            row |= rows.token_fields(ids, self._decode, token_texts)
+            row |= rollout_rows.token_fields(ids, self._decode, token_texts)
             row |= {name: values[index, :length] for name, values in arrays.items()}
             row |= {"group": self._group(generation, index, count)}
             row |= {"advantage": advantages[index], "reward": weighted[index]}
-            row |= {"rewards": rows.scores_by_function(self.trainer, generation.scores[index])}
+            row |= {"rewards": rollout_rows.scores_by_function(self.trainer, generation.scores[index])}
             row |= {"response_length": sum(masks[index]) if "tool_mask" in output else length}
             row |= {"truncated": bool(length) and ids[-1] not in self._end_tokens()}
             if not all(masks[index]):
                 row["loss_mask"] = masks[index]
             extra = {key: values[index] for key, values in generation.extra.items()}
-            rows.add_columns(row, generation.inputs[index] | extra)
+            rollout_rows.add_columns(row, generation.inputs[index] | extra)
             self._pending[first + index] = _PendingRow(
                 row, length, generation.split, sampled="logprobs" in row
             )
@@ -195,8 +197,8 @@ class GroupHook:
             self.trainer.args.steps_per_generation if split == "train" else 1
         )
         self._micro_batches[split] += 1
-        logprobs = rows.to_host(forward[0])
-        entropies = rows.to_host(forward[1]) if forward[1] is not None else None
+        logprobs = rollout_rows.to_host(forward[0])
+        entropies = rollout_rows.to_host(forward[1]) if forward[1] is not None else None
         last = (getattr(self.trainer, "num_iterations", None) or 1) if split == "train" else 1
         for index, (number, entry) in enumerate(zip(numbers.tolist(), entries, strict=True)):
             if entry is None:
@@ -255,10 +257,12 @@ class GroupHook:
 
     def _texts(self, generation: _Generation, index: int, prompt_ids: list[int]) -> dict[str, Any]:
         prompt, completion = generation.prompts[index], generation.completions[index]
-        texts: dict[str, Any] = {"prompt": prompt, "response": rows.text_of(completion)}
+        texts: dict[str, Any] = {"prompt": prompt, "response": rollout_rows.text_of(completion)}
         if not isinstance(prompt, str):
             texts["messages"] = prompt
-            texts["prompt"] = partial(self._decode, prompt_ids) if self._decode else rows.text_of(prompt)
+            texts["prompt"] = (
+                partial(self._decode, prompt_ids) if self._decode else rollout_rows.text_of(prompt)
+            )
         return texts
 
     def _end_tokens(self) -> set[int]:

@@ -11,7 +11,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from rlpanel.recording.trainers import rows
+from rlpanel.recording.trainers import rollout_rows
 from rlpanel.recording.trainers.token_text import decoder, token_texts, tokenizer_of
 from rlpanel.recording.writer.writer import RolloutWriter
 
@@ -56,7 +56,7 @@ class FrameHook:
         batch = _locals_of(frame)
         if missing := [name for name in _LOCALS if name not in batch]:
             raise KeyError(f"train() has no variable {missing[0]!r}; only scalars are recorded")
-        self._write({name: rows.to_host(values) for name, values in batch.items()})
+        self._write({name: rollout_rows.to_host(values) for name, values in batch.items()})
 
     def _write(self, batch: dict[str, Any]) -> None:
         width = batch["responses"].shape[1]
@@ -69,7 +69,7 @@ class FrameHook:
             ids = batch["responses"][index, :length].tolist()
             row: dict[str, Any] = {"step": state.global_step, "episode": getattr(state, "episode", None)}
             row |= self._texts(batch["queries"][index].tolist(), ids)
-            row |= rows.token_fields(ids, self._decode, token_texts)
+            row |= rollout_rows.token_fields(ids, self._decode, token_texts)
             row |= {name: batch[name][index, :length] for name in _TOKENWISE}
             row |= {"reward": scores[index], "response_length": length, "truncated": not ends[index]}
             if 0 < length < width:

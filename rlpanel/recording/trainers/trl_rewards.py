@@ -10,7 +10,7 @@ import functools
 import inspect
 from typing import Any
 
-from rlpanel.recording.trainers import rows
+from rlpanel.recording.trainers import rollout_rows
 from rlpanel.recording.trainers.patching import Guard, Patches
 from rlpanel.recording.trainers.token_text import decoder, token_texts, tokenizer_of
 from rlpanel.recording.writer.writer import RolloutWriter
@@ -82,18 +82,18 @@ class RewardHook:
             own_scores = {name: values[index] for name, values in scores.items()}
             row: dict[str, Any] = {
                 "step": self.trainer.state.global_step + 1,
-                "prompt": rows.text_of(prompt),
-                "response": rows.text_of(completion),
+                "prompt": rollout_rows.text_of(prompt),
+                "response": rollout_rows.text_of(completion),
                 "group": f"{self._batches}-{(process * len(prompts) + index) // size}",
                 "rewards": own_scores,
                 "reward": self._total(own_scores),
             }
             ids = kwargs.get("completion_ids")
-            row |= rows.token_fields(ids[index], self._decode, token_texts) if ids is not None else {}
+            row |= rollout_rows.token_fields(ids[index], self._decode, token_texts) if ids is not None else {}
             columns = {
                 key: values[index] for key, values in kwargs.items() if _is_column(values, len(prompts))
             }
-            rows.add_columns(row, columns)
+            rollout_rows.add_columns(row, columns)
             self.writer.put(row)
         self._batches += 1
 

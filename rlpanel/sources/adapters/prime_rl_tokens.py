@@ -18,7 +18,7 @@ import xxhash
 
 from rlpanel.errors import LineError
 from rlpanel.sources.adapters.prime_rl import PrimeRL, branches
-from rlpanel.sources.files.files import AnyPath, path_of, read, stream
+from rlpanel.sources.files.file_access import AnyPath, path_of, read, stream
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import parse, to_float_array, to_python
 from rlpanel.sources.records.record_types import Adapter, Record

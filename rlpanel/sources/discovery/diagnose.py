@@ -11,8 +11,8 @@ from typing import Any
 
 from rlpanel.errors import LineError, SourceUnready
 from rlpanel.sources.discovery.directory import Directory, display_name, first_lines, is_rollout_name
-from rlpanel.sources.files.files import AnyPath, is_remote, scan, stat
-from rlpanel.sources.files.unread import reason_of
+from rlpanel.sources.files.file_access import AnyPath, is_remote, scan, stat
+from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.readers import parquet
 from rlpanel.sources.records.json_parser import parse
 

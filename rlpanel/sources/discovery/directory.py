@@ -20,8 +20,8 @@ from rlpanel.sources.discovery import step_folders
 from rlpanel.sources.discovery.folder_config import FolderConfig, FolderConfigs, from_settings
 from rlpanel.sources.discovery.links import is_below, target_of
 from rlpanel.sources.files.decompress import SUFFIXES, open_plain
-from rlpanel.sources.files.files import AnyPath, Entry, is_remote, path_of, scan, stat
-from rlpanel.sources.files.unread import Unread, reason_of
+from rlpanel.sources.files.file_access import AnyPath, Entry, is_remote, path_of, scan, stat
+from rlpanel.sources.files.unreadable import Unread, reason_of
 from rlpanel.sources.readers import parquet
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.sources.records.record_types import Adapter

@@ -24,10 +24,10 @@ from typing import Any
 
 from rlpanel.errors import SettingError
 from rlpanel.settings import Reading
-from rlpanel.sources.adapters.mapped import MappedAdapter, create_mapping, parse_mapping
+from rlpanel.sources.adapters.key_mapping import MappedAdapter, create_mapping, parse_mapping
 from rlpanel.sources.discovery.run_json import RunJson
-from rlpanel.sources.files import files
-from rlpanel.sources.files.files import AnyPath, path_of
+from rlpanel.sources.files import file_access
+from rlpanel.sources.files.file_access import AnyPath, path_of
 from rlpanel.sources.records.detokenize import DetokenizingAdapter, load_tokenizer
 from rlpanel.sources.records.record_types import Adapter
 
@@ -122,7 +122,7 @@ class FolderConfigs:
 
     def _load(self, path: str) -> FolderConfig | None:
         try:
-            status = files.stat(path)
+            status = file_access.stat(path)
         except OSError:
             return None
         stamp = status.st_mtime_ns, status.st_size

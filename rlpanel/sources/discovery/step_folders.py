@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from rlpanel.sources.adapters.prime_rl import STEP, PrimeRL, superseded
 from rlpanel.sources.adapters.prime_rl_tokens import PrimeTokens, join_exports
-from rlpanel.sources.files.files import AnyPath, Entry, path_of, scan
+from rlpanel.sources.files.file_access import AnyPath, Entry, path_of, scan
 from rlpanel.sources.records.record_types import Adapter
 
 #: Names of subfolders that may be part of the run that contains them.

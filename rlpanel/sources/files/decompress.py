@@ -13,7 +13,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from rlpanel.errors import SourceDamaged
-from rlpanel.sources.files.files import stream
+from rlpanel.sources.files.file_access import stream
 
 if TYPE_CHECKING or sys.version_info < (3, 14):
     from backports import zstd

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from rlpanel.errors import SourceDamaged
 from rlpanel.sources.files.decompress import PIECE_BYTES, DecompressedStream, Decompressor
-from rlpanel.sources.files.files import Readable
+from rlpanel.sources.files.file_access import Readable
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.readers.tail import BEFORE, HEAD, Block, ReadPosition, Tail
 

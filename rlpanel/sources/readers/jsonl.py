@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from rlpanel.errors import LineError, SourceChanged
 from rlpanel.sources.adapters.native import Native
-from rlpanel.sources.files import files
-from rlpanel.sources.files.unread import reason_of
+from rlpanel.sources.files import file_access
+from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.readers.tail import Block, ReadPosition, Tail, line_hash
 from rlpanel.sources.records.column_batch import ColumnReader
 from rlpanel.sources.records.fields import build_texts
@@ -142,7 +142,7 @@ class JsonlFile:
 
     def _read_bytes(self, offset: int, length: int) -> bytes:
         """Return the bytes at ``offset``, fewer at the end of the file."""
-        return files.read(self.path, length, offset)
+        return file_access.read(self.path, length, offset)
 
     def _add_block(self, block: Block, chunk: Chunk) -> None:
         """Add the lines of a block to the chunk."""

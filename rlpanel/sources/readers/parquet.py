@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from rlpanel.errors import RemoteError, SourceChanged, SourceUnready
-from rlpanel.sources.files import files
-from rlpanel.sources.files.unread import reason_of
+from rlpanel.sources.files import file_access
+from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.readers.jsonl import CHUNK_RECORDS, JsonlFile
 from rlpanel.sources.readers.tail import ReadPosition, Tail, line_hash, stamp_of
 from rlpanel.sources.records.record_types import Adapter, Chunk, Locator
@@ -99,7 +99,7 @@ class ParquetFile(JsonlFile):
     def raw(self, locator: Locator) -> bytes:
         """Return a row as a JSON line; SourceChanged if the row is a different one now."""
         try:
-            table = _table_on_disk(self.path, stamp_of(files.stat(self.path)), self.tail.line_bytes)
+            table = _table_on_disk(self.path, stamp_of(file_access.stat(self.path)), self.tail.line_bytes)
             line = next(_lines_of(table.slice(locator.offset, 1)), b"")
         except OSError as error:
             raise SourceChanged(f"{self.name}: row {locator.line}: {reason_of(error)}") from error
@@ -111,7 +111,7 @@ class ParquetFile(JsonlFile):
 @lru_cache(maxsize=4)
 def _table_on_disk(path: str, stamp: tuple[int, ...], most: int) -> Any:
     """Read the table of a file with this stamp, cached: a page of the grid requests single rows."""
-    with files.stream(path, most) as file:
+    with file_access.stream(path, most) as file:
         return _table_of(file.read(), most)
 
 
@@ -125,7 +125,7 @@ def first_lines(path: str, most: int) -> list[bytes]:
     """
     parquet = _pyarrow().parquet
     try:
-        with files.stream(path) as content, parquet.ParquetFile(content) as file:
+        with file_access.stream(path) as content, parquet.ParquetFile(content) as file:
             metadata = file.metadata
             if metadata.num_row_groups and metadata.row_group(0).total_byte_size <= _SNIFF_BYTES:
                 for batch in file.iter_batches(most, row_groups=[0]):

@@ -19,8 +19,8 @@ from typing import Any
 
 import xxhash
 
-from rlpanel.sources.files import files
-from rlpanel.sources.files.files import Readable
+from rlpanel.sources.files import file_access
+from rlpanel.sources.files.file_access import Readable
 
 #: Bytes at the head and just before the offset that are compared to recognise a replaced file.
 HEAD = 1024
@@ -112,7 +112,7 @@ class Tail:
 
     def __init__(self, path: str, line_bytes: int = 64 << 20, end: int | None = None) -> None:
         self.path = path
-        self._file = files.follow_file(path)
+        self._file = file_access.follow_file(path)
         self.line_bytes = line_bytes
         self._end = end
         self.generation = 0
@@ -184,7 +184,7 @@ class Tail:
     def changed(self) -> bool:
         """Return True if the file's stat differs from the last check, or known bytes are still unread."""
         try:
-            status = files.stat(self.path)
+            status = file_access.stat(self.path)
         except OSError:
             return self._stamp != ()
         return stamp_of(status) != self._stamp or self._has_unread()

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from rlpanel.sources.discovery.directory import display_name
-from rlpanel.sources.files import files
-from rlpanel.sources.files.files import AnyPath, Entry, path_of
+from rlpanel.sources.files import file_access
+from rlpanel.sources.files.file_access import AnyPath, Entry, path_of
 from rlpanel.sources.scalars import tensorboard
 from rlpanel.sources.scalars.json_lines import ScalarLines
 from rlpanel.sources.scalars.scalar_source import ScalarFile
@@ -118,14 +118,14 @@ def _found_path(path: str, folder: AnyPath, kind: int, opener: Opener) -> FoundS
 def _modified(path: str) -> int:
     """Return a file's modification time in ns; 0 if the file does not exist."""
     try:
-        return files.stat(path).st_mtime_ns
+        return file_access.stat(path).st_mtime_ns
     except OSError:
         return 0
 
 
 def _entries(folder: AnyPath) -> list[Entry]:
     try:
-        return sorted(files.scan(str(folder)), key=lambda entry: entry.name)
+        return sorted(file_access.scan(str(folder)), key=lambda entry: entry.name)
     except OSError:
         return []
 

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from rlpanel.errors import LineError
-from rlpanel.sources.files import files
+from rlpanel.sources.files import file_access
 from rlpanel.sources.records.record_types import BadLine
 from rlpanel.sources.scalars.scalar_source import NAME_CHARS, Points
 
@@ -47,14 +47,16 @@ class EventFile:
     def changed(self) -> bool:
         """Return True if the file's stat differs from the last poll."""
         try:
-            return _stamp(files.stat(self.path)) != self._stamp
+            return _stamp(file_access.stat(self.path)) != self._stamp
         except OSError:
             return bool(self._stamp)
 
     def poll(self, budget: int) -> Points:
         """Read the new complete records. Records after a damaged one are never read."""
-        status = files.stat(self.path)  # before opening: a file that replaces this one is noticed next time
-        with files.stream(self.path) as file:
+        status = file_access.stat(
+            self.path
+        )  # before opening: a file that replaces this one is noticed next time
+        with file_access.stream(self.path) as file:
             replaced = self._stamp[:2] not in ((), _stamp(status)[:2])
             if replaced or status.st_size < self._offset:
                 self.reset()

@@ -6,7 +6,7 @@ import os
 import time
 
 from rlpanel.errors import LineError
-from rlpanel.sources.files import files
+from rlpanel.sources.files import file_access
 from rlpanel.sources.records.json_parser import parse_slow
 from rlpanel.sources.records.record_types import BadLine
 from rlpanel.sources.scalars.scalar_source import Points, parse_row
@@ -26,14 +26,14 @@ class TrainerState:
     def __init__(self, path: str, name: str) -> None:
         self.path = path
         self.name = name
-        self._file = files.follow_file(path)
+        self._file = file_access.follow_file(path)
         self._generation = 0
         self._stamp: tuple[int, ...] = ()
 
     def changed(self) -> bool:
         """Return True if the file was written since it was last read completely."""
         try:
-            return _stamp(files.stat(self.path)) != self._stamp
+            return _stamp(file_access.stat(self.path)) != self._stamp
         except OSError:
             return bool(self._stamp)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
-from rlpanel.sources.files import files
+from rlpanel.sources.files import file_access
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Adapter, BadLine
 from rlpanel.store.columns.row_builder import RowBuilder, Rows
@@ -117,12 +117,12 @@ def index_range(byte_range: ByteRange) -> RangeResult:
 
 def _owned_offsets(byte_range: ByteRange) -> tuple[int, int]:
     """Return the offsets of the first line that starts in a range and of the first one after it."""
-    with files.follow_file(byte_range.path, _STEP) as file:
+    with file_access.follow_file(byte_range.path, _STEP) as file:
         start = _line_start(file, byte_range.start, byte_range.limit)
         return start, max(start, _line_start(file, byte_range.end, byte_range.limit))
 
 
-def _line_start(file: files.Readable, offset: int, limit: int) -> int:
+def _line_start(file: file_access.Readable, offset: int, limit: int) -> int:
     """Return the first line start at or after ``offset``, at most ``limit``."""
     if offset == 0:
         return 0
@@ -140,7 +140,7 @@ def last_line_start(path: str, size: int, farthest: int) -> int:
 
     Returns 0 if no newline is found.
     """
-    with files.follow_file(path, _STEP) as file:
+    with file_access.follow_file(path, _STEP) as file:
         end = size
         while end > max(0, size - farthest):
             start = max(0, end - _STEP)

@@ -28,7 +28,7 @@ import xxhash
 from rlpanel.errors import UnsafePath
 from rlpanel.metrics.engine import column_info
 from rlpanel.safe_files import SafeFolder
-from rlpanel.sources.files.files import AnyPath
+from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sources.readers.tail import ReadPosition
 from rlpanel.store.cache.append_file import AppendFile, read_content
 from rlpanel.store.cache.cache_folder import (

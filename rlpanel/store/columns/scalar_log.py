@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from rlpanel.sources.files.files import AnyPath
-from rlpanel.sources.files.unread import Unread, reason_of
+from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.sources.files.unreadable import Unread, reason_of
 from rlpanel.sources.records.record_types import BadLine
 from rlpanel.sources.scalars.discovery import FoundScalars, find_scalars
 from rlpanel.sources.scalars.scalar_source import Points, ScalarFile

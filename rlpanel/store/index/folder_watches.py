@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from rlpanel.settings import Reading
-from rlpanel.sources.files.files import AnyPath, is_remote
+from rlpanel.sources.files.file_access import AnyPath, is_remote
 from rlpanel.sources.watchdog_observer import WatchdogObserver
 
 log = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.diagnose import Diagnosis, diagnose
 from rlpanel.sources.discovery.directory import Directory, RunInfo
-from rlpanel.sources.files.files import AnyPath, connection_error, listing_error, path_of
-from rlpanel.sources.files.unread import Unread
+from rlpanel.sources.files.file_access import AnyPath, connection_error, listing_error, path_of
+from rlpanel.sources.files.unreadable import Unread
 from rlpanel.store.backlog.workers import Workers
 from rlpanel.store.index.folder_watches import FolderWatches
 from rlpanel.store.index.rescan_timer import IntervalTimer, RescanTimer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rlpanel.sources.files.unread import Unread
+from rlpanel.sources.files.unreadable import Unread
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.readers.tail import ReadPosition
 from rlpanel.sources.records.record_types import BadLine
@@ -103,5 +103,7 @@ def files_to_read(files: Iterable[RunFile], only: set[str] | None) -> tuple[list
         elif (listed or only is None or file.problem) and (file.retry or file.reader.tail.changed()):
             changed.append(file)
     # Files written at about the same time take turns: the one with fewer bytes read goes first.
-    waiting.sort(key=lambda file: (*reading_order(file.reader.name, file.modified), file.reader.tail.bytes_done))
+    waiting.sort(
+        key=lambda file: (*reading_order(file.reader.name, file.modified), file.reader.tail.bytes_done)
+    )
     return changed, waiting

@@ -17,8 +17,8 @@ from rlpanel.settings import Reading, Training
 from rlpanel.sources.discovery.directory import Directory, RolloutFileInfo
 from rlpanel.sources.discovery.open_file import open_file
 from rlpanel.sources.discovery.run_json import RunJson
-from rlpanel.sources.files.files import is_remote, path_of
-from rlpanel.sources.files.unread import Unread, reason_of
+from rlpanel.sources.files.file_access import is_remote, path_of
+from rlpanel.sources.files.unreadable import Unread, reason_of
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Chunk
 from rlpanel.store.backlog.backlog import Backlog, OpenFile, open_at_end, restore_open_file

@@ -12,7 +12,7 @@ from rlpanel.metrics.engine.column_info import ALIASES
 from rlpanel.store.columns.hash_set import mix
 from rlpanel.store.columns.run_table import OLDER
 from rlpanel.store.query.filter import LABEL, NUMBER, TEXT, Labels
-from rlpanel.store.query.notes import NOTE_COLUMNS, Notes
+from rlpanel.store.query.sample_notes import NOTE_COLUMNS, Notes
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Number columns that locate a sample in the run.

@@ -9,7 +9,7 @@ import numpy as np
 
 from rlpanel import schema
 from rlpanel.schema import Sample
-from rlpanel.store.query.notes import Note
+from rlpanel.store.query.sample_notes import Note
 
 
 def sample_line(sample: Sample, note: Note) -> bytes:

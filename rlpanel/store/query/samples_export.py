@@ -17,9 +17,9 @@ from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.compute import text_columns
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.csv_export import csv_text
-from rlpanel.store.query.fetch import fetch_texts
-from rlpanel.store.query.notes import Notes
+from rlpanel.store.query.fetch_sample import fetch_texts
 from rlpanel.store.query.sample_line import to_json_types
+from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 

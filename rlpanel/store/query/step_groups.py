@@ -15,7 +15,7 @@ from rlpanel.store.query.filter_columns import label_name, prompt_key
 from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.store.snapshot.step_metrics import available, step_rows
+from rlpanel.store.snapshot.step_metric_cache import available, step_rows
 
 #: States of a group: rewards that differ, equal rewards below ``pass_reward``, or equal rewards that pass.
 SIGNAL, ALL_LOW, ALL_HIGH = "signal", "all low", "all high"

@@ -16,12 +16,12 @@ from itertools import groupby
 import numpy as np
 
 from rlpanel.errors import RLPanelError
-from rlpanel.sources.files import files
+from rlpanel.sources.files import file_access
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.detokenize import DetokenizingAdapter
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.byte_search import ByteSearch, fold_block, fold_bytes
-from rlpanel.store.query.fetch import fetch_texts
+from rlpanel.store.query.fetch_sample import fetch_texts
 from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -147,7 +147,7 @@ class _LineSearch:
                 yield _Block(end, range(start, end))
             return
         try:
-            with files.stream(self._path, BLOCK) as file:
+            with file_access.stream(self._path, BLOCK) as file:
                 for start, end in self._blocks():
                     base, size = int(self._offsets[start]), int(self._ends[start:end].max())
                     file.seek(base)

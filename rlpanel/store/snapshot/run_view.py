@@ -15,7 +15,7 @@ import pandas as pd
 from rlpanel.metrics.engine.column_info import ALIASES, pooling_columns, step_names, token_mean_columns
 from rlpanel.metrics.engine.constants import Constants
 from rlpanel.store.columns.step_stats import MAX, MIN
-from rlpanel.store.snapshot import step_metrics
+from rlpanel.store.snapshot import step_metric_cache
 from rlpanel.store.snapshot.histograms import Histogram, Histograms
 from rlpanel.store.snapshot.quantiles import Quantiles
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -30,7 +30,7 @@ class SplitMemory:
     def __init__(self) -> None:
         self.quantiles = Quantiles()
         self.histograms = Histograms()
-        self.step_metrics = step_metrics.StepMetricCache()
+        self.step_metrics = step_metric_cache.StepMetricCache()
 
 
 class RunView:
@@ -64,12 +64,12 @@ class RunView:
     @cached_property
     def grouped(self) -> bool:
         """Whether samples come in groups of one prompt."""
-        return step_metrics.grouped(self.snapshot)
+        return step_metric_cache.grouped(self.snapshot)
 
     @cached_property
     def derived(self) -> tuple[str, ...]:
         """Number columns that compare the samples of a group; they are not in `Snapshot.numbers`."""
-        return step_metrics.lazy_columns(self.snapshot, self.grouped)
+        return step_metric_cache.lazy_columns(self.snapshot, self.grouped)
 
     @cached_property
     def step_metrics(self) -> frozenset[str]:
@@ -84,13 +84,13 @@ class RunView:
         """A stored or derived number column, shape (rows,)."""
         name = ALIASES.get(column, column)
         if name in self.derived:
-            return step_metrics.sample_values(self.snapshot, name, np.arange(self.snapshot.rows))
+            return step_metric_cache.sample_values(self.snapshot, name, np.arange(self.snapshot.rows))
         return self.snapshot.number(name)
 
     def values(self, column: str, rows: np.ndarray) -> np.ndarray:
         """A stored or derived number column at ``rows``; a derived one is computed for their steps alone."""
         if column in self.derived:
-            return step_metrics.sample_values(self.snapshot, column, rows)
+            return step_metric_cache.sample_values(self.snapshot, column, rows)
         return self.snapshot.number(column)[rows]
 
     # -- steps -----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 from rlpanel.errors import SampleNotFound
 from rlpanel.metrics.engine.column_info import ALIASES, pooling_columns, zero_means_missing
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
-from rlpanel.sources.files.unread import Unread
+from rlpanel.sources.files.unreadable import Unread
 from rlpanel.sources.readers.tail import line_hash
 from rlpanel.sources.records.record_types import Locator
 from rlpanel.store.columns.columns import Columns

@@ -23,10 +23,10 @@ from rlpanel.app.alerts.alert_delivery import SentAlerts
 from rlpanel.app.demo import ROLLOUTS, read_recording, write_recording
 from rlpanel.app.run_export import export, export_rows
 from rlpanel.errors import RLPanelError
-from rlpanel.sources.slime import convert
+from rlpanel.sources.slime_convert import convert
 from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.notes import Notes
+from rlpanel.store.query.sample_notes import Notes
 from tests.factories import append, line, write_run
 
 #: Seconds after which a writer counts as hanging.

@@ -23,7 +23,7 @@ from rlpanel.store.backlog.workers import WorkerDied, Workers
 from rlpanel.store.index import run_index
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch import fetch
+from rlpanel.store.query.fetch_sample import fetch
 from tests.factories import append, line, write_run
 from tests.property.test_invariants import assert_same, follow
 from tests.waiting import wait_until

@@ -21,7 +21,7 @@ from rlpanel.sources.readers.compressed import CompressedFile
 from rlpanel.sources.records.record_types import Chunk
 from rlpanel.store.index import run_index
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch import fetch
+from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.run_view import RunView
 from tests.factories import append, line
 

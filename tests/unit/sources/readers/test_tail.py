@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlpanel.sources.files.files import Readable
+from rlpanel.sources.files.file_access import Readable
 from rlpanel.sources.readers.tail import Tail
 from tests.factories import append
 

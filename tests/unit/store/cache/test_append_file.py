@@ -12,7 +12,7 @@ import pytest
 
 import rlpanel
 from rlpanel.store.query import samples_export
-from rlpanel.store.query.notes import Notes
+from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.samples_export import export_parts
 from rlpanel.store.run import Run
 from tests.factories import append, line, write_run

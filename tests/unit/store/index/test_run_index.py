@@ -14,7 +14,7 @@ import pytest
 from rlpanel.settings import Reading
 from rlpanel.store.columns import row_builder, run_table
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch import fetch
+from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
 from tests.factories import append, line, sample, write_run

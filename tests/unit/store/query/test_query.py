@@ -12,8 +12,8 @@ import pytest
 from rlpanel.errors import FilterError
 from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.notes import Notes
 from rlpanel.store.query.query import Query, QueryResult, QuerySpec
+from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.run import Run
 from tests.factories import append, line, write_run
 

@@ -15,7 +15,7 @@ from tokenizers.models import WordLevel
 from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query import text_scan
-from rlpanel.store.query.fetch import fetch_record
+from rlpanel.store.query.fetch_sample import fetch_record
 from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.query.text_scan import ScannedRows, encodings, longest_literal, scan
 

@@ -23,7 +23,7 @@ import xxhash
 
 from rlpanel.errors import UnsafePath
 from rlpanel.safe_files import SafeFolder
-from rlpanel.sources.files.files import AnyPath
+from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.cache.user_cache import cache_folders, open_cache, warn_once
 from rlpanel.store.columns.run_table import DEAD
 from rlpanel.store.query.filter import Labels

@@ -16,7 +16,7 @@ from typing import Protocol, Self, cast
 
 from rlpanel.sources.files.remote import get_store
 from rlpanel.sources.files.remote_file import AHEAD, RemoteFile, RemoteStream, read_at
-from rlpanel.sources.files.unread import reason_of
+from rlpanel.sources.files.unreadable import reason_of
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
 _LOCAL = "file://"

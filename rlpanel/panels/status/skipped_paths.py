@@ -13,7 +13,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.sources.files.unread import Unread
+from rlpanel.sources.files.unreadable import Unread
 
 _NAMED = 3
 
@@ -26,7 +26,7 @@ class LeftOut(Viewer):
         self.context = context
         self._pane = HtmlPane(
             "",
-            stylesheets=[theme.CSS, read_assets("panels/status/left_out.css")],
+            stylesheets=[theme.CSS, read_assets("panels/status/skipped_paths.css")],
             margin=(0, 12),
             sizing_mode="stretch_width",
             css_classes=["rl-left-out"],

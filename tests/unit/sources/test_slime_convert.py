@@ -11,7 +11,7 @@ import pytest
 
 import rlpanel
 from rlpanel.errors import RunNotFound
-from rlpanel.sources.slime import convert, rows
+from rlpanel.sources.slime_convert import convert, rows
 
 
 def rollout(**fields: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.open_run import open_run
-from rlpanel.store.query.fetch import fetch
+from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
@@ -62,7 +62,7 @@ def test_the_order_of_the_ranks_changes_nothing(tmp_path: Path) -> None:
 def test_a_long_run_is_looked_at_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = write_run(tmp_path / "run", steps=7, ranks=2)
     whole = RunView(scratch(run)).step_frame()
-    monkeypatch.setattr("rlpanel.store.snapshot.step_metrics.ROWS", 20)
+    monkeypatch.setattr("rlpanel.store.snapshot.step_metric_cache.ROWS", 20)
     same(RunView(scratch(run)).step_frame(), whole)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import rlpanel
-from rlpanel.store.query.notes import FILE, Notes
+from rlpanel.store.query.sample_notes import FILE, Notes
 from tests.factories import write_run
 
 
