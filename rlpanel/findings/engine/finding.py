@@ -12,17 +12,12 @@ from rlpanel.findings.engine.step_series import stretches
 Severity = Literal["alarm", "warning"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """One observation of a rule; it must claim no more than its evidence shows.
 
     Attributes
     ----------
-    rule : str
-        Name of the rule.
-    subject : str
-        Distinguishes findings of the same rule and stays the same while the problem lasts, for example a
-        column or a rank; may be empty.
     severity : str
         ``alarm``: training will probably fail; ``warning``: worth a look.
     sentence : str
@@ -37,9 +32,13 @@ class Finding:
         Filter expression for the affected samples; empty for all samples of the steps.
     uid : str
         An example sample; may be empty.
+    subject : str
+        Distinguishes findings of the same rule and stays the same while the problem lasts, for example a
+        column or a rank; may be empty.
+    rule : str
+        Name of the rule; `rlpanel.findings.engine.rule.rule` fills it in.
     """
 
-    rule: str
     severity: Severity
     sentence: str
     evidence: tuple[str, ...] = ()
@@ -48,6 +47,7 @@ class Finding:
     where: str = ""
     uid: str = ""
     subject: str = ""
+    rule: str = ""
 
     @property
     def key(self) -> str:

@@ -1,10 +1,11 @@
-"""Declare a rule once; the check, the docs and the settings' help read the declaration."""
+"""Registry of the rules. The check, the docs and the help of the settings read it."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import wraps
 
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule_context import RuleContext
@@ -14,10 +15,22 @@ Check = Callable[[RuleContext], Iterator[Finding]]
 
 @dataclass(frozen=True)
 class Rule:
-    """What is known of a rule.
+    """A registered rule.
 
-    ``help`` is its function's docstring, ``thresholds`` names of settings; ``clock`` says that it finds other
-    things while nothing but time goes on.
+    Attributes
+    ----------
+    name : str
+        Name of the decorated function.
+    label : str
+        Title on the screen.
+    check : callable
+        Yields the findings of a run, with the rule's name filled in.
+    thresholds : tuple of str
+        Names of the settings that the rule reads.
+    help : str
+        The function's docstring.
+    clock : bool
+        Whether its findings can change while no line is written.
     """
 
     name: str
@@ -32,7 +45,16 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(label: str, *thresholds: str, clock: bool = False) -> Callable[[Check], Check]:
-    """Register the decorated function under its own name.
+    """Register the decorated function under its own name, and fill this name into its findings.
+
+    Parameters
+    ----------
+    label : str
+        Title on the screen.
+    thresholds : str
+        Names of the settings that the rule reads.
+    clock : bool
+        Whether its findings can change while no line is written.
 
     Raises
     ------
@@ -44,8 +66,14 @@ def rule(label: str, *thresholds: str, clock: bool = False) -> Callable[[Check],
         name = check.__name__
         if name in RULES:
             raise ValueError(f"rule {name!r} is declared twice")
-        told = " ".join((inspect.getdoc(check) or "").split())
-        RULES[name] = Rule(name, label, check, thresholds, told, clock)
-        return check
+
+        @wraps(check)
+        def named(context: RuleContext) -> Iterator[Finding]:
+            for finding in check(context):
+                yield replace(finding, rule=name)
+
+        description = " ".join((inspect.getdoc(check) or "").split())
+        RULES[name] = Rule(name, label, named, thresholds, description, clock)
+        return named
 
     return register

@@ -31,10 +31,11 @@ def zero_variance(context: RuleContext) -> Iterator[Finding]:
             f"groups, and all pass in {np.nanmean(high[mask]):.0%}."
         )
     yield Finding(
-        "zero_variance",
-        "alarm",
-        f"Zero-variance groups: most groups carry no learning signal in {span(context.steps, mask)}.",
-        tuple(evidence),
-        tuple(context.steps[mask].tolist()),
-        "zero_variance_groups",
+        severity="alarm",
+        sentence=(
+            f"Zero-variance groups: most groups carry no learning signal in {span(context.steps, mask)}."
+        ),
+        evidence=tuple(evidence),
+        steps=tuple(context.steps[mask].tolist()),
+        column="zero_variance_groups",
     )

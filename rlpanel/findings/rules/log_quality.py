@@ -38,14 +38,17 @@ def not_finite(context: RuleContext) -> Iterator[Finding]:
         if bad.any():
             mask = np.bincount(context.row_steps[bad], minlength=len(context.steps)) > 0
             yield Finding(
-                "not_finite",
-                "alarm",
-                f"NaN or Inf in the log: {array} has NaN, infinity or null entries in "
-                f"{span(context.steps, mask)}.",
-                (f"{int(bad.sum()):,} of {len(bad):,} samples; they are excluded from means and sums.",),
-                tuple(context.steps[mask].tolist()),
-                mean,
-                f"missing({mean})",
+                severity="alarm",
+                sentence=(
+                    f"NaN or Inf in the log: {array} has NaN, infinity or null entries in "
+                    f"{span(context.steps, mask)}."
+                ),
+                evidence=(
+                    f"{int(bad.sum()):,} of {len(bad):,} samples; they are excluded from means and sums.",
+                ),
+                steps=tuple(context.steps[mask].tolist()),
+                column=mean,
+                where=f"missing({mean})",
                 subject=array,
             )
 
@@ -57,12 +60,13 @@ def odd_fields(context: RuleContext) -> Iterator[Finding]:
     if odd.any():
         mask = np.bincount(context.row_steps[odd], minlength=len(context.steps)) > 0
         yield Finding(
-            "odd_fields",
-            "warning",
-            f"Invalid fields: {int(odd.sum()):,} samples have an array of the wrong length or a value of the "
-            f"wrong type in {span(context.steps, mask)}.",
-            (f"{odd.mean():.1%} of the samples; open one to see which of its fields is invalid.",),
-            tuple(context.steps[mask].tolist()),
+            severity="warning",
+            sentence=(
+                f"Invalid fields: {int(odd.sum()):,} samples have an array of the wrong length or a value of "
+                f"the wrong type in {span(context.steps, mask)}."
+            ),
+            evidence=(f"{odd.mean():.1%} of the samples; open one to see which of its fields is invalid.",),
+            steps=tuple(context.steps[mask].tolist()),
             uid=context.snapshot.uid(int(context.rows[odd][-1])),
         )
 
@@ -81,11 +85,12 @@ def missing_rank(context: RuleContext) -> Iterator[Finding]:
     for rank in np.flatnonzero(regular & missing.any(axis=1)).tolist():
         mask = missing[rank]
         yield Finding(
-            "missing_rank",
-            "alarm" if mask[-3:].all() else "warning",
-            f"Missing rank: rank {ranks[rank]} has no samples in {span(context.steps, mask)}.",
-            (f"{int(present[:, mask].sum(axis=0).min())} or more other ranks have samples in these steps.",),
-            tuple(context.steps[mask].tolist()),
+            severity="alarm" if mask[-3:].all() else "warning",
+            sentence=f"Missing rank: rank {ranks[rank]} has no samples in {span(context.steps, mask)}.",
+            evidence=(
+                f"{int(present[:, mask].sum(axis=0).min())} or more other ranks have samples in these steps.",
+            ),
+            steps=tuple(context.steps[mask].tolist()),
             subject=str(ranks[rank]),
         )
 
@@ -107,11 +112,14 @@ def quiet(context: RuleContext) -> Iterator[Finding]:
     if own_time and patience < silence < _LONG:
         elapsed = f"{silence / 60:.0f} min" if silence >= 120 else f"{silence:.0f} s"
         yield Finding(
-            "quiet",
-            "warning",
-            f"No new lines: nothing was written for {elapsed} since step {steps.values[-1]:,}; "
-            f"the median step takes {usual:.0f} s.",
-            ("Training may have ended, may be waiting or may have crashed: the log does not show which.",),
-            (int(steps.values[-1]),),
+            severity="warning",
+            sentence=(
+                f"No new lines: nothing was written for {elapsed} since step {steps.values[-1]:,}; "
+                f"the median step takes {usual:.0f} s."
+            ),
+            evidence=(
+                "Training may have ended, may be waiting or may have crashed: the log does not show which.",
+            ),
+            steps=(int(steps.values[-1]),),
             subject=f"after step {steps.values[-1]}",
         )

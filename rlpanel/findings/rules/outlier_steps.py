@@ -53,17 +53,18 @@ def outlier(context: RuleContext) -> Iterator[Finding]:
         if mask.any():
             worst = int(np.argmax(np.where(mask, np.abs(z), -1)))
             yield Finding(
-                "outlier",
-                "warning",
-                f"Outlier step: {context.label(column)} is far from the median of the steps before in "
-                f"{span(context.steps, mask)}.",
-                (
+                severity="warning",
+                sentence=(
+                    f"Outlier step: {context.label(column)} is far from the median of the steps before in "
+                    f"{span(context.steps, mask)}."
+                ),
+                evidence=(
                     f"Step {context.steps[worst]:,}: {values[worst]:.4g}, {abs(z[worst]):.0f} robust "
                     f"deviations {'above' if z[worst] > 0 else 'below'} the median of the steps before "
                     f"({median[worst]:.4g}).",
                 ),
-                tuple(context.steps[mask].tolist()),
-                column,
+                steps=tuple(context.steps[mask].tolist()),
+                column=column,
                 subject=column,
             )
 

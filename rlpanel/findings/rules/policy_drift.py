@@ -33,18 +33,19 @@ def kl_leap(context: RuleContext) -> Iterator[Finding]:
     if mask.any():
         worst = int(np.nanargmax(np.where(mask, kl / median, np.nan)))
         yield Finding(
-            "kl_leap",
-            "alarm" if long_stretches(mask, 3).any() else "warning",
-            f"KL spike: KL k3 is more than {context.thresholds.kl_factor:g} times its running median in "
-            f"{span(context.steps, mask)}.",
-            (
+            severity="alarm" if long_stretches(mask, 3).any() else "warning",
+            sentence=(
+                f"KL spike: KL k3 is more than {context.thresholds.kl_factor:g} times its running median in "
+                f"{span(context.steps, mask)}."
+            ),
+            evidence=(
                 f"Step {context.steps[worst]:,}: KL k3 {kl[worst]:.3g} nats per token, "
                 f"{kl[worst] / median[worst]:.0f} times the median of the steps before "
                 f"({median[worst]:.3g}).",
                 "A single token with a very low reference probability can dominate the mean: sort by KL.",
             ),
-            tuple(context.steps[mask].tolist()),
-            "kl_k3_mean",
+            steps=tuple(context.steps[mask].tolist()),
+            column="kl_k3_mean",
         )
 
 
@@ -60,18 +61,19 @@ def negative_kl(context: RuleContext) -> Iterator[Finding]:
         mask = long_stretches(ratio < -2 * error, 3)
     if mask.any():
         yield Finding(
-            "negative_kl",
-            "warning",
-            "Negative KL estimate: the mean log-ratio to the reference is below 0 in "
-            f"{span(context.steps, mask)}; a KL divergence cannot be negative.",
-            (
+            severity="warning",
+            sentence=(
+                "Negative KL estimate: the mean log-ratio to the reference is below 0 in "
+                f"{span(context.steps, mask)}; a KL divergence cannot be negative."
+            ),
+            evidence=(
                 f"Lowest: {np.nanmin(ratio[mask]):.3g} nats per token.",
                 "Either the logged logprobs are not those of the policy that sampled, or sampling used "
                 "another temperature or truncation (top-p, top-k).",
             ),
-            tuple(context.steps[mask].tolist()),
-            "log_ratio_mean",
-            "log_ratio_mean < 0",
+            steps=tuple(context.steps[mask].tolist()),
+            column="log_ratio_mean",
+            where="log_ratio_mean < 0",
         )
 
 
@@ -86,16 +88,17 @@ def collapse(context: RuleContext) -> Iterator[Finding]:
         mask = long_stretches(surprisal < context.thresholds.surprisal_share * start, 2)
     if mask.any():
         yield Finding(
-            "collapse",
-            "alarm",
-            f"Low entropy: surprisal per token is below {context.thresholds.surprisal_share:.0%} of its "
-            f"initial level in {span(context.steps, mask)}.",
-            (
+            severity="alarm",
+            sentence=(
+                f"Low entropy: surprisal per token is below {context.thresholds.surprisal_share:.0%} of its "
+                f"initial level in {span(context.steps, mask)}."
+            ),
+            evidence=(
                 f"Mean of the first five steps: {start:.3g} nats per token; "
                 f"lowest later step: {np.nanmin(surprisal[mask]):.3g}.",
             ),
-            tuple(context.steps[mask].tolist()),
-            "surprisal_mean",
+            steps=tuple(context.steps[mask].tolist()),
+            column="surprisal_mean",
         )
 
 
@@ -110,16 +113,17 @@ def ratio(context: RuleContext) -> Iterator[Finding]:
         mask = (ratios < low) | (ratios > high)
     if mask.any():
         yield Finding(
-            "ratio",
-            "alarm",
-            f"Importance ratio far from 1: its mean over tokens is outside {low:g} to {high:g} in "
-            f"{span(context.steps, mask)}.",
-            (
+            severity="alarm",
+            sentence=(
+                f"Importance ratio far from 1: its mean over tokens is outside {low:g} to {high:g} in "
+                f"{span(context.steps, mask)}."
+            ),
+            evidence=(
                 f"Mean over tokens: {ratios[mask].min():.3g} to {ratios[mask].max():.3g}; "
                 "its expected value is 1.",
             ),
-            tuple(context.steps[mask].tolist()),
-            "ratio_pooled",
+            steps=tuple(context.steps[mask].tolist()),
+            column="ratio_pooled",
         )
 
 
@@ -133,14 +137,15 @@ def engine(context: RuleContext) -> Iterator[Finding]:
         mask = mismatch > context.thresholds.engine_mismatch
     if mask.any():
         yield Finding(
-            "engine",
-            "alarm" if long_stretches(mask, 3).any() else "warning",
-            "Engine mismatch: trainer and sampling engine report different logprobs for the same tokens in "
-            f"{span(context.steps, mask)}.",
-            (
+            severity="alarm" if long_stretches(mask, 3).any() else "warning",
+            sentence=(
+                "Engine mismatch: trainer and sampling engine report different logprobs for the same "
+                f"tokens in {span(context.steps, mask)}."
+            ),
+            evidence=(
                 f"Mean over tokens of exp|difference|: up to {mismatch[mask].max():.3g}; 1 means equal.",
                 "Possible causes: different precision or kernels, or stale weights in the engine.",
             ),
-            tuple(context.steps[mask].tolist()),
-            "engine_mismatch",
+            steps=tuple(context.steps[mask].tolist()),
+            column="engine_mismatch",
         )

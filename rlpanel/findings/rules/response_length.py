@@ -22,14 +22,17 @@ def truncated(context: RuleContext) -> Iterator[Finding]:
     mask = share >= context.thresholds.truncated_share
     if mask.any():
         yield Finding(
-            "truncated",
-            "alarm" if long_stretches(mask, 3).any() else "warning",
-            f"Truncated responses: the length limit cuts {context.thresholds.truncated_share:.0%} or more of "
-            f"the responses in {span(context.steps, mask)}.",
-            (f"Truncated: {share[mask].min():.0%} to {share[mask].max():.0%} of a step's responses.",),
-            tuple(context.steps[mask].tolist()),
-            "truncated_share",
-            "ended == 0",
+            severity="alarm" if long_stretches(mask, 3).any() else "warning",
+            sentence=(
+                f"Truncated responses: the length limit cuts {context.thresholds.truncated_share:.0%} or more "
+                f"of the responses in {span(context.steps, mask)}."
+            ),
+            evidence=(
+                f"Truncated: {share[mask].min():.0%} to {share[mask].max():.0%} of a step's responses.",
+            ),
+            steps=tuple(context.steps[mask].tolist()),
+            column="truncated_share",
+            where="ended == 0",
         )
 
 
@@ -46,17 +49,18 @@ def length_reward(context: RuleContext) -> Iterator[Finding]:
     mask = long_stretches((r > context.thresholds.length_correlation) & (r > start + 0.2), 5)
     if mask.any():
         yield Finding(
-            "length_reward",
-            "warning",
-            f"Length–reward correlation: longer responses score higher in {span(context.steps, mask)}; "
-            "read the longest ones.",
-            (
+            severity="warning",
+            sentence=(
+                f"Length–reward correlation: longer responses score higher in {span(context.steps, mask)}; "
+                "read the longest ones."
+            ),
+            evidence=(
                 f"Correlation of length and reward: {start:.2f} in the first five steps, then up to "
                 f"{np.nanmax(r[mask]):.2f}.",
                 _within_groups(context, mask),
             ),
-            tuple(context.steps[mask].tolist()),
-            "length_reward_correlation",
+            steps=tuple(context.steps[mask].tolist()),
+            column="length_reward_correlation",
         )
 
 

@@ -26,16 +26,17 @@ def duplicates(context: RuleContext) -> Iterator[Finding]:
     if mask.any():
         worst = int(np.argmax(np.where(mask, share, -1)))
         yield Finding(
-            "duplicates",
-            "alarm" if long_stretches(mask, 3).any() else "warning",
-            f"Duplicate responses: at least {context.thresholds.duplicate_share:.0%} of the responses repeat "
-            f"another one of the same step in {span(context.steps, mask)}.",
-            (
+            severity="alarm" if long_stretches(mask, 3).any() else "warning",
+            sentence=(
+                f"Duplicate responses: at least {context.thresholds.duplicate_share:.0%} of the responses "
+                f"repeat another one of the same step in {span(context.steps, mask)}."
+            ),
+            evidence=(
                 f"Step {context.steps[worst]:,}: only {1 - share[worst]:.0%} of the responses are distinct.",
                 "For short answers, such as numbers, duplicates are normal.",
             ),
-            tuple(context.steps[mask].tolist()),
-            "repeated_responses",
+            steps=tuple(context.steps[mask].tolist()),
+            column="repeated_responses",
         )
 
 
@@ -72,14 +73,15 @@ def invalid_text(context: RuleContext) -> Iterator[Finding]:
         contrast = within_groups(context.view, rows[part], broken[part], "responses with U+FFFD")
         evidence += [f"{when}: {line}" for line in contrast]
     yield Finding(
-        "invalid_text",
-        "alarm" if last > 0.5 else "warning",
-        f"Invalid UTF-8: the share of affected responses rises from {start:.0%} to {last:.0%} since step "
-        f"{context.steps[risen][0]:,}.",
-        tuple(evidence),
-        tuple(context.steps[risen].tolist()),
-        "invalid_text_share",
-        "invalid_chars > 0",
+        severity="alarm" if last > 0.5 else "warning",
+        sentence=(
+            f"Invalid UTF-8: the share of affected responses rises from {start:.0%} to {last:.0%} since step "
+            f"{context.steps[risen][0]:,}."
+        ),
+        evidence=tuple(evidence),
+        steps=tuple(context.steps[risen].tolist()),
+        column="invalid_text_share",
+        where="invalid_chars > 0",
     )
 
 
