@@ -24,8 +24,8 @@ def truncated(context: RuleContext) -> Iterator[Finding]:
         yield Finding(
             severity="alarm" if long_stretches(mask, 3).any() else "warning",
             sentence=(
-                f"Truncated responses: the length limit cuts {context.thresholds.truncated_share:.0%} or more "
-                f"of the responses in {span(context.steps, mask)}."
+                f"Truncated responses: the length limit cuts {context.thresholds.truncated_share:.0%} or "
+                f"more of the responses in {span(context.steps, mask)}."
             ),
             evidence=(
                 f"Truncated: {share[mask].min():.0%} to {share[mask].max():.0%} of a step's responses.",
