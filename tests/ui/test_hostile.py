@@ -121,7 +121,7 @@ def test_nothing_that_a_log_says_is_run(open_board: OpenBoard) -> None:
     look_at_pairs(board)
     board.go(run=f"a{NAMED}", step=2, search="odd")
     expect(board.count).to_contain_text("1 of 5 match")
-    expect(board.sample_head).to_contain_text("is no number")
+    expect(board.sample_head).to_contain_text("is not a number")
     nothing_ran(board.page)
 
 

@@ -80,7 +80,7 @@ class SampleDetail(Viewer):
 
     def show_group(self, *_: Any) -> None:
         """Open the samples of the shown sample's group."""
-        self._views[position_of("group")].view.show_one()
+        self._views[position_of("group")].view.show_group()
         self.context.tab = "group"
 
     def next_metric(self, by: int) -> None:
