@@ -59,6 +59,11 @@ class RunFile:
         """Discard the bad lines and counts read so far."""
         self.bad, self.bad_count, self.blank_count = [], 0, 0
 
+    def mark_gone(self) -> None:
+        """Mark the file as deleted, so that it is read from its start if it comes back."""
+        self.gone, self.more, self.problem, self.retry = True, False, None, False
+        self.reader.tail.reset()
+
     def add_bad_lines(self, bad: list[BadLine], count: int) -> None:
         """Count bad lines, and keep the first ones with their reason."""
         self.bad_count += count
