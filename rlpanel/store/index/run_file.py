@@ -11,7 +11,7 @@ from rlpanel.sources.readers.tail import ReadPosition
 from rlpanel.sources.records.record_types import BadLine
 from rlpanel.store.backlog.backlog import reading_order
 from rlpanel.store.backlog.range_reader import MAX_BAD_LINES
-from rlpanel.store.cache.run_cache import FileState, OpenFileState
+from rlpanel.store.cache.saved_state import FileState, OpenFileState
 from rlpanel.store.snapshot.snapshot import BadLineAt
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from rlpanel.sources.discovery.directory import RolloutFileInfo
 from rlpanel.store.backlog.backlog import Backlog, OpenFile, restore_open_file
-from rlpanel.store.cache.run_cache import SavedRun
+from rlpanel.store.cache.saved_state import SavedRun
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.run_table import DEAD, RunTable
 from rlpanel.store.index.run_file import RunFile
