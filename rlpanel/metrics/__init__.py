@@ -12,5 +12,6 @@ from rlpanel.metrics import rollout_mismatch  # noqa: F401
 from rlpanel.metrics import critic_value  # noqa: F401
 from rlpanel.metrics import length  # noqa: F401
 from rlpanel.metrics import group  # noqa: F401
+from rlpanel.metrics import group_advantage  # noqa: F401
 from rlpanel.metrics import invalid_text  # noqa: F401
 from rlpanel.metrics import repetition  # noqa: F401

@@ -1,13 +1,12 @@
-"""Metrics of a group, the samples of one prompt in one step: statistics, advantages, pass@k.
+"""Metrics of a group, the samples of one prompt in one step: statistics, zero variance, pass@k.
 
 ``groups`` are the rows of a step with the same group id or, where none is logged, with the same prompt.
 Groups of one sample have no value. A missing reward is ignored; the group's other samples still count.
 
 References
 ----------
-Shao et al. 2024, DeepSeekMath (GRPO); Liu et al. 2025, Understanding R1-Zero-Like Training (Dr. GRPO);
-Ahmadian et al. 2024, Back to Basics (RLOO); Yu et al. 2025, DAPO (zero variance); Chen et al. 2021,
-Evaluating Large Language Models Trained on Code (pass@k).
+Yu et al. 2025, DAPO (zero variance); Chen et al. 2021, Evaluating Large Language Models Trained on Code
+(pass@k).
 """
 
 from __future__ import annotations
@@ -17,10 +16,6 @@ import numpy as np
 from rlpanel.metrics.engine.column_info import metric
 from rlpanel.metrics.engine.segments import Segments, SubSegments
 from rlpanel.metrics.reward import EQUAL_WITHIN
-
-#: GRPO adds this to a group's standard deviation, to avoid division by 0.
-_EPSILON = 1e-4
-
 
 # -- one number per group ------------------------------------------------------------------------------
 
@@ -35,7 +30,7 @@ _EPSILON = 1e-4
 )
 def group_mean(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Mean reward of the group's samples."""
-    return _of_several(groups, reward, groups.mean(reward))
+    return values_of_several(groups, reward, groups.mean(reward))
 
 
 @metric(
@@ -47,7 +42,7 @@ def group_mean(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 )
 def group_std(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Standard deviation (ddof 1) of the group's rewards."""
-    return _of_several(groups, reward, groups.std(reward))
+    return values_of_several(groups, reward, groups.std(reward))
 
 
 @metric(
@@ -60,7 +55,7 @@ def group_std(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 )
 def group_best(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Highest reward of the group."""
-    return _of_several(groups, reward, groups.max(reward))
+    return values_of_several(groups, reward, groups.max(reward))
 
 
 @metric(
@@ -73,7 +68,7 @@ def group_best(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 )
 def group_worst(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Lowest reward of the group."""
-    return _of_several(groups, reward, groups.min(reward))
+    return values_of_several(groups, reward, groups.min(reward))
 
 
 @metric(
@@ -87,7 +82,7 @@ def group_worst(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
 def group_zero_variance(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """1 if all rewards of the group are equal (within 1e-6), else 0."""
     same = groups.max(reward) - groups.min(reward) <= EQUAL_WITHIN
-    return _of_several(groups, reward, same.astype(float))
+    return values_of_several(groups, reward, same.astype(float))
 
 
 @metric(
@@ -116,130 +111,24 @@ def group_diversity(groups: SubSegments, response_key: np.ndarray) -> np.ndarray
 def group_pass_rate(groups: SubSegments, reward: np.ndarray, pass_reward: float) -> np.ndarray:
     """Share of the group's rewards that are at least ``pass_reward``."""
     passed = np.where(np.isfinite(reward), reward >= pass_reward - EQUAL_WITHIN, np.nan)
-    return _of_several(groups, reward, groups.mean(passed))
+    return values_of_several(groups, reward, groups.mean(passed))
 
 
-def _of_several(groups: SubSegments, reward: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the values, with NaN for groups of fewer than two rewards."""
+def values_of_several(groups: SubSegments, reward: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the values, with NaN for groups of fewer than two rewards.
+
+    Parameters
+    ----------
+    groups : SubSegments
+        G groups of N rows.
+    reward : ndarray of float, shape (N,)
+    values : ndarray of float, shape (G,)
+
+    Returns
+    -------
+    ndarray of float, shape (G,)
+    """
     return np.where(groups.count(reward) > 1, values, np.nan)
-
-
-# -- one number per sample, from its group -------------------------------------------------------------
-
-_TO_LOGGED = "Differs from the logged advantage if the trainer uses another baseline, scale or clipping."
-
-
-@metric(
-    "GRPO advantage",
-    level="sample",
-    source="(R − mean) / (std + 1e-4), ddof 1: TRL",
-    color="reference",
-    advice=_TO_LOGGED,
-    scale="diverging",
-)
-def grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
-    """Reward minus the group's mean, divided by the group's standard deviation."""
-    std = groups.broadcast(_of_several(groups, reward, groups.std(reward)))
-    return (reward - groups.broadcast(groups.mean(reward))) / (std + _EPSILON)
-
-
-@metric(
-    "Dr. GRPO advantage",
-    level="sample",
-    source="R − mean: Liu 2025",
-    color="reference",
-    advice=_TO_LOGGED,
-    scale="diverging",
-)
-def dr_grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
-    """Reward minus the group's mean."""
-    return reward - groups.broadcast(_of_several(groups, reward, groups.mean(reward)))
-
-
-@metric(
-    "RLOO advantage",
-    level="sample",
-    source="R − mean of the others: Ahmadian 2024",
-    color="reference",
-    advice="TRL first subtracts β Σ log-ratio from the reward; 'RLOO advantage, KL in the reward' does so "
-    "too.",
-    scale="diverging",
-)
-def rloo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
-    """Reward minus the mean reward of the group's other samples."""
-    return _leave_one_out(groups, reward)
-
-
-@metric(
-    "RLOO advantage, KL in the reward",
-    level="sample",
-    source="TRL RLOO: q = R − β Σd",
-    color="reference",
-    advice=_TO_LOGGED,
-    scale="diverging",
-)
-def rloo_kl_advantage(
-    groups: SubSegments, reward: np.ndarray, log_ratio_sum: np.ndarray, kl_coef: float
-) -> np.ndarray:
-    """Reward minus KL penalty, minus the mean of the same for the group's other samples."""
-    return _leave_one_out(groups, reward - kl_coef * log_ratio_sum)
-
-
-def _leave_one_out(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
-    """Return the reward minus the mean of the group's other rewards; NaN in groups of one reward."""
-    total, count = groups.broadcast(groups.sum(reward)), groups.broadcast(groups.count(reward))
-    return np.where(count > 1, reward - (total - reward) / (count - 1), np.nan)
-
-
-_DIFFERENCE = "If it is near 0 everywhere, the trainer uses this formula."
-
-
-@metric(
-    "logged − GRPO advantage",
-    level="sample",
-    good="near 0",
-    advice=_DIFFERENCE,
-    scale="diverging",
-    color="bad",
-)
-def advantage_less_grpo(groups: SubSegments, advantage: np.ndarray, reward: np.ndarray) -> np.ndarray:
-    """Logged advantage minus the advantage recomputed by GRPO's formula."""
-    return advantage - grpo_advantage(groups, reward)
-
-
-@metric(
-    "logged − Dr. GRPO advantage",
-    level="sample",
-    good="near 0",
-    advice=_DIFFERENCE,
-    scale="diverging",
-    color="bad",
-)
-def advantage_less_dr_grpo(groups: SubSegments, advantage: np.ndarray, reward: np.ndarray) -> np.ndarray:
-    """Logged advantage minus the advantage recomputed by Dr. GRPO's formula."""
-    return advantage - dr_grpo_advantage(groups, reward)
-
-
-@metric(
-    "logged − RLOO advantage",
-    level="sample",
-    good="near 0",
-    advice=_DIFFERENCE,
-    scale="diverging",
-    color="bad",
-)
-def advantage_less_rloo(
-    groups: SubSegments,
-    advantage: np.ndarray,
-    reward: np.ndarray,
-    *,
-    log_ratio_sum: np.ndarray | None = None,
-    kl_coef: float | None = None,
-) -> np.ndarray:
-    """Logged advantage minus the one by RLOO's formula, with the KL penalty in the reward if β is given."""
-    if log_ratio_sum is not None and kl_coef is not None:
-        reward = reward - kl_coef * log_ratio_sum
-    return advantage - _leave_one_out(groups, reward)
 
 
 # -- one number per step, from its groups --------------------------------------------------------------

@@ -15,7 +15,7 @@ from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver
 
-from rlpanel.sources.discovery.directory import OWN_FOLDER, is_rollout_name
+from rlpanel.sources.discovery.file_names import OWN_FOLDER, is_rollout_name
 from rlpanel.sources.files import inotify
 from rlpanel.sources.files.mounts import MOUNTS, NETWORK_FILE_SYSTEMS, file_system
 from rlpanel.sources.scalars.discovery import is_scalar_name

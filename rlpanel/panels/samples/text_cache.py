@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable
+from contextlib import suppress
 
 import numpy as np
+from cachetools import LRUCache
 
 from rlpanel.errors import RLPanelError
 from rlpanel.store.index.run_index import RunIndex
@@ -33,9 +34,8 @@ class TextCache:
     """
 
     def __init__(self, most: int) -> None:
-        self._most, self._size = most, 0
         self._lock = threading.Lock()
-        self._texts: OrderedDict[Hashable, Texts] = OrderedDict()
+        self._texts: LRUCache[Hashable, Texts] = LRUCache(most, getsizeof=_size)
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._texts
@@ -43,17 +43,16 @@ class TextCache:
     def get(self, key: Hashable) -> Texts | None:
         """Return the texts and mark them as recently used; None if they are not cached."""
         with self._lock:
-            if key in self._texts:
-                self._texts.move_to_end(key)
             return self._texts.get(key)
 
     def put(self, key: Hashable, texts: Texts) -> None:
         """Store texts and evict the least recently used ones beyond the limit."""
-        with self._lock:
-            self._size += _size(texts) - _size(self._texts.pop(key, {}))
+        with self._lock, suppress(ValueError):  # a text that is longer than the limit is not kept
             self._texts[key] = texts
-            while self._size > self._most:
-                self._size -= _size(self._texts.popitem(last=False)[1])
+
+
+def _size(texts: Texts) -> int:
+    return sum(map(len, texts.values()))
 
 
 _cache = TextCache(MAX_CHARS)
@@ -89,7 +88,3 @@ def _texts_of(index: RunIndex, snapshot: Snapshot, row: int, key: Hashable) -> T
             return {"prompt": f"({error})"}
         _cache.put(key, texts)
     return texts
-
-
-def _size(texts: Texts) -> int:
-    return sum(map(len, texts.values()))

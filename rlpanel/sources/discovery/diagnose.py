@@ -10,7 +10,9 @@ from itertools import islice
 from typing import Any
 
 from rlpanel.errors import LineError, SourceUnready
-from rlpanel.sources.discovery.directory import Directory, display_name, first_lines, is_rollout_name
+from rlpanel.sources.discovery.directory import Directory
+from rlpanel.sources.discovery.file_names import display_name, is_rollout_name
+from rlpanel.sources.discovery.format_detection import first_lines
 from rlpanel.sources.files.file_access import AnyPath, is_remote, scan, stat
 from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.readers import parquet
@@ -63,7 +65,7 @@ class Diagnosis:
 
 
 def diagnose(directory: Directory) -> Diagnosis:
-    """Examine a folder in which `Directory.runs` or `Directory.any` found no run."""
+    """Examine a folder in which `Directory.runs` or `Directory.has_runs` found no run."""
     root = directory.root
     if not is_remote(root) and not root.is_dir():
         return _missing(root)

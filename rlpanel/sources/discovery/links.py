@@ -12,8 +12,12 @@ import os
 import stat
 from dataclasses import dataclass
 
+from rlpanel.sources.discovery.file_names import display_name
+from rlpanel.sources.files.unreadable import Unread
+
 NOT_FOLLOWED = "links are not followed; start with --follow-links"
 _MAX_LINKS = 40
+_MAX_TARGET_CHARS = 200
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,23 @@ def target_of(link: str, bound: str, *, follow: bool) -> Target:
     if is_below(bound, path):
         return Target(reason="it leads to a parent folder")
     return Target(path)
+
+
+def skipped_link(link: str, name: str, reason: str) -> Unread:
+    """Return the entry for a link that is not followed; its name shows the link's target.
+
+    Parameters
+    ----------
+    link : str
+    name : str
+        Displayed name of the link.
+    reason : str
+    """
+    try:
+        target = display_name(os.readlink(link))[:_MAX_TARGET_CHARS]
+    except OSError:
+        target = "?"
+    return Unread(f"{name} -> {target}", reason, "")
 
 
 def is_below(path: str, folder: str) -> bool:

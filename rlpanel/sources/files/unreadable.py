@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
+
+#: Error codes for too many open files in this process or on the machine.
+_TOO_MANY_OPEN = {errno.EMFILE, errno.ENFILE}
 
 
 @dataclass(frozen=True)
@@ -33,3 +37,8 @@ class Unread:
 def reason_of(error: OSError) -> str:
     """Return an error's message without its number."""
     return error.strerror or str(error)
+
+
+def too_many_open(error: OSError) -> bool:
+    """Return True if too many files are open. Such an error says nothing about the file itself."""
+    return error.errno in _TOO_MANY_OPEN

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from rlpanel.sources.discovery.directory import display_name
+from rlpanel.sources.discovery.file_names import display_name
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of
 from rlpanel.sources.scalars import tensorboard

@@ -30,7 +30,7 @@ from rlpanel.store.backlog.range_reader import (
     split_into_ranges,
 )
 from rlpanel.store.backlog.workers import WorkerDied, WorkerPool
-from rlpanel.store.cache.run_cache import OpenFileState
+from rlpanel.store.cache.saved_state import OpenFileState
 
 #: Modification times are rounded down to a multiple of this many seconds, to group files written together.
 MTIME_BUCKET = 600.0

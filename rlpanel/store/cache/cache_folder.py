@@ -21,7 +21,7 @@ import xxhash
 
 from rlpanel.errors import UnsafePath
 from rlpanel.safe_files import SafeFolder
-from rlpanel.sources.discovery.directory import OWN_FOLDER
+from rlpanel.sources.discovery.file_names import OWN_FOLDER
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.cache.user_cache import cache_folders, open_cache, warn_once
 

@@ -16,20 +16,16 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xxhash
 
 from rlpanel.errors import UnsafePath
-from rlpanel.metrics.engine import column_info
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files.file_access import AnyPath
-from rlpanel.sources.readers.tail import ReadPosition
 from rlpanel.store.cache.append_file import AppendFile, read_content
 from rlpanel.store.cache.cache_folder import (
     COLUMN_FOLDER_NAME,
@@ -39,7 +35,9 @@ from rlpanel.store.cache.cache_folder import (
     lock_cache_folder,
 )
 from rlpanel.store.cache.fingerprint import column_fingerprints, reading_fingerprint
-from rlpanel.store.columns.columns import Column, Columns, Labels
+from rlpanel.store.cache.saved_columns import drop_outdated, new_parts, restore_column
+from rlpanel.store.cache.saved_state import FileState, SavedRun
+from rlpanel.store.columns.columns import Columns
 
 log = logging.getLogger(__name__)
 
@@ -49,69 +47,9 @@ FORMAT = 3
 SAVE_EVERY, RETRY_AFTER = 5.0, 60.0
 #: Logs smaller than this are not cached: reading them is as fast as reading a cache.
 MIN_LOG_BYTES = 4 << 20
-#: Column that identifies duplicates; needed before it is decided which rows count.
-SURPRISAL = "surprisal_sum"
 #: Attempts to load, because the writer may replace the files in the meantime.
 _READ_TRIES = 3
 _MANIFEST = "manifest"
-
-
-@dataclass(frozen=True)
-class OpenFileState:
-    """Progress of a file that is read in ranges of ``range_bytes``, from ``start`` up to ``limit``.
-
-    ``parts`` are the ranges already read: start offset and number of lines. Line numbers of their rows are
-    relative to the range. ``bad`` are the bad lines, each with the start offset of its range.
-    """
-
-    start: int
-    limit: int
-    lines_before: int
-    range_bytes: int
-    parts: list[tuple[int, int]]
-    bad: list[tuple[int, int, int, str]]
-
-    @classmethod
-    def from_json(cls, plain: dict[str, Any] | None) -> OpenFileState | None:
-        """Convert from parsed JSON."""
-        if plain is None:
-            return None
-        parts = [(int(start), int(lines)) for start, lines in plain["parts"]]
-        return cls(**{**plain, "parts": parts, "bad": [tuple(bad) for bad in plain["bad"]]})
-
-
-@dataclass(frozen=True)
-class FileState:
-    """Reading state of one file.
-
-    ``since`` is the first row of the file's current generation; earlier rows of the file are dead.
-    """
-
-    name: str
-    number: int
-    adapter: str
-    since: int
-    mark: ReadPosition
-    bad_count: int
-    blank_count: int
-    bad: list[tuple[int, int, str]]
-    unsettled: OpenFileState | None = None
-
-
-@dataclass(frozen=True)
-class SavedRun:
-    """Saved state of a run; rows with a file number that is not in ``files`` are dead.
-
-    ``constants`` are the training constants that the rows were computed with. ``missing`` are the columns of
-    token metrics that are not in the cache or whose code has changed.
-    """
-
-    columns: Columns
-    files: list[FileState]
-    newest_line: float
-    left_out: str
-    constants: list[Any]
-    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -216,7 +154,7 @@ class RunCache:
             disk = _OnDisk(cache_folder.path, f"data-{uuid.uuid4().hex}")
         files = dict(disk.files)
         with _columns_folder(cache_folder, disk.data, new=not disk.files) as folder:
-            for key, items, data in _new_parts(saved.columns, disk.files):
+            for key, items, data in new_parts(saved.columns, disk.files):
                 file = files.setdefault(key, AppendFile())
                 files[key] = file.append(folder, str(list(files).index(key)), items, data)
         manifest = _manifest(saved, self._code, disk.data, files)
@@ -241,78 +179,14 @@ class RunCache:
                 files[key] = AppendFile().extended(int(items), data)
                 if files[key].hash != digest:
                     raise ValueError(f"{key} is damaged")
-                _restore(columns, key, data)
-        missing = _drop_outdated(columns, content["made_by"])
+                restore_column(columns, key, data)
+        missing = drop_outdated(columns, content["made_by"])
         if not missing:
             self._disk = _OnDisk(folder.path, name, manifest, files)
             self._columns = columns, columns.edition
-        states = [_file_state(**state) for state in content["files"]]
+        states = [FileState.from_json(state) for state in content["files"]]
         newest, left_out = float(content["newest_line"]), str(content["left_out"])
         return SavedRun(columns, states, newest, left_out, content["constants"], missing)
-
-
-def _file_state(*, mark: list[Any], unsettled: dict[str, Any] | None, **rest: Any) -> FileState:
-    return FileState(mark=ReadPosition.from_json(mark), unsettled=OpenFileState.from_json(unsettled), **rest)
-
-
-def _new_parts(columns: Columns, written: dict[str, AppendFile]) -> Iterator[tuple[str, int, np.ndarray]]:
-    """Yield the data that each file lacks: key, number of items, bytes."""
-    empty = AppendFile()
-    for key, column in _saved_columns(columns).items():
-        values = column.view(columns.rows)[written.get(key, empty).items :]
-        yield key, len(values), values.view(np.uint8)
-    for name, labels in columns.labels.items():
-        texts = labels.names[written.get(f"texts/{name}", empty).items :]
-        lines = "".join(f"{json.dumps(text)}\n" for text in texts).encode()
-        yield f"texts/{name}", len(texts), np.frombuffer(lines, np.uint8)
-
-
-def _saved_columns(columns: Columns) -> dict[str, Column]:
-    """Return the columns to save by key, ``<kind>/<name>``; columns derived from others are left out."""
-    derived = {m.name for m in column_info.of_level("sample")}
-    return {
-        **{f"place/{name}": column for name, column in columns.place.items()},
-        **{f"number/{name}": column for name, column in columns.numbers.items() if name not in derived},
-        **{f"label/{name}": labels.codes for name, labels in columns.labels.items()},
-    }
-
-
-def _restore(columns: Columns, key: str, data: np.ndarray) -> None:
-    """Set the column with this key from its saved bytes."""
-    kind, _, name = key.partition("/")
-    if kind == "texts":
-        columns.labels[name].restore(_texts(data))
-        return
-    if kind == "number":
-        if name in column_info.computed_columns() and name in {
-            m.name for m in column_info.of_level("sample")
-        }:
-            raise ValueError(f"the logged column {name!r} has the name of a new metric")
-        columns.numbers[name] = Column(np.float64, np.nan)
-    elif kind == "label":
-        columns.labels[name] = Labels()
-    column = {"place": columns.place.get, "number": columns.numbers.get}.get(kind, lambda _: None)(name)
-    column = column or columns.labels[name].codes
-    if len(data) != columns.rows * column.dtype.itemsize:
-        raise ValueError(f"{key} has the wrong length")
-    column.adopt(data.view(column.dtype))
-
-
-def _drop_outdated(columns: Columns, made_by: dict[str, str]) -> tuple[str, ...]:
-    """Drop columns whose metric was removed or changed; return the columns that must be computed."""
-    now = column_fingerprints()
-    if SURPRISAL in now and now[SURPRISAL] != made_by.get(SURPRISAL):
-        raise ValueError(f"the metric {SURPRISAL}, which identifies duplicates, has changed")
-    for name in set(now) - set(made_by):
-        if name in columns.numbers:
-            raise ValueError(f"the logged column {name!r} has the name of a new metric")
-    for name in [name for name, code in made_by.items() if now.get(name) != code]:
-        columns.numbers.pop(name, None)
-    return tuple(name for name, code in now.items() if made_by.get(name) != code)
-
-
-def _texts(raw: np.ndarray) -> list[str]:
-    return [str(text) for text in json.loads(b"[" + raw.tobytes()[:-1].replace(b"\n", b",") + b"]")]
 
 
 def _manifest(saved: SavedRun, code: str, data: str, files: dict[str, AppendFile]) -> bytes:
@@ -322,7 +196,7 @@ def _manifest(saved: SavedRun, code: str, data: str, files: dict[str, AppendFile
         "data": data,
         "rows": saved.columns.rows,
         "columns": [(key, file.items, file.bytes, file.hash) for key, file in files.items()],
-        "files": [{**asdict(state), "mark": state.mark.plain()} for state in saved.files],
+        "files": [state.to_json() for state in saved.files],
         "made_by": column_fingerprints(),
         "newest_line": saved.newest_line,
         "left_out": saved.left_out,

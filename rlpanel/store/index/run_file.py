@@ -11,7 +11,7 @@ from rlpanel.sources.readers.tail import ReadPosition
 from rlpanel.sources.records.record_types import BadLine
 from rlpanel.store.backlog.backlog import reading_order
 from rlpanel.store.backlog.range_reader import MAX_BAD_LINES
-from rlpanel.store.cache.run_cache import FileState, OpenFileState
+from rlpanel.store.cache.saved_state import FileState, OpenFileState
 from rlpanel.store.snapshot.snapshot import BadLineAt
 
 
@@ -58,6 +58,11 @@ class RunFile:
     def reset(self) -> None:
         """Discard the bad lines and counts read so far."""
         self.bad, self.bad_count, self.blank_count = [], 0, 0
+
+    def mark_gone(self) -> None:
+        """Mark the file as deleted, so that it is read from its start if it comes back."""
+        self.gone, self.more, self.problem, self.retry = True, False, None, False
+        self.reader.tail.reset()
 
     def add_bad_lines(self, bad: list[BadLine], count: int) -> None:
         """Count bad lines, and keep the first ones with their reason."""

@@ -14,29 +14,29 @@ from dataclasses import replace
 from rlpanel.errors import SourceDamaged, SourceUnready
 from rlpanel.metrics.engine.constants import gather_constants
 from rlpanel.settings import Reading, Training
-from rlpanel.sources.discovery.directory import Directory, RolloutFileInfo
+from rlpanel.sources.discovery.directory import RolloutFileInfo
 from rlpanel.sources.discovery.open_file import open_file
 from rlpanel.sources.discovery.run_json import RunJson
-from rlpanel.sources.files.file_access import is_remote, path_of
+from rlpanel.sources.files.file_access import path_of
 from rlpanel.sources.files.unreadable import Unread, reason_of
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Chunk
-from rlpanel.store.backlog.backlog import Backlog, OpenFile, open_at_end, restore_open_file
+from rlpanel.store.backlog.backlog import Backlog, open_at_end
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult
 from rlpanel.store.backlog.throughput import Throughput
 from rlpanel.store.backlog.workers import WorkerPool
 from rlpanel.store.cache.run_cache import MIN_LOG_BYTES, RunCache
 from rlpanel.store.columns.page_memory import trim_heap
-from rlpanel.store.columns.row_builder import MAX_COLUMNS
 from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
-from rlpanel.store.columns.splits import default_split, display_name
-from rlpanel.store.columns.step_stats import Steps
 from rlpanel.store.index.column_backfill import ColumnBackfill
 from rlpanel.store.index.run_file import RunFile, files_to_read
-from rlpanel.store.index.saved_rows import kept_rows, saved_run
+from rlpanel.store.index.run_folder import RunFolder
+from rlpanel.store.index.run_status import RunStatus, list_problems, measure_progress, unread_files
+from rlpanel.store.index.saved_rows import restore_run, saved_run
+from rlpanel.store.index.snapshot_builder import build_snapshot
 from rlpanel.store.snapshot.run_view import RunView, SplitMemory
-from rlpanel.store.snapshot.snapshot import BadLineAt, Progress, Snapshot
+from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
 
 #: After reading this many bytes, free memory is returned to the system.
 TRIM_AFTER_BYTES = 64 << 20
@@ -66,8 +66,6 @@ class RunIndex:
         Version of the snapshot; 0 before the first commit.
     bytes_read : int
         Bytes read so far, including those of files that were replaced since.
-    folder_problem : str
-        Reason why the folder cannot be read at the moment; empty if it can.
     """
 
     def __init__(
@@ -79,17 +77,13 @@ class RunIndex:
         workers: WorkerPool | None = None,
     ) -> None:
         self.path = path_of(path)
-        self._real = "" if is_remote(self.path) else os.path.realpath(self.path)
         self.name = name
         self.reading = reading or Reading()
         self._memories: dict[str, SplitMemory] = {}
         self.view = RunView(Snapshot(name), self._memories)
         self.version = 0
         self.bytes_read = 0
-        self.folder_problem = ""
-        self._inaccessible: list[Unread] = []  # unreadable files and folders that may belong to the run
-        self._config_problem = ""  # error in the folder's `rlpanel.toml`; empty if it was applied
-        self._directory = Directory(root or self.path, self.reading)
+        self._folder = RunFolder(self.path, root or self.path, self.reading)
         self._scalars = ScalarLog(self.path, path_of(root or self.path))
         self._files: dict[str, RunFile] = {}
         self._numbered: list[RunFile] = []
@@ -113,39 +107,16 @@ class RunIndex:
 
     def rescan(self) -> None:
         """Update the list of files. While the folder cannot be read, its last state is kept."""
-        if self._real and os.path.realpath(self.path) != self._real:
-            self.folder_problem = "the path of the run's folder leads elsewhere now; its last state is shown"
+        seen = self._folder.list_files()
+        if seen is None:
             return
-        try:
-            listed, self._inaccessible = self._directory.find_files(self.path)
-        except FileNotFoundError:
-            self.folder_problem = "the run's folder is gone; its last state is shown"
-            return
-        except OSError as error:
-            self.folder_problem = (
-                f"the run's folder cannot be read: {reason_of(error)}; its last state is shown"
-            )
-            return
-        self.folder_problem = ""
-        seen = {found.name: found for found in listed}
-        self._config_problem = self._directory.said.for_folder(self.path).problem
         if self._run_json.refresh():
             self._update_constants()
         if not self._resumed:
             self._resume(seen)
         for name, found in seen.items():
             self._add_file(name, found)
-        gone = [
-            file
-            for name, file in self._files.items()
-            if name not in seen
-            and not file.gone
-            and not any(item.covers(name) for item in self._inaccessible)
-        ]
-        for file in gone:
-            file.gone, file.more, file.problem, file.retry = True, False, None, False
-            file.reader.tail.reset()
-        self._invalidate(gone)
+        self._drop_missing(seen)
         self._start_backlog(seen)
         if self._backfill is not None:
             self._backfill.stuck = False
@@ -162,7 +133,7 @@ class RunIndex:
             Time limit for starting on unchanged files with unread lines, the newest first.
         """
         deadline = time.monotonic() + seconds
-        if not self.folder_problem:
+        if not self._folder.problem:
             changed, waiting = files_to_read(self._numbered, only)
             for file in changed:
                 self._read_file(file)
@@ -188,7 +159,7 @@ class RunIndex:
         """Whether another `read` would make progress at once, rather than wait for a process."""
         backfills = self._backfill is not None and not self._backfill.stuck
         more = backfills or self._scalars.more or any(file.more and not file.gone for file in self._numbered)
-        return not self.folder_problem and (more or self._backlog.busy)
+        return not self._folder.problem and (more or self._backlog.busy)
 
     @property
     def has_backlog(self) -> bool:
@@ -214,7 +185,7 @@ class RunIndex:
         self._table.add_staged(self._next_version)
         self.version += 1
         self._changed = False
-        before, self.view = self.snapshot, RunView(self._make_snapshot(), self._memories)
+        before, self.view = self.snapshot, RunView(self._build_snapshot(), self._memories)
         caught_up = self.snapshot.progress.caught_up and not before.progress.caught_up
         if caught_up and self.bytes_read - self._trimmed_at >= TRIM_AFTER_BYTES:
             self._trimmed_at = self.bytes_read
@@ -255,7 +226,8 @@ class RunIndex:
         """Version of the next commit."""
         return self.version + 1
 
-    def _add_file(self, name: str, found: RolloutFileInfo) -> None:
+    def _add_file(self, name: str, found: RolloutFileInfo) -> RunFile:
+        """Add a file that was found in the folder, or update it if it is known already."""
         file = self._files.get(name)
         if file is None:
             reader = open_file(found, self.reading)
@@ -266,10 +238,22 @@ class RunIndex:
         elif file.gone:
             file.gone, file.more = False, True
         file.modified = found.status.st_mtime
-        if file is not None and found.adapter.name != file.reader.adapter.name:
+        if found.adapter.name != file.reader.adapter.name:
             # The user has changed which adapter reads this file.
             file.reader.adapter, file.more = found.adapter, True
             file.reader.tail.reset()
+        return file
+
+    def _drop_missing(self, seen: dict[str, RolloutFileInfo]) -> None:
+        """Discard the rows of deleted files; files that an unreadable folder may hide keep theirs."""
+        gone = [
+            file
+            for name, file in self._files.items()
+            if name not in seen and not file.gone and not self._folder.hides(name)
+        ]
+        for file in gone:
+            file.mark_gone()
+        self._invalidate(gone)
 
     def _start_backlog(self, seen: dict[str, RolloutFileInfo]) -> None:
         """If much is unread, queue long files in ranges, newest first, and follow them from their ends."""
@@ -340,31 +324,9 @@ class RunIndex:
         """Start with the rows from the cache, for all files that are unchanged or only grew."""
         self._resumed = True
         saved = self._cache.load() if self._cache is not None else None
-        constants = list(self._table.stage.constants.at_ingest)
-        if saved is None or saved.constants != constants:
+        if saved is None or saved.constants != list(self._table.stage.constants.at_ingest):
             return
-        kept: dict[int, tuple[int, int]] = {}  # as for `kept_rows`
-        unsettled: list[OpenFile] = []
-        for state in saved.files:
-            found = seen.get(state.name)
-            if found is None or found.adapter.name != state.adapter:
-                continue
-            self._add_file(state.name, found)
-            file = self._files[state.name]
-            unfinished = None
-            if state.unsettled is not None:
-                unfinished = restore_open_file(file.number, file.reader, state.unsettled, file.modified)
-                if unfinished is None or saved.missing:
-                    continue
-            # Column backfill needs random access, so compressed files are skipped.
-            if (file.reader.lines_on_disk or not saved.missing) and file.reader.resume(state.mark):
-                file.restore(state)
-                kept[state.number] = file.number, state.since
-                unsettled += [unfinished] if unfinished is not None else []
-        self._table.loose = {unfinished.file: unfinished.start for unfinished in unsettled}
-        self._backlog.add(unsettled)
-        self._table.restore(kept_rows(saved.columns, kept), self._next_version)
-        self._table.stage.left_out = saved.left_out
+        restore_run(saved, seen, self._add_file, self._table, self._backlog, self._next_version)
         self._newest_line, self._bad_lines = saved.newest_line, None
         if saved.missing:
             self._backfill = ColumnBackfill(self._table, saved.missing)
@@ -424,83 +386,32 @@ class RunIndex:
             self._newest_line = max(self._newest_line, min(file.reader.tail.modified, time.time()))
             self._changed = True
 
+    def _status(self) -> RunStatus:
+        """Return the current progress and problems."""
+        unread = unread_files(self._folder, self._numbered)
+        return RunStatus(
+            progress=measure_progress(
+                self._folder, self._numbered, self._scalars, self._backlog, self._backfill, self._throughput
+            ),
+            problems=list_problems(self._folder, unread, self._table.stage.left_out, self._scalars),
+            unread=unread,
+        )
+
     def _status_changed(self) -> bool:
         """Return whether progress or problems differ from the published snapshot."""
-        return self._progress() != self.snapshot.progress or self._problems() != self.snapshot.problems
+        status, published = self._status(), self.snapshot
+        return status.progress != published.progress or status.problems != published.problems
 
-    def _unread(self) -> tuple[Unread, ...]:
-        """Return the files and folders of the run that cannot be read at the moment, each once."""
-        if self.folder_problem:
-            return (Unread("./", self.folder_problem),)
-        of_files = [file.problem for file in self._files.values() if file.problem]
-        reported = {item.file for item in of_files}
-        return (*(item for item in self._inaccessible if item.file not in reported), *of_files)
-
-    def _problems(self) -> tuple[str, ...]:
-        if self.folder_problem:
-            return (self.folder_problem,)
-        problems = [self._config_problem] * bool(self._config_problem)
-        problems += map(str, self._unread())
-        if self._table.stage.left_out:
-            problems.append(
-                f"the log has too many columns: the first {MAX_COLUMNS} are shown, "
-                f"{self._table.stage.left_out!r} and later ones are left out"
-            )
-        return (*problems, *self._scalars.problems)
-
-    def _progress(self) -> Progress:
-        files = [file for file in self._files.values() if not file.gone]
-        backfill = self._backfill
-        read = sum(file.reader.tail.bytes_done for file in files) - self._backlog.bytes
-        read -= backfill.waiting if backfill else 0
-        halted = self._backlog.halted
-        backfills = backfill is not None and not backfill.stuck
-        has_backlog = bool(self._backlog) and not halted
-        has_unread = has_backlog or self._scalars.more or any(file.more for file in files)
-        return Progress(
-            bytes_read=read,
-            bytes_total=sum(file.reader.tail.size for file in files),
-            caught_up=bool(self.folder_problem) or not (has_unread or backfills),
-            halted=halted,
-            rate=self._throughput.rate(time.monotonic(), read),
-        )
-
-    def _make_snapshot(self) -> Snapshot:
-        table, columns = self._table, self._table.columns
-        rows = columns.rows
-        state = table.state[:rows]
-        state.flags.writeable = False
-        files = list(self._files.values())
+    def _build_snapshot(self) -> Snapshot:
         if self._bad_lines is None:
-            self._bad_lines = tuple(bad for file in files for bad in file.bad)
-        by_split = table.steps.freeze()
-        split = default_split(by_split)
-        return Snapshot(
-            name=display_name(self.name, split),
-            version=self.version,
-            rows=rows,
-            split=split,
-            steps=by_split.get(split, Steps()),
-            state=state,
-            files=tuple(self._files),
-            bad_lines=(*self._bad_lines, *_bad_scalar_lines(self._scalars)),
-            bad_count=sum(file.bad_count for file in files) + self._scalars.bad_count,
-            blank_count=sum(file.blank_count for file in files),
-            problems=self._problems(),
-            unread=self._unread(),
-            ranks=len(table.ranks),
-            restarts=tuple(sorted({restart.step for part in table.restarts.values() for restart in part})),
+            self._bad_lines = tuple(bad for file in self._numbered for bad in file.bad)
+        return build_snapshot(
+            self.name,
+            self.version,
+            self._table,
+            self._numbered,
+            self._scalars,
+            bad_lines=self._bad_lines,
             newest_line=self._newest_line,
-            progress=self._progress(),
-            scalars=self._scalars.freeze(),
-            loose=dict(table.loose),
-            _place={name: column.view(rows) for name, column in columns.place.items()},
-            _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
-            constants=table.stage.constants,
-            _by_split=by_split,
-            _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
+            status=self._status(),
         )
-
-
-def _bad_scalar_lines(log: ScalarLog) -> list[BadLineAt]:
-    return [BadLineAt(name, bad.line, bad.offset, bad.reason) for name, bad in log.bad]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from rlpanel.store.backlog.backlog import Backlog
-from rlpanel.store.cache.run_cache import SavedRun
+from rlpanel.sources.discovery.directory import RolloutFileInfo
+from rlpanel.store.backlog.backlog import Backlog, OpenFile, restore_open_file
+from rlpanel.store.cache.saved_state import SavedRun
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.run_table import DEAD, RunTable
 from rlpanel.store.index.run_file import RunFile
+
+AddFile = Callable[[str, RolloutFileInfo], RunFile]
 
 
 def saved_run(table: RunTable, files: Sequence[RunFile], backlog: Backlog, newest_line: float) -> SavedRun:
@@ -23,6 +26,53 @@ def saved_run(table: RunTable, files: Sequence[RunFile], backlog: Backlog, newes
             states.append(file.state(since[file.number], mark, backlog.state(file.number)))
     constants = list(table.stage.constants.at_ingest)
     return SavedRun(table.columns, states, newest_line, table.stage.left_out, constants)
+
+
+def restore_run(
+    saved: SavedRun,
+    seen: Mapping[str, RolloutFileInfo],
+    add_file: AddFile,
+    table: RunTable,
+    backlog: Backlog,
+    version: int,
+) -> None:
+    """Add the saved rows of all files that are unchanged or only grew, and continue their backlog.
+
+    Parameters
+    ----------
+    saved : SavedRun
+    seen : mapping of str to RolloutFileInfo
+        The files in the run's folder by name.
+    add_file : callable
+        Adds a file to the run and returns it.
+    table : RunTable
+        An empty table.
+    backlog : Backlog
+        An empty backlog.
+    version : int
+        Version of the next snapshot.
+    """
+    kept: dict[int, tuple[int, int]] = {}  # as for `kept_rows`
+    unsettled: list[OpenFile] = []
+    for state in saved.files:
+        found = seen.get(state.name)
+        if found is None or found.adapter.name != state.adapter:
+            continue
+        file = add_file(state.name, found)
+        unfinished = None
+        if state.unsettled is not None:
+            unfinished = restore_open_file(file.number, file.reader, state.unsettled, file.modified)
+            if unfinished is None or saved.missing:
+                continue
+        # Column backfill needs random access, so compressed files are skipped.
+        if (file.reader.lines_on_disk or not saved.missing) and file.reader.resume(state.mark):
+            file.restore(state)
+            kept[state.number] = file.number, state.since
+            unsettled += [unfinished] if unfinished is not None else []
+    table.loose = {unfinished.file: unfinished.start for unfinished in unsettled}
+    backlog.add(unsettled)
+    table.restore(kept_rows(saved.columns, kept), version)
+    table.stage.left_out = saved.left_out
 
 
 def first_living(columns: Columns, state: np.ndarray, files: int) -> list[int]:

@@ -65,3 +65,9 @@ def test_no_more_than_the_bound_is_kept_the_newest_asked_for() -> None:
     kept.put("a", {"prompt": "1"})
     kept.put("d", {"prompt": "12345"})
     assert [key in kept for key in "abcd"] == [True, False, True, True]
+
+
+def test_a_text_beyond_the_bound_is_not_kept() -> None:
+    kept = TextCache(10)
+    kept.put("long", {"prompt": "12345", "response": "123456"})
+    assert ("long" in kept, kept.get("long")) == (False, None)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rlpanel.sources.discovery import directory
+from rlpanel.sources.discovery import format_detection
 from rlpanel.sources.discovery.directory import Directory
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.open_run import open_run
@@ -136,7 +136,7 @@ def test_a_file_that_could_not_be_opened_for_once_is_looked_at_again(
 
     index = RunIndex(run, "run")
     with monkeypatch.context() as patch:
-        patch.setattr(directory, "open_plain", fail)
+        patch.setattr(format_detection, "open_plain", fail)
         assert ("12.jsonl", "Input/output error") in told(look(index))
     assert (told(look(index)), index.snapshot.samples) == ([], 7)
 

@@ -1,0 +1,136 @@
+"""Advantages of samples over their group by the formulas of GRPO, Dr. GRPO and RLOO.
+
+They are recomputed from rewards, and compared with the logged advantage. Samples without a reward and groups
+of one sample have no value.
+
+References
+----------
+Shao et al. 2024, DeepSeekMath (GRPO); Liu et al. 2025, Understanding R1-Zero-Like Training (Dr. GRPO);
+Ahmadian et al. 2024, Back to Basics (RLOO).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlpanel.metrics.engine.column_info import metric
+from rlpanel.metrics.engine.segments import SubSegments
+from rlpanel.metrics.group import values_of_several
+
+#: GRPO adds this to a group's standard deviation, to avoid division by 0.
+_EPSILON = 1e-4
+
+_TO_LOGGED = "Differs from the logged advantage if the trainer uses another baseline, scale or clipping."
+
+
+@metric(
+    "GRPO advantage",
+    level="sample",
+    source="(R − mean) / (std + 1e-4), ddof 1: TRL",
+    color="reference",
+    advice=_TO_LOGGED,
+    scale="diverging",
+)
+def grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
+    """Reward minus the group's mean, divided by the group's standard deviation."""
+    std = groups.broadcast(values_of_several(groups, reward, groups.std(reward)))
+    return (reward - groups.broadcast(groups.mean(reward))) / (std + _EPSILON)
+
+
+@metric(
+    "Dr. GRPO advantage",
+    level="sample",
+    source="R − mean: Liu 2025",
+    color="reference",
+    advice=_TO_LOGGED,
+    scale="diverging",
+)
+def dr_grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
+    """Reward minus the group's mean."""
+    return reward - groups.broadcast(values_of_several(groups, reward, groups.mean(reward)))
+
+
+@metric(
+    "RLOO advantage",
+    level="sample",
+    source="R − mean of the others: Ahmadian 2024",
+    color="reference",
+    advice="TRL first subtracts β Σ log-ratio from the reward; 'RLOO advantage, KL in the reward' does so "
+    "too.",
+    scale="diverging",
+)
+def rloo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
+    """Reward minus the mean reward of the group's other samples."""
+    return _leave_one_out(groups, reward)
+
+
+@metric(
+    "RLOO advantage, KL in the reward",
+    level="sample",
+    source="TRL RLOO: q = R − β Σd",
+    color="reference",
+    advice=_TO_LOGGED,
+    scale="diverging",
+)
+def rloo_kl_advantage(
+    groups: SubSegments, reward: np.ndarray, log_ratio_sum: np.ndarray, kl_coef: float
+) -> np.ndarray:
+    """Reward minus KL penalty, minus the mean of the same for the group's other samples."""
+    return _leave_one_out(groups, reward - kl_coef * log_ratio_sum)
+
+
+def _leave_one_out(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
+    """Return the reward minus the mean of the group's other rewards; NaN in groups of one reward."""
+    total, count = groups.broadcast(groups.sum(reward)), groups.broadcast(groups.count(reward))
+    return np.where(count > 1, reward - (total - reward) / (count - 1), np.nan)
+
+
+_DIFFERENCE = "If it is near 0 everywhere, the trainer uses this formula."
+
+
+@metric(
+    "logged − GRPO advantage",
+    level="sample",
+    good="near 0",
+    advice=_DIFFERENCE,
+    scale="diverging",
+    color="bad",
+)
+def advantage_less_grpo(groups: SubSegments, advantage: np.ndarray, reward: np.ndarray) -> np.ndarray:
+    """Logged advantage minus the advantage recomputed by GRPO's formula."""
+    return advantage - grpo_advantage(groups, reward)
+
+
+@metric(
+    "logged − Dr. GRPO advantage",
+    level="sample",
+    good="near 0",
+    advice=_DIFFERENCE,
+    scale="diverging",
+    color="bad",
+)
+def advantage_less_dr_grpo(groups: SubSegments, advantage: np.ndarray, reward: np.ndarray) -> np.ndarray:
+    """Logged advantage minus the advantage recomputed by Dr. GRPO's formula."""
+    return advantage - dr_grpo_advantage(groups, reward)
+
+
+@metric(
+    "logged − RLOO advantage",
+    level="sample",
+    good="near 0",
+    advice=_DIFFERENCE,
+    scale="diverging",
+    color="bad",
+)
+def advantage_less_rloo(
+    groups: SubSegments,
+    advantage: np.ndarray,
+    reward: np.ndarray,
+    *,
+    log_ratio_sum: np.ndarray | None = None,
+    kl_coef: float | None = None,
+) -> np.ndarray:
+    """Logged advantage minus the one by RLOO's formula, with the KL penalty in the reward if β is given."""
+    if log_ratio_sum is not None and kl_coef is not None:
+        reward = reward - kl_coef * log_ratio_sum
+    return advantage - _leave_one_out(groups, reward)

@@ -1,0 +1,41 @@
+"""Rules for the names of files and folders: which may hold rollouts, and how a name is shown."""
+
+from __future__ import annotations
+
+import os
+
+from rlpanel.sources.files.decompress import SUFFIXES
+from rlpanel.sources.files.file_access import Entry
+from rlpanel.sources.readers import parquet
+
+#: Folder of a run's index. Like all folders whose name begins with a dot it is skipped.
+OWN_FOLDER = ".rlpanel"
+_ROLLOUT_SUFFIXES = (".jsonl", *(f".jsonl{suffix}" for suffix in SUFFIXES), parquet.SUFFIX)
+_SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
+
+
+def is_rollout_name(name: str) -> bool:
+    """Return True if a file of this name may hold rollouts."""
+    return name.endswith(_ROLLOUT_SUFFIXES) and not name.startswith(".")
+
+
+def is_searchable_name(name: str) -> bool:
+    """Return True if a folder of this name is searched. Names that are not UTF-8 cannot be put into a URL."""
+    hidden = not name or name.startswith(".") or name in _SKIPPED_FOLDERS
+    return not hidden and display_name(name) == name
+
+
+def display_name(name: str) -> str:
+    r"""Return a file's name as text; bytes that are not UTF-8 are shown as ``\xff`` and the like."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def relative_name(path: str, folder: str) -> str:
+    """Return the name of a path below a folder, as text."""
+    return display_name(os.path.relpath(path, folder))
+
+
+def without_compressed_copies(entries: list[Entry]) -> list[Entry]:
+    """Drop compressed files whose uncompressed file is still in the folder: both hold the same lines."""
+    names = {entry.name for entry in entries}
+    return [e for e in entries if not e.name.endswith(SUFFIXES) or e.name.rpartition(".")[0] not in names]

@@ -1,0 +1,167 @@
+"""Detects which adapter reads a file, from its name and its first lines.
+
+A file is read again only after it changed, because a root may have thousands of other files.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+from rlpanel.errors import LineError, RemoteError, SourceDamaged, SourceUnready
+from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
+from rlpanel.sources.discovery.folder_config import FolderConfig
+from rlpanel.sources.files.decompress import open_plain
+from rlpanel.sources.files.file_access import stat
+from rlpanel.sources.files.unreadable import reason_of, too_many_open
+from rlpanel.sources.readers import parquet
+from rlpanel.sources.records.json_parser import parse
+from rlpanel.sources.records.record_types import Adapter
+
+#: Bytes and lines of a file that are searched for a line of a known format; the first line may be longer.
+SNIFF_BYTES = 1 << 20
+SNIFF_LINES = 20
+#: Longest first line that is parsed.
+SNIFF_LINE_BYTES = 64 << 20
+#: Files whose names start like this are rollouts even if none of their lines can be parsed.
+_NAMED = ("rollout_data", "data_rank")
+_NO_STATUS = os.stat_result([0] * 10)
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """Format of a file when its stat was ``status``.
+
+    Attributes
+    ----------
+    adapter : Adapter or None
+        Adapter that reads the file; None if it holds no rollouts.
+    final : bool
+        Whether the result stays valid while the file grows; otherwise only while it does not change.
+    status : os.stat_result
+    problem : str
+        Reason why the file could not be read; empty if it could.
+    """
+
+    adapter: Adapter | None
+    final: bool
+    status: os.stat_result
+    problem: str = ""
+
+    def holds(self, now: os.stat_result) -> bool:
+        """Return True if the file need not be read again. A file that shrank may have been replaced."""
+        if self.final:
+            return now.st_size >= self.status.st_size
+        return _stamp(now) == _stamp(self.status)
+
+
+class FormatCache:
+    """Detects the formats of files, and reads a file again only after it changed."""
+
+    def __init__(self) -> None:
+        self._formats: dict[tuple[str, int, int, FolderConfig], FileFormat] = {}
+
+    def detect(self, path: str, name: str, config: FolderConfig) -> FileFormat | None:
+        """Return a file's format with its current stat; None if the file is gone.
+
+        Parameters
+        ----------
+        path : str
+            Real path of the file.
+        name : str
+            Name of the file or of the link to it.
+        config : FolderConfig
+
+        Raises
+        ------
+        OSError
+            If too many files are open.
+        """
+        try:
+            status = stat(path)
+        except FileNotFoundError:
+            return None
+        except OSError as error:  # the folder can be listed but not entered
+            return FileFormat(None, False, _NO_STATUS, reason_of(error))
+        key = (path, status.st_dev, status.st_ino, config)
+        cached = self._formats.get(key)
+        if cached is None or not cached.holds(status):
+            cached, keep = _read_format(path, name, config, status, cached)
+            if keep:
+                self._formats[key] = cached
+        return replace(cached, status=status)
+
+
+def _read_format(
+    path: str, name: str, config: FolderConfig, status: os.stat_result, cached: FileFormat | None
+) -> tuple[FileFormat, bool]:
+    """Read a file's first lines to find its format; also return whether the result may be cached."""
+    try:
+        return FileFormat(*sniff(path, name, config.mapped), status), True
+    except (SourceDamaged, SourceUnready) as error:
+        return FileFormat(_adapter_by_name(name), False, status, str(error)), True
+    except RemoteError as error:
+        return cached or FileFormat(None, False, status, str(error)), False
+    except OSError as error:
+        if too_many_open(error):
+            raise
+        return FileFormat(_adapter_by_name(name), False, status, reason_of(error)), False
+
+
+def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter | None, bool]:
+    """Find the adapter that reads a file; a mapping given by the user is tried before all others.
+
+    Returns
+    -------
+    adapter : Adapter or None
+    final : bool
+        False while the answer may still change: the file is empty or has no complete line yet.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    """
+    named = _adapter_by_name(name)
+    lines, final = first_lines(path)
+    candidates = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
+    for line in lines:
+        for adapter in candidates:
+            if _accepts(adapter, name, line):
+                return adapter, True
+    return named, final
+
+
+def first_lines(path: str) -> tuple[list[bytes], bool]:
+    """Return the first complete non-blank lines, and whether they are enough to decide the format."""
+    if path.endswith(parquet.SUFFIX):
+        return parquet.first_lines(path, SNIFF_LINES), True
+    lines: list[bytes] = []
+    bytes_read = 0
+    with open_plain(path) as file:
+        while bytes_read < SNIFF_BYTES and len(lines) < SNIFF_LINES:
+            line = file.readline(SNIFF_LINE_BYTES)
+            bytes_read += len(line)
+            if not line.endswith(b"\n"):
+                return lines, len(line) == SNIFF_LINE_BYTES
+            if not line.isspace():
+                lines.append(line)
+    return lines, True
+
+
+def _adapter_by_name(name: str) -> Adapter | None:
+    """Return the adapter of a file whose name alone shows that it holds rollouts."""
+    if name.startswith(_NAMED) and not name.endswith(parquet.SUFFIX):
+        return NATIVE
+    return TRL if trl.NAME.fullmatch(name) else None
+
+
+def _accepts(adapter: Adapter, name: str, line: bytes) -> bool:
+    try:
+        return adapter.accepts(name, parse(line))
+    except LineError:
+        return False
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -1,0 +1,61 @@
+"""Lists the rollout files of a run's folder, and tells why the folder or parts of it cannot be read."""
+
+from __future__ import annotations
+
+import os
+
+from rlpanel.settings import Reading
+from rlpanel.sources.discovery.directory import Directory, RolloutFileInfo
+from rlpanel.sources.files.file_access import AnyPath, is_remote
+from rlpanel.sources.files.unreadable import Unread, reason_of
+
+
+class RunFolder:
+    """The folder of a run, and the files found in it.
+
+    Parameters
+    ----------
+    path : path
+    root : path
+        Linked files are found only below this folder.
+    reading : Reading
+        Settings of the reader.
+
+    Attributes
+    ----------
+    problem : str
+        Reason why the folder cannot be read at the moment; empty if it can.
+    inaccessible : list of Unread
+        Unreadable files and folders that may belong to the run.
+    config_problem : str
+        Error in the folder's ``rlpanel.toml``; empty if it was applied or does not exist.
+    """
+
+    def __init__(self, path: AnyPath, root: str | os.PathLike[str], reading: Reading) -> None:
+        self._path = path
+        self._real = "" if is_remote(path) else os.path.realpath(path)
+        self._directory = Directory(root, reading)
+        self.problem = ""
+        self.inaccessible: list[Unread] = []
+        self.config_problem = ""
+
+    def list_files(self) -> dict[str, RolloutFileInfo] | None:
+        """Return the rollout files by name; None if the folder cannot be read, and `problem` says why."""
+        if self._real and os.path.realpath(self._path) != self._real:
+            self.problem = "the path of the run's folder leads elsewhere now; its last state is shown"
+            return None
+        try:
+            listed, self.inaccessible = self._directory.find_files(self._path)
+        except FileNotFoundError:
+            self.problem = "the run's folder is gone; its last state is shown"
+            return None
+        except OSError as error:
+            self.problem = f"the run's folder cannot be read: {reason_of(error)}; its last state is shown"
+            return None
+        self.problem = ""
+        self.config_problem = self._directory.said.for_folder(self._path).problem
+        return {found.name: found for found in listed}
+
+    def hides(self, name: str) -> bool:
+        """Return True if a file of this name may exist, but cannot be listed or read at the moment."""
+        return any(item.covers(name) for item in self.inaccessible)

@@ -1,0 +1,89 @@
+"""Builds the snapshot of a run: read-only views of its columns, which later rows do not change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rlpanel.store.columns.run_table import RunTable
+from rlpanel.store.columns.scalar_log import ScalarLog
+from rlpanel.store.columns.splits import default_split, display_name
+from rlpanel.store.columns.step_stats import Steps
+from rlpanel.store.index.run_file import RunFile
+from rlpanel.store.index.run_status import RunStatus
+from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
+
+
+def build_snapshot(
+    name: str,
+    version: int,
+    table: RunTable,
+    files: Sequence[RunFile],
+    scalars: ScalarLog,
+    *,
+    bad_lines: Sequence[BadLineAt],
+    newest_line: float,
+    status: RunStatus,
+) -> Snapshot:
+    """Return a snapshot of everything in a table.
+
+    Parameters
+    ----------
+    name : str
+        Displayed name of the run.
+    version : int
+    table : RunTable
+        Its rows are all added, none are staged.
+    files : sequence of RunFile
+        In the order of their numbers.
+    scalars : ScalarLog
+    bad_lines : sequence of BadLineAt
+        The bad lines kept by ``files``; those of the scalar files are added.
+    newest_line : float
+        Time when the newest line was written, in seconds since the epoch.
+    status : RunStatus
+    """
+    columns, rows = table.columns, table.columns.rows
+    by_split = table.steps.freeze()
+    split = default_split(by_split)
+    return Snapshot(
+        name=display_name(name, split),
+        version=version,
+        rows=rows,
+        split=split,
+        steps=by_split.get(split, Steps()),
+        state=_frozen_state(table),
+        files=tuple(table.files),
+        bad_lines=(*bad_lines, *_bad_scalar_lines(scalars)),
+        bad_count=sum(file.bad_count for file in files) + scalars.bad_count,
+        blank_count=sum(file.blank_count for file in files),
+        problems=status.problems,
+        unread=status.unread,
+        ranks=len(table.ranks),
+        restarts=_restart_steps(table),
+        newest_line=newest_line,
+        progress=status.progress,
+        scalars=scalars.freeze(),
+        loose=dict(table.loose),
+        _place={name: column.view(rows) for name, column in columns.place.items()},
+        _numbers={name: column.view(rows) for name, column in columns.numbers.items()},
+        constants=table.stage.constants,
+        _by_split=by_split,
+        _labels={name: (texts.codes.view(rows), texts.names) for name, texts in columns.labels.items()},
+    )
+
+
+def _frozen_state(table: RunTable) -> np.ndarray:
+    state = table.state[: table.columns.rows]
+    state.flags.writeable = False
+    return state
+
+
+def _restart_steps(table: RunTable) -> tuple[int, ...]:
+    """Return the steps at which a job was restarted, each once and ascending."""
+    return tuple(sorted({restart.step for restarts in table.restarts.values() for restart in restarts}))
+
+
+def _bad_scalar_lines(log: ScalarLog) -> list[BadLineAt]:
+    return [BadLineAt(name, bad.line, bad.offset, bad.reason) for name, bad in log.bad]
