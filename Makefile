@@ -35,7 +35,7 @@ ui: .venv/dev.stamp browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/ui
 
 bench: .venv/dev.stamp browser
-	$(BIN)/python -m pytest -m bench tests/bench
+	for name in ingest store latency; do $(BIN)/python -m tests.bench.$$name || exit 1; done
 
 # Real training on the CPU, in an environment of its own, recorded and read back.
 test-train: .venv/dev.stamp .venv-train/stamp

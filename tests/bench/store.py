@@ -79,7 +79,7 @@ def _append(index: object, folder: Path, number: int) -> tuple[float, float]:
     chunks = [chunk for chunk in file_of.reader.poll(4 << 20) if len(chunk)]
     table, started = index._table, time.process_time()  # type: ignore[attr-defined]
     for chunk in chunks:
-        table.stage.take(file_of.number, chunk)
+        table.stage.add_chunk(file_of.number, chunk)
     rows = table.stage.flush()
     between = time.process_time()
     table.add(rows, index.version + 1)  # type: ignore[attr-defined]

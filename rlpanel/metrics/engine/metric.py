@@ -20,7 +20,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -173,8 +173,12 @@ def metric(
     Raises
     ------
     ValueError
-        If the name is already registered.
+        If the name is already registered, or a reduction is neither ``"mean"`` nor ``"sum"``.
     """
+    if unknown := set(reductions) - set(get_args(Reduction)):
+        raise ValueError(
+            f"no reduction {', '.join(sorted(unknown))}; there are {', '.join(get_args(Reduction))}"
+        )
 
     def register(function: Function) -> Function:
         metric_name = name or function.__name__

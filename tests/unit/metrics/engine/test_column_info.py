@@ -10,6 +10,11 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.derived_arrays import DERIVED
 
 
+def test_an_unknown_reduction_is_refused() -> None:
+    with pytest.raises(ValueError, match="no reduction max; there are mean, sum"):
+        column_info.metric("largest", level="token", reductions=("mean", "max"))  # type: ignore[arg-type]
+
+
 def test_declaring_a_name_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="'kl_k3' is declared twice"):
 
