@@ -1,4 +1,4 @@
-"""Declare a rule once; the check, the docs and the settings' help read the declaration."""
+"""Registry of rules: the `rule` decorator declares a rule for the check, the docs and the settings' help."""
 
 from __future__ import annotations
 
@@ -14,10 +14,20 @@ Check = Callable[[RuleContext], Iterator[Finding]]
 
 @dataclass(frozen=True)
 class Rule:
-    """What is known of a rule.
+    """Declaration of a rule.
 
-    ``help`` is its function's docstring, ``thresholds`` names of settings; ``clock`` says that it finds other
-    things while nothing but time goes on.
+    Attributes
+    ----------
+    name, label : str
+        Name of the check function, and the rule's title.
+    check : callable
+        Yields the findings for a context.
+    thresholds : tuple of str
+        Names of the settings that the rule uses.
+    help : str
+        Docstring of the check function, as one line.
+    clock : bool
+        True if the findings also depend on the current time, so that results must not be reused.
     """
 
     name: str
@@ -32,20 +42,20 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(label: str, *thresholds: str, clock: bool = False) -> Callable[[Check], Check]:
-    """Register the decorated function under its own name.
+    """Register the decorated check function under its own name.
 
     Raises
     ------
     ValueError
-        If the name is taken.
+        If a rule of this name is already registered.
     """
 
     def register(check: Check) -> Check:
         name = check.__name__
         if name in RULES:
             raise ValueError(f"rule {name!r} is declared twice")
-        told = " ".join((inspect.getdoc(check) or "").split())
-        RULES[name] = Rule(name, label, check, thresholds, told, clock)
+        description = " ".join((inspect.getdoc(check) or "").split())
+        RULES[name] = Rule(name, label, check, thresholds, description, clock)
         return check
 
     return register

@@ -50,9 +50,9 @@ class RunSide:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def take(self, places: np.ndarray) -> RunSide:
+    def take(self, positions: np.ndarray) -> RunSide:
         """Return the prompts at the given positions."""
-        return RunSide(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
+        return RunSide(*(getattr(self, name)[positions] for name in self.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class PromptPairs:
     Attributes
     ----------
     here, there : RunSide
+        The first and the second run.
     alone_here, alone_there : int
         Number of prompts that only one run has.
     """

@@ -56,7 +56,7 @@ class ValueAxis:
         return np.clip(scaled, 0, self.bins - 1).astype(np.int32)
 
     def fits(self, values: np.ndarray) -> bool:
-        """Return whether the axis fits more values: all are among ``known``, or few are out of range."""
+        """Return True if the axis fits more values: all are among ``known``, or few are out of range."""
         if self.known:
             return bool(np.isin(values, self.known).all())
         outside = (values < self.low) | (values > self.high)
@@ -92,7 +92,7 @@ class Density:
         """Return the column that covers a step."""
         return int(np.clip((step - self.first) // self.width, 0, len(self.counts) - 1))
 
-    def value_range(self, place: int, value: float) -> tuple[float, float]:
+    def value_range(self, column: int, value: float) -> tuple[float, float]:
         """Return a range of values around ``value`` in a column: the nearest filled bin and its neighbours.
 
         If few values are distinct, only that bin. Ranges at the ends are open, since outliers are counted
@@ -100,7 +100,7 @@ class Density:
         """
         edges = self.axis.edges
         nearest = int(np.clip(np.searchsorted(edges, value, side="right") - 1, 0, self.axis.bins - 1))
-        filled = np.flatnonzero(self.counts[place])
+        filled = np.flatnonzero(self.counts[column])
         nearest = int(filled[np.abs(filled - nearest).argmin()]) if len(filled) else nearest
         reach = 0 if self.axis.known else 1
         low, high = nearest - reach, nearest + reach + 1
