@@ -32,7 +32,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 
 class Selection(param.Parameterized):
-    """What is selected: the state that the page's URL holds."""
+    """Selected run, step, sample and filters: the state that the page's URL stores."""
 
     run = param.String(default="", doc="Name of the run, relative to the root folder.")
     split = param.String(default="", doc="Split that is shown; empty: training, else the largest one.")

@@ -20,7 +20,7 @@ from rlpanel.sources.files.remote_stat import RemoteEntry, status_of
 
 #: Longest pause after repeated failures, in seconds.
 LONGEST_REST = 300.0
-#: Where each service takes its credentials from; shown if access is denied.
+#: Source of each service's credentials; shown if access is denied.
 _RIGHTS = {
     "s3": "credentials are those of the aws command line (AWS_PROFILE, AWS_ACCESS_KEY_ID, ~/.aws); "
     "FSSPEC_S3_ANON=true reads a public bucket",

@@ -77,7 +77,7 @@ class StepMetricCache:
         return with_values
 
     def _reuse(self, snapshot: Snapshot, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return a metric's cached values (NaN at stale steps) and the mask of stale steps, shape (S,) each."""
+        """Return a metric's cached values, NaN at stale steps, and the mask of stale steps."""
         with self._lock:
             cached = self._cached.get(name)
         steps = snapshot.steps
@@ -213,9 +213,8 @@ def grouped(snapshot: Snapshot) -> bool:
         return True
     if not snapshot.has_number("prompt_chars"):
         return False
-    rows = np.concatenate(
-        [*_batches_of_steps(snapshot, _typical_steps(snapshot.steps.values)), np.empty(0, int)]
-    )
+    batches = _batches_of_steps(snapshot, _typical_steps(snapshot.steps.values))
+    rows = np.concatenate([*batches, np.empty(0, int)])
     groups = step_rows(snapshot, rows).groups
     return bool(len(rows)) and groups.sizes[groups.has_several].sum() >= GROUPED * len(rows)
 
