@@ -21,16 +21,16 @@ class CheckResult:
 
     Attributes
     ----------
-    found : list of Finding
+    findings : list of Finding
         All findings, alarms first, then by newest step.
-    of : tuple of int
-        Version of the snapshot and number of complete steps: while both stay, `steady` can be reused.
+    data_version : tuple of int
+        Version of the snapshot and number of complete steps. While both stay the same, `steady` is reused.
     steady : list of Finding
         The findings of rules that do not depend on the clock.
     """
 
-    found: list[Finding]
-    of: tuple[int, int]
+    findings: list[Finding]
+    data_version: tuple[int, int]
     steady: list[Finding]
 
 
@@ -55,18 +55,17 @@ def check(
         the findings of the other rules are still shown.
     """
     context = RuleContext(view, thresholds, now)
-    of = view.snapshot.version, len(context.steps)
-    reusable = previous is not None and previous.of == of
+    data_version = view.snapshot.version, len(context.steps)
+    reusable = previous is not None and previous.data_version == data_version
     steady = previous.steady if previous is not None and reusable else _run_rules(context, clock=False)
-    found = [*steady, *_run_rules(context, clock=True)]
-    return CheckResult(
-        sorted(found, key=lambda f: (f.severity != "alarm", -max(f.steps, default=0))), of, steady
-    )
+    results = [*steady, *_run_rules(context, clock=True)]
+    results.sort(key=lambda finding: (finding.severity != "alarm", -max(finding.steps, default=0)))
+    return CheckResult(results, data_version, steady)
 
 
 def findings(view: RunView, thresholds: FindingSettings, now: float) -> list[Finding]:
     """Return the findings of a run; see `check`."""
-    return check(view, thresholds, now).found
+    return check(view, thresholds, now).findings
 
 
 def _run_rules(context: RuleContext, *, clock: bool) -> list[Finding]:

@@ -36,4 +36,4 @@ def cached_findings(
     result = check(view, thresholds, now, previous)
     with _lock:
         _cache[index][name] = result
-    return result.found
+    return result.findings

@@ -65,7 +65,7 @@ def write(run: Path, logs: Mapping[str, bytes]) -> None:
 
 def samples(snapshot: Snapshot) -> pd.DataFrame:
     """The living rows in an order that does not depend on how they came."""
-    frame = RunView(snapshot).frame(snapshot.living).set_index("uid").sort_index()
+    frame = RunView(snapshot).frame(snapshot.alive_rows).set_index("uid").sort_index()
     return frame[sorted(frame.columns)]
 
 
@@ -273,9 +273,9 @@ def test_a_sample_read_again_by_its_place_gives_the_numbers_of_its_row(
         write(run, logs)
         index = RunIndex(run, "run")
         snapshot = follow(index)
-        for row in snapshot.living.tolist():
+        for row in snapshot.alive_rows.tolist():
             sample = fetch(index, RunView(snapshot), row)
-            assert sample.step == snapshot.place("step")[row]
+            assert sample.step == snapshot.metadata("step")[row]
             for name in ("reward", "ref_reward", "valid_reward"):
                 if name in snapshot.numbers:
                     np.testing.assert_equal(getattr(sample, name), snapshot.number(name)[row])

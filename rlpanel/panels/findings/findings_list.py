@@ -48,7 +48,7 @@ class FindingsList(Viewer):
 
 def findings_html(view: RunView, now: float) -> str:
     """Run the rules and return their findings with the evidence as HTML."""
-    findings = check(view, FindingSettings.from_environment(), now).found
+    findings = check(view, FindingSettings.from_environment(), now).findings
     if not findings:
         return '<p class="note">No findings in the complete steps.</p>'
     return f'<ul class="findings">{"".join(map(_finding_html, findings))}</ul>'

@@ -198,7 +198,7 @@ class Context(param.Parameterized):
         """Select a sample and its step."""
         step = {}
         try:
-            step["step"] = int(self.snapshot.place("step")[self.snapshot.row(uid)])
+            step["step"] = int(self.snapshot.metadata("step")[self.snapshot.row(uid)])
         except SampleNotFound:  # its file was rewritten: keep the step; `message` says why there is no sample
             pass
         self.selection.param.update(uid=uid, follow=False, token=-1, **step)

@@ -134,8 +134,8 @@ class RunView:
 
     def _values_by_step(self, column: str) -> tuple[str, np.ndarray, np.ndarray]:
         """Return a column's name without alias, and the step and value of the rows that count."""
-        rows = self.snapshot.living
-        return ALIASES.get(column, column), self.snapshot.place("step")[rows], self.number(column)[rows]
+        rows = self.snapshot.alive_rows
+        return ALIASES.get(column, column), self.snapshot.metadata("step")[rows], self.number(column)[rows]
 
     # -- tables ----------------------------------------------------------------------------------
 
@@ -153,8 +153,8 @@ class RunView:
         snapshot = self.snapshot
         data: dict[str, Any] = {
             "uid": snapshot.uids(rows),
-            "step": snapshot.place("step")[rows],
-            "rank": snapshot.place("rank")[rows],
+            "step": snapshot.metadata("step")[rows],
+            "rank": snapshot.metadata("rank")[rows],
             "line": snapshot.lines(rows),
         }
         aliases = [alias for alias, name in ALIASES.items() if snapshot.is_stored(name)]

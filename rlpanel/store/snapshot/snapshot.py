@@ -241,16 +241,19 @@ class Snapshot:
         """Code of each row's logged group, -1 if it has none; None if the run logs no groups."""
         return self._labels["group"][0] if "group" in self.labels else None
 
-    def place(self, column: str) -> np.ndarray:
+    def metadata(self, column: str) -> np.ndarray:
         """Return a column of `Columns.PLACE`, which every row has (step, rank, file, ...); shape (rows,)."""
         return self._place[column]
+
+    #: Former name of `metadata`.
+    place = metadata
 
     def label(self, column: str, rows: np.ndarray) -> list[str | None]:
         """Return the texts of a label column at ``rows``; None where it was not logged."""
         codes, names = self._labels[column]
         return [names[code] if code >= 0 else None for code in codes[rows].tolist()]
 
-    def coded(self, column: str) -> tuple[np.ndarray, list[str]]:
+    def label_codes(self, column: str) -> tuple[np.ndarray, list[str]]:
         """Return a label column as codes, shape (rows,), and the text of each code; -1 means "not logged"."""
         return self._labels[column]
 
@@ -263,7 +266,7 @@ class Snapshot:
         return np.flatnonzero(mask if step is None else (self._place["step"] == step) & mask)
 
     @cached_property
-    def living(self) -> np.ndarray:
+    def alive_rows(self) -> np.ndarray:
         """Row numbers of all rows that count."""
         return np.flatnonzero(self.alive)
 

@@ -106,7 +106,7 @@ def _with_finite_values(metrics: Mapping[str, np.ndarray]) -> frozenset[str]:
 
 def sample_values(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:
     """Compute a sample metric that compares the samples of a group; NaN for rows that do not count."""
-    steps = np.unique(snapshot.place("step")[rows])
+    steps = np.unique(snapshot.metadata("step")[rows])
     column = np.full(snapshot.rows, np.nan)
     for part in _batches_of_steps(snapshot, steps):
         column[part] = step_rows(snapshot, part).value(name)
@@ -127,7 +127,7 @@ def _compute(
         return results
     usable = [name for name in names if available(snapshot, METRICS[name], grouped)]
     for part in _batches_of_steps(snapshot, steps):
-        step = snapshot.place("step")[part]
+        step = snapshot.metadata("step")[part]
         positions = np.searchsorted(steps, step[np.append(True, np.diff(step) != 0)])
         rows = step_rows(snapshot, part)
         for name in usable:
@@ -137,11 +137,11 @@ def _compute(
 
 def _batches_of_steps(snapshot: Snapshot, steps: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the rows that count of ascending ``steps`` in batches of whole steps, sorted by step."""
-    step = snapshot.place("step")
+    step = snapshot.metadata("step")
     if len(steps) < len(snapshot.steps.values):
         rows = np.flatnonzero(np.isin(step, steps) & snapshot.alive)
     else:
-        rows = snapshot.living
+        rows = snapshot.alive_rows
     rows = rows[np.argsort(step[rows], kind="stable")]
     ends = np.searchsorted(step[rows], steps, side="right")
     start = 0
@@ -155,7 +155,7 @@ def _batches_of_steps(snapshot: Snapshot, steps: np.ndarray) -> Iterator[np.ndar
 
 def step_rows(snapshot: Snapshot, rows: np.ndarray) -> StepRows:
     """Return the inputs of metrics for rows sorted by step."""
-    step = snapshot.place("step")[rows]
+    step = snapshot.metadata("step")[rows]
     return StepRows(step, lambda name: _column(snapshot, name, rows), snapshot.constants)
 
 
@@ -168,9 +168,9 @@ def _column(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:
         If the run does not have the column.
     """
     if name == "rank":
-        return snapshot.place("rank")[rows]
+        return snapshot.metadata("rank")[rows]
     if name == "response_key":
-        return snapshot.place("response_hash")[rows]
+        return snapshot.metadata("response_hash")[rows]
     if name == "group_key":
         return group_keys(snapshot, rows)
     if name == "length":
@@ -183,7 +183,7 @@ def group_keys(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
 
     Keys are comparable within a step only. An id equals a hash with a probability of 2⁻⁶³.
     """
-    hashes = snapshot.place("prompt_hash")[rows]
+    hashes = snapshot.metadata("prompt_hash")[rows]
     keys = np.where(hashes == _NO_TEXT, NO_GROUP, (hashes >> np.uint64(1)).astype(np.int64))
     codes = snapshot.group_codes
     return keys if codes is None else np.where(codes[rows] >= 0, codes[rows], keys)

@@ -67,7 +67,7 @@ def test_a_page_that_sleeps_gets_the_newest_when_it_wakes_and_holds_no_other_bac
             append(log, line(step, **tokens))
             await asyncio.to_thread(wait_until, partial(awake.has_seen, step), 30)
         behind = min(hub()._sessions - others, key=lambda session: session._last_drawn)
-        assert behind.place.is_sending
+        assert behind.loop.is_sending
         asleep.set_room(1 << 22)
         tasks.append(asyncio.create_task(asleep.follow()))
         await asyncio.to_thread(wait_until, partial(asleep.has_seen, steps), 30)

@@ -54,7 +54,7 @@ def saved(run: Path) -> Path:
 
 
 def assert_same(one: Snapshot, other: Snapshot) -> None:
-    frames = [RunView(shot).frame(shot.living).set_index("uid").sort_index() for shot in (one, other)]
+    frames = [RunView(shot).frame(shot.alive_rows).set_index("uid").sort_index() for shot in (one, other)]
     pd.testing.assert_frame_equal(frames[0], frames[1][frames[0].columns])
 
 

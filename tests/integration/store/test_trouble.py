@@ -32,7 +32,7 @@ def look(found: RunIndex) -> Snapshot:
 
 
 def place(snapshot: Snapshot) -> list[str]:
-    return sorted(snapshot.uids(snapshot.living))
+    return sorted(snapshot.uids(snapshot.alive_rows))
 
 
 # -- the logs ----------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ for step in range(50):
 
 def rewards(snapshot: Snapshot) -> dict[str, tuple[int, float]]:
     """Step and reward by uid, of the file that is only appended to."""
-    frame = RunView(snapshot).frame(snapshot.living)
+    frame = RunView(snapshot).frame(snapshot.alive_rows)
     frame = frame[frame["step"] >= 0]
     return {row.uid: (row.step, row.reward) for row in frame.itertuples()}
 
@@ -211,7 +211,7 @@ def test_sixty_four_files_grow_at_once_and_each_line_comes_once(tmp_path: Path) 
         look(followed)
     found = followed.snapshot
     assert (found.samples, found.ranks, found.bad_count) == (64 * 6, 64, 0)
-    frame = RunView(found).frame(found.living)
+    frame = RunView(found).frame(found.alive_rows)
     assert Counter(zip(frame["rank"], frame["step"], strict=True)) == {
         (rank, step): 2 for rank in range(64) for step in range(3)
     }

@@ -251,7 +251,7 @@ def test_samples_get_their_line_numbers_when_the_file_is_whole(tmp_path: Path) -
         pass
     after = fetch(index, index.view, index.snapshot.row(before.uid))
     assert (before.place, after.place) == (f"byte {before.offset:,}", "line 11")
-    assert sorted(index.snapshot.place("line").tolist()) == list(range(1, 12))
+    assert sorted(index.snapshot.metadata("line").tolist()) == list(range(1, 12))
 
 
 @pytest.mark.usefixtures("small_ranges")

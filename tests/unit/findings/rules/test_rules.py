@@ -213,8 +213,8 @@ def test_while_only_time_goes_on_the_rows_are_not_looked_at_again(tmp_path: Path
     first = check(RunView(snapshot), FindingSettings(), snapshot.newest_line + 5)
     again = check(RunView(snapshot), FindingSettings(), snapshot.newest_line + 120, first)
     assert again.steady is first.steady
-    assert [finding.rule for finding in again.found] == ["truncated", "quiet"]
-    assert check(RunView(snapshot), FindingSettings(), snapshot.newest_line + 120).found == again.found
+    assert [finding.rule for finding in again.findings] == ["truncated", "quiet"]
+    assert check(RunView(snapshot), FindingSettings(), snapshot.newest_line + 120).findings == again.findings
 
 
 def test_where_broken_characters_sit_is_told(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_prompts_in_templates_are_matched_where_some_are_alone(
     found = next(compare_runs(*seats, Prompts("", "")))
     assert (found.how, found.prompts) == (BY_WORDS, ["<|user|>b", "a"])
     assert found.pairs.difference[found.listed].tolist() == [-1.0, 0.5]
-    assert (found.pairs.alone_here, found.pairs.alone_there) == (1, 1)
+    assert (found.pairs.only_here, found.pairs.only_there) == (1, 1)
 
 
 def test_a_run_against_itself_is_matched_by_the_text_as_logged(

@@ -49,7 +49,7 @@ def drain(file: CompressedFile, budget: int = BUDGET) -> Chunk:
     whole, more = Chunk(), True
     while more:
         for chunk in file.poll(budget):
-            whole.places += chunk.places
+            whole.raw_locators += chunk.raw_locators
             whole.parts += chunk.parts
             whole.bad += chunk.bad
             whole.generation, more = chunk.generation, chunk.more
@@ -127,7 +127,7 @@ def test_reading_back_begins_at_the_frame(tmp_path: Path, monkeypatch: pytest.Mo
     skip_to = DecompressedStream.skip_to
 
     def note(self: DecompressedStream, offset: int) -> None:
-        begun.append(offset - self._decompressor.given)
+        begun.append(offset - self._decompressor.plain_offset)
         skip_to(self, offset)
 
     monkeypatch.setattr(DecompressedStream, "skip_to", note)
@@ -185,7 +185,7 @@ def test_a_bomb_is_a_bad_line_and_never_held(tmp_path: Path, pack: Callable[...,
     )
     assert snapshot.progress.caught_up
     assert isinstance(reader, CompressedFile)
-    assert reader.tail.decompressor.given < 6 << 20
+    assert reader.tail.decompressor.plain_offset < 6 << 20
 
 
 def test_looking_at_a_bomb_to_tell_what_it_is_holds_little(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_when_the_plain_file_goes_its_compressed_copy_takes_its_place(tmp_path: 
     while index.read():
         pass
     assert index.snapshot.samples == len(LINES)
-    assert index.snapshot.uid(int(index.snapshot.living[0])) == "x.jsonl.gz:0"
+    assert index.snapshot.uid(int(index.snapshot.alive_rows[0])) == "x.jsonl.gz:0"
 
 
 def test_members_may_be_padded_with_zeros(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_a_new_frame_is_read_after_opening_again(tmp_path: Path, monkeypatch: py
     append(path, zst(LINES[4]))
     again = store(tmp_path)
     assert (again.bytes_read, again.snapshot.samples) == (len(LINES[4]), 5)
-    assert again.snapshot.place("line").tolist() == [1, 2, 3, 4, 5]
+    assert again.snapshot.metadata("line").tolist() == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("cut", [5, 1])

@@ -48,7 +48,7 @@ def look(index: RunIndex) -> list[tuple[int, float]]:
     index.rescan()
     while index.read():
         pass
-    frame = index.view.frame(index.snapshot.living)
+    frame = index.view.frame(index.snapshot.alive_rows)
     return [] if not len(frame) else list(zip(frame["step"].tolist(), frame["reward"].tolist(), strict=True))
 
 

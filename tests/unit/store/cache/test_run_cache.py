@@ -70,7 +70,7 @@ def saved(run: Path) -> Path:
 
 
 def assert_same(one: Snapshot, other: Snapshot) -> None:
-    frames = [RunView(shot).frame(shot.living).set_index("uid").sort_index() for shot in (one, other)]
+    frames = [RunView(shot).frame(shot.alive_rows).set_index("uid").sort_index() for shot in (one, other)]
     pd.testing.assert_frame_equal(frames[0], frames[1][frames[0].columns])
 
 
@@ -96,8 +96,8 @@ def test_it_goes_on_with_what_was_written_meanwhile(tmp_path: Path) -> None:
     append(saved(tmp_path) / LOG, new)
     again = opened(tmp_path)
     assert (again.bytes_read, again.snapshot.samples) == (len(new), 49)
-    row = again.snapshot.living[again.snapshot.place("step")[again.snapshot.living] == 9]
-    assert again.snapshot.place("line")[row].tolist() == [25]
+    row = again.snapshot.alive_rows[again.snapshot.metadata("step")[again.snapshot.alive_rows] == 9]
+    assert again.snapshot.metadata("line")[row].tolist() == [25]
 
 
 def test_bad_lines_are_still_known(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_rows_of_a_file_that_was_replaced_do_not_count_before_it_is_read(tmp_pat
     again = RunIndex(tmp_path, "run")
     again.rescan()
     again.commit()
-    assert [again.snapshot.file(row) for row in again.snapshot.living] == [OTHER_LOG] * 24
+    assert [again.snapshot.file(row) for row in again.snapshot.alive_rows] == [OTHER_LOG] * 24
 
 
 def test_an_index_made_anew_replaces_the_old(tmp_path: Path) -> None:
