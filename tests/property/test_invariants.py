@@ -64,7 +64,7 @@ def write(run: Path, logs: Mapping[str, bytes]) -> None:
 
 
 def samples(snapshot: Snapshot) -> pd.DataFrame:
-    """The living rows in an order that does not depend on how they came."""
+    """Return the rows that count, sorted by uid."""
     frame = RunView(snapshot).frame(snapshot.alive_rows).set_index("uid").sort_index()
     return frame[sorted(frame.columns)]
 
@@ -147,7 +147,7 @@ def assert_rows(snapshot: Snapshot, expected: pd.DataFrame) -> None:
 
 
 def informative(frame: pd.DataFrame) -> set[str]:
-    """Columns that hold something; where a sample stands and second names left out."""
+    """Return the columns that have values, without line numbers and aliases."""
     return {name for name in frame.columns if frame[name].notna().any()} - {"line", "kl_k1_mean", "kl_k1_sum"}
 
 
@@ -239,7 +239,7 @@ def test_a_bad_line_is_kept_with_its_place(log: bytes) -> None:
 
 @given(st.lists(strategies.log, min_size=2, max_size=4), budgets)
 def test_a_rewritten_log_replaces_its_rows_and_no_others(logs: list[bytes], budget: int) -> None:
-    """Whatever comes next in the place of a log: longer, shorter, empty, or another with the same head."""
+    """The new log may be longer, shorter, empty, or another one with the same beginning."""
     other = b'{"step": 2, "prompt": "other", "reward": 1.0}\n'
     with folder() as run:
         index = RunIndex(run, "run", Reading(turn_bytes=budget))

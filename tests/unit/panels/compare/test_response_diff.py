@@ -71,7 +71,7 @@ def test_the_step_before_is_the_first_choice(tmp_path: Path) -> None:
     assert "Step 1" in view._pane.object
 
 
-def test_a_wish_is_kept_from_sample_to_sample(tmp_path: Path) -> None:
+def test_the_chosen_comparison_is_kept_for_the_next_sample(tmp_path: Path) -> None:
     view = opened(tmp_path, LINES, 0)
     offered(view)
     view._kind.value = "truth"

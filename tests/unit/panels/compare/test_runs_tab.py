@@ -34,7 +34,7 @@ def seat(folder: Path, rewards: dict[str, float]) -> ComparedRun:
 
 @pytest.fixture
 def seats(tmp_path: Path) -> tuple[ComparedRun, ComparedRun]:
-    """The prompt a is the same in both, b stands in a template, the others are alone."""
+    """Two runs: both have prompt a, one has b in a chat template, the other prompts differ."""
     here = {"a": 1.0, "<|user|>b": 0.0, "x": 0.0}
     return seat(tmp_path / "here", here), seat(tmp_path / "there", {"a": 0.5, "b": 1.0, "y": 0.0})
 

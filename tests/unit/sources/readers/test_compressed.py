@@ -57,7 +57,7 @@ def drain(file: CompressedFile, budget: int = BUDGET) -> Chunk:
 
 
 def offsets(lines: list[bytes]) -> list[int]:
-    """Where each line starts in the plain log."""
+    """Return the offset of each line in the plain log."""
     return [sum(map(len, lines[:at])) for at in range(len(lines))]
 
 
@@ -117,7 +117,7 @@ def test_a_sample_is_read_back_from_the_middle(
 
 
 def test_reading_back_begins_at_the_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 40 frames of 300 KB one is read again, not those before it."""
+    """One of 40 frames of 300 KB is decompressed again, not those before it."""
     path = tmp_path / "x.jsonl.zst"
     frame = b"".join(line(1, index=at, prompt="p" * 30_000) for at in range(10))
     path.write_bytes(zst(*[frame] * 40))
@@ -279,7 +279,7 @@ def test_a_new_frame_is_read_after_opening_again(tmp_path: Path, monkeypatch: py
 def test_a_log_in_the_middle_of_a_frame_or_a_line_is_read_from_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
 ) -> None:
-    """What is known of it could not be gone on with."""
+    """Reading cannot resume there, so the saved position is not used."""
     monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     path, whole = tmp_path / "x.jsonl.gz", gz(*LINES)
     path.write_bytes(whole[:-cut] if cut == 5 else gz(b"".join(LINES)[:-1]))

@@ -10,9 +10,9 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
 
 RANK0, RANK1 = "rollout_data_rank_0.jsonl", "rollout_data_rank_1.jsonl"
-#: A response that nobody draws twice: 70 nats.
+#: A response that is never sampled twice: its surprisal is 70 nats.
 UNLIKELY = {"logprobs": [-3.5] * 20}
-#: One that a collapsed policy draws all the time, as long as the other.
+#: A response of the same length that a collapsed policy samples repeatedly.
 LIKELY = {"logprobs": [-0.1] * 20}
 
 
