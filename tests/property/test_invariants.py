@@ -130,7 +130,7 @@ def assert_true(snapshot: Snapshot, logs: Mapping[str, bytes]) -> None:
         shown = snapshot.in_split(split)
         assert shown.split == split
         assert (shown.older, shown.duplicates) == (truth.older[split], truth.duplicates[split])
-        assert_rows(shown, RunView(truth).frame(split))
+        assert_rows(shown, truth.frame(split))
 
 
 def assert_rows(snapshot: Snapshot, expected: pd.DataFrame) -> None:

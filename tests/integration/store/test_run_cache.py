@@ -71,7 +71,7 @@ import sys
 from pathlib import Path
 from rlpanel.store.index import run_index as index
 from tests.integration.store.test_run_cache import opened
-index.WORTH_BYTES = 0
+index.MIN_LOG_BYTES = 0
 found = opened(Path(sys.argv[1]))
 found.save()
 print(found.bytes_read, flush=True)

@@ -136,7 +136,7 @@ from rlpanel.store.cache import run_cache as cache
 from rlpanel.store.index import run_index as index
 from tests.factories import append, line
 from tests.integration.store.test_trouble import RANK0, look
-index.WORTH_BYTES = cache.SAVE_EVERY = 0
+index.MIN_LOG_BYTES = cache.SAVE_EVERY = 0
 run = Path(sys.argv[1])
 followed = index.RunIndex(run, "run")
 for step in range(50):

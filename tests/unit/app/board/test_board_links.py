@@ -16,7 +16,7 @@ from rlpanel.app.board.url_state import KEYS, MAX_QUERY
 from tests.factories import write_run
 from tests.waiting import wait_until
 
-#: Audit events of opened and listed files during a test; None otherwise, since an audit hook cannot be removed.
+#: Audit events of opened and listed files during a test; else None, since an audit hook cannot be removed.
 _opened: list[str] | None = None
 
 

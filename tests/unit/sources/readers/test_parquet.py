@@ -15,7 +15,7 @@ from rlpanel.store.index.run_index import RunIndex
 
 REAL = Path(__file__).parents[3] / "data" / "trl"
 NAME = "completions_00001.parquet"
-#: What TRL logged of these two steps.
+#: TRL's scalars of these two steps.
 LOGGED = {
     "reward_mean": [0.8828125596046448, 0.5812499523162842],
     "reward_std": [0.4825707674026489, 0.40271899104118347],
