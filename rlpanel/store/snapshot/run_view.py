@@ -88,7 +88,7 @@ class RunView:
         return self.snapshot.number(name)
 
     def values(self, column: str, rows: np.ndarray) -> np.ndarray:
-        """Return a stored or derived number column at ``rows``; only their steps are computed."""
+        """Return a number column at ``rows``; a derived column is computed for their steps only."""
         if column in self.derived:
             return step_metric_cache.sample_values(self.snapshot, column, rows)
         return self.snapshot.number(column)[rows]
