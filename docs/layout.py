@@ -8,7 +8,7 @@ from __future__ import annotations
 #: Modules that every room may import.
 FLOOR = ("errors", "schema", "settings", "safe_files")
 
-#: What most panels are made of.
+#: Rooms that most panels use.
 _PARTS = ("panels/ui", "panels/plots", "panels/session", "panels/export")
 
 #: Room → rooms that it may import besides the floor. ``store`` stands for the modules right in that folder,

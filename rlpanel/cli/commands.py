@@ -78,7 +78,7 @@ def demo(
         float, typer.Option(min=0.0, help="Seconds that each step of the replayed training takes.")
     ] = 1.0,
 ) -> None:
-    """Open the board on two recorded runs: a finished one, and one that grows as if it were training.
+    """Open the board on two recorded runs: a finished one, and one that grows like a live training run.
 
     A browser is opened if there is a screen; --no-show prevents it.
     """

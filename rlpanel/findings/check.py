@@ -23,14 +23,14 @@ class CheckResult:
     ----------
     findings : list of Finding
         All findings, alarms first, then by newest step.
-    version : tuple of int
-        Version of the snapshot and number of complete steps: while both stay, `steady` can be reused.
+    data_version : tuple of int
+        Version of the snapshot and number of complete steps. While both stay the same, `steady` is reused.
     steady : list of Finding
         The findings of rules that do not depend on the clock.
     """
 
     findings: list[Finding]
-    version: tuple[int, int]
+    data_version: tuple[int, int]
     steady: list[Finding]
 
 
@@ -55,12 +55,12 @@ def check(
         the findings of the other rules are still shown.
     """
     context = RuleContext(view, thresholds, now)
-    version = view.snapshot.version, len(context.steps)
-    reusable = previous is not None and previous.version == version
+    data_version = view.snapshot.version, len(context.steps)
+    reusable = previous is not None and previous.data_version == data_version
     steady = previous.steady if previous is not None and reusable else _run_rules(context, clock=False)
-    findings = [*steady, *_run_rules(context, clock=True)]
-    findings.sort(key=lambda finding: (finding.severity != "alarm", -max(finding.steps, default=0)))
-    return CheckResult(findings, version, steady)
+    results = [*steady, *_run_rules(context, clock=True)]
+    results.sort(key=lambda finding: (finding.severity != "alarm", -max(finding.steps, default=0)))
+    return CheckResult(results, data_version, steady)
 
 
 def findings(view: RunView, thresholds: FindingSettings, now: float) -> list[Finding]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from rlpanel.errors import RunNotFound
 from rlpanel.recording.output_dir import FOLDER, NAME, OUTPUT, SAVE, samples_folder
 
-#: How many levels below the working folder are searched: ./rollout_samples, ./*/rollout_samples …
+#: Number of levels searched below the working folder: ./rollout_samples, ./*/rollout_samples …
 DEPTH = 2
 
 

@@ -231,7 +231,7 @@ def packed(folder: Path) -> Iterator[str]:
         while index.read():
             pass
         used, taken = time.process_time() - started, []
-        for row in index.snapshot.living[10 :: len(index.snapshot.living) // 12].tolist():
+        for row in index.snapshot.alive_rows[10 :: len(index.snapshot.alive_rows) // 12].tolist():
             started = time.perf_counter()
             fetch(index, index.view, row)
             taken.append(time.perf_counter() - started)

@@ -96,7 +96,7 @@ def search(gigabytes: float) -> str:
     """Return the results as markdown, one line per search."""
     with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as folder:
         index = _run_of(Path(folder), gigabytes)
-        size = int(index.snapshot.place("length")[index.snapshot.living].sum())
+        size = int(index.snapshot.metadata("length")[index.snapshot.alive_rows].sum())
         what = f"text in {size / 1e9:.1f} GB, {index.snapshot.samples:,} samples"
         lines = [
             f"| {what} | hits | s | MB/s | MB per CPU-second | loop late, ms "
@@ -110,7 +110,7 @@ def search(gigabytes: float) -> str:
             def work(text: str = text, hits: list[int] = hits, busy: list[float] = busy) -> None:
                 started = time.thread_time()
                 test = TextPredicate("", "contains", text)
-                found = scan(index, index.snapshot, index.snapshot.living, [test])
+                found = scan(index, index.snapshot, index.snapshot.alive_rows, [test])
                 hits.append(sum(int(batch.texts[test].sum()) for batch in found))
                 busy.append(time.thread_time() - started)
 

@@ -147,7 +147,7 @@ def measure(folder: Path) -> dict[str, object]:
         "turn": slowest,
         "memory": peak() - before,
     }
-    for row in snapshot.living[:3].tolist():
+    for row in snapshot.alive_rows[:3].tolist():
         try:
             fetch(index, index.view, row)
         except RLPanelError as error:

@@ -87,7 +87,7 @@ def main() -> None:
         index = RunIndex(run, "run")
         view = caught_up(index)
         names = [name for name in step_names() if name in view.step_metrics]
-        whole = cpu(lambda: StepMetricCache().of(view.snapshot, names, view.grouped))
+        whole = cpu(lambda: StepMetricCache().get(view.snapshot, names, view.grouped))
         new = []
         for step in range(STEPS + 1, STEPS + 8):
             write(run, range(step, step + 1))

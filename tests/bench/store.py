@@ -111,7 +111,7 @@ def fetching(folder: Path) -> Iterator[str]:
         write_log(folder / title, Shape(steps=2, samples=16, ranks=1, tokens=tokens))
         index = ingest(folder / title)
         snapshot, taken = index.snapshot, []  # type: ignore[attr-defined]
-        for row in snapshot.living.tolist():
+        for row in snapshot.alive_rows.tolist():
             started, clock = time.process_time(), time.perf_counter()
             fetch(index, index.view, row)  # type: ignore[arg-type]
             taken.append((time.perf_counter() - clock, time.process_time() - started))

@@ -54,7 +54,7 @@ class Process:
 
     @property
     def old(self) -> bool:
-        """Whether it has lived long enough to be killed."""
+        """True if the process has run long enough to be killed."""
         return time.monotonic() > self._born + self._lives
 
     def kill(self) -> None:
@@ -150,13 +150,13 @@ class Trouble:
             self.done["reader killed"] += 1
 
     def kill_the_server(self) -> None:
-        """During all of its work."""
+        """Kill the server at any point of its work."""
         if self.server.old:
             self._serve()
             self.done["server killed"] += 1
 
     def truncate(self) -> None:
-        """To any length, also in the middle of a line."""
+        """Truncate a log to a random length, possibly in the middle of a line."""
         path = self._any()
         if path.exists():
             os.truncate(path, self._chance.randrange(path.stat().st_size + 1))

@@ -9,7 +9,7 @@ import pytest
 
 
 def run_python(code: str) -> str:
-    """What ``code`` prints in a Python of its own."""
+    """Return the output of ``code`` in a new Python process."""
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )

@@ -62,7 +62,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def rest(run: Path) -> None:
-    """Backdate a run's files, as if nothing had been written to it for a long time."""
+    """Backdate a run's files, so that the run looks idle."""
     os.utime(run / LOG, (time.time() - 2 * LIVE,) * 2)
 
 

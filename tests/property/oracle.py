@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 #: Responses with at least this surprisal do not repeat by chance; tests may set it lower.
-UNLIKELY = 64.0
+DUPLICATE_SURPRISAL = 64.0
 
 
 @dataclass
@@ -105,7 +105,7 @@ def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return rows without the repetitions of earlier lines that are too improbable to repeat."""
     seen, kept = set(), []
     for row in rows:
-        unlikely = row.get("surprisal_sum", 0.0) >= UNLIKELY
+        unlikely = row.get("surprisal_sum", 0.0) >= DUPLICATE_SURPRISAL
         key = (row["step"], row["_split"], row["_line"])
         if key not in seen or not unlikely:
             kept.append(row)

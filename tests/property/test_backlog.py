@@ -73,7 +73,7 @@ def test_lines_that_come_meanwhile_change_nothing(history: History, size: int, d
 def test_a_run_closed_at_any_time_and_opened_again_is_the_run(
     history: History, size: int, data: st.DataObject
 ) -> None:
-    """Whether its backlog was complete or not, and whatever the index on disk contained."""
+    """The backlog may be incomplete, and the cache on disk may have any state."""
     _, appends = history
 
     def live(run: Path) -> None:

@@ -64,8 +64,8 @@ def write(run: Path, logs: Mapping[str, bytes]) -> None:
 
 
 def samples(snapshot: Snapshot) -> pd.DataFrame:
-    """The living rows in an order that does not depend on how they came."""
-    frame = RunView(snapshot).frame(snapshot.living).set_index("uid").sort_index()
+    """Return the rows that count, sorted by uid."""
+    frame = RunView(snapshot).frame(snapshot.alive_rows).set_index("uid").sort_index()
     return frame[sorted(frame.columns)]
 
 
@@ -130,7 +130,7 @@ def assert_true(snapshot: Snapshot, logs: Mapping[str, bytes]) -> None:
         shown = snapshot.in_split(split)
         assert shown.split == split
         assert (shown.older, shown.duplicates) == (truth.older[split], truth.duplicates[split])
-        assert_rows(shown, RunView(truth).frame(split))
+        assert_rows(shown, truth.frame(split))
 
 
 def assert_rows(snapshot: Snapshot, expected: pd.DataFrame) -> None:
@@ -147,7 +147,7 @@ def assert_rows(snapshot: Snapshot, expected: pd.DataFrame) -> None:
 
 
 def informative(frame: pd.DataFrame) -> set[str]:
-    """Columns that hold something; where a sample stands and second names left out."""
+    """Return the columns that have values, without line numbers and aliases."""
     return {name for name in frame.columns if frame[name].notna().any()} - {"line", "kl_k1_mean", "kl_k1_sum"}
 
 
@@ -239,7 +239,7 @@ def test_a_bad_line_is_kept_with_its_place(log: bytes) -> None:
 
 @given(st.lists(strategies.log, min_size=2, max_size=4), budgets)
 def test_a_rewritten_log_replaces_its_rows_and_no_others(logs: list[bytes], budget: int) -> None:
-    """Whatever comes next in the place of a log: longer, shorter, empty, or another with the same head."""
+    """The new log may be longer, shorter, empty, or another one with the same beginning."""
     other = b'{"step": 2, "prompt": "other", "reward": 1.0}\n'
     with folder() as run:
         index = RunIndex(run, "run", Reading(turn_bytes=budget))
@@ -273,9 +273,9 @@ def test_a_sample_read_again_by_its_place_gives_the_numbers_of_its_row(
         write(run, logs)
         index = RunIndex(run, "run")
         snapshot = follow(index)
-        for row in snapshot.living.tolist():
+        for row in snapshot.alive_rows.tolist():
             sample = fetch(index, RunView(snapshot), row)
-            assert sample.step == snapshot.place("step")[row]
+            assert sample.step == snapshot.metadata("step")[row]
             for name in ("reward", "ref_reward", "valid_reward"):
                 if name in snapshot.numbers:
                     np.testing.assert_equal(getattr(sample, name), snapshot.number(name)[row])

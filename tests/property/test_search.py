@@ -67,13 +67,13 @@ def test_blocks_find_what_reading_each_line_finds(
         patch.setattr("rlpanel.store.query.text_scan.BLOCK", block)
         index = run_of(lines, run)
         snapshot = index.snapshot
-        records = [fetch_record(index, snapshot, row).texts for row in snapshot.living.tolist()]
+        records = [fetch_record(index, snapshot, row).texts for row in snapshot.alive_rows.tolist()]
         for test in (TextPredicate("", "contains", text) for text in sought):
-            batches = list(scan(index, snapshot, snapshot.living, [test]))
+            batches = list(scan(index, snapshot, snapshot.alive_rows, [test]))
             found = sorted(row for batch in batches for row in batch.rows[batch.texts[test]].tolist())
             expected = [
                 row
-                for row, held in zip(snapshot.living.tolist(), records, strict=True)
+                for row, held in zip(snapshot.alive_rows.tolist(), records, strict=True)
                 if test.passes_sample(held)
             ]
             assert found == expected, test.value

@@ -106,7 +106,7 @@ class TokenPage:
         return self.page.locator(f'[data-metric="{name}"]')
 
     def cells(self) -> list[tuple[RGB | None, RGB]]:
-        """Background (None if there is none) and text colour of every drawn token."""
+        """Return background colour (None if it has none) and text colour of every drawn token."""
         found = self.page.locator("[data-i]").evaluate_all(
             "spans => spans.map(getComputedStyle).map(s => [s.backgroundColor, s.color])"
         )

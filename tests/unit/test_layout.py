@@ -41,7 +41,7 @@ def room_of(package: Path, path: Path) -> str:
 
 
 def imports_of(package: Path) -> Edges:
-    """Which module imports which, imports for the type checker included.
+    """Return the imports of each module, including those for the type checker.
 
     The package's own ``__init__`` is left out: it names what is public, and imports it when it is used.
     """
@@ -90,13 +90,13 @@ def _allowed(room: str, target: str, rooms: Mapping[str, tuple[str, ...]]) -> bo
 
 
 def _in_package(room: str, arrow: str) -> bool:
-    """Whether ``store/*`` means this room."""
+    """Return True if an entry such as ``store/*`` includes the room."""
     package = arrow.removesuffix("/*")
     return package != arrow and (room == package or room.startswith(f"{package}/"))
 
 
 def circle(edges: Mapping[str, set[str]]) -> list[str]:
-    """The members of one circle; empty where there is none."""
+    """Return the members of one import cycle; empty if there is no cycle."""
     done: set[str] = set()
 
     def walk(name: str, trail: list[str]) -> list[str]:

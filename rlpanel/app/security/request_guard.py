@@ -160,7 +160,7 @@ class RequestGuard(Matcher):
 
 
 class RefusalHandler(RequestHandler):
-    """Answers a request with a `Refusal`, whatever its method."""
+    """Answers requests of any method with a `Refusal`."""
 
     def initialize(self, refusal: Refusal) -> None:
         """Take the handler's parameters (called by Tornado)."""

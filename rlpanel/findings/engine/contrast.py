@@ -97,5 +97,5 @@ def within_correlation(view: RunView, rows: np.ndarray, a: np.ndarray, b: np.nda
 
 def _groups(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
     """Return the index of each row's group within its step; indices are contiguous from 0, shape (N,)."""
-    keys = np.stack([snapshot.place("step")[rows], group_keys(snapshot, rows)])
+    keys = np.stack([snapshot.metadata("step")[rows], group_keys(snapshot, rows)])
     return np.unique(keys, axis=1, return_inverse=True)[1].ravel()

@@ -51,13 +51,13 @@ class RuleContext:
     @cached_property
     def rows(self) -> np.ndarray:
         """Rows of complete steps, without those of restarted attempts and duplicates, shape (N,)."""
-        rows = self.snapshot.living
-        return rows[self.snapshot.place("step")[rows] <= self.steps[-1]] if len(self.steps) else rows[:0]
+        rows = self.snapshot.alive_rows
+        return rows[self.snapshot.metadata("step")[rows] <= self.steps[-1]] if len(self.steps) else rows[:0]
 
     @cached_property
     def row_steps(self) -> np.ndarray:
         """Position in `steps` of the step of each row of `rows`, shape (N,)."""
-        return np.searchsorted(self.steps, self.snapshot.place("step")[self.rows])
+        return np.searchsorted(self.steps, self.snapshot.metadata("step")[self.rows])
 
     def column(self, name: str) -> np.ndarray:
         """Return the values of a numeric column at `rows`, shape (N,)."""

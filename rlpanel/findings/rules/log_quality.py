@@ -56,7 +56,7 @@ def not_finite(context: RuleContext) -> Iterator[Finding]:
 @rule("Invalid fields")
 def odd_fields(context: RuleContext) -> Iterator[Finding]:
     """The length of an array differs from the response's token count, or a field has the wrong type."""
-    odd = context.snapshot.place("notes")[context.rows] > 0
+    odd = context.snapshot.metadata("notes")[context.rows] > 0
     if odd.any():
         mask = np.bincount(context.row_steps[odd], minlength=len(context.steps)) > 0
         yield Finding(
@@ -74,7 +74,7 @@ def odd_fields(context: RuleContext) -> Iterator[Finding]:
 @rule("Missing rank")
 def missing_rank(context: RuleContext) -> Iterator[Finding]:
     """A rank that wrote samples before has none in a complete step for which other ranks have some."""
-    ranks, index = np.unique(context.snapshot.place("rank")[context.rows], return_inverse=True)
+    ranks, index = np.unique(context.snapshot.metadata("rank")[context.rows], return_inverse=True)
     if len(ranks) < 2:
         return
     present = np.zeros((len(ranks), len(context.steps)), bool)

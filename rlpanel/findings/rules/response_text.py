@@ -68,7 +68,7 @@ def invalid_text(context: RuleContext) -> Iterator[Finding]:
     rows = context.rows[risen[context.row_steps]]
     broken = context.snapshot.number("invalid_chars")[rows] > 0
     evidence += by_category(context.snapshot, rows, broken, "responses with U+FFFD")
-    late = context.snapshot.place("step")[rows] >= np.median(context.steps[risen])
+    late = context.snapshot.metadata("step")[rows] >= np.median(context.steps[risen])
     for part, when in ((~late, "In the first half of these steps"), (late, "In the second half")):
         contrast = within_groups(context.view, rows[part], broken[part], "responses with U+FFFD")
         evidence += [f"{when}: {line}" for line in contrast]

@@ -86,30 +86,30 @@ AT_INGEST = ("kl_coef", "gamma", "lam", "epsilon", "epsilon_high")
 
 
 class Constants(Mapping[str, Any]):
-    """Mapping of constants to values, for formulas; `known` also has their origins.
+    """Mapping of constants to values, for formulas; `by_name` also has their origins.
 
     Parameters
     ----------
-    known : iterable of KnownConstant
+    constants : tuple of KnownConstant
     """
 
-    def __init__(self, known: tuple[KnownConstant, ...] = ()) -> None:
-        self.known = {k.name: k for k in known}
+    def __init__(self, constants: tuple[KnownConstant, ...] = ()) -> None:
+        self.by_name = {constant.name: constant for constant in constants}
 
     def __getitem__(self, name: str) -> Any:
-        return self.known[name].value
+        return self.by_name[name].value
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.known)
+        return iter(self.by_name)
 
     def __len__(self) -> int:
-        return len(self.known)
+        return len(self.by_name)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constants) and self.known == other.known
+        return isinstance(other, Constants) and self.by_name == other.by_name
 
     def __hash__(self) -> int:
-        return hash(tuple(sorted((name, str(k)) for name, k in self.known.items())))
+        return hash(tuple(sorted((name, str(constant)) for name, constant in self.by_name.items())))
 
     @property
     def at_ingest(self) -> tuple[Any, ...]:
@@ -118,9 +118,9 @@ class Constants(Mapping[str, Any]):
 
     def with_inferred(self, name: str, value: float, note: str) -> Constants:
         """Return these constants plus an inferred one; a given value is not replaced."""
-        if name in self.known:
+        if name in self.by_name:
             return self
-        return Constants((*self.known.values(), KnownConstant(name, value, "inferred", note)))
+        return Constants((*self.by_name.values(), KnownConstant(name, value, "inferred", note)))
 
 
 def gather_constants(logged: Mapping[str, Any], settings: Mapping[str, Any]) -> Constants:

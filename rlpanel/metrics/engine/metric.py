@@ -53,7 +53,7 @@ class Metric:
         Required fields or columns.
     constants : tuple of str
         Required training constants.
-    takes : tuple of str
+    optional : tuple of str
         Optional fields, columns and constants.
     ordering : tuple of str
         Those of ``by``, ``groups`` and ``lengths`` that the function takes.
@@ -82,7 +82,7 @@ class Metric:
     source: str
     needs: tuple[str, ...]
     constants: tuple[str, ...]
-    takes: tuple[str, ...]
+    optional: tuple[str, ...]
     ordering: tuple[str, ...]
     help: str
     function: Callable[..., np.ndarray]
@@ -118,7 +118,7 @@ class Metric:
     def call(self, inputs: Mapping[str, Any]) -> np.ndarray:
         """Call the function with its required inputs and those optional ones that are available."""
         arguments = {name: inputs[name] for name in self._required}
-        for name in self.takes:
+        for name in self.optional:
             if name in inputs:
                 arguments[name] = inputs[name]
         return self.function(**arguments)
@@ -194,7 +194,7 @@ def metric(
             source=source,
             needs=tuple(need for need in required if need not in CONSTANTS),
             constants=tuple(need for need in required if need in CONSTANTS),
-            takes=tuple(p.name for p in parameters if p.default is not p.empty),
+            optional=tuple(p.name for p in parameters if p.default is not p.empty),
             ordering=tuple(p.name for p in parameters if p.name in _ORDERING),
             help=(inspect.getdoc(function) or "").split("\n")[0],
             function=function,

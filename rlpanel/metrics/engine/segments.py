@@ -154,12 +154,12 @@ class SubSegments(Segments):
             first[1:] |= ~known[order][:-1]
         starts = np.flatnonzero(first)
         super().__init__(starts, rows, order)
-        self.outer_run = sorted_outer[starts]
+        self.outer_index = sorted_outer[starts]
 
     @cached_property
     def outer(self) -> Segments:
         """Outer segments with these segments as rows, to reduce a value per segment to one per outer one."""
-        starts = np.flatnonzero(np.append(True, np.diff(self.outer_run) > 0))
+        starts = np.flatnonzero(np.append(True, np.diff(self.outer_index) > 0))
         return Segments(starts, len(self))
 
     @cached_property

@@ -58,7 +58,7 @@ class StepRows:
         """Return the metric's inputs by name; optional ones that are missing are left out."""
         inputs: dict[str, Any] = {name: getattr(self, name) for name in m.ordering}
         inputs |= {name: self._get(name) for name in (*m.needs, *m.constants)}
-        for name in m.takes:
+        for name in m.optional:
             try:
                 inputs[name] = self._get(name)
             except KeyError:

@@ -94,7 +94,7 @@ class Prompts:
 
     def text(self, run: ComparedRun, row: int) -> str:
         """Return the prompt of a row."""
-        key = int(run.snapshot.place("prompt_hash")[row])
+        key = int(run.snapshot.metadata("prompt_hash")[row])
         if key not in self._texts:
             self._texts[key] = prompt_of(run, row) or ""
         return self._texts[key]
@@ -103,12 +103,12 @@ class Prompts:
 def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Iterator[RunComparison]:
     """Yield the comparison: a single result, as `BackgroundTask` expects an iterator."""
     pairs, how = _match(here, there, exact_keys), EXACT
-    if pairs.alone_here and pairs.alone_there:
+    if pairs.only_here and pairs.only_there:
         keys = prompts.keys((here, there))
         how = TOO_MANY if keys is None else how
         by_text = pairs if keys is None else _match(here, there, keys)
-        if len(by_text) > len(pairs) or by_text.alone_here + by_text.alone_there < (
-            pairs.alone_here + pairs.alone_there
+        if len(by_text) > len(pairs) or by_text.only_here + by_text.only_there < (
+            pairs.only_here + pairs.only_there
         ):
             pairs, how = by_text, BY_WORDS
     listed = np.argsort(pairs.difference, kind="stable")
@@ -133,5 +133,5 @@ def _match(here: ComparedRun, there: ComparedRun, keys: Keys) -> PromptPairs:
 def _row_by_prompt(run: ComparedRun) -> dict[int, int]:
     """Return one row of each prompt, by the prompt's hash."""
     rows = rows_at(run.snapshot, run.at)
-    hashes, first = np.unique(run.snapshot.place("prompt_hash")[rows], return_index=True)
+    hashes, first = np.unique(run.snapshot.metadata("prompt_hash")[rows], return_index=True)
     return dict(zip(hashes.tolist(), rows[first].tolist(), strict=True))

@@ -137,9 +137,9 @@ class ResponseDiff(Viewer):
         has_reward = snapshot.has_number("reward")
         options: dict[str, str] = {}
         for row, uid in zip(rows.tolist(), snapshot.uids(rows), strict=True):
-            label = f"{name} {int(snapshot.place(name)[row]):,}"
+            label = f"{name} {int(snapshot.metadata(name)[row]):,}"
             if name == "line" and snapshot.ranks > 1:
-                label = f"rank {int(snapshot.place('rank')[row])} · {label}"
+                label = f"rank {int(snapshot.metadata('rank')[row])} · {label}"
             if has_reward:
                 label += f" · reward {number(float(snapshot.number('reward')[row]))}"
             options[f"{label} · {uid}" if label in options else label] = uid

@@ -17,8 +17,8 @@ def matched_html(pairs: PromptPairs, here: str, there: str, how: str) -> str:
     noun = "prompt" if len(pairs) == 1 else "prompts"
     return (
         f'<div class="matched"><b>{len(pairs):,} {noun} in both runs</b>'
-        f"<span>{pairs.alone_here:,} only in {safe_text(here)}</span>"
-        f"<span>{pairs.alone_there:,} only in {safe_text(there)}</span>"
+        f"<span>{pairs.only_here:,} only in {safe_text(here)}</span>"
+        f"<span>{pairs.only_there:,} only in {safe_text(there)}</span>"
         f'<span class="how">{safe_text(how)}</span></div>'
     )
 

@@ -41,7 +41,7 @@ class ValueDistribution:
 
     @property
     def note(self) -> str:
-        """How many values the plot leaves out, because a log scale cannot show them; empty if none."""
+        """Text with the number of values that a log scale cannot show; empty if it shows all."""
         counted = self._plot.density if self._plot is not None else None
         return f"{counted.left_out:,} values ≤ 0 left out" if counted is not None and counted.left_out else ""
 

@@ -112,7 +112,7 @@ class GroupSamples(Viewer):
         self._fit.object = _fit_html(view, snapshot.rows_of(sample.step))
         visible = rows[:MOST_SAMPLES]
         results = _read_cards(context.index, view, visible, context.display.pad_token)
-        if snapshot.place("length")[visible].sum() <= READ_NOW:
+        if snapshot.metadata("length")[visible].sum() <= READ_NOW:
             self._show_cards(next(results))
         else:
             self._cards.cards = []

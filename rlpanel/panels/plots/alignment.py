@@ -27,24 +27,24 @@ class RunAxis:
     ----------
     steps : ndarray of int, shape (S,)
         Ascending.
-    places : ndarray of float, shape (S,)
+    positions : ndarray of float, shape (S,)
         Position of each step, never falling: the step itself, the number of samples up to its end, or the
         hours up to its last sample.
     """
 
     steps: np.ndarray
-    places: np.ndarray
+    positions: np.ndarray
 
     def positions_of(self, steps: np.ndarray) -> np.ndarray:
         """Return the positions of any steps; one that the run lacks has the position of the step before."""
-        if self.steps is self.places:
+        if self.steps is self.positions:
             return np.asarray(steps, float)
         index = np.searchsorted(self.steps, steps, side="right") - 1
-        return self.places[index.clip(min=0)] if len(self.places) else np.full(np.shape(steps), np.nan)
+        return self.positions[index.clip(min=0)] if len(self.positions) else np.full(np.shape(steps), np.nan)
 
     def nearest(self, x: float) -> int | None:
         """Return the step nearest to a position on the axis; None while there are no steps."""
-        return int(self.steps[np.abs(self.places - x).argmin()]) if len(self.steps) else None
+        return int(self.steps[np.abs(self.positions - x).argmin()]) if len(self.steps) else None
 
 
 def axis_of(snapshot: Snapshot, alignment: str) -> RunAxis | None:

@@ -51,7 +51,7 @@ def ridges(counted: Density) -> Ridges:
     counts = np.stack([counted.counts[columns].sum(axis=0) for columns in ranges]).astype(float)
     shares = counts / counts.sum(axis=1, keepdims=True)
     edges = counted.axis.edges
-    if counted.axis.known:
+    if counted.axis.distinct:
         values = np.repeat(edges, 2)[1:-1]
         shares = np.repeat(shares, 2, axis=1)
     else:

@@ -154,7 +154,7 @@ class PromptHistory(Viewer):
         self._key = key
         self._reading.stop()
         results = _read_texts(index, snapshot, rows)
-        if snapshot.place("length")[rows].sum() <= READ_NOW:
+        if snapshot.metadata("length")[rows].sum() <= READ_NOW:
             self._show_texts(next(results))
         else:
             self._reading.start(results)
@@ -193,10 +193,10 @@ class PromptHistory(Viewer):
             self._show_diff('<p class="note">No earlier step has this prompt.</p>')
             return
         snapshot = view.snapshot
-        step = snapshot.place("step")[before[-1]]
-        previous = before[snapshot.place("step")[before] == step][0]
+        step = snapshot.metadata("step")[before[-1]]
+        previous = before[snapshot.metadata("step")[before] == step][0]
         results = _read_diff(index, view, int(previous), sample, self.context.display.pad_token)
-        if len(sample.response or "") <= NOW_CHARS // 2 and snapshot.place("length")[previous] <= READ_NOW:
+        if len(sample.response or "") <= NOW_CHARS // 2 and snapshot.metadata("length")[previous] <= READ_NOW:
             self._show_diff(next(results))
         else:
             self._show_diff('<p class="note">Comparing …</p>')

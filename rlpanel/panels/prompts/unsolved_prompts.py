@@ -92,7 +92,7 @@ class UnsolvedPrompts(Viewer):
                 "samples": [f"{prompt.samples:,}" for prompt in listed],
                 "best": [number(prompt.best) for prompt in listed],
                 "last": [number(prompt.last) for prompt in listed],
-                "bar": [number(prompt.bar) for prompt in listed],
+                "bar": [number(prompt.target) for prompt in listed],
                 "uid": uids,
             },
             dtype=str,

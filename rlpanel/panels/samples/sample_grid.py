@@ -286,7 +286,7 @@ class SampleGrid(Viewer):
         if self._table.filters:
             passing = frozenset(self._table.current_view["uid"])
         elif self._query.is_filtering:
-            rows = rows[self._view.snapshot.place("step")[rows] == selection.step]
+            rows = rows[self._view.snapshot.metadata("step")[rows] == selection.step]
             passing = frozenset(self._view.snapshot.uids(rows))
         else:
             passing = None

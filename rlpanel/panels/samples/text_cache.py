@@ -67,12 +67,12 @@ def read_texts(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> list[Te
 def unread_bytes(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> int:
     """Return the bytes of log that `read_texts` would have to read."""
     unread = [key not in _cache for key in _keys(index, snapshot, rows)]
-    return int(snapshot.place("length")[rows][np.array(unread, bool)].sum())
+    return int(snapshot.metadata("length")[rows][np.array(unread, bool)].sum())
 
 
 def _keys(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> list[Hashable]:
     """Return a cache key per row. It includes hashes, so a rewritten line is never served from the cache."""
-    columns = [snapshot.place(name)[rows].tolist() for name in _LOCATOR]
+    columns = [snapshot.metadata(name)[rows].tolist() for name in _LOCATOR]
     return [
         (index.path, snapshot.file(row), *locator)
         for row, *locator in zip(rows.tolist(), *columns, strict=True)

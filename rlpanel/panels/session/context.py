@@ -32,7 +32,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 
 class Selection(param.Parameterized):
-    """What is selected: the state that the page's URL holds."""
+    """Selected run, step, sample and filters: the state that the page's URL stores."""
 
     run = param.String(default="", doc="Name of the run, relative to the root folder.")
     split = param.String(default="", doc="Split that is shown; empty: training, else the largest one.")
@@ -198,7 +198,7 @@ class Context(param.Parameterized):
         """Select a sample and its step."""
         step = {}
         try:
-            step["step"] = int(self.snapshot.place("step")[self.snapshot.row(uid)])
+            step["step"] = int(self.snapshot.metadata("step")[self.snapshot.row(uid)])
         except SampleNotFound:  # its file was rewritten: keep the step; `message` says why there is no sample
             pass
         self.selection.param.update(uid=uid, follow=False, token=-1, **step)

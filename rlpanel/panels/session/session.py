@@ -32,8 +32,8 @@ class Session:
 
     Parameters
     ----------
-    place : SessionLoop
-        Loop on which the session is drawn.
+    loop : SessionLoop
+        Event loop on which the session is drawn.
     draw : callable
         Called on the event loop with the set of changes: indexes of runs, and None for the list of runs. The
         set is empty if only time has passed. Callbacks that it returns are run one by one, each in a turn of
@@ -46,12 +46,12 @@ class Session:
 
     def __init__(
         self,
-        place: SessionLoop,
+        loop: SessionLoop,
         draw: Callable[[set[RunIndex | None]], Iterable[Callable[[], object]] | None],
         wants: Callable[[RunIndex], bool] = lambda _: True,
         every: float = math.inf,
     ) -> None:
-        self.place = place
+        self.loop = loop
         self._draw = draw
         self._wants, self._every = wants, every
         self._lock = threading.Lock()
@@ -75,24 +75,24 @@ class Session:
             if self._scheduled or self.closed:
                 return
             self._scheduled = True
-        self.place.call_soon(self._queue_redraw)
+        self.loop.call_soon(self._queue_redraw)
 
     def _queue_redraw(self) -> None:
         """Queue the redraw after `MIN_INTERVAL` seconds, once the browser has received the last one."""
-        wait = MIN_INTERVAL if self.place.is_sending else self._last_drawn + MIN_INTERVAL - time.monotonic()
+        wait = MIN_INTERVAL if self.loop.is_sending else self._last_drawn + MIN_INTERVAL - time.monotonic()
         if self.closed:
             return
         if wait > 0:
-            self.place.call_later(wait, self._queue_redraw)
+            self.loop.call_later(wait, self._queue_redraw)
         else:
-            redraw_queue().put(self.place, self._flush)
+            redraw_queue().put(self.loop, self._flush)
 
     def _flush(self) -> None:
         with self._lock:
             changed, self._changed = self._changed, set()
             self._scheduled = False
         for part in self._try(partial(self._draw, changed)) or ():
-            redraw_queue().put(self.place, partial(self._try, part))
+            redraw_queue().put(self.loop, partial(self._try, part))
         self._last_drawn = time.monotonic()
         self._schedule_idle_redraw()
 

@@ -56,7 +56,7 @@ def lines(view: RunView) -> list[tuple[str, str]]:
     """Return a line of HTML and a tooltip (plain text) for each constant."""
     pairs = []
     for declared in DECLARED:
-        constant = view.constants.known.get(declared.name)
+        constant = view.constants.by_name.get(declared.name)
         if constant is None or (
             constant.origin == "usual" and _USED_BY.get(constant.name) not in view.step_metrics
         ):

@@ -97,7 +97,7 @@ class TokenReader:
 
 def sample_keys(snapshot: Snapshot, rows: np.ndarray) -> list[tuple[str, int]]:
     """Return uid and line hash of each row; the hash detects a file that was rewritten with other lines."""
-    return list(zip(snapshot.uids(rows), snapshot.place("hash")[rows].tolist(), strict=True))
+    return list(zip(snapshot.uids(rows), snapshot.metadata("hash")[rows].tolist(), strict=True))
 
 
 def measures(arrays: Mapping[str, np.ndarray], kl: str) -> dict[str, np.ndarray]:

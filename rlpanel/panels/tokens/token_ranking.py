@@ -110,7 +110,7 @@ class TokenRanking(Viewer):
         new = rows[[sample not in before.samples_read for sample in samples]]
         results = reader.read(context.snapshot, new, before)
         self._work.stop()
-        if context.snapshot.place("length")[new].sum() <= READ_NOW:
+        if context.snapshot.metadata("length")[new].sum() <= READ_NOW:
             self._on_progress(list(results)[-1])
         else:
             self._on_progress(next(results))
@@ -123,7 +123,7 @@ class TokenRanking(Viewer):
         if context.passing is not None:
             uids = context.snapshot.uids(rows)
             rows = rows[[uid in context.passing for uid in uids]]
-        rows = rows[np.cumsum(context.snapshot.place("length")[rows]) <= MOST_BYTES]
+        rows = rows[np.cumsum(context.snapshot.metadata("length")[rows]) <= MOST_BYTES]
         return rows, sample_keys(context.snapshot, rows)
 
     def _on_progress(self, progress: TallyProgress) -> None:

@@ -70,22 +70,22 @@ class Decompressor:
     ----------
     path : str
         Path of the file; its suffix gives the format.
-    fed, given : int
-        Compressed and plain offset at which to begin.
+    compressed_offset, plain_offset : int
+        Offsets in the compressed file and in the plain text at which to begin.
 
     Attributes
     ----------
-    fed : int
-        Compressed bytes received so far.
-    given : int
-        Plain bytes returned so far.
+    compressed_offset : int
+        Offset in the file after the compressed bytes received so far.
+    plain_offset : int
+        Offset in the plain text after the bytes returned so far.
     starts : list of (int, int)
         Positions at which decompression can begin: (plain offset, compressed offset), ascending.
     """
 
-    def __init__(self, path: str, fed: int = 0, given: int = 0) -> None:
-        self.fed = fed
-        self.given = given
+    def __init__(self, path: str, compressed_offset: int = 0, plain_offset: int = 0) -> None:
+        self.compressed_offset = compressed_offset
+        self.plain_offset = plain_offset
         self.starts: list[tuple[int, int]] = []
         self._gzip = path.endswith(".gz")
         self._frame: _Frame | None = None
@@ -99,7 +99,7 @@ class Decompressor:
     def feed(self, data: bytes) -> None:
         """Add compressed bytes."""
         self._pending += data
-        self.fed += len(data)
+        self.compressed_offset += len(data)
 
     def take(self, most: int) -> bytes:
         """Return at most ``most`` plain bytes; b"" if more compressed bytes must be fed first.
@@ -113,12 +113,13 @@ class Decompressor:
             while self._frame is not None or self._begin():
                 plain = self._step(most)
                 if plain:
-                    self.given += len(plain)
+                    self.plain_offset += len(plain)
                     return plain
                 if self._frame is not None and not self._pending:
                     break
         except (zlib.error, zstd.ZstdError) as error:
-            raise SourceDamaged(f"damaged near byte {self.fed - len(self._pending):,} ({error})") from error
+            position = self.compressed_offset - len(self._pending)
+            raise SourceDamaged(f"damaged near byte {position:,} ({error})") from error
         return b""
 
     def _step(self, most: int) -> bytes:
@@ -134,13 +135,13 @@ class Decompressor:
 
     def _begin(self) -> bool:
         """Start the next frame; return False if there are no bytes for it."""
-        if self._gzip and self.given:
+        if self._gzip and self.plain_offset:
             self._pending = self._pending.lstrip(b"\0")  # gzip allows zeros after a member
         if not self._pending:
             return False
         self._frame = _Member() if self._gzip else zstd.ZstdDecompressor()
-        if not self.starts or self.given - self.starts[-1][0] >= _STRIDE:
-            self.starts.append((self.given, self.fed - len(self._pending)))
+        if not self.starts or self.plain_offset - self.starts[-1][0] >= _STRIDE:
+            self.starts.append((self.plain_offset, self.compressed_offset - len(self._pending)))
         return True
 
     def nearest_start(self, offset: int) -> tuple[int, int]:
@@ -156,14 +157,14 @@ class DecompressedStream(io.RawIOBase):
     Parameters
     ----------
     path : str
-    fed, given : int
-        Compressed and plain offset at which to begin.
+    compressed_offset, plain_offset : int
+        Offsets in the compressed file and in the plain text at which to begin.
     """
 
-    def __init__(self, path: str, fed: int = 0, given: int = 0) -> None:
+    def __init__(self, path: str, compressed_offset: int = 0, plain_offset: int = 0) -> None:
         self._file = stream(path, _AHEAD)
-        self._file.seek(fed)
-        self._decompressor = Decompressor(path, fed, given)
+        self._file.seek(compressed_offset)
+        self._decompressor = Decompressor(path, compressed_offset, plain_offset)
 
     def readable(self) -> bool:
         """Return True."""
@@ -181,7 +182,8 @@ class DecompressedStream(io.RawIOBase):
 
     def skip_to(self, offset: int) -> None:
         """Read and discard bytes up to a plain offset."""
-        while (remaining := offset - self._decompressor.given) > 0 and self.read(min(remaining, 1 << 20)):
+        decompressor = self._decompressor
+        while (remaining := offset - decompressor.plain_offset) > 0 and self.read(min(remaining, 1 << 20)):
             pass
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from rlpanel.sources.files.remote_stat import RemoteEntry, status_of
 
 #: Longest pause after repeated failures, in seconds.
 LONGEST_REST = 300.0
-#: Where each service takes its credentials from; shown if access is denied.
+#: Source of each service's credentials; shown if access is denied.
 _RIGHTS = {
     "s3": "credentials are those of the aws command line (AWS_PROFILE, AWS_ACCESS_KEY_ID, ~/.aws); "
     "FSSPEC_S3_ANON=true reads a public bucket",
@@ -46,7 +46,7 @@ class RetryPause:
 
     Attributes
     ----------
-    why : str
+    reason : str
         Reason of the last failure; empty if the last request succeeded.
     """
 
@@ -54,23 +54,23 @@ class RetryPause:
         self._seconds = seconds
         self._failures = 0
         self._until = 0.0
-        self.why = ""
+        self.reason = ""
 
     def check(self) -> None:
         """Raise the last failure again while the pause lasts."""
         seconds = self._until - time.monotonic()
         if seconds > 0:
-            raise RemoteError(f"{self.why}; next attempt in {seconds:.0f} s")
+            raise RemoteError(f"{self.reason}; next attempt in {seconds:.0f} s")
 
-    def record_failure(self, why: str) -> None:
+    def record_failure(self, reason: str) -> None:
         """Start a pause after a failed request."""
         seconds = min(self._seconds * 2 ** min(self._failures, 30), LONGEST_REST)
-        self._until, self.why = time.monotonic() + seconds, why
+        self._until, self.reason = time.monotonic() + seconds, reason
         self._failures += 1
 
     def record_success(self) -> None:
         """Reset the pause after a successful request."""
-        self._failures, self._until, self.why = 0, 0.0, ""
+        self._failures, self._until, self.reason = 0, 0.0, ""
 
 
 class RemoteStore:
@@ -96,8 +96,8 @@ class RemoteStore:
 
     @property
     def connection_error(self) -> str:
-        """Reason why it does not answer now; empty while it does."""
-        return self._pause.why
+        """Reason why the store does not answer at present; empty if it does."""
+        return self._pause.reason
 
     def scan(self, folder: str) -> list[RemoteEntry]:
         """Return the entries of a folder.

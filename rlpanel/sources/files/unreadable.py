@@ -18,16 +18,16 @@ class Unread:
     file : str
         Name below the run or the root; a folder's name ends with a slash.
     reason : str
-    outlook : str
+    consequence : str
         What happens when the reason is resolved, or what is kept until then; may be empty.
     """
 
     file: str
     reason: str
-    outlook: str = "it will be read once this is resolved"
+    consequence: str = "it will be read once this is resolved"
 
     def __str__(self) -> str:
-        return "; ".join(filter(None, [f"{self.file}: {self.reason}", self.outlook]))
+        return "; ".join(filter(None, [f"{self.file}: {self.reason}", self.consequence]))
 
     def covers(self, name: str) -> bool:
         """Return True if this is the file of that name, or a folder that contains it."""

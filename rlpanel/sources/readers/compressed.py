@@ -33,11 +33,11 @@ class CompressedTail(Tail):
     @property
     def done(self) -> int:
         """Number of compressed bytes read."""
-        return self.decompressor.fed
+        return self.decompressor.compressed_offset
 
     @property
     def _verified_end(self) -> int:
-        return self.decompressor.fed
+        return self.decompressor.compressed_offset
 
     def read(self, budget: int) -> Block:
         """Read the next complete lines from about ``budget`` plain bytes.
@@ -74,13 +74,14 @@ class CompressedTail(Tail):
         )
         if mark is None or unfinished:
             return None
-        return replace(mark, fed=decompressor.fed, starts=tuple(decompressor.starts))
+        offset, starts = decompressor.compressed_offset, tuple(decompressor.starts)
+        return replace(mark, compressed_offset=offset, starts=starts)
 
     def resume(self, mark: ReadPosition) -> bool:
         """Continue at a mark; False if the marked file was replaced or truncated."""
-        self.decompressor = Decompressor(self.path, mark.fed, mark.offset)
+        self.decompressor = Decompressor(self.path, mark.compressed_offset, mark.offset)
         self.decompressor.starts = list(mark.starts)
-        self._window_start = mark.offset, mark.fed
+        self._window_start = mark.offset, mark.compressed_offset
         return super().resume(mark)
 
     def _clear(self) -> None:
@@ -98,7 +99,7 @@ class CompressedTail(Tail):
         try:
             while got < budget:
                 plain = self.decompressor.take(budget - got)
-                if not plain and self.decompressor.fed == self.size:
+                if not plain and self.decompressor.compressed_offset == self.size:
                     return b"".join(parts), False
                 if not plain and not self._feed(file):
                     return None, True
@@ -112,8 +113,8 @@ class CompressedTail(Tail):
 
     def _feed(self, file: Readable) -> bool:
         """Read more of the file into the decompressor; False if the file was replaced."""
-        fed = self.decompressor.fed
-        data = file.read(min(PIECE_BYTES, self.size - fed), fed)
+        offset = self.decompressor.compressed_offset
+        data = file.read(min(PIECE_BYTES, self.size - offset), offset)
         if self._check(file) or not data:
             return False
         if len(self._head) < HEAD:
@@ -138,7 +139,7 @@ class CompressedTail(Tail):
         self.offset += partial + end + 1
         if too_long:
             self._ready = fresh[end + 1 :]
-            self._window_start = self.offset, self.decompressor.fed
+            self._window_start = self.offset, self.decompressor.compressed_offset
             return Block(self.generation, offset, length=partial + end + 1, skipped=partial + end, more=True)
         self._hold(fresh[end + 1 :])
         self._check_ratio()
@@ -146,10 +147,11 @@ class CompressedTail(Tail):
 
     def _check_ratio(self) -> None:
         """Stop reading if the last complete lines took almost no bytes on disk."""
-        plain, packed = self.offset - self._window_start[0], self.decompressor.fed - self._window_start[1]
+        plain = self.offset - self._window_start[0]
+        packed = self.decompressor.compressed_offset - self._window_start[1]
         if plain < _WINDOW_BYTES:
             return
-        self._window_start = self.offset, self.decompressor.fed
+        self._window_start = self.offset, self.decompressor.compressed_offset
         if packed * _MAX_RATIO < plain:
             times = plain // max(packed, 1)
             self._fault = SourceDamaged(f"it grows {times:,}-fold when decompressed, unlike any log")

@@ -166,7 +166,7 @@ class JsonlFile:
         native = isinstance(self.adapter, Native)
         if native and len(line) <= self.tail.line_bytes and self._column_reader.add_line(line, chunk):
             chunk.good_lines += 1
-            chunk.places.append((offset, len(line), number, 0, line_hash(line)))
+            chunk.raw_locators.append((offset, len(line), number, 0, line_hash(line)))
             return
         try:
             if len(line) > self.tail.line_bytes:
@@ -185,7 +185,7 @@ class JsonlFile:
             return
         chunk.good_lines += 1
         length, digest = len(line), line_hash(line)
-        chunk.places += [(offset, length, number, part, digest) for part in range(len(records))]
+        chunk.raw_locators += [(offset, length, number, part, digest) for part in range(len(records))]
         if native and self._column_reader.make_plan(fields, records[0]):
             del fields  # the parser cannot be used again while its document is alive
             if self._column_reader.add_line(line, chunk):

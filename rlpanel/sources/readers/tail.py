@@ -58,8 +58,8 @@ class ReadPosition:
 
     ``offset`` bytes and ``lines`` lines were returned. ``stamp`` comes from the file's stat; ``head`` and
     ``before`` are its bytes at the head and before the position. For a compressed file ``offset`` counts
-    plain bytes, ``fed`` bytes on disk, and ``starts`` are positions where decompression can begin (see
-    `rlpanel.sources.files.decompress.Decompressor`).
+    plain bytes, ``compressed_offset`` counts bytes on disk, and ``starts`` are positions where decompression
+    can begin (see `rlpanel.sources.files.decompress.Decompressor`).
     """
 
     offset: int
@@ -67,24 +67,32 @@ class ReadPosition:
     stamp: tuple[int, ...]
     head: bytes
     before: bytes
-    fed: int = 0
+    compressed_offset: int = 0
     starts: tuple[tuple[int, int], ...] = ()
 
     def plain(self) -> tuple[int, int, tuple[int, ...], str, str, int, tuple[tuple[int, int], ...]]:
         """Return the fields as JSON values."""
-        return self.offset, self.lines, self.stamp, self.head.hex(), self.before.hex(), self.fed, self.starts
+        return (
+            self.offset,
+            self.lines,
+            self.stamp,
+            self.head.hex(),
+            self.before.hex(),
+            self.compressed_offset,
+            self.starts,
+        )
 
     @classmethod
     def from_json(cls, plain: Sequence[Any]) -> ReadPosition:
         """Create a mark from the result of `plain`; ValueError or TypeError if it is invalid."""
-        offset, lines, stamp, head, before, fed, starts = plain
+        offset, lines, stamp, head, before, compressed_offset, starts = plain
         return cls(
             int(offset),
             int(lines),
             tuple(map(int, stamp)),
             bytes.fromhex(head),
             bytes.fromhex(before),
-            int(fed),
+            int(compressed_offset),
             tuple((int(plain), int(packed)) for plain, packed in starts),
         )
 

@@ -47,7 +47,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """How to read lines with a certain set of keys.
+    """Parse plan for lines with the same set of keys.
 
     Attributes
     ----------

@@ -89,7 +89,7 @@ class Chunk:
     ----------
     generation : int
         Counts how often the file was replaced; rows of earlier generations are no longer valid.
-    places : list
+    raw_locators : list
         One locator per sample, in line order; plain tuples, because they are cheaper.
     parts : list
         The samples in the same order: lists of records, or batches of columns.
@@ -98,7 +98,7 @@ class Chunk:
     """
 
     generation: int = 0
-    places: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    raw_locators: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     parts: list[SampleSequence] = field(default_factory=list)
     bad: list[BadLine] = field(default_factory=list)
     good_lines: int = 0
@@ -107,12 +107,12 @@ class Chunk:
     more: bool = False
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.raw_locators)
 
     @property
     def locators(self) -> list[Locator]:
         """Locators of all samples."""
-        return list(map(Locator._make, self.places))
+        return list(map(Locator._make, self.raw_locators))
 
     @property
     def records(self) -> list[Record]:

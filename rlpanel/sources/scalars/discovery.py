@@ -40,14 +40,14 @@ Opener = Callable[[str, str], ScalarFile]
 class FoundScalars:
     """A scalar file. If two files hold the same name and step, the one with the higher ``rank`` is used.
 
-    ``lacks`` is the extra of this package that must be installed to read the file; empty if none is missing.
+    ``missing_package`` is the extra of rlpanel that is needed to read the file but not installed.
     """
 
     path: str
     name: str
     rank: tuple[int, str]
     open: Opener
-    lacks: str = ""
+    missing_package: str = ""
 
 
 def is_scalar_name(name: str) -> bool:
@@ -88,9 +88,9 @@ def _state(folder: AnyPath, entries: list[Entry]) -> list[FoundScalars]:
 def _events(folder: AnyPath, entries: list[Entry]) -> list[FoundScalars]:
     folders = (path_of(entry.path) for entry in entries if entry.name in _TENSORBOARD_FOLDERS)
     deeper = (entry for subfolder in folders for entry in _entries_below(subfolder))
-    lacks = "" if tensorboard.available() else "tensorboard"
+    missing = "" if tensorboard.available() else "tensorboard"
     events = (entry for entry in (*entries, *deeper) if _is_events(entry))
-    return [replace(_found(entry, folder, 1, EventFile), lacks=lacks) for entry in events]
+    return [replace(_found(entry, folder, 1, EventFile), missing_package=missing) for entry in events]
 
 
 def _entries_below(folder: AnyPath) -> Iterator[Entry]:

@@ -76,7 +76,7 @@ class RowBuilder:
     def add_chunk(self, file: int, chunk: Chunk) -> None:
         """Add the records of a chunk read from file number ``file``."""
         self._files += [file] * len(chunk)
-        self._locators += chunk.places
+        self._locators += chunk.raw_locators
         self._batches += chunk.parts
         self._bytes += chunk.bytes
         if len(self._locators) >= BATCH_RECORDS or self._bytes >= BATCH_BYTES:

@@ -176,7 +176,7 @@ class ScalarLog:
     def rescan(self) -> None:
         """Update the list of scalar files."""
         all_files = find_scalars(self._folder, self._root)
-        readable = {file.path: file for file in all_files if not file.lacks}
+        readable = {file.path: file for file in all_files if not file.missing_package}
         # A missing package is reported only if no other scalar file can be read.
         self._missing_package = None if readable else next(iter(all_files), None)
         for path in set(self._files) - set(readable):
@@ -210,7 +210,7 @@ class ScalarLog:
         """Messages about what cannot be read at the moment."""
         problems = [file.problem for file in self._files.values() if file.problem]
         if self._missing_package is not None:
-            extra = self._missing_package.lacks
+            extra = self._missing_package.missing_package
             problems.append(
                 f"{self._missing_package.name} is not read, because the package {extra!r} is not installed: "
                 f"pip install 'rlpanel[{extra}]', then start again"

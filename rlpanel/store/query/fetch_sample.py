@@ -47,7 +47,7 @@ def fetch(index: RunIndex, view: RunView, row: int) -> Sample:
     return Sample(
         uid=snapshot.uid(row),
         step=record.step,
-        rank=int(snapshot.place("rank")[row]),
+        rank=int(snapshot.metadata("rank")[row]),
         file=snapshot.file(row),
         line=locator.line,
         offset=locator.offset,

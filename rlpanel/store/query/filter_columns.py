@@ -80,7 +80,7 @@ class FilterScope:
         if name == COPIES:
             return self._copied
         is_place = name in POSITION_COLUMNS and name not in self.snapshot.numbers
-        column = self.snapshot.place(name) if is_place else self.snapshot.number(name)
+        column = self.snapshot.metadata(name) if is_place else self.snapshot.number(name)
         return self._of_rows(column)
 
     def codes(self, name: str) -> Labels:
@@ -90,13 +90,14 @@ class FilterScope:
         if name == ATTEMPT:
             return self._older.astype(np.intp), _ATTEMPTS
         if name == PROMPT_KEY:
-            hashes, codes = np.unique(self._of_rows(self.snapshot.place("prompt_hash")), return_inverse=True)
+            prompt_hashes = self._of_rows(self.snapshot.metadata("prompt_hash"))
+            hashes, codes = np.unique(prompt_hashes, return_inverse=True)
             return codes, [prompt_key(text) for text in hashes.tolist()]
         if name == "file":
-            return self._of_rows(self.snapshot.place("file")), self.snapshot.files
+            return self._of_rows(self.snapshot.metadata("file")), self.snapshot.files
         for label in self.snapshot.labels:
             if label_name(self.snapshot, label) == name:
-                codes, texts = self.snapshot.coded(label)
+                codes, texts = self.snapshot.label_codes(label)
                 return self._of_rows(codes), texts
         raise KeyError(name)
 
@@ -136,11 +137,11 @@ class FilterScope:
     @cached_property
     def _group_reward(self) -> np.ndarray:
         """Mean reward of each row's group; groups go by label, else prompt, within a step and attempt."""
-        group = self._of_rows(self.snapshot.place("prompt_hash"))
+        group = self._of_rows(self.snapshot.metadata("prompt_hash"))
         if "group" in self.snapshot.labels:
-            codes = self._of_rows(self.snapshot.coded("group")[0])
+            codes = self._of_rows(self.snapshot.label_codes("group")[0])
             group = np.where(codes >= 0, codes.astype(np.uint64), group)
-        step = self._of_rows(self.snapshot.place("step")).astype(np.uint64)
+        step = self._of_rows(self.snapshot.metadata("step")).astype(np.uint64)
         key = mix(group ^ mix(step ^ (self._older.astype(np.uint64) << np.uint64(63))))
         group_of_row = np.unique(key, return_inverse=True)[1]
         reward = self.number("reward")

@@ -136,7 +136,7 @@ class Query:
             *([self._order.name] if self._order else ()),
         ]
         needed = bool(self._tests) or COPIES in self.columns
-        self.reads = int(snapshot.place("length")[self.rows].sum(dtype=np.int64)) if needed else 0
+        self.reads = int(snapshot.metadata("length")[self.rows].sum(dtype=np.int64)) if needed else 0
 
     def results(self) -> Iterator[QueryResult]:
         """Run the query: yield partial results, then the complete one, which is marked as finished.

@@ -146,7 +146,7 @@ class Notes:
             return np.empty(0, int), []
         offsets = [int(uid.rpartition(":")[2].partition("/")[0] or -1) for uid in noted]
         # Compare offsets first: building the uids of all rows would be slow.
-        candidates = np.flatnonzero(np.isin(snapshot.place("offset"), offsets) & (snapshot.state != DEAD))
+        candidates = np.flatnonzero(np.isin(snapshot.metadata("offset"), offsets) & (snapshot.state != DEAD))
         pairs = [
             (row, noted[uid])
             for row, uid in zip(candidates, snapshot.uids(candidates), strict=True)

@@ -80,7 +80,8 @@ class StepGroups:
     @cached_property
     def _ids(self) -> list[tuple[str | None, str]]:
         first = np.array([rows[0] for rows in self.members], int)
-        keys = [prompt_key(prompt_hash) for prompt_hash in self.snapshot.place("prompt_hash")[first].tolist()]
+        hashes = self.snapshot.metadata("prompt_hash")[first].tolist()
+        keys = [prompt_key(prompt_hash) for prompt_hash in hashes]
         logged = "group" in self.snapshot.labels
         labels = self.snapshot.label("group", first) if logged else [None] * len(first)
         return list(zip(labels, keys, strict=True))

@@ -15,7 +15,7 @@ from rlpanel.errors import FilterError
 PATTERN_SECONDS = 0.25
 #: Maximum number of characters of a regular expression.
 MAX_PATTERN = 500
-#: Field name that stands for any of the sample's texts.
+#: Field name that selects all of the sample's texts.
 ANY = ""
 
 

@@ -68,9 +68,9 @@ def scan(
     FilterError
         If a regular expression takes too long.
     """
-    place = snapshot.place
-    rows = rows[np.lexsort([place(name)[rows] for name in ("part", "offset", "file")])]
-    sizes = np.where(place("part")[rows] == 0, place("length")[rows], 0).astype(np.int64)
+    column = snapshot.metadata
+    rows = rows[np.lexsort([column(name)[rows] for name in ("part", "offset", "file")])]
+    sizes = np.where(column("part")[rows] == 0, column("length")[rows], 0).astype(np.int64)
     passed = {test: np.zeros(len(rows), bool) for test in tests}
     sent = unread = 0
     last = time.monotonic()
@@ -114,14 +114,14 @@ def _candidate_blocks(
     index: RunIndex, snapshot: Snapshot, rows: np.ndarray, tests: Sequence[TextPredicate]
 ) -> Iterator[_Block]:
     """Yield blocks of the sorted rows, each with the positions of rows whose lines may pass."""
-    files = snapshot.place("file")[rows]
+    files = snapshot.metadata("file")[rows]
     literals = [longest_literal(test) for test in tests]
     start = 0
     for number, group in groupby(files.tolist()):
         end = start + sum(1 for _ in group)
         reader = index.reader(snapshot.files[number])
-        offsets = snapshot.place("offset")[rows[start:end]]
-        ends = offsets + snapshot.place("length")[rows[start:end]]
+        offsets = snapshot.metadata("offset")[rows[start:end]]
+        ends = offsets + snapshot.metadata("length")[rows[start:end]]
         needles = _byte_search(literals) if _holds_texts(reader) and all(literals) else None
         for block in _LineSearch(reader.path, offsets, ends, needles):
             yield _Block(start + block.end, [start + position for position in block.candidates])

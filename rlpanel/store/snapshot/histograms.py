@@ -23,7 +23,7 @@ _MAX_VALUE = 2.0**1000
 
 @dataclass(frozen=True)
 class SharedBins:
-    """``bin_counts`` bins of ``width``; the first begins at ``start * width``."""
+    """``count`` bins of ``width``; the first begins at ``start * width``."""
 
     start: int
     count: int

@@ -50,9 +50,9 @@ class RunSide:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def take(self, places: np.ndarray) -> RunSide:
+    def take(self, positions: np.ndarray) -> RunSide:
         """Return the prompts at the given positions."""
-        return RunSide(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
+        return RunSide(*(getattr(self, name)[positions] for name in self.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,15 @@ class PromptPairs:
     Attributes
     ----------
     here, there : RunSide
-    alone_here, alone_there : int
+        The first and the second run.
+    only_here, only_there : int
         Number of prompts that only one run has.
     """
 
     here: RunSide
     there: RunSide
-    alone_here: int
-    alone_there: int
+    only_here: int
+    only_there: int
 
     def __len__(self) -> int:
         return len(self.here)
@@ -90,8 +91,8 @@ def rows_at(snapshot: Snapshot, at: str) -> np.ndarray:
     if not snapshot.has_number("reward"):
         return np.empty(0, int)
     step = None if at == NEWEST else best_step(snapshot) if at == BEST else int(at)
-    rows = snapshot.living if step is None else snapshot.rows_of(step)
-    has_prompt = snapshot.place("prompt_hash")[rows] != _NO_PROMPT
+    rows = snapshot.alive_rows if step is None else snapshot.rows_of(step)
+    has_prompt = snapshot.metadata("prompt_hash")[rows] != _NO_PROMPT
     return rows[has_prompt & np.isfinite(snapshot.number("reward")[rows])]
 
 
@@ -113,7 +114,7 @@ def run_side(snapshot: Snapshot, at: str, keys: Keys = exact_keys) -> RunSide:
         Keys by which prompts are matched; by default their text as logged.
     """
     rows = rows_at(snapshot, at)
-    key, step = keys(snapshot.place("prompt_hash")[rows]), snapshot.place("step")[rows]
+    key, step = keys(snapshot.metadata("prompt_hash")[rows]), snapshot.metadata("step")[rows]
     order = np.lexsort((rows, step, key))
     rows, key, step = rows[order], key[order], step[order]
     # Keep each prompt's samples at its last step. If one step was chosen, these are all its samples.

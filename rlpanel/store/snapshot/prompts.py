@@ -33,7 +33,7 @@ class SamplesOfPrompt:
 
 @dataclass(frozen=True)
 class UnsolvedPrompt:
-    """A prompt whose mean reward at a step never got better than a target.
+    """A prompt whose mean reward at a step never exceeded a target.
 
     Attributes
     ----------
@@ -41,8 +41,8 @@ class UnsolvedPrompt:
         Row of its newest sample.
     steps, samples : int
         Number of steps that contain it, and number of its samples.
-    bar : float
-        The target: the reference's mean reward, or its own at its first step.
+    target : float
+        The reference's mean reward, or its own at its first step.
     best, last : float
         Highest mean reward at a step, and mean reward at its last step.
     """
@@ -50,16 +50,16 @@ class UnsolvedPrompt:
     row: int
     steps: int
     samples: int
-    bar: float
+    target: float
     best: float
     last: float
 
 
 def samples_of_prompt(snapshot: Snapshot, row: int) -> SamplesOfPrompt:
     """Return all living samples with the same prompt as a row."""
-    same = snapshot.alive & (snapshot.place("prompt_hash") == snapshot.place("prompt_hash")[row])
+    same = snapshot.alive & (snapshot.metadata("prompt_hash") == snapshot.metadata("prompt_hash")[row])
     rows = np.flatnonzero(same)
-    step = snapshot.place("step")[rows]
+    step = snapshot.metadata("step")[rows]
     order = np.argsort(step, kind="stable")
     rows, step = rows[order], step[order]
     length = "response_tokens" if snapshot.has_number("response_tokens") else "response_chars"
@@ -72,10 +72,10 @@ def unsolved_prompts(snapshot: Snapshot, least: int) -> list[UnsolvedPrompt]:
     If a reference is logged, the mean reward is below the reference's at every step. Else no later step
     exceeds the mean reward of the prompt's first step.
     """
-    rows = snapshot.living[np.isfinite(_numbers(snapshot, "reward", snapshot.living))]
+    rows = snapshot.alive_rows[np.isfinite(_numbers(snapshot, "reward", snapshot.alive_rows))]
     if not len(rows) or least < 1:
         return []
-    step, prompt = snapshot.place("step")[rows], snapshot.place("prompt_hash")[rows]
+    step, prompt = snapshot.metadata("step")[rows], snapshot.metadata("prompt_hash")[rows]
     order = np.lexsort([step, prompt])
     rows, step, prompt = rows[order], step[order], prompt[order]
     new_prompt = np.r_[True, prompt[1:] != prompt[:-1]]
@@ -106,7 +106,7 @@ def unsolved_prompts(snapshot: Snapshot, least: int) -> list[UnsolvedPrompt]:
             strict=True,
         )
     ]
-    return sorted(prompts, key=lambda prompt: (prompt.best - prompt.bar, -prompt.steps))
+    return sorted(prompts, key=lambda prompt: (prompt.best - prompt.target, -prompt.steps))
 
 
 def _numbers(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The data of a run at one version: columns, statistics by step and facts about its files. It never changes.
+"""Immutable data of a run at one version: columns, statistics by step, and the state of its files.
 
 `rlpanel.store.snapshot.run_view.RunView` computes what is not stored.
 """
@@ -27,7 +27,7 @@ from rlpanel.store.columns.step_stats import COUNT, MAX, MIN, Steps
 
 @dataclass(frozen=True)
 class BadLineAt:
-    """A bad line with its file."""
+    """A line that could not be parsed: file, position and reason."""
 
     file: str
     line: int
@@ -37,18 +37,19 @@ class BadLineAt:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the reader has come.
+    """Reading progress of a run.
 
     Attributes
     ----------
     bytes_read, bytes_total : int
-        Of all living files, on disk. They differ for good where a last line has no newline: it waits.
+        Bytes on disk, summed over all files that exist. They stay different while a file's last line has no
+        newline, since an unfinished line is not read.
     caught_up : bool
-        Whether every whole line that stood on disk at the last look is in, or somebody stopped the rest.
+        True if all complete lines found at the last check were read, or if the user stopped the backlog.
     halted : bool
-        Whether somebody stopped the reading of a backlog.
+        True if the user stopped the reading of a backlog.
     rate : float
-        Bytes a second over the last seconds; 0 while nobody can tell.
+        Bytes per second over the last seconds; 0 if it is not known yet.
     """
 
     bytes_read: int = 0
@@ -59,12 +60,12 @@ class Progress:
 
     @property
     def waiting(self) -> int:
-        """Bytes not taken in: backlog, and half lines at the ends of files."""
+        """Number of unread bytes: the backlog, and unfinished lines at the ends of files."""
         return self.bytes_total - self.bytes_read
 
     @property
     def fraction(self) -> float:
-        """Between 0 and 1."""
+        """Share of bytes that were read, between 0 and 1; 1 if there are no bytes."""
         return self.bytes_read / self.bytes_total if self.bytes_total else 1.0
 
 
@@ -74,36 +75,36 @@ def _no_rows() -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run at one version. Row i of every column is the same sample; `alive` masks those that count.
+    """A run at one version. Row i is the same sample in every column; `alive` masks the rows that count.
 
-    A row number holds for one snapshot: a later one may have left dead rows behind. A uid stays.
+    Row numbers are valid for one snapshot only, because dead rows may be removed later. A uid stays valid.
 
     Attributes
     ----------
-    version : int
-        Goes up with every commit.
-    state : ndarray of uint8
-        What each row counts for, as `rlpanel.store.columns.run_table` has it.
-    files : tuple of str
-        Names below the run, by file number.
-    restarts : tuple of int
-        Steps at which a rank went back and began another attempt (see `restart_detection`).
-    problems : tuple of str
-        What cannot be read just now, in words.
-    unread : tuple of Unread
-        The files and folders among it: while there is one, the run is not whole.
-    constants : Constants
-        What is known of the training.
-    newest_line : float
-        When the file that brought the newest line was written, seconds since the epoch; 0 if never.
-    scalars : Scalars
-        The trainer's own log, with a version of its own.
-    loose : mapping of int to int
-        Files whose lines have no numbers yet, and from which offset on.
     name : str
-        Of the run, and of the split where that is not training.
+        Name of the run, followed by the split's name unless the split is training.
+    version : int
+        Increases with every commit.
+    state : ndarray of uint8
+        State of each row: counted, repeated, duplicate, older attempt or dead (see `run_table`).
+    files : tuple of str
+        Paths relative to the run's folder, by file number.
+    problems : tuple of str
+        Messages about the files, folders and columns that cannot be read or shown at present.
+    unread : tuple of Unread
+        Files and folders that cannot be read at present; the run is incomplete while there are any.
+    restarts : tuple of int
+        Steps at which a restarted job began another attempt (see `restart_detection`).
+    newest_line : float
+        Modification time of the file with the newest line, in seconds since the epoch; 0 before any line.
+    scalars : Scalars
+        The trainer's own scalar log, which has its own version.
+    loose : mapping of int to int
+        File number → byte offset from which on line numbers are not known yet.
+    constants : Constants
+        Training constants, such as β and γ.
     split : str
-        Whose samples count here; others are there as well, see `in_split`.
+        The split whose samples count; rows of other splits are stored as well, see `in_split`.
     """
 
     name: str
@@ -130,91 +131,94 @@ class Snapshot:
     split: str = TRAIN
     _by_split: Mapping[str, Steps] = field(default_factory=dict)
 
-    # -- what there is ---------------------------------------------------------------------------
+    # -- counts and columns -----------------------------------------------------------------------
 
     @property
     def samples(self) -> int:
-        """Samples that count."""
+        """Number of samples that count, in this split."""
         return int(self.steps.samples.sum())
 
     @property
     def splits(self) -> dict[str, int]:
-        """Samples that count in each split, training first."""
+        """Number of samples that count by split, training first."""
         names = sorted(self._by_split, key=lambda name: (name != TRAIN, name))
         return {name: int(self._by_split[name].samples.sum()) for name in names}
 
     @property
     def has_splits(self) -> bool:
-        """Whether there are samples of more than one split."""
+        """True if the run has samples of more than one split."""
         return len(self._by_split) > 1
 
     @property
     def all_samples(self) -> int:
-        """Samples that count in any split."""
+        """Number of samples that count, in all splits."""
         return sum(self.splits.values()) if self.has_splits else self.samples
 
     def in_split(self, split: str) -> Snapshot:
-        """The same with the samples of another split; this one where there is none of the name."""
+        """Return the snapshot for another split; the snapshot itself if the run does not have that split."""
         if split == self.split or split not in self._by_split:
             return self
         run = self.name.removesuffix(display_name("", self.split))
         return replace(self, name=display_name(run, split), split=split, steps=self._by_split[split])
 
     @cached_property
-    def _standing(self) -> np.ndarray:
-        """What each row counts for in this split; those of others are as good as dead."""
+    def _split_state(self) -> np.ndarray:
+        """State of each row, with the rows of other splits marked as dead, shape (rows,)."""
         if not self.has_splits:
             return self.state
         codes, names = self._labels[SPLIT_COLUMN]
-        mine = limit_codes(codes, names) == split_code(self.split, names)
-        return np.where(mine, self.state, np.uint8(DEAD))
+        in_split = limit_codes(codes, names) == split_code(self.split, names)
+        return np.where(in_split, self.state, np.uint8(DEAD))
 
     @cached_property
     def alive(self) -> np.ndarray:
-        """Which rows count: not those of other splits, replaced files, older attempts and duplicates."""
-        return counts(self._standing)
+        """Mask of the rows that count, shape (rows,).
+
+        Rows of other splits, replaced files and older attempts do not count, nor do duplicates.
+        """
+        return counts(self._split_state)
 
     @cached_property
     def older(self) -> int:
-        """Samples of older attempts, kept beside those that count."""
-        return int(np.count_nonzero(self._standing == OLDER))
+        """Number of samples of older attempts, which are stored but do not count."""
+        return int(np.count_nonzero(self._split_state == OLDER))
 
     @cached_property
     def duplicates(self) -> int:
-        """Samples that do not count, because an equal line came before and chance cannot have made it."""
-        return int(np.count_nonzero(self._standing == DUPLICATE))
+        """Number of samples excluded because they equal an earlier line, which cannot be a coincidence."""
+        return int(np.count_nonzero(self._split_state == DUPLICATE))
 
     @cached_property
     def repeats(self) -> int:
-        """Samples that count although an equal line came before: chance may have made it."""
-        return int(np.count_nonzero(self._standing == REPEATED))
+        """Number of samples that equal an earlier line but count, because it may be a coincidence."""
+        return int(np.count_nonzero(self._split_state == REPEATED))
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """Number columns, aliases, filled columns and columns that are for pooling alone left out."""
+        """Names of the number columns, without aliases, filler columns and hidden columns for pooling."""
         return tuple(
-            name for name in self._numbers if name not in pooling_columns() and not self._filled(name)
+            name for name in self._numbers if name not in pooling_columns() and not self._is_filler(name)
         )
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Label columns; not those that only rows of replaced files had."""
-        there = self.state != DEAD
-        if there.all():
+        """Names of the label columns, without those that only rows of replaced files have."""
+        exists = self.state != DEAD
+        if exists.all():
             return tuple(self._labels)
-        return tuple(name for name, (codes, _) in self._labels.items() if (codes[there] >= 0).any())
+        return tuple(name for name, (codes, _) in self._labels.items() if (codes[exists] >= 0).any())
 
     def has_number(self, column: str) -> bool:
-        """Whether the run has a number column of this name that holds a finite value."""
+        """Return True if the number column has a finite value and is not mere filler."""
         name = ALIASES.get(column, column)
         return (
             name in self.steps.columns
             and bool((self.steps.stat(name, COUNT) > 0).any())
-            and not self._filled(name)
+            and not self._is_filler(name)
         )
 
-    def _filled(self, column: str) -> bool:
-        """Whether all there is of the column are the zeros that trainers fill in for what they have not."""
+    def _is_filler(self, column: str) -> bool:
+        """Return True if the column holds only the zeros that trainers log in place of missing values."""
         if column not in zero_means_missing():
             return False
         if column not in self.steps.columns:  # only another split has it
@@ -225,84 +229,86 @@ class Snapshot:
     # -- rows ------------------------------------------------------------------------------------
 
     def number(self, column: str) -> np.ndarray:
-        """A number column, shape (rows,)."""
+        """Return a number column, shape (rows,)."""
         return self._numbers[ALIASES.get(column, column)]
 
     def is_stored(self, column: str) -> bool:
-        """Return True if there is a number column of this name, whatever it holds."""
+        """Return True if the run has a number column of this name, even without a finite value."""
         return column in self._numbers
 
     @property
     def group_codes(self) -> np.ndarray | None:
-        """The logged group of each row as a number, -1 where none; None where the run logs no groups."""
+        """Code of each row's logged group, -1 if it has none; None if the run logs no groups."""
         return self._labels["group"][0] if "group" in self.labels else None
 
-    def place(self, column: str) -> np.ndarray:
-        """A column of `rlpanel.store.columns.columns.Columns.PLACE`, shape (rows,)."""
+    def metadata(self, column: str) -> np.ndarray:
+        """Return a column of `Columns.PLACE`, which every row has (step, rank, file, ...); shape (rows,)."""
         return self._place[column]
 
+    #: Former name of `metadata`.
+
     def label(self, column: str, rows: np.ndarray) -> list[str | None]:
-        """The texts of a label column at ``rows``."""
+        """Return the texts of a label column at ``rows``; None where it was not logged."""
         codes, names = self._labels[column]
         return [names[code] if code >= 0 else None for code in codes[rows].tolist()]
 
-    def coded(self, column: str) -> tuple[np.ndarray, list[str]]:
-        """A label column as codes, shape (rows,), and the texts they stand for; -1 is "not logged"."""
+    def label_codes(self, column: str) -> tuple[np.ndarray, list[str]]:
+        """Return a label column as codes, shape (rows,), and the text of each code; -1 means "not logged"."""
         return self._labels[column]
 
     def rows_of(self, step: int | None, *, older: bool = False) -> np.ndarray:
-        """The rows of a step (all steps for None) that count, in order of arrival.
+        """Return the rows of a step (None: all steps) that count, in order of arrival.
 
-        With ``older`` those of older attempts too.
+        With ``older``, rows of older attempts are included.
         """
-        wanted = self.alive | (self._standing == OLDER) if older else self.alive
-        return np.flatnonzero(wanted if step is None else (self._place["step"] == step) & wanted)
+        mask = self.alive | (self._split_state == OLDER) if older else self.alive
+        return np.flatnonzero(mask if step is None else (self._place["step"] == step) & mask)
 
     @cached_property
-    def living(self) -> np.ndarray:
-        """All rows that count."""
+    def alive_rows(self) -> np.ndarray:
+        """Row numbers of all rows that count."""
         return np.flatnonzero(self.alive)
 
     def sampled_rows(self, step: int, most: int, *, older: bool = False) -> np.ndarray:
-        """At most ``most`` of a step's rows: always the same ones, whatever order they came in.
+        """Return at most ``most`` of a step's rows; the choice does not depend on their order of arrival.
 
-        With ``older`` those of older attempts too.
+        With ``older``, rows of older attempts are included.
         """
         return self.draw(self.rows_of(step, older=older), most)
 
     def draw(self, rows: np.ndarray, most: int) -> np.ndarray:
-        """At most ``most`` of these rows.
+        """Return at most ``most`` of these rows: those with the smallest hashes of their uids.
 
-        The draw goes by a hash of the sample's uid, so a sample that is shown stays shown until one with
-        a smaller hash comes.
+        So a chosen sample stays chosen until samples with smaller hashes arrive.
         """
         if len(rows) <= most:
             return rows
         file, offset, part = (self._place[name][rows] for name in ("file", "offset", "part"))
-        place = mix(offset.astype(np.uint64)) ^ part.astype(np.uint64)
-        keys = mix(place ^ self._file_hashes[file])
+        position = mix(offset.astype(np.uint64)) ^ part.astype(np.uint64)
+        keys = mix(position ^ self._file_hashes[file])
         return np.sort(rows[np.argpartition(keys, most)[:most]])
 
     @cached_property
     def _file_hashes(self) -> np.ndarray:
+        """Hash of each file's name, by file number."""
         return np.array([line_hash(name.encode()) for name in self.files], np.uint64)
 
     # -- one sample ------------------------------------------------------------------------------
 
     def uid(self, row: int) -> str:
-        """The sample's name: file, byte offset, and its part where a line holds several."""
+        """Return the sample's identifier: file, byte offset, and part if a line holds several samples."""
         return self.uids(np.array([row]))[0]
 
     def uids(self, rows: np.ndarray) -> list[str]:
-        """The names of the samples at ``rows``."""
-        places = zip(*(self._place[name][rows].tolist() for name in ("file", "offset", "part")), strict=True)
+        """Return the identifiers of the samples at ``rows``."""
+        columns = [self._place[name][rows].tolist() for name in ("file", "offset", "part")]
         return [
             f"{self.files[file]}:{offset}/{part}" if part else f"{self.files[file]}:{offset}"
-            for file, offset, part in places
+            for file, offset, part in zip(*columns, strict=True)
         ]
 
     def row(self, uid: str) -> int:
-        """The row of a uid, whether it counts or was set aside.
+        """Return the row of a uid, even if the row does not count.
 
         Raises
         ------
@@ -310,25 +316,25 @@ class Snapshot:
         """
         file, offset, part = _split_uid(uid)
         if file in self.files:
-            found = np.flatnonzero(
+            matches = np.flatnonzero(
                 (self._place["offset"] == offset)
                 & (self._place["part"] == part)
                 & (self._place["file"] == self.files.index(file))
                 & (self.state != DEAD)
             )
-            if len(found):
-                return int(found[-1])
+            if len(matches):
+                return int(matches[-1])
         raise SampleNotFound(f"run {self.name!r} holds no sample {uid[:120]!r}")
 
     def locator(self, row: int) -> Locator:
-        """Where a row's bytes stand."""
+        """Return where a row's line is in its file: byte offset, length, line number, part and hash."""
         offset, length, part, digest = (
             int(self._place[n][row]) for n in ("offset", "length", "part", "hash")
         )
         return Locator(offset, length, int(self.lines(np.array([row]))[0]), part, digest)
 
     def lines(self, rows: np.ndarray) -> np.ndarray:
-        """The line numbers of ``rows``, from 1; 0 where nobody knows them yet."""
+        """Return the line numbers of ``rows``, from 1; 0 if a number is not known yet."""
         lines = self._place["line"][rows]
         if self.loose:
             file, offset = self._place["file"][rows], self._place["offset"][rows]
@@ -338,13 +344,14 @@ class Snapshot:
         return lines
 
     def file(self, row: int) -> str:
-        """The name of the file that holds a row."""
+        """Return the path of the file that contains a row, relative to the run's folder."""
         return self.files[self._place["file"][row]]
 
 
 def _split_uid(uid: str) -> tuple[str, int, int]:
-    file, _, place = uid.rpartition(":")
-    offset, _, part = place.partition("/")
+    """Return file, byte offset and part of a uid; an empty file name and -1 if it is malformed."""
+    file, _, position = uid.rpartition(":")
+    offset, _, part = position.partition("/")
     try:
         return file, int(offset), int(part or 0)
     except ValueError:

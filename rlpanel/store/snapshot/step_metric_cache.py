@@ -1,4 +1,4 @@
-"""Step metrics of a snapshot, computed on demand and only for the steps that changed since the last time."""
+"""Cache of step metrics, computed on demand; only steps that changed since the last call are recomputed."""
 
 from __future__ import annotations
 
@@ -14,159 +14,163 @@ from rlpanel.metrics.engine.step_compute import NO_GROUP, StepRows
 from rlpanel.sources.readers.tail import line_hash
 from rlpanel.store.snapshot.snapshot import Snapshot
 
-#: Rows that are looked at together: their columns should stay in the processor's cache.
+#: Number of rows processed at a time, so that their columns stay in the processor's cache.
 ROWS = 32_768
-#: Up to this many samples all steps are looked at to see which metrics have a value.
+#: Up to this many samples, all steps are computed to find the metrics that have a value.
 EXACT = 131_072
-#: Share of a step's rows that must share their prompt before prompts count as groups: a prompt that is drawn
-#: twice by chance is none.
+#: Minimum share of rows with a prompt that others of the step share, for prompts to count as groups. A prompt
+#: that was drawn twice by chance is not a group.
 GROUPED = 0.5
 
-
-#: What the hash of a text is that nobody logged.
+#: Hash of a text that was not logged.
 _NO_TEXT = np.uint64(line_hash(b""))
 
 
 @dataclass(frozen=True)
-class _Known:
-    """A metric's values as of a version, by step."""
+class _CachedMetric:
+    """A metric's value at each step of one version."""
 
     version: int
     constants: Constants
     steps: np.ndarray
-    found: np.ndarray
+    values: np.ndarray
 
 
 class StepMetricCache:
-    """Cache of step metrics between snapshots of one run. Any thread may use it."""
+    """Cache of step metrics across the snapshots of one run; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[str, _Known] = {}
-        self._offered: tuple[int, frozenset[str]] = (-1, frozenset())
+        self._cached: dict[str, _CachedMetric] = {}
+        #: Number of steps, and the metrics that had a value then.
+        self._with_values: tuple[int, frozenset[str]] = (-1, frozenset())
 
-    def of(self, snapshot: Snapshot, names: Sequence[str], grouped: bool) -> dict[str, np.ndarray]:
-        """Step metrics by name, shape (S,); all NaN where a column is missing."""
-        found, missing = {}, {}
+    def get(self, snapshot: Snapshot, names: Sequence[str], grouped: bool) -> dict[str, np.ndarray]:
+        """Return step metrics by name, shape (S,); all NaN if a column that the metric needs is missing."""
+        results: dict[str, np.ndarray] = {}
+        # Metrics with the same stale steps are computed together.
+        pending: dict[bytes, tuple[np.ndarray, list[str]]] = {}
         for name in names:
-            values, stale = self._start(snapshot, name)
-            found[name] = values
+            results[name], stale = self._reuse(snapshot, name)
             if stale.any():
-                missing.setdefault(stale.tobytes(), (stale, []))[1].append(name)
-        for stale, wanted in missing.values():
-            made = _compute(snapshot, wanted, snapshot.steps.values[stale], grouped)
-            for name in wanted:
-                found[name][stale] = made[name]
-        self._keep(snapshot, found)
-        return found
+                pending.setdefault(stale.tobytes(), (stale, []))[1].append(name)
+        for stale, stale_names in pending.values():
+            computed = _compute(snapshot, stale_names, snapshot.steps.values[stale], grouped)
+            for name in stale_names:
+                results[name][stale] = computed[name]
+        self._store(snapshot, results)
+        return results
 
-    def offered(self, snapshot: Snapshot, grouped: bool) -> frozenset[str]:
-        """The step metrics that the run has a value of; of a run of many rows, a few steps tell."""
+    def names_with_values(self, snapshot: Snapshot, grouped: bool) -> frozenset[str]:
+        """Return the step metrics that have a finite value; in a long run, only a few steps are computed."""
         names = [m.name for m in of_level("step") if available(snapshot, m, grouped)]
         if snapshot.samples <= EXACT:
-            return _with_value(self.of(snapshot, names, grouped))
-        count = len(snapshot.steps.values)
+            return _with_finite_values(self.get(snapshot, names, grouped))
+        step_count = len(snapshot.steps.values)
         with self._lock:
-            known, offered = self._offered
-        if known != count:
-            offered = _with_value(_compute(snapshot, names, _few(snapshot.steps.values), grouped))
+            cached_count, with_values = self._with_values
+        if cached_count != step_count:
+            computed = _compute(snapshot, names, _typical_steps(snapshot.steps.values), grouped)
+            with_values = _with_finite_values(computed)
             with self._lock:
-                self._offered = count, offered
-        return offered
+                self._with_values = step_count, with_values
+        return with_values
 
-    def _start(self, snapshot: Snapshot, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """What is known of a metric already, and which steps are not."""
+    def _reuse(self, snapshot: Snapshot, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return a metric's cached values, NaN at stale steps, and the mask of stale steps."""
         with self._lock:
-            known = self._known.get(name)
+            cached = self._cached.get(name)
         steps = snapshot.steps
-        found = np.full(len(steps.values), np.nan)
+        values = np.full(len(steps.values), np.nan)
         stale = np.ones(len(steps.values), bool)
-        usable = known is not None and known.version <= snapshot.version
-        if known is not None and usable and known.constants == snapshot.constants and len(known.steps):
-            at, stale = steps.compare_steps(known.steps, known.version)
-            found[~stale] = known.found[at[~stale]]
-        return found, stale
+        usable = cached is not None and cached.version <= snapshot.version
+        if cached is not None and usable and cached.constants == snapshot.constants and len(cached.steps):
+            positions, stale = steps.compare_steps(cached.steps, cached.version)
+            values[~stale] = cached.values[positions[~stale]]
+        return values, stale
 
-    def _keep(self, snapshot: Snapshot, found: dict[str, np.ndarray]) -> None:
+    def _store(self, snapshot: Snapshot, results: dict[str, np.ndarray]) -> None:
+        """Cache the results, unless those of a newer version are cached."""
+        version, constants, steps = snapshot.version, snapshot.constants, snapshot.steps.values
         with self._lock:
-            for name, values in found.items():
-                known = self._known.get(name)
-                if known is None or known.version <= snapshot.version:
-                    version, steps = snapshot.version, snapshot.steps.values
-                    self._known[name] = _Known(version, snapshot.constants, steps, values)
+            for name, values in results.items():
+                cached = self._cached.get(name)
+                if cached is None or cached.version <= version:
+                    self._cached[name] = _CachedMetric(version, constants, steps, values)
 
 
-def _with_value(found: Mapping[str, np.ndarray]) -> frozenset[str]:
-    return frozenset(name for name, values in found.items() if np.isfinite(values).any())
+def _with_finite_values(metrics: Mapping[str, np.ndarray]) -> frozenset[str]:
+    """Return the names of the metrics that have a finite value."""
+    return frozenset(name for name, values in metrics.items() if np.isfinite(values).any())
 
 
 def sample_values(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:
-    """A sample metric that compares samples of a group, at ``rows``; NaN for dead rows."""
-    steps = np.unique(snapshot.place("step")[rows])
+    """Compute a sample metric that compares the samples of a group; NaN for rows that do not count."""
+    steps = np.unique(snapshot.metadata("step")[rows])
     column = np.full(snapshot.rows, np.nan)
-    for part in _parts(snapshot, steps):
+    for part in _batches_of_steps(snapshot, steps):
         column[part] = step_rows(snapshot, part).value(name)
     return column[rows]
 
 
 def lazy_columns(snapshot: Snapshot, grouped: bool) -> tuple[str, ...]:
-    """The sample metrics that compare samples of a group and that the run's columns allow."""
+    """Return the sample metrics that compare the samples of a group, if the run has the columns they need."""
     return tuple(m.name for m in of_level("sample") if m.lazy and available(snapshot, m, grouped))
 
 
 def _compute(
     snapshot: Snapshot, names: Sequence[str], steps: np.ndarray, grouped: bool
 ) -> dict[str, np.ndarray]:
-    """Step metrics of ascending ``steps``."""
-    found = {name: np.full(len(steps), np.nan) for name in names}
+    """Compute step metrics of ascending ``steps``, by name."""
+    results = {name: np.full(len(steps), np.nan) for name in names}
     if not names:
-        return found
+        return results
     usable = [name for name in names if available(snapshot, METRICS[name], grouped)]
-    for part in _parts(snapshot, steps):
-        step = snapshot.place("step")[part]
-        where = np.searchsorted(steps, step[np.append(True, np.diff(step) != 0)])
+    for part in _batches_of_steps(snapshot, steps):
+        step = snapshot.metadata("step")[part]
+        positions = np.searchsorted(steps, step[np.append(True, np.diff(step) != 0)])
         rows = step_rows(snapshot, part)
         for name in usable:
-            found[name][where] = rows.value(name)
-    return found
+            results[name][positions] = rows.value(name)
+    return results
 
 
-def _parts(snapshot: Snapshot, steps: np.ndarray) -> Iterator[np.ndarray]:
-    """The living rows of ascending ``steps``, whole steps together, step by step."""
-    step = snapshot.place("step")
+def _batches_of_steps(snapshot: Snapshot, steps: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the rows that count of ascending ``steps`` in batches of whole steps, sorted by step."""
+    step = snapshot.metadata("step")
     if len(steps) < len(snapshot.steps.values):
         rows = np.flatnonzero(np.isin(step, steps) & snapshot.alive)
     else:
-        rows = snapshot.living
+        rows = snapshot.alive_rows
     rows = rows[np.argsort(step[rows], kind="stable")]
     ends = np.searchsorted(step[rows], steps, side="right")
     start = 0
-    for at, end in enumerate(ends.tolist()):
-        following = ends[at + 1] if at + 1 < len(ends) else None
-        if following is None or following - start > ROWS:
+    for index, end in enumerate(ends.tolist()):
+        next_end = ends[index + 1] if index + 1 < len(ends) else None
+        if next_end is None or next_end - start > ROWS:
             if end > start:
                 yield rows[start:end]
             start = end
 
 
 def step_rows(snapshot: Snapshot, rows: np.ndarray) -> StepRows:
-    """Rows of some steps, step by step, as metrics look at them."""
-    step = snapshot.place("step")[rows]
+    """Return the inputs of metrics for rows sorted by step."""
+    step = snapshot.metadata("step")[rows]
     return StepRows(step, lambda name: _column(snapshot, name, rows), snapshot.constants)
 
 
 def _column(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:
-    """What metrics call a column, at ``rows``.
+    """Return an input of metrics at ``rows``, by the name that metrics use for it.
 
     Raises
     ------
     KeyError
-        If the run has none of this name.
+        If the run does not have the column.
     """
     if name == "rank":
-        return snapshot.place("rank")[rows]
+        return snapshot.metadata("rank")[rows]
     if name == "response_key":
-        return snapshot.place("response_hash")[rows]
+        return snapshot.metadata("response_hash")[rows]
     if name == "group_key":
         return group_keys(snapshot, rows)
     if name == "length":
@@ -175,24 +179,25 @@ def _column(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:
 
 
 def group_keys(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
-    """What group of its step each row belongs to: its id where logged, else its prompt; -1 for none.
+    """Return a key of each row's group: its logged id, else a hash of its prompt; -1 if it has neither.
 
-    Ids and hashes do not meet but by a chance of 2⁻⁶³; keys compare within a step only.
+    Keys are comparable within a step only. An id equals a hash with a probability of 2⁻⁶³.
     """
-    hashes = snapshot.place("prompt_hash")[rows]
+    hashes = snapshot.metadata("prompt_hash")[rows]
     keys = np.where(hashes == _NO_TEXT, NO_GROUP, (hashes >> np.uint64(1)).astype(np.int64))
     codes = snapshot.group_codes
     return keys if codes is None else np.where(codes[rows] >= 0, codes[rows], keys)
 
 
 def available(snapshot: Snapshot, m: Metric, grouped: bool) -> bool:
-    """Return True if the run has what a metric needs; ``grouped`` is what `grouped` says of it."""
+    """Return True if the run has all inputs of a metric; ``grouped`` is the result of `grouped`."""
     if m.lazy and not grouped:
         return False
     return all(_has(snapshot, need) for need in m.needs) and all(c in snapshot.constants for c in m.constants)
 
 
 def _has(snapshot: Snapshot, need: str) -> bool:
+    """Return True if the run has an input of metrics."""
     if need == "rank":
         return snapshot.ranks > 1
     if need in {"response_key", "length"}:
@@ -203,16 +208,17 @@ def _has(snapshot: Snapshot, need: str) -> bool:
 
 
 def grouped(snapshot: Snapshot) -> bool:
-    """Whether samples come in groups: with an id, or with prompts that most of a step's samples share."""
+    """Return True if samples come in groups, by logged id or because most samples share a prompt."""
     if snapshot.group_codes is not None:
         return True
     if not snapshot.has_number("prompt_chars"):
         return False
-    rows = np.concatenate([*_parts(snapshot, _few(snapshot.steps.values)), np.empty(0, int)])
+    batches = _batches_of_steps(snapshot, _typical_steps(snapshot.steps.values))
+    rows = np.concatenate([*batches, np.empty(0, int)])
     groups = step_rows(snapshot, rows).groups
     return bool(len(rows)) and groups.sizes[groups.has_several].sum() >= GROUPED * len(rows)
 
 
-def _few(steps: np.ndarray) -> np.ndarray:
-    """Steps that stand for all: the first, one in the middle, the last two."""
+def _typical_steps(steps: np.ndarray) -> np.ndarray:
+    """Return a few steps that represent all: the first, the middle one and the last two."""
     return np.unique(steps[[0, len(steps) // 2, -2 if len(steps) > 1 else -1, -1]]) if len(steps) else steps

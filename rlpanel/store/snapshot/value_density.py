@@ -32,14 +32,14 @@ _SAMPLED = 20_000
 class ValueAxis:
     """Value axis with ``bins`` bins of equal width, on a logarithmic scale if ``log``.
 
-    If there are few distinct values, ``known`` contains them; each has a bin of its own.
+    If there are few distinct values, ``distinct`` contains them; each has a bin of its own.
     """
 
     low: float
     high: float
     bins: int
     log: bool = False
-    known: tuple[float, ...] = ()
+    distinct: tuple[float, ...] = ()
 
     @property
     def edges(self) -> np.ndarray:
@@ -56,9 +56,9 @@ class ValueAxis:
         return np.clip(scaled, 0, self.bins - 1).astype(np.int32)
 
     def fits(self, values: np.ndarray) -> bool:
-        """Return whether the axis fits more values: all are among ``known``, or few are out of range."""
-        if self.known:
-            return bool(np.isin(values, self.known).all())
+        """Return True if the axis fits more values: all are among ``distinct``, or few are out of range."""
+        if self.distinct:
+            return bool(np.isin(values, self.distinct).all())
         outside = (values < self.low) | (values > self.high)
         return not len(values) or bool(outside.mean() < _OUTSIDE)
 
@@ -92,7 +92,7 @@ class Density:
         """Return the column that covers a step."""
         return int(np.clip((step - self.first) // self.width, 0, len(self.counts) - 1))
 
-    def value_range(self, place: int, value: float) -> tuple[float, float]:
+    def value_range(self, column: int, value: float) -> tuple[float, float]:
         """Return a range of values around ``value`` in a column: the nearest filled bin and its neighbours.
 
         If few values are distinct, only that bin. Ranges at the ends are open, since outliers are counted
@@ -100,9 +100,9 @@ class Density:
         """
         edges = self.axis.edges
         nearest = int(np.clip(np.searchsorted(edges, value, side="right") - 1, 0, self.axis.bins - 1))
-        filled = np.flatnonzero(self.counts[place])
+        filled = np.flatnonzero(self.counts[column])
         nearest = int(filled[np.abs(filled - nearest).argmin()]) if len(filled) else nearest
-        reach = 0 if self.axis.known else 1
+        reach = 0 if self.axis.distinct else 1
         low, high = nearest - reach, nearest + reach + 1
         return (
             float(edges[low]) if low > 0 else -np.inf,
@@ -139,7 +139,7 @@ def _count(
         return None
     positive = finite > 0
     log = log and bool(positive.mean() > 0.5)
-    step = snapshot.place("step")[counted]
+    step = snapshot.metadata("step")[counted]
     if log:
         finite, step = finite[positive], step[positive]
     axis = value_axis(finite, len(finite) / len(snapshot.steps.values), log=log)
@@ -159,7 +159,7 @@ def _update(before: Density, snapshot: Snapshot, values: np.ndarray, counted: np
     size = max(int((steps[-1] - before.first) // before.width) + 1, len(before.counts))
     counts = np.zeros((size, axis.bins), np.int64)
     counts[: len(before.counts)] = before.counts
-    step = snapshot.place("step")
+    step = snapshot.metadata("step")
     changed = steps[snapshot.steps.changed_since(before.version)]
     for column in np.unique((changed - before.first) // before.width).tolist():
         start = before.first + column * before.width
@@ -183,12 +183,12 @@ def _step_axis(steps: np.ndarray) -> tuple[int, int]:
     return int(steps[0]), gap
 
 
-def value_axis(values: np.ndarray, a_step: float = np.inf, *, log: bool = False) -> ValueAxis:
+def value_axis(values: np.ndarray, per_step: float = np.inf, *, log: bool = False) -> ValueAxis:
     """Return a value axis for finite values: at least one, and all above 0 if ``log``.
 
     Parameters
     ----------
-    a_step : float
+    per_step : float
         Number of values per step; with few values there are few bins, so that cells are not mostly empty.
     """
     distinct = _few_distinct(values)
@@ -200,7 +200,7 @@ def value_axis(values: np.ndarray, a_step: float = np.inf, *, log: bool = False)
                 float(distinct[0]) - gap / 4,
                 float(distinct[-1]) + gap / 4,
                 bins,
-                known=tuple(distinct.tolist()),
+                distinct=tuple(distinct.tolist()),
             )
     low, high = _quantiles(values)
     if not high > low:
@@ -208,7 +208,7 @@ def value_axis(values: np.ndarray, a_step: float = np.inf, *, log: bool = False)
     if not high > low:
         margin = abs(low) / 2 or 0.5
         low, high = low - margin, high + margin
-    bins = int(np.clip(3 * np.sqrt(a_step), _MIN_BINS, VALUES))
+    bins = int(np.clip(3 * np.sqrt(per_step), _MIN_BINS, VALUES))
     if log:
         # Without this limit, a step of rounding errors would stretch the axis over ten decades.
         low = max(low, float(np.median(values)) / _DEPTH)

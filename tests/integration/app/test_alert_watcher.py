@@ -39,20 +39,20 @@ SECRET = "Bearer s3cret"
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looks and tries follow each other closely."""
+    """Shorten the intervals between checks and between attempts."""
     monkeypatch.setattr(live_runs, "EVERY", 0.02)
     monkeypatch.setattr(alert_delivery, "PAUSE", 0.01)
 
 
 class Hook(ThreadingHTTPServer):
-    """A server on loopback that answers as it is told, and keeps what it got.
+    """HTTP server on loopback that answers with given status codes and stores the requests.
 
     Attributes
     ----------
     answers : list of int
-        Codes of the next answers; after those all is well.
+        Status codes of the next answers; later requests succeed.
     go_on : Event
-        No answer comes while this is not set.
+        Requests are answered only while it is set.
     """
 
     daemon_threads = True
@@ -146,9 +146,7 @@ def test_a_finding_arrives_once_although_the_first_tries_fail(hook: Hook, reader
     assert ids[0] == ids[1] == ids[2] != ids[3]
 
 
-def test_health_says_how_alerts_fare_where_somebody_is_to_be_alerted(
-    hook: Hook, reader: Reader, run: Path
-) -> None:
+def test_health_reports_alert_counts_if_a_recipient_is_set(hook: Hook, reader: Reader, run: Path) -> None:
     assert (health().alerts_waiting, health().alerts_sent, health().alerts_failing) == (None, None, None)
     assert b"rlpanel_alerts" not in generate_latest(REGISTRY)
     hook.answers = [500] * 1000
@@ -201,7 +199,7 @@ def test_after_a_restart_only_what_is_new_arrives(hook: Hook, reader: Reader, ru
     assert hook.url not in (run / ".rlpanel" / "alerts").read_text()
 
 
-def test_what_did_not_arrive_comes_after_a_restart(hook: Hook, reader: Reader, run: Path) -> None:
+def test_an_undelivered_alert_is_sent_after_a_restart(hook: Hook, reader: Reader, run: Path) -> None:
     hook.answers = [500] * 1000
     with watching(reader, run, Webhook(hook.url)):
         wait_until(lambda: hook.got)
@@ -231,7 +229,7 @@ def test_a_run_that_was_over_before_is_history(hook: Hook, reader: Reader, run: 
     wait_until(lambda: not reader.runs, message="the run is let go")
 
 
-def test_a_recipient_that_hangs_holds_nobody_up(
+def test_a_hanging_recipient_does_not_delay_reading_or_other_recipients(
     hook: Hook, reader: Reader, run: Path, tmp_path: Path
 ) -> None:
     hook.go_on.clear()
@@ -288,7 +286,7 @@ def test_a_command_that_never_ends_is_ended_with_what_it_started(tmp_path: Path)
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process runs; one that ended and was not yet taken note of does not."""
+    """Return True if a process is running; a zombie is not."""
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:

@@ -50,8 +50,8 @@ def test_of_pages_that_went_nothing_is_left(tmp_path: Path, caplog: pytest.LogCa
         wait_until(lambda: hub().sessions == sessions and contexts() <= before, timeout=30)
 
 
-def test_a_page_that_sleeps_gets_the_newest_when_it_wakes_and_holds_no_other_back(tmp_path: Path) -> None:
-    """Of long responses, so that what the sleeper does not take fills the buffers between."""
+def test_a_suspended_page_gets_the_newest_state_and_does_not_delay_other_pages(tmp_path: Path) -> None:
+    """Responses are long, so that data for the suspended page fills the network buffers."""
     log, steps, size = tmp_path / "run" / RANK0, 10, 60_000
     tokens = {"response_tokens": ["词"] * size, "logprobs": [-0.5] * size, "ref_logprobs": [-0.25] * size}
     log.parent.mkdir()
@@ -67,7 +67,7 @@ def test_a_page_that_sleeps_gets_the_newest_when_it_wakes_and_holds_no_other_bac
             append(log, line(step, **tokens))
             await asyncio.to_thread(wait_until, partial(awake.has_seen, step), 30)
         behind = min(hub()._sessions - others, key=lambda session: session._last_drawn)
-        assert behind.place.is_sending
+        assert behind.loop.is_sending
         asleep.set_room(1 << 22)
         tasks.append(asyncio.create_task(asleep.follow()))
         await asyncio.to_thread(wait_until, partial(asleep.has_seen, steps), 30)
@@ -85,7 +85,7 @@ def test_one_page_is_drawn_at_once() -> None:
 
 
 def drawn_in_turn(places: Callable[[SessionLoop], list[SessionLoop]]) -> list[str]:
-    """What an event loop did while pages that `places` gives were drawn, five milliseconds each, by page."""
+    """Return what the event loop did, in order, while it drew pages for five milliseconds each."""
     did: list[str] = []
 
     def draw(page: int) -> None:
@@ -108,7 +108,7 @@ def drawn_in_turn(places: Callable[[SessionLoop], list[SessionLoop]]) -> list[st
     return did
 
 
-def test_pages_are_drawn_one_after_another_and_others_are_heard_in_between() -> None:
+def test_pages_are_drawn_one_by_one_and_other_requests_are_served_in_between() -> None:
     did = drawn_in_turn(lambda loop: [loop] * 20)
     begun = [at for at, what in enumerate(did) if what != "others"]
     assert [did[at] for at in begun] == [f"page {page}" for page in range(20)] + ["end"]
@@ -130,6 +130,6 @@ class Gone:
     is_gone = True
 
 
-def test_a_page_that_does_not_draw_holds_nobody_back() -> None:
+def test_a_page_that_does_not_draw_does_not_delay_the_next() -> None:
     did = drawn_in_turn(lambda loop: [loop, Silent(), Gone(), loop])
     assert [what for what in did if what != "others"] == ["page 0", "page 3", "end"]

@@ -19,7 +19,7 @@ def run_python(code: str, folder: Path) -> None:
     subprocess.run([sys.executable, "-c", code, str(folder)], check=True, timeout=60)
 
 
-def test_what_waits_is_written_when_the_process_ends(tmp_path: Path) -> None:
+def test_queued_rows_are_written_when_the_process_ends(tmp_path: Path) -> None:
     run_python(
         "import sys; from rlpanel import RolloutWriter; w = RolloutWriter(sys.argv[1])\n"
         "for step in range(500): w.write(step=step, prompt='p', logprobs=[0.5] * 100)",

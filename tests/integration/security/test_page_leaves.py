@@ -34,7 +34,7 @@ async def come_and_go(url: str, log: Path) -> None:
     await follow
 
 
-def test_a_page_that_leaves_is_not_told(tmp_path: Path) -> None:
+def test_a_closed_page_logs_no_error(tmp_path: Path) -> None:
     log = tmp_path / "root" / "run" / "rollout_data_rank_0.jsonl"
     log.parent.mkdir(parents=True)
     append(log, line(1, **LONG))

@@ -121,7 +121,7 @@ def test_a_saved_note_does_not_hold_the_page_back(context: BrowserContext, root:
         expect(note_field(board.page)).to_have_value("a thought")
 
 
-def test_a_page_says_that_its_server_stands_still(
+def test_a_page_shows_that_its_server_does_not_answer(
     context: BrowserContext, root: Path, faults: list[str]
 ) -> None:
     with ServerProcess(root) as server:

@@ -58,7 +58,7 @@ def test_every_route_of_the_server_is_decided_and_each_decision_has_a_route() ->
     assert set(ROUTES) - found <= {"/liveness$"}
 
 
-def test_a_route_that_nobody_decided_about_is_closed() -> None:
+def test_an_unlisted_route_is_closed() -> None:
     assert access_of(Rule(PathMatches("/new-in-panel-2"), object)) is RouteAccess.CLOSED
 
 

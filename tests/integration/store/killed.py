@@ -104,7 +104,7 @@ def main() -> None:
         opened, anew = look(again), look(plain)
         for name in ("samples", "older", "duplicates", "bad_count", "ranks"):
             assert getattr(opened, name) == getattr(anew, name), (places, name)
-        assert sorted(opened.uids(opened.living)) == sorted(anew.uids(anew.living)), places
+        assert sorted(opened.uids(opened.alive_rows)) == sorted(anew.uids(anew.alive_rows)), places
         steps = RunView(opened).step_frame()
         assert steps.round(9).equals(RunView(anew).step_frame()[steps.columns].round(9))
         places += 1

@@ -279,7 +279,7 @@ def test_each_failure_doubles_the_rest_and_an_answer_ends_it() -> None:
     assert left == [f"no answer; next attempt in {seconds} s" for seconds in (100, 200, 300)]
     rest.record_success()
     rest.check()
-    assert rest.why == ""
+    assert rest.reason == ""
 
 
 @pytest.mark.parametrize(

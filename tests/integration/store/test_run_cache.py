@@ -54,7 +54,7 @@ def saved(run: Path) -> Path:
 
 
 def assert_same(one: Snapshot, other: Snapshot) -> None:
-    frames = [RunView(shot).frame(shot.living).set_index("uid").sort_index() for shot in (one, other)]
+    frames = [RunView(shot).frame(shot.alive_rows).set_index("uid").sort_index() for shot in (one, other)]
     pd.testing.assert_frame_equal(frames[0], frames[1][frames[0].columns])
 
 
@@ -106,7 +106,7 @@ def test_one_process_writes_others_read_and_a_dead_ones_right_is_taken_over(tmp_
     assert (again.bytes_read, again.snapshot.samples) == (0, 49)
 
 
-def test_who_takes_over_begins_anew_where_another_has_written(tmp_path: Path) -> None:
+def test_a_cache_that_another_process_wrote_meanwhile_is_replaced(tmp_path: Path) -> None:
     first = opened(saved(tmp_path))
     (tmp_path / LOG).write_bytes(line(1))
     for _ in range(2):  # the second time without the rows that are gone

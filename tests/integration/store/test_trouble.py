@@ -32,7 +32,7 @@ def look(found: RunIndex) -> Snapshot:
 
 
 def place(snapshot: Snapshot) -> list[str]:
-    return sorted(snapshot.uids(snapshot.living))
+    return sorted(snapshot.uids(snapshot.alive_rows))
 
 
 # -- the logs ----------------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ def place(snapshot: Snapshot) -> list[str]:
 def test_an_io_error_in_any_read_costs_no_line_and_brings_none_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails once, at each read in turn: at the first, the second, ... until there is none left."""
+    """One read fails: the first, then the second, and so on, until a run has fewer reads."""
     whole = look(RunIndex(write_run(tmp_path, ranks=2, steps=6), "run"))
     small, really, failures = Reading(turn_bytes=1 << 10), os.pread, 0
     for at in range(1000):
@@ -142,7 +142,7 @@ followed = index.RunIndex(run, "run")
 for step in range(50):
     rows = [line(step, index=i, extra=1.0) if step > 25 else line(step, index=i) for i in range(4)]
     append(run / RANK0, *rows)
-    if step % 12 == 11:  # a file that is rewritten, and a run opened again: what was saved is made anew
+    if step % 12 == 11:  # rewrite a file and reopen the run, so that the cache is written again
         (run / "other.jsonl").write_bytes(line(-1, index=step))
         followed.save(last=True)
         followed = index.RunIndex(run, "run")
@@ -154,12 +154,12 @@ for step in range(50):
 
 def rewards(snapshot: Snapshot) -> dict[str, tuple[int, float]]:
     """Step and reward by uid, of the file that is only appended to."""
-    frame = RunView(snapshot).frame(snapshot.living)
+    frame = RunView(snapshot).frame(snapshot.alive_rows)
     frame = frame[frame["step"] >= 0]
     return {row.uid: (row.step, row.reward) for row in frame.itertuples()}
 
 
-def test_who_reads_while_another_process_writes_sees_a_whole_state(home: Path, tmp_path: Path) -> None:
+def test_a_cache_read_while_another_process_writes_it_is_consistent(home: Path, tmp_path: Path) -> None:
     """The index that it finds and the lines behind it give what the lines alone give."""
     append(tmp_path / "other.jsonl", line(-1))
     command, spared = [sys.executable, "-c", _WRITER, str(tmp_path)], 0
@@ -211,7 +211,7 @@ def test_sixty_four_files_grow_at_once_and_each_line_comes_once(tmp_path: Path) 
         look(followed)
     found = followed.snapshot
     assert (found.samples, found.ranks, found.bad_count) == (64 * 6, 64, 0)
-    frame = RunView(found).frame(found.living)
+    frame = RunView(found).frame(found.alive_rows)
     assert Counter(zip(frame["rank"], frame["step"], strict=True)) == {
         (rank, step): 2 for rank in range(64) for step in range(3)
     }

@@ -106,7 +106,7 @@ class AtOnce:
 
 
 @pytest.mark.usefixtures("small_ranges")
-def test_ranges_are_handed_out_as_long_as_any_wait_although_nobody_wakes_the_reader(tmp_path: Path) -> None:
+def test_all_queued_ranges_are_submitted_without_a_wake_up(tmp_path: Path) -> None:
     index = RunIndex(write_run(tmp_path, steps=6, ranks=3), "run", Reading(backlog_bytes=1), workers=AtOnce())
     index.rescan()
     while index.read():
@@ -114,7 +114,7 @@ def test_ranges_are_handed_out_as_long_as_any_wait_although_nobody_wakes_the_rea
     assert index.snapshot.samples == 6 * 3 * 8
 
 
-def test_a_process_finds_what_this_one_finds(tmp_path: Path, workers: Workers) -> None:
+def test_a_worker_process_returns_the_same_result_as_this_process(tmp_path: Path, workers: Workers) -> None:
     where = whole(log(tmp_path))
     there, here = workers.submit(where).result(PATIENCE), index_range(where)
     assert there.rows is not None
@@ -251,7 +251,7 @@ def test_samples_get_their_line_numbers_when_the_file_is_whole(tmp_path: Path) -
         pass
     after = fetch(index, index.view, index.snapshot.row(before.uid))
     assert (before.place, after.place) == (f"byte {before.offset:,}", "line 11")
-    assert sorted(index.snapshot.place("line").tolist()) == list(range(1, 12))
+    assert sorted(index.snapshot.metadata("line").tolist()) == list(range(1, 12))
 
 
 @pytest.mark.usefixtures("small_ranges")

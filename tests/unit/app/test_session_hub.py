@@ -102,7 +102,7 @@ def test_a_session_that_left_hears_nothing() -> None:
     assert drawn == []
 
 
-def test_a_run_is_news_to_those_who_look_at_it() -> None:
+def test_a_session_redraws_only_for_runs_that_it_shows() -> None:
     mine, other = RunIndex(Path("mine"), "mine"), RunIndex(Path("other"), "other")
     drawn: list[set[RunIndex | None]] = []
 
@@ -153,7 +153,7 @@ def test_sessions_that_wait_for_each_other_are_drawn_from_one_snapshot(tmp_path:
     assert hub.view(index) is index.view
 
 
-def test_what_is_left_is_drawn_part_by_part_and_a_broken_part_keeps_nothing_back() -> None:
+def test_callbacks_run_one_by_one_and_a_failing_one_does_not_stop_the_rest() -> None:
     drawn: list[str] = []
 
     def draw(what: str) -> None:

@@ -15,7 +15,7 @@ LOOP = "again and " * 50
 
 
 def test_runs_of_four_characters_by_hand() -> None:
-    # Of "abcd" eight times, 29 runs of four are only abcd, bcda, cdab and dabc.
+    # The 29 four-grams of "abcd" * 8 are only abcd, bcda, cdab and dabc.
     assert distinct_4(np.array(["abcd" * 8], object)).tolist() == [4 / 29]
 
 

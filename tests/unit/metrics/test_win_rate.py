@@ -25,7 +25,7 @@ def test_wilson_at_the_ends_is_not_a_point() -> None:
     assert (every.low, every.high) == (pytest.approx(1 - 0.277533, abs=1e-5), pytest.approx(1.0))
 
 
-def test_of_nothing_there_is_no_share() -> None:
+def test_the_share_of_zero_samples_is_nan() -> None:
     assert math.isnan(wilson(0, 0).value)
     assert math.isnan(wilson(0, 0).low)
 

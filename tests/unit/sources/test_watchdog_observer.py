@@ -53,7 +53,7 @@ def test_an_appended_line_wakes_and_names_its_file(
     assert str(tmp_path / "a.jsonl") in watched.take_paths()[0]
 
 
-def test_what_was_taken_is_not_given_twice(tmp_path: Path, watched: WatchdogObserver) -> None:
+def test_a_taken_change_is_not_returned_again(tmp_path: Path, watched: WatchdogObserver) -> None:
     watched.on_any_event(FileModifiedEvent(str(tmp_path / "a.jsonl")))
     watched.take_paths()
     assert watched.take_paths() == (set(), False)
@@ -72,7 +72,7 @@ def test_other_files_being_written_wake_nobody(tmp_path: Path, watched: Watchdog
 
 
 @pytest.mark.parametrize("event", [FileCreatedEvent, FileModifiedEvent, DirCreatedEvent, DirModifiedEvent])
-def test_what_is_saved_beside_the_logs_wakes_nobody(
+def test_events_in_the_cache_folder_are_ignored(
     tmp_path: Path, watched: WatchdogObserver, bell: Bell, event: type[FileSystemEvent]
 ) -> None:
     watched.on_any_event(event(str(tmp_path / ".rlpanel" / "data-1" / "0")))

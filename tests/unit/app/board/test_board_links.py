@@ -16,16 +16,16 @@ from rlpanel.app.board.url_state import KEYS, MAX_QUERY
 from tests.factories import write_run
 from tests.waiting import wait_until
 
-#: What the process opens and lists while a test asks for it; a hook cannot be taken out again.
+#: Audit events of opened and listed files during a test; else None, since an audit hook cannot be removed.
 _opened: list[str] | None = None
 
 
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+def _record_event(event: str, arguments: tuple[Any, ...]) -> None:
     if _opened is not None and event in ("open", "os.scandir", "os.listdir", "exec", "compile", "os.system"):
         _opened.append(f"{event} {arguments[0]}")
 
 
-sys.addaudithook(_hear)
+sys.addaudithook(_record_event)
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def test_more_splits_than_there_is_memory_for_are_one(tmp_path: Path) -> None:
     assert len(run.split(REST).samples()) == 5
 
 
-def test_a_link_opens_a_split_and_lays_another_over(board: Board) -> None:
+def test_a_link_selects_a_split_and_overlays_another(board: Board) -> None:
     at(board, "?run=a&split=eval&beside=train")
     context = board.context
     assert (context.snapshot.split, context.view.step_values("reward").tolist()) == ("eval", [5.0, 8.0])
@@ -121,7 +121,7 @@ def test_another_split_is_shown_at_the_nearest_step_that_it_has(
     assert board.context.view.step_values("reward").tolist() == [0.5, 1.0, 2.0]
 
 
-def test_a_split_that_grows_grows_where_it_is_shown_and_where_it_lies_over(board: Board, root: Path) -> None:
+def test_an_overlaid_split_grows_with_its_log(board: Board, root: Path) -> None:
     at(board, "?run=a&beside=eval")
     append(root / "a" / LOG, *of("eval", 4, 4.0))
 

@@ -38,7 +38,7 @@ def caught_up(board: Board) -> bool:
     return all(other.snapshot.progress.caught_up for other in board.context.others)
 
 
-def test_a_link_lays_runs_over(board: Board) -> None:
+def test_a_link_overlays_runs(board: Board) -> None:
     board.read_url("?run=a&over=b,c%252C d&align=samples&smooth=0.5")
     assert wait_until(lambda: caught_up(board))
     assert {other.key: other.snapshot.samples for other in board.context.others} == {"b": 4, "c, d": 4}

@@ -20,7 +20,7 @@ BOKEH, PANEL = "bokeh.server.views.ws", "panel.io.document"
 
 
 async def _forget(error: Exception) -> None:
-    """A task that fails and that nobody asks."""
+    """Run a task that fails and whose result is never retrieved."""
 
     async def fail() -> None:
         raise error
@@ -34,7 +34,9 @@ async def _forget(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("error", [WebSocketClosedError(), StreamClosedError()])
-def test_a_closed_connection_is_not_told(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_of_a_closed_connection_are_not_logged(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.ERROR):
         asyncio.run(_forget(error))
     assert caplog.records == []
@@ -46,7 +48,7 @@ def test_any_other_error_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert "a view is broken" in caplog.text
 
 
-def test_a_handler_that_stands_is_kept() -> None:
+def test_an_existing_exception_handler_is_not_replaced() -> None:
     async def main() -> object:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(print_nothing)

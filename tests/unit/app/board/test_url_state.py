@@ -34,7 +34,7 @@ selections = st.builds(
 
 
 @given(selections)
-def test_what_is_written_is_read_again(values: dict[str, object]) -> None:
+def test_a_selection_survives_writing_and_reading_the_query(values: dict[str, object]) -> None:
     selection = Selection(follow=False, **values)
     read, problems = read_query(write_query(selection))
     again = Selection(**{**read, "follow": False})

@@ -17,14 +17,14 @@ from rlpanel.store.index.reader import Reader
 
 
 class Knot:
-    """What only a collection finds."""
+    """Object in a reference cycle, which only a garbage collection frees."""
 
     def __init__(self) -> None:
         self.me = self
 
 
 class Clock:
-    """Stands still but when it is set."""
+    """Clock that advances only when it is set."""
 
     now = 0.0
 
@@ -56,14 +56,14 @@ def page() -> Session:
 
 
 def outlived() -> weakref.ref[Knot]:
-    """A knot that a collection saw in use, and nobody uses now."""
+    """Return a reference to a cycle that was in use during a collection and is garbage now."""
     knot = Knot()
     gc.collect()
     return weakref.ref(knot)
 
 
 @pytest.mark.usefixtures("look")
-def test_what_outlived_one_collection_is_not_looked_at_in_the_next() -> None:
+def test_objects_that_survive_a_collection_are_excluded_from_the_next() -> None:
     knot = outlived()
     assert gc.get_freeze_count() > 0
     gc.collect()
@@ -71,7 +71,7 @@ def test_what_outlived_one_collection_is_not_looked_at_in_the_next() -> None:
 
 
 @pytest.mark.usefixtures("look")
-def test_what_is_new_is_looked_at() -> None:
+def test_new_objects_are_collected() -> None:
     gc.collect()
     knot = weakref.ref(Knot())
     gc.collect()

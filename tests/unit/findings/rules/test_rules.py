@@ -23,7 +23,7 @@ from rlpanel.store.snapshot.run_view import RunView
 STEPS, SAMPLES = 24, 16
 #: Seconds a step takes.
 PACE = 30.0
-#: Where the made trouble begins.
+#: First step with an artificial problem.
 FROM = 20
 
 Change = Callable[[int, int, dict[str, Any]], None]
@@ -53,7 +53,7 @@ def healthy(step: int, index: int) -> dict[str, Any]:
 
 
 def look(folder: Path, change: Change | None = None, *, now: float | None = None) -> list[Finding]:
-    """What the rules find in a run of two ranks whose samples were changed."""
+    """Return the findings of a run with two ranks whose samples ``change`` modified."""
     folder.mkdir(parents=True, exist_ok=True)
     begun = time.time() - STEPS * PACE  # its last line is written now
     files = [(folder / f"rollout_data_rank_{rank}.jsonl").open("w") for rank in (0, 1)]
@@ -181,7 +181,7 @@ def test_every_rule_is_broken_once() -> None:
     assert {*BROKEN, "quiet"} == set(RULES)
 
 
-def test_silence_is_told_while_it_may_matter(tmp_path: Path) -> None:
+def test_a_quiet_run_is_reported_for_a_limited_time(tmp_path: Path) -> None:
     said = [[f.rule for f in look(tmp_path / str(now), now=now)] for now in (60.0, 120.0, 7200.0)]
     assert said == [[], ["quiet"], []]  # a step took 30 s
 
@@ -217,7 +217,7 @@ def test_while_only_time_goes_on_the_rows_are_not_looked_at_again(tmp_path: Path
     assert check(RunView(snapshot), FindingSettings(), snapshot.newest_line + 120).findings == again.findings
 
 
-def test_where_broken_characters_sit_is_told(tmp_path: Path) -> None:
+def test_invalid_text_evidence_names_category_and_reward_difference(tmp_path: Path) -> None:
     """They are in one language, and within groups they are not rewarded more."""
 
     def change(step: int, index: int, row: dict[str, Any]) -> None:
@@ -259,7 +259,7 @@ def test_thresholds_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture(scope="module")
 def recorded(grpo_run: Path, ppo_run: Path) -> dict[str, list[Finding]]:
-    """What the rules find in the two real runs."""
+    """Findings of the two real runs, by name."""
     found = {}
     for name, folder in (("grpo", grpo_run), ("ppo", ppo_run)):
         run = rlpanel.open_run(folder)

@@ -91,9 +91,9 @@ def test_every_alias_names_something_that_is_described() -> None:
     assert lost == {}
 
 
-def test_what_a_function_takes_is_told_from_what_it_needs() -> None:
+def test_optional_parameters_are_separate_from_required_ones() -> None:
     m = column_info.get("non_score_reward")
-    assert (m.needs, m.takes) == (("reward",), ("token_reward_sum", "log_ratio_sum", "kl_coef"))
+    assert (m.needs, m.optional) == (("reward",), ("token_reward_sum", "log_ratio_sum", "kl_coef"))
 
 
 def test_a_tip_says_what_it_is_how_to_read_it_and_what_trl_calls_it() -> None:

@@ -10,7 +10,7 @@ from rlpanel.settings import Training
 
 
 def test_the_run_itself_comes_before_settings_and_these_before_usual_values() -> None:
-    known = gather_constants({"gamma": 0.9}, {"gamma": 0.8, "lam": 0.7}).known
+    known = gather_constants({"gamma": 0.9}, {"gamma": 0.8, "lam": 0.7}).by_name
     assert [(known[n].value, known[n].origin) for n in ("gamma", "lam", "epsilon")] == [
         (0.9, "run.json"), (0.7, "setting"), (0.2, "usual"),
     ]  # fmt: skip
@@ -22,7 +22,7 @@ def test_a_coefficient_is_never_assumed() -> None:
 
 def test_an_inferred_value_gives_way_to_one_that_was_given() -> None:
     known = gather_constants({"beta": 0.1}, {}).with_inferred("kl_coef", 0.5, "fit")
-    assert (known["kl_coef"], known.known["kl_coef"].origin) == (0.1, "run.json")
+    assert (known["kl_coef"], known.by_name["kl_coef"].origin) == (0.1, "run.json")
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_trainers_own_names_are_understood(key: str, name: str) -> None:
 
 
 def test_each_value_says_where_it_comes_from() -> None:
-    known = gather_constants({"beta": 0.05, "reward_weights": {"a": 1.0}}, {}).known
+    known = gather_constants({"beta": 0.05, "reward_weights": {"a": 1.0}}, {}).by_name
     assert [str(known[name]) for name in ("kl_coef", "reward_weights", "gamma")] == [
         "0.05 (from run.json)", "{'a': 1.0} (from run.json)", "1 (usual value, not logged)",
     ]  # fmt: skip

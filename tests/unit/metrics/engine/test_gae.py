@@ -81,12 +81,12 @@ ARRAYS = {"values": np.array([1.0, 2.0, 4.0]), "token_rewards": np.array([0.0, 0
 HALF = {"gamma": 0.5, "lam": 0.5}
 
 
-def test_what_was_not_logged_follows() -> None:
+def test_advantages_and_returns_that_were_not_logged_are_derived() -> None:
     found = derived_of_sample(ARRAYS, {}, HALF)
     assert (found["advantages"].tolist(), found["returns"].tolist()) == ([0.25, 1, 4], [1.25, 3, 8])
 
 
-def test_what_was_logged_wins() -> None:
+def test_logged_advantages_and_returns_take_precedence() -> None:
     logged = {**ARRAYS, "advantages": np.zeros(3), "returns": np.ones(3)}
     found = reduce_tokens([logged, ARRAYS], {}, HALF)
     assert (found["token_return_mean"].tolist()[0], found["token_advantage_mean"].tolist()) == (1, [0, 1.75])
@@ -101,7 +101,7 @@ def test_nothing_follows_from_zeros_alone() -> None:
     [{}, {"values": ARRAYS["values"]}, {**ARRAYS, "values": np.ones(2)}],
     ids=["nothing", "no rewards", "other lengths"],
 )
-def test_a_sample_without_what_it_takes_has_none_and_harms_no_other(odd: dict[str, np.ndarray]) -> None:
+def test_a_sample_without_the_inputs_has_no_returns_and_others_do(odd: dict[str, np.ndarray]) -> None:
     found = reduce_tokens([ARRAYS, odd, ARRAYS], {}, HALF)["token_return_sum"]
     np.testing.assert_array_equal(found, [12.25, np.nan, 12.25])
 
@@ -118,7 +118,7 @@ def test_long_responses_among_short_ones_are_each_as_they_are_alone(factor: floa
         )
 
 
-def test_what_is_no_number_stays_in_its_response() -> None:
+def test_a_nan_affects_only_its_own_response() -> None:
     values = np.ones(3000)
     values[1500] = np.nan
     found = discounted(values, 0.9, np.array([1000, 1000, 1000]))

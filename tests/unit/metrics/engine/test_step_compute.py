@@ -113,7 +113,7 @@ def test_no_coefficient_can_be_read_where_the_models_agree() -> None:
     ],
     ids=["exact", "missing", "a writer without a critic", "coefficient alone"],
 )
-def test_what_the_penalty_took(columns: dict[str, list[float]], wanted: float) -> None:
+def test_the_kl_penalty_is_subtracted_from_the_reward(columns: dict[str, list[float]], wanted: float) -> None:
     given_ = {"reward": np.array([1.0]), **{name: np.array(values) for name, values in columns.items()}}
     found = derive_columns(given_, gather_constants({}, {"kl_coef": 0.1}))
     assert (found["non_score_reward"][0], found["rlhf_reward"][0]) == pytest.approx((wanted, 1 + wanted))

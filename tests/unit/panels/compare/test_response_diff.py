@@ -28,7 +28,7 @@ def opened(folder: Path, lines: list[dict[str, Any]], at: int = 0) -> ResponseDi
     index = open_run(folder, follow=False)._index
     context = Context()
     context.param.update(index=index, view=index.view)
-    context.choose_sample(index.snapshot.uids(index.snapshot.living)[at])
+    context.choose_sample(index.snapshot.uids(index.snapshot.alive_rows)[at])
     return ResponseDiff(context, active=True)
 
 
@@ -71,11 +71,11 @@ def test_the_step_before_is_the_first_choice(tmp_path: Path) -> None:
     assert "Step 1" in view._pane.object
 
 
-def test_a_wish_is_kept_from_sample_to_sample(tmp_path: Path) -> None:
+def test_the_chosen_comparison_is_kept_for_the_next_sample(tmp_path: Path) -> None:
     view = opened(tmp_path, LINES, 0)
     offered(view)
     view._kind.value = "truth"
-    uids = view.context.snapshot.uids(view.context.snapshot.living)
+    uids = view.context.snapshot.uids(view.context.snapshot.alive_rows)
     view.context.choose_sample(uids[1])
     assert view._kind.value == "truth"
 
@@ -83,7 +83,7 @@ def test_a_wish_is_kept_from_sample_to_sample(tmp_path: Path) -> None:
 def test_nothing_is_read_before_the_tab_is_in_sight(tmp_path: Path) -> None:
     view = opened(tmp_path, LINES)
     view.active = False
-    view.context.choose_sample(view.context.snapshot.uids(view.context.snapshot.living)[2])
+    view.context.choose_sample(view.context.snapshot.uids(view.context.snapshot.alive_rows)[2])
     assert "alone" not in view._pane.object
 
 

@@ -34,7 +34,7 @@ def seat(folder: Path, rewards: dict[str, float]) -> ComparedRun:
 
 @pytest.fixture
 def seats(tmp_path: Path) -> tuple[ComparedRun, ComparedRun]:
-    """The prompt a is the same in both, b stands in a template, the others are alone."""
+    """Two runs: both have prompt a, one has b in a chat template, the other prompts differ."""
     here = {"a": 1.0, "<|user|>b": 0.0, "x": 0.0}
     return seat(tmp_path / "here", here), seat(tmp_path / "there", {"a": 0.5, "b": 1.0, "y": 0.0})
 
@@ -45,7 +45,7 @@ def test_prompts_in_templates_are_matched_where_some_are_alone(
     found = next(compare_runs(*seats, Prompts("", "")))
     assert (found.how, found.prompts) == (BY_WORDS, ["<|user|>b", "a"])
     assert found.pairs.difference[found.listed].tolist() == [-1.0, 0.5]
-    assert (found.pairs.alone_here, found.pairs.alone_there) == (1, 1)
+    assert (found.pairs.only_here, found.pairs.only_there) == (1, 1)
 
 
 def test_a_run_against_itself_is_matched_by_the_text_as_logged(

@@ -31,7 +31,7 @@ def test_no_two_numbers_have_one_label(ppo_run: Path, grpo_run: Path) -> None:
         assert set(options.values()) == RunView(snapshot).step_metrics | columns
 
 
-def test_constants_are_told_where_a_number_rests_on_them(ppo_run: Path, tmp_path: Path) -> None:
+def test_constants_are_listed_if_a_metric_uses_them(ppo_run: Path, tmp_path: Path) -> None:
     told = training_constants.lines(rlpanel.open_run(ppo_run, follow=False).view)
     assert [text.partition(" <b>")[0] for text, _ in told] == ["KL coefficient β", "discount γ", "GAE λ"]
     assert "R² ≥ 1.0000" in told[0][1]

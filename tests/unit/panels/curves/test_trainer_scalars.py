@@ -66,7 +66,7 @@ def test_a_nan_is_a_gap_and_many_steps_are_gathered(tmp_path: Path) -> None:
     np.testing.assert_allclose(points["y"], expected)
 
 
-def test_a_scalar_that_equals_a_column_lies_over_it(tmp_path: Path) -> None:
+def test_a_scalar_that_equals_a_column_is_drawn_over_its_curve(tmp_path: Path) -> None:
     snapshot, _ = run_with_log(tmp_path)
     cards = {card.key: card.columns for card in curves_of(Context(view=RunView(snapshot)))}
     assert cards["reward"][-1] == "log:reward"

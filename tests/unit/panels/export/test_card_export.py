@@ -49,7 +49,7 @@ def context_of(run: Run, display: dict[str, Any] | None = None, **selected: Any)
 
 
 def asked(view: Any, kind: str) -> dict[str, Any]:
-    """What the first card's menu answers to the browser."""
+    """Return the message that the first card's export menu sends to the browser."""
     take = view.__panel__().select(ExportMenu)[0]
     answers: list[dict[str, Any]] = []
     take._send_msg = take._csv_task._show = answers.append
@@ -83,7 +83,7 @@ def test_a_smoothed_curve_keeps_the_raw_means(run: Run, raw: pd.DataFrame) -> No
     assert ours["smoothed"].tolist() != pytest.approx(ours["mean"].tolist())
 
 
-def test_other_runs_lie_in_the_file_as_they_lie_over_the_curve(run: Run, raw: pd.DataFrame) -> None:
+def test_an_exported_curve_contains_the_overlay_runs(run: Run, raw: pd.DataFrame) -> None:
     context = context_of(run, curves=["reward"])
     context.others = [OverlayRun("other", "the other", 0, run.index, run.view)]
     view = Curves(context)
@@ -97,7 +97,7 @@ def test_other_runs_lie_in_the_file_as_they_lie_over_the_curve(run: Run, raw: pd
 
 
 @pytest.mark.parametrize("band", ["density", "ridge"])
-def test_what_stands_in_a_curves_place_is_taken_instead(run: Run, raw: pd.DataFrame, band: str) -> None:
+def test_a_density_or_ridge_plot_replaces_the_exported_curve(run: Run, raw: pd.DataFrame, band: str) -> None:
     found = numbers(Curves(context_of(run, {"band": band}, curves=["reward"])))
     assert found.from_step.min() == 2
     if band == "density":
@@ -151,7 +151,7 @@ def test_a_picture_has_the_words_and_colours_of_its_theme(run: Run) -> None:
     assert asked(Curves(context), "svg")["file"] == "run-reward-to-step-9.svg"
 
 
-def test_an_unknown_wish_is_not_answered(run: Run) -> None:
+def test_an_unknown_export_format_is_refused(run: Run) -> None:
     with pytest.raises(ValueError, match="not enough values"):
         asked(RewardDistribution(context_of(run)), "exe")
 

@@ -63,7 +63,7 @@ class Elements(HTMLParser):
 
 
 def planted(markup: str) -> list[tuple[str, dict[str, str | None]]]:
-    """What of an attack became an element, or an attribute of one."""
+    """Return the elements and attributes that an injected payload created."""
     return [
         (tag, of)
         for tag, of in Elements(markup).found

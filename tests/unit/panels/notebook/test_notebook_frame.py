@@ -56,7 +56,7 @@ def test_bytes_pass_as_they_are() -> None:
     assert comm.sent == [{"buffers": [b"{}"]}]
 
 
-def test_what_changes_before_the_view_stands_waits_for_it() -> None:
+def test_messages_sent_before_the_view_is_drawn_are_delayed() -> None:
     comm = Comm()
     channel = DelayedComm(comm)
     for text in ("one", "two"):
@@ -75,7 +75,7 @@ def test_a_page_that_says_nothing_gets_it_in_the_end(monkeypatch: pytest.MonkeyP
     assert comm.sent == ["one"]
 
 
-def test_a_view_says_that_it_stands_to_every_page_that_shows_it() -> None:
+def test_delayed_messages_reach_every_page_once_the_view_is_drawn() -> None:
     comms = [Comm(), Comm()]
     here = notebook_frame.DrawnSignal()
     here.channels = [DelayedComm(comm) for comm in comms]

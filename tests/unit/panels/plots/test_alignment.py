@@ -34,7 +34,7 @@ def timed(tmp_path: Path) -> Snapshot:
 @pytest.mark.parametrize(
     ("alignment", "places"), [(STEP, [10, 20, 40]), (SAMPLES, [1, 4, 6]), (TIME, [0, 2, 3])]
 )
-def test_where_steps_stand(timed: Snapshot, alignment: str, places: list[float]) -> None:
+def test_steps_have_positions_on_each_axis(timed: Snapshot, alignment: str, places: list[float]) -> None:
     axis = chosen_axis(timed, alignment)
     np.testing.assert_allclose(axis.positions_of(np.array([10, 20, 40])), places)
     assert [axis.nearest(place + 0.1) for place in places] == [10, 20, 40]

@@ -122,7 +122,9 @@ def test_ridges_are_shares_of_stretches_of_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize("band", ["density", "ridge"])
 @pytest.mark.parametrize("log", [False, True], ids=["linear", "log"])
 @pytest.mark.parametrize(("steps", "samples"), [(1, 1), (5, 4)])
-def test_a_spread_stands_for_any_run(tmp_path: Path, band: str, log: bool, steps: int, samples: int) -> None:
+def test_a_distribution_is_drawn_for_any_run(
+    tmp_path: Path, band: str, log: bool, steps: int, samples: int
+) -> None:
     index = index_of(write_run(tmp_path / "run", steps=steps, samples=samples))
     context = Context(view=index.view, index=index)
     for column in ("reward", "log_ratio_sum", "response_tokens"):

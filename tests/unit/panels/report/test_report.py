@@ -35,7 +35,7 @@ def context_of(run: Run, **selected: object) -> Context:
 
 
 def data_of(page: bytes) -> dict:
-    """What the page's scripts find."""
+    """Return the JSON data of a page."""
     return json.loads(re.search(rb'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
 
 
@@ -55,7 +55,7 @@ def test_no_text_ends_the_script_that_holds_it() -> None:
     assert data_of(page.encode()) == {"text": "</script><!-- <script>"}
 
 
-def test_what_json_cannot_say_is_said_in_another_way() -> None:
+def test_values_without_a_json_form_are_encoded_as_objects() -> None:
     values = {"b": b"\x00\xff", "n": [float("nan"), float("-inf"), 0.5], "t": "NaN", "i": 3}
     assert jsonable(values) == {
         "b": {"bytes": "AP8="},
@@ -80,7 +80,7 @@ def test_a_filter_that_is_none_is_refused(run: Run) -> None:
         report_of(run, step=2, filter="rewart < 1")
 
 
-def test_the_selected_sample_goes_along_wherever_it_stands(run: Run) -> None:
+def test_the_selected_sample_is_always_included(run: Run) -> None:
     rows = run.snapshot.rows_of(2)
     last = run.snapshot.uid(rows[-1])
     found = select_rows(context_of(run, step=2, sort="-reward", uid=last), QueryResult(rows, len(rows)), 3)

@@ -68,7 +68,7 @@ def test_a_run_without_steps_has_no_newest() -> None:
     assert newest_complete_step(Snapshot(""), time.time()) is None
 
 
-def test_news_are_drawn_in_parts_each_once_and_a_viewers_wish_at_once(context: Context) -> None:
+def test_collected_draws_run_once_and_a_viewers_choice_draws_immediately(context: Context) -> None:
     drawn: list[int | None] = []
 
     def draw(*_: object) -> None:

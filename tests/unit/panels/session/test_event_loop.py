@@ -37,7 +37,7 @@ class Serving:
 
 
 @pytest.mark.usefixtures("hurried")
-def test_what_threads_ask_for_while_a_document_is_held_is_all_done() -> None:
+def test_callbacks_that_threads_schedule_during_a_hold_all_run() -> None:
     document, done, each, threads = Document(), set(), 2000, 4
     begun = threading.get_ident()
 
@@ -82,7 +82,7 @@ def test_in_a_script_nothing_comes_back() -> None:
     assert drawing_loop() is None
 
 
-def test_a_cell_waits_for_what_it_shows_and_what_is_shown_already_does_not() -> None:
+def test_a_notebook_cell_has_no_drawing_loop_but_a_served_page_does() -> None:
     async def cell() -> tuple[bool, bool, bool]:
         made = current_loop() is not None, drawing_loop() is not None
         with set_curdoc(Document()):

@@ -9,7 +9,7 @@ from rlpanel.store.snapshot.snapshot import Progress, Snapshot
 
 
 def shown(*reads: Progress) -> list[str]:
-    """What the line says after each snapshot; nothing while it is hidden."""
+    """Return the bar's HTML after each snapshot; empty while it is hidden."""
     context, said = Context(), []
     row = BacklogBar(context).__panel__()
     for version, progress in enumerate(reads, 1):

@@ -48,7 +48,7 @@ def test_plain_pieces_send_no_raw_ones() -> None:
     assert "raws" not in pack_sample(make(response_tokens=["The", " cat"]))
 
 
-def test_rows_that_repeat_stand_still_or_follow_from_others_take_no_bytes() -> None:
+def test_repeated_constant_and_derivable_rows_are_not_sent() -> None:
     packed = pack_sample(
         make(logprobs=np.array([-0.1, -0.2, -0.7]), values=np.zeros(3), advantages=np.full(3, 0.5),
              token_rewards=np.array([0.0, 1.0, 2.0]), returns=np.array([0.0, 1.0, 2.0]))

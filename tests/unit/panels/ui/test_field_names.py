@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rlpanel.panels.samples.sample_table import SampleTable
 from rlpanel.panels.ui.field_names import field_of, name_of
 
-#: What every object of the browser has, and what means something to Panel and Tabulator.
+#: Names of JavaScript object attributes, and names with a special meaning for Panel or Tabulator.
 ODD = ["constructor", "__proto__", "then", "index", "level_0", "", "0", "a.b", "Foo", "foo", "c_foo", "-2d-"]
 
 

@@ -34,7 +34,7 @@ def shy(completions: list[str], **_: Any) -> list[float | None]:
 # -- any trainer with reward functions -------------------------------------------------------------
 
 
-def test_a_trainer_without_the_methods_is_heard_through_its_reward_functions(
+def test_a_trainer_without_the_hooked_methods_is_recorded_through_its_reward_functions(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     trainer = standins.TrainerOfAnotherVersion(long, shy)

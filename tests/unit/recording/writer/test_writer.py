@@ -179,7 +179,7 @@ def test_compressed_frames_end_at_line_ends(tmp_path: Path) -> None:
     assert first.unused_data.startswith(zstandard.FRAME_HEADER)
 
 
-def test_constants_and_scalars_lie_beside(tmp_path: Path) -> None:
+def test_constants_and_scalars_are_written_next_to_the_rollouts(tmp_path: Path) -> None:
     with RolloutWriter(tmp_path) as writer:
         writer.constants(algo="grpo", beta=0.1)
         writer.constants(gamma=1.0)

@@ -29,7 +29,7 @@ def rewards(index: RunIndex) -> list[tuple[int, float]]:
     index.rescan()
     while index.read():
         pass
-    frame = index.view.frame(index.snapshot.living)
+    frame = index.view.frame(index.snapshot.alive_rows)
     return sorted(zip(frame["step"].tolist(), frame["reward"].tolist(), strict=True))
 
 
@@ -209,7 +209,7 @@ def test_roll_is_read_and_a_step_written_again_replaces_its_rows(tmp_path: Path)
     path.write_bytes(lines({**ROLL, "scores": [0.25, 0.75]}))
     assert (before, rewards(index)) == ([(7, 0.0), (7, 1.0)], [(7, 0.25), (7, 0.75)])
     snapshot = index.snapshot
-    assert snapshot.label("domain", snapshot.living) == ["math", "code"]
+    assert snapshot.label("domain", snapshot.alive_rows) == ["math", "code"]
 
 
 # -- open-instruct -------------------------------------------------------------------------------------

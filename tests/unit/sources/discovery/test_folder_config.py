@@ -79,7 +79,7 @@ def test_a_mapping_that_comes_later_is_taken_up_and_one_that_changes_too(tmp_pat
     (tmp_path / "rlpanel.toml").write_text(TOML.replace("mark.total", "seed"))
     snapshot = look(index).snapshot
     assert (nothing, first) == (0, [0.5])
-    assert snapshot.number("reward")[snapshot.living].tolist() == [7.0]
+    assert snapshot.number("reward")[snapshot.alive_rows].tolist() == [7.0]
 
 
 @pytest.mark.parametrize(

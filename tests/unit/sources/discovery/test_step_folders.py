@@ -28,7 +28,7 @@ def look(index: RunIndex) -> list[tuple[int, float]]:
     index.rescan()
     while index.read():
         pass
-    frame = index.view.frame(index.snapshot.living)
+    frame = index.view.frame(index.snapshot.alive_rows)
     if "reward" not in frame:
         return [(step, -1.0) for step in frame.get("step", [])]
     return sorted(zip(frame["step"].tolist(), frame["reward"].tolist(), strict=True))
@@ -61,7 +61,7 @@ def test_areals_folders_of_versions_are_one_run_grouped_by_task(tmp_path: Path) 
     assert (found.name, found.files) == ("exp/rollout", 2)
     assert before == [(2, 1.0), (3, 0.5), (4, 0.0)]
     assert look(index)[-1] == (4, 0.25)
-    frame = index.view.frame(index.snapshot.living)
+    frame = index.view.frame(index.snapshot.alive_rows)
     assert frame[["step", "group", "original_reward"]].values.tolist()[0] == [3, "17", 1.0]
     assert samples(run)[0].response == "c"
 
@@ -214,7 +214,7 @@ def test_traces_are_joined_with_their_exports_once_these_are_stable(tmp_path: Pa
     (folder / "STABLE").touch()
     rows = look(index)
     snapshot = index.snapshot
-    found = [index.reader(snapshot.file(row)).fetch(snapshot.locator(row)) for row in snapshot.living]
+    found = [index.reader(snapshot.file(row)).fetch(snapshot.locator(row)) for row in snapshot.alive_rows]
     first, second, third = found
     assert (alone, early, len(rows)) == (False, False, 3)
     assert {name: array.tolist() for name, array in first.arrays.items()} == {
@@ -236,9 +236,10 @@ def test_exports_written_again_after_a_restart_are_joined_again(tmp_path: Path) 
     (file.parent / "STABLE").touch()
     index = RunIndex(tmp_path, "run")
     look(index)
-    before = index.snapshot.number("logprob_mean")[index.snapshot.living].tolist()
+    before = index.snapshot.number("logprob_mean")[index.snapshot.alive_rows].tolist()
     file.write_bytes(lines(export([1, 2, 9], 2, trainer_logprobs=[0.0, 0.0, -9.0])))
     (file.parent / "STABLE").unlink()
     (file.parent / "STABLE").touch()
     look(index)
-    assert (before, index.snapshot.number("logprob_mean")[index.snapshot.living].tolist()) == ([-2.0], [-9.0])
+    after = index.snapshot.number("logprob_mean")[index.snapshot.alive_rows].tolist()
+    assert (before, after) == ([-2.0], [-9.0])

@@ -49,7 +49,7 @@ def drain(file: CompressedFile, budget: int = BUDGET) -> Chunk:
     whole, more = Chunk(), True
     while more:
         for chunk in file.poll(budget):
-            whole.places += chunk.places
+            whole.raw_locators += chunk.raw_locators
             whole.parts += chunk.parts
             whole.bad += chunk.bad
             whole.generation, more = chunk.generation, chunk.more
@@ -57,7 +57,7 @@ def drain(file: CompressedFile, budget: int = BUDGET) -> Chunk:
 
 
 def offsets(lines: list[bytes]) -> list[int]:
-    """Where each line starts in the plain log."""
+    """Return the offset of each line in the plain log."""
     return [sum(map(len, lines[:at])) for at in range(len(lines))]
 
 
@@ -117,7 +117,7 @@ def test_a_sample_is_read_back_from_the_middle(
 
 
 def test_reading_back_begins_at_the_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 40 frames of 300 KB one is read again, not those before it."""
+    """One of 40 frames of 300 KB is decompressed again, not those before it."""
     path = tmp_path / "x.jsonl.zst"
     frame = b"".join(line(1, index=at, prompt="p" * 30_000) for at in range(10))
     path.write_bytes(zst(*[frame] * 40))
@@ -127,7 +127,7 @@ def test_reading_back_begins_at_the_frame(tmp_path: Path, monkeypatch: pytest.Mo
     skip_to = DecompressedStream.skip_to
 
     def note(self: DecompressedStream, offset: int) -> None:
-        begun.append(offset - self._decompressor.given)
+        begun.append(offset - self._decompressor.plain_offset)
         skip_to(self, offset)
 
     monkeypatch.setattr(DecompressedStream, "skip_to", note)
@@ -185,7 +185,7 @@ def test_a_bomb_is_a_bad_line_and_never_held(tmp_path: Path, pack: Callable[...,
     )
     assert snapshot.progress.caught_up
     assert isinstance(reader, CompressedFile)
-    assert reader.tail.decompressor.given < 6 << 20
+    assert reader.tail.decompressor.plain_offset < 6 << 20
 
 
 def test_looking_at_a_bomb_to_tell_what_it_is_holds_little(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_when_the_plain_file_goes_its_compressed_copy_takes_its_place(tmp_path: 
     while index.read():
         pass
     assert index.snapshot.samples == len(LINES)
-    assert index.snapshot.uid(int(index.snapshot.living[0])) == "x.jsonl.gz:0"
+    assert index.snapshot.uid(int(index.snapshot.alive_rows[0])) == "x.jsonl.gz:0"
 
 
 def test_members_may_be_padded_with_zeros(tmp_path: Path) -> None:
@@ -272,14 +272,14 @@ def test_a_new_frame_is_read_after_opening_again(tmp_path: Path, monkeypatch: py
     append(path, zst(LINES[4]))
     again = store(tmp_path)
     assert (again.bytes_read, again.snapshot.samples) == (len(LINES[4]), 5)
-    assert again.snapshot.place("line").tolist() == [1, 2, 3, 4, 5]
+    assert again.snapshot.metadata("line").tolist() == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("cut", [5, 1])
 def test_a_log_in_the_middle_of_a_frame_or_a_line_is_read_from_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
 ) -> None:
-    """What is known of it could not be gone on with."""
+    """Reading cannot resume there, so the saved position is not used."""
     monkeypatch.setattr(run_index, "MIN_LOG_BYTES", 0)
     path, whole = tmp_path / "x.jsonl.gz", gz(*LINES)
     path.write_bytes(whole[:-cut] if cut == 5 else gz(b"".join(LINES)[:-1]))

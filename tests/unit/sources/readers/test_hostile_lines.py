@@ -30,7 +30,7 @@ START = b'{"step": 1, "prompt": "p", "response": "r", '
 
 @contextmanager
 def within(megabytes: float) -> Iterator[None]:
-    """What Python and numpy allocate meanwhile is never more than this."""
+    """Assert that Python and numpy never allocate more than this inside the block."""
     tracemalloc.start()
     try:
         yield

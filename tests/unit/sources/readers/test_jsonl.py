@@ -35,7 +35,7 @@ def taken(file: JsonlFile) -> Chunk:
     """All chunks of one look as one."""
     whole = Chunk()
     for chunk in file.poll(BUDGET):
-        for name in ("places", "parts", "bad"):
+        for name in ("raw_locators", "parts", "bad"):
             getattr(whole, name).extend(getattr(chunk, name))
         whole.good_lines += chunk.good_lines
         whole.blank_lines += chunk.blank_lines

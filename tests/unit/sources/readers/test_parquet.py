@@ -15,7 +15,7 @@ from rlpanel.store.index.run_index import RunIndex
 
 REAL = Path(__file__).parents[3] / "data" / "trl"
 NAME = "completions_00001.parquet"
-#: What TRL logged of these two steps.
+#: TRL's scalars of these two steps.
 LOGGED = {
     "reward_mean": [0.8828125596046448, 0.5812499523162842],
     "reward_std": [0.4825707674026489, 0.40271899104118347],
@@ -48,7 +48,7 @@ def look(index: RunIndex) -> list[tuple[int, float]]:
     index.rescan()
     while index.read():
         pass
-    frame = index.view.frame(index.snapshot.living)
+    frame = index.view.frame(index.snapshot.alive_rows)
     return [] if not len(frame) else list(zip(frame["step"].tolist(), frame["reward"].tolist(), strict=True))
 
 

@@ -40,7 +40,7 @@ LINE: dict[str, Any] = {
 
 
 def read(*rows: dict[str, Any] | bytes, name: str = LOG) -> Chunk:
-    """The lines as one chunk, whatever they are."""
+    """Read the lines, good or bad, as one chunk."""
     file, chunk = JsonlFile(name, name, Native()), Chunk()
     offset = 0
     for row in rows:
@@ -194,7 +194,7 @@ def test_how_a_response_ended_is_known_as_of_records(odd: dict[str, Any], ended:
 def test_whatever_lines_come_their_rows_are_those_of_records(
     samples: list[dict[str, Any]], times: int
 ) -> None:
-    """To the last bit, in the same columns."""
+    """Columns and values are exactly equal."""
     rows = [sample for sample in samples for _ in range(times)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_builder, "MIN_BATCH_SAMPLES", 1)

@@ -34,7 +34,7 @@ def read(file: ScalarFile, budget: int = BUDGET) -> Points:
 
 
 def logged(path: Path) -> list[Row]:
-    """What transformers wrote, read by the standard library."""
+    """Read the log of transformers with the standard library."""
     history = json.loads(path.read_text())["log_history"]
     return [(entry.pop("step"), entry) for entry in history]
 
@@ -196,14 +196,14 @@ def test_scalars_lie_beside_the_rollouts_in_checkpoints_and_in_tensorboards_fold
     ]
 
 
-def test_of_many_checkpoints_the_newest_tells(tmp_path: Path) -> None:
+def test_the_newest_checkpoint_state_is_used(tmp_path: Path) -> None:
     run = place(tmp_path, "checkpoint-9/trainer_state.json", "checkpoint-20/trainer_state.json")
     os.utime(run / "checkpoint-9" / "trainer_state.json", (2.0, 2.0))
     os.utime(run / "checkpoint-20" / "trainer_state.json", (1.0, 1.0))
     assert names(run, tmp_path) == ["checkpoint-9/trainer_state.json"]
 
 
-def test_a_folder_of_rollouts_alone_shares_what_lies_above_it(tmp_path: Path) -> None:
+def test_a_folder_with_only_rollouts_uses_the_scalars_of_its_parent(tmp_path: Path) -> None:
     place(tmp_path / "exp1", "trainer_state.json", "rollouts/rank_0.jsonl", "notes/rank_0.jsonl")
     rollouts = tmp_path / "exp1" / "rollouts"
     found = names(rollouts, tmp_path), names(tmp_path / "exp1" / "notes", tmp_path), names(rollouts, rollouts)

@@ -89,11 +89,11 @@ def test_a_run_closed_midway_reads_the_rest_when_it_is_opened_again(run: Path) -
 def test_lines_have_no_numbers_before_all_lines_before_them_are_counted(run: Path) -> None:
     index = opened(run)
     index.read()
-    row = index.snapshot.living[:1]
+    row = index.snapshot.alive_rows[:1]
     assert (index.snapshot.lines(row).tolist(), index.snapshot.locator(row[0]).line) == ([0], 0)
     while index.read():
         pass
-    assert index.snapshot.lines(index.snapshot.living).min() == 1
+    assert index.snapshot.lines(index.snapshot.alive_rows).min() == 1
 
 
 def test_a_file_written_anew_meanwhile_is_read_from_its_beginning(run: Path) -> None:

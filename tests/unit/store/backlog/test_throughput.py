@@ -7,7 +7,7 @@ import pytest
 from rlpanel.store.backlog.throughput import Throughput, describe
 
 
-def test_nobody_can_tell_a_rate_from_one_look() -> None:
+def test_the_rate_is_zero_after_one_measurement() -> None:
     assert Throughput().rate(10.0, 500) == 0.0
 
 
@@ -20,7 +20,7 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert rates == [140.0, 180.0, 220.0, 260.0, 300.0, 300.0]
 
 
-def test_bytes_that_are_taken_back_begin_anew() -> None:
+def test_the_rate_restarts_if_the_number_of_bytes_falls() -> None:
     """A file was replaced."""
     pace = Throughput()
     pace.rate(0.0, 1000)

@@ -49,7 +49,7 @@ def test_a_file_holds_the_samples_in_their_order(
     run: Run, kind: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(samples_export, "PIECE_ROWS", at_once)
-    rows = run.snapshot.living[::-1]
+    rows = run.snapshot.alive_rows[::-1]
     whole = run.samples(text=True).iloc[::-1].reset_index(drop=True)
     Notes(run.path).write(whole.uid[3], "odd", "a note")
     found = READ[kind](io.BytesIO(taken(run, rows, kind)))
@@ -81,13 +81,13 @@ def test_the_first_csv_is_safe_to_open_and_every_other_file_is_exact(run: Run) -
 def test_the_last_piece_is_the_whole_of_it(run: Run) -> None:
     done = [
         piece.done
-        for piece in export_parts(run._index, run.view, run.snapshot.living, Notes(run.path), "CSV")
+        for piece in export_parts(run._index, run.view, run.snapshot.alive_rows, Notes(run.path), "CSV")
     ]
     assert done[-1] == 1.0
 
 
 def test_samples_whose_bytes_are_gone_keep_their_numbers(run: Run) -> None:
-    rows, rewards = run.snapshot.living, run.samples().reward
+    rows, rewards = run.snapshot.alive_rows, run.samples().reward
     (run.path / "rollout_data_rank_0.jsonl").write_bytes(b"")
     found = pd.read_csv(io.BytesIO(taken(run, rows, "CSV")))
     np.testing.assert_allclose(found.reward, rewards)

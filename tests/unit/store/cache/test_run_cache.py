@@ -70,7 +70,7 @@ def saved(run: Path) -> Path:
 
 
 def assert_same(one: Snapshot, other: Snapshot) -> None:
-    frames = [RunView(shot).frame(shot.living).set_index("uid").sort_index() for shot in (one, other)]
+    frames = [RunView(shot).frame(shot.alive_rows).set_index("uid").sort_index() for shot in (one, other)]
     pd.testing.assert_frame_equal(frames[0], frames[1][frames[0].columns])
 
 
@@ -91,13 +91,13 @@ def test_a_run_opened_again_reads_nothing_again(tmp_path: Path) -> None:
     assert_same(again.snapshot, before.snapshot)
 
 
-def test_it_goes_on_with_what_was_written_meanwhile(tmp_path: Path) -> None:
+def test_a_restored_run_reads_only_the_new_lines(tmp_path: Path) -> None:
     new = line(9)
     append(saved(tmp_path) / LOG, new)
     again = opened(tmp_path)
     assert (again.bytes_read, again.snapshot.samples) == (len(new), 49)
-    row = again.snapshot.living[again.snapshot.place("step")[again.snapshot.living] == 9]
-    assert again.snapshot.place("line")[row].tolist() == [25]
+    row = again.snapshot.alive_rows[again.snapshot.metadata("step")[again.snapshot.alive_rows] == 9]
+    assert again.snapshot.metadata("line")[row].tolist() == [25]
 
 
 def test_bad_lines_are_still_known(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_rows_of_a_file_that_was_replaced_do_not_count_before_it_is_read(tmp_pat
     again = RunIndex(tmp_path, "run")
     again.rescan()
     again.commit()
-    assert [again.snapshot.file(row) for row in again.snapshot.living] == [OTHER_LOG] * 24
+    assert [again.snapshot.file(row) for row in again.snapshot.alive_rows] == [OTHER_LOG] * 24
 
 
 def test_an_index_made_anew_replaces_the_old(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_another_bound_on_lines_reads_anew(tmp_path: Path) -> None:
     assert found.bytes_read > 0
 
 
-# -- where it lies -----------------------------------------------------------------------------------
+# -- cache folder ------------------------------------------------------------------------------------
 
 
 def test_where_the_folder_cannot_be_written_the_users_cache_folder_is_used(tmp_path: Path) -> None:
@@ -209,11 +209,11 @@ def test_a_small_run_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not (saved(tmp_path) / ".rlpanel").exists()
 
 
-def test_it_is_no_run(tmp_path: Path) -> None:
+def test_the_cache_folder_is_not_listed_as_a_run(tmp_path: Path) -> None:
     assert [info.name for info in discover(saved(tmp_path))] == ["."]
 
 
-def test_a_reader_saves_what_it_let_go_of_and_what_it_holds_at_its_end(tmp_path: Path) -> None:
+def test_a_reader_saves_closed_runs_and_at_its_end_open_ones(tmp_path: Path) -> None:
     runs = [write_run(tmp_path / name) for name in ("let go", "held")]
     reader = Reader(Reading())
     followed = [reader.open(run) for run in runs]

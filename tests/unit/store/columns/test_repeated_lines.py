@@ -10,9 +10,9 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
 
 RANK0, RANK1 = "rollout_data_rank_0.jsonl", "rollout_data_rank_1.jsonl"
-#: A response that nobody draws twice: 70 nats.
+#: A response that is never sampled twice: its surprisal is 70 nats.
 UNLIKELY = {"logprobs": [-3.5] * 20}
-#: One that a collapsed policy draws all the time, as long as the other.
+#: A response of the same length that a collapsed policy samples repeatedly.
 LIKELY = {"logprobs": [-0.1] * 20}
 
 
@@ -120,7 +120,7 @@ def test_the_first_file_by_name_keeps_it(tmp_path: Path) -> None:
     for name in (RANK1, RANK0):
         append(tmp_path / name, one)
         found = look(index)
-    assert found.uids(found.living) == [f"{RANK0}:0"]
+    assert found.uids(found.alive_rows) == [f"{RANK0}:0"]
 
 
 def test_a_response_that_may_come_twice_by_chance_counts_twice(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_when_the_first_is_deleted_the_second_counts(tmp_path: Path) -> None:
     look(index)
     (tmp_path / RANK0).unlink()
     found = look(index)
-    assert (found.uids(found.living), found.duplicates) == ([f"{RANK1}:0"], 0)
+    assert (found.uids(found.alive_rows), found.duplicates) == ([f"{RANK1}:0"], 0)
 
 
 def test_a_file_rewritten_with_the_same_lines_has_no_duplicates(tmp_path: Path) -> None:
@@ -160,4 +160,4 @@ def test_a_restart_that_repeats_every_line_leaves_the_newest(tmp_path: Path) -> 
     append(tmp_path / RANK0, data)
     found = look(index)
     assert (found.samples, found.older, found.duplicates) == (40, 40, 0)
-    assert (found.place("offset")[found.living] >= len(data)).all()
+    assert (found.metadata("offset")[found.alive_rows] >= len(data)).all()

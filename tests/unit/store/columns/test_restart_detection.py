@@ -13,7 +13,7 @@ from rlpanel.store.columns.restart_detection import Restart, RestartDetector
 
 
 def runs_of(steps: list[int], start: int = 0) -> list[tuple[int, int, int]]:
-    """Neighbouring equal steps; the number of a line stands for its offset."""
+    """Group consecutive equal steps; line numbers serve as offsets."""
     runs, at = [], start
     for step, group in groupby(steps):
         lines = len(list(group))

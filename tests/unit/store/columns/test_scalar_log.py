@@ -43,7 +43,7 @@ def loss(index: RunIndex) -> tuple[list[int], list[float]]:
 
 
 def oracle() -> pd.DataFrame:
-    """The raw lines by pandas, a row a step."""
+    """Read the raw lines with pandas, one row per step."""
     frame = pd.read_json(DATA / "scalars.jsonl", lines=True, precise_float=True)
     return frame.set_index("step").sort_index().astype(float)
 
@@ -68,7 +68,7 @@ def test_events_fill_what_the_better_file_lacks(tmp_path: Path) -> None:
 def test_without_tensorboard_its_events_are_said_to_be_unread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboard", None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, "tensorboard", None)  # simulates a missing package
     run = write_run(tmp_path / "run", steps=2)
     shutil.copy(DATA / EVENTS, run)
     index = index_of(run)

@@ -74,7 +74,7 @@ def saved(run: Path) -> Path:
 def assert_same_run(found: Snapshot, run: Path) -> None:
     """Rows, statistics and what follows from them are those of the run read anew."""
     anew = look(RunIndex(run, "run", Reading(cache=False)))
-    frames = [RunView(shot).frame(shot.living).set_index("uid").sort_index() for shot in (found, anew)]
+    frames = [RunView(shot).frame(shot.alive_rows).set_index("uid").sort_index() for shot in (found, anew)]
     pd.testing.assert_frame_equal(frames[0][sorted(frames[0])], frames[1][sorted(frames[1])])
     steps = [RunView(shot).step_frame() for shot in (found, anew)]
     pd.testing.assert_frame_equal(steps[0][sorted(steps[0])], steps[1][sorted(steps[1])])

@@ -95,7 +95,7 @@ def test_tokens_and_logprobs_of_different_length_are_a_note(tmp_path: Path) -> N
     )
     found = look(index)
     assert "'logprobs' has 1 values for 2 tokens" in fetch(index, RunView(found), 0).notes
-    assert found.place("notes").tolist() == [3]
+    assert found.metadata("notes").tolist() == [3]
 
 
 @pytest.mark.parametrize(
@@ -330,8 +330,8 @@ def test_dead_rows_are_left_behind_when_they_are_many(
         (tmp_path / RANK0).write_bytes(b"".join(line(step, index=i) for i in range(8)))
         found = look(index)
     assert (found.rows <= 40, found.samples) == (True, 16)
-    assert [found.row(uid) for uid in found.uids(found.living)] == found.living.tolist()
-    assert found.label("group", found.living)[:2] == ["1-0", "1-0"]
+    assert [found.row(uid) for uid in found.uids(found.alive_rows)] == found.alive_rows.tolist()
+    assert found.label("group", found.alive_rows)[:2] == ["1-0", "1-0"]
 
 
 @pytest.mark.parametrize("kept", [0, 1000], ids=["dead rows left behind", "dead rows kept"])
@@ -344,7 +344,7 @@ def test_a_label_that_only_a_replaced_file_had_is_gone(
     (tmp_path / RANK0).write_bytes(b"".join(line(1, index=i, group=None, prompt=f"{i}") for i in range(6)))
     found = look(index)
     assert (found.labels, RunView(found).grouped, found.group_codes) == ((), False, None)
-    assert "group" not in RunView(found).frame(found.living)
+    assert "group" not in RunView(found).frame(found.alive_rows)
 
 
 def test_the_steps_that_changed_since_a_version_are_told(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from rlpanel.store.query.csv_export import csv_text
 
 FORMULA = "=+-@＝＋－＠"
-#: What OWASP names as dangerous at the beginning of a cell.
+#: Characters that OWASP lists as dangerous at the start of a cell.
 LEADING = [*FORMULA, "\t", "\r", "\n", "\0"]
-#: What a program may drop before it looks for a formula.
+#: Prefixes that a spreadsheet may drop before it looks for a formula.
 DROPPED = ["", " ", "\t", "\r", "\n", "\u00a0", "\u3000", '"', "'", "\ufeff", "\u200b", "\0", " '\" "]
 
 

@@ -56,13 +56,13 @@ def write(folder: Path, *, ascii_only: bool = False) -> RunIndex:
 
 
 def passing(index: RunIndex, test: TextPredicate, rows: np.ndarray | None = None) -> list[int]:
-    batches = list(scan(index, index.snapshot, index.snapshot.living if rows is None else rows, [test]))
+    batches = list(scan(index, index.snapshot, index.snapshot.alive_rows if rows is None else rows, [test]))
     return sorted(row for batch in batches for row in batch.rows[batch.texts[test]].tolist())
 
 
 def read_all(index: RunIndex, test: TextPredicate) -> list[int]:
     """The same, by reading every sample."""
-    rows = index.snapshot.living.tolist()
+    rows = index.snapshot.alive_rows.tolist()
     return [row for row in rows if test.passes_sample(fetch_record(index, index.snapshot, row).texts)]
 
 
@@ -82,7 +82,7 @@ def test_blocks_of_any_size_find_the_same(
     monkeypatch.setattr(text_scan, "BLOCK", block)
     monkeypatch.setattr(text_scan, "GAP", 1)
     index = write(tmp_path / "run")
-    some = index.snapshot.living[[0, 1, 5, 8, 9, 17]]
+    some = index.snapshot.alive_rows[[0, 1, 5, 8, 9, 17]]
     assert passing(index, TextPredicate("", "contains", "quick"), some) == [0, 1, 8, 9, 17]
 
 
@@ -174,7 +174,7 @@ def test_a_line_that_does_not_hold_the_bytes_is_not_parsed(tmp_path: Path) -> No
     index = write(tmp_path / "run")
     (tmp_path / "run" / "rollout_data_rank_1.jsonl").write_text("{}\n" * 400)
     batch = list(
-        scan(index, index.snapshot, index.snapshot.living, [TextPredicate("", "contains", "quick")])
+        scan(index, index.snapshot, index.snapshot.alive_rows, [TextPredicate("", "contains", "quick")])
     )[-1]
     assert batch.unread == 0
 
@@ -189,14 +189,14 @@ def test_escapes_of_what_is_not_sought_are_not_parsed(tmp_path: Path) -> None:
     log.write_bytes(log.read_bytes().replace(b'"step": 1', b'"step": -'))
     for sought, unread in (("quick", 0), ("zebra", 3)):
         test = TextPredicate("", "contains", sought)
-        assert list(scan(index, index.snapshot, index.snapshot.living, [test]))[-1].unread == unread
+        assert list(scan(index, index.snapshot, index.snapshot.alive_rows, [test]))[-1].unread == unread
 
 
 def test_lines_that_are_gone_are_counted_and_pass_nothing(tmp_path: Path) -> None:
     index = write(tmp_path / "run")
     (tmp_path / "run" / "rollout_data_rank_1.jsonl").unlink()
     test = TextPredicate("", "contains", "quick")
-    batches: list[ScannedRows] = list(scan(index, index.snapshot, index.snapshot.living, [test]))
+    batches: list[ScannedRows] = list(scan(index, index.snapshot, index.snapshot.alive_rows, [test]))
     assert batches[-1].unread == 9
     assert passing(index, test) == [0, 1, 8]
 
@@ -204,19 +204,16 @@ def test_lines_that_are_gone_are_counted_and_pass_nothing(tmp_path: Path) -> Non
 def test_slow_texts_are_told_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_scan, "PAUSE", -1.0)
     index = write(tmp_path / "run")
-    told = [
-        len(batch.rows)
-        for batch in scan(index, index.snapshot, index.snapshot.living, [TextPredicate("", "matches", "x")])
-    ]
-    assert told == [1] * 18
+    tests = [TextPredicate("", "matches", "x")]
+    batches = scan(index, index.snapshot, index.snapshot.alive_rows, tests)
+    assert [len(batch.rows) for batch in batches] == [1] * 18
 
 
 def test_progress_ends_at_all_bytes(tmp_path: Path) -> None:
     index = write(tmp_path / "run")
-    last = list(scan(index, index.snapshot, index.snapshot.living, [TextPredicate("", "contains", "quick")]))[
-        -1
-    ]
-    assert last.bytes_done == last.bytes_total == int(index.snapshot.place("length").sum())
+    tests = [TextPredicate("", "contains", "quick")]
+    *_, last = scan(index, index.snapshot, index.snapshot.alive_rows, tests)
+    assert last.bytes_done == last.bytes_total == int(index.snapshot.metadata("length").sum())
 
 
 @pytest.mark.parametrize(

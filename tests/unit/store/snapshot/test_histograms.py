@@ -31,7 +31,7 @@ def follow(index: RunIndex) -> RunIndex:
 
 
 def by_pandas(frame: pd.DataFrame, column: str, intervals: pd.IntervalIndex) -> pd.DataFrame:
-    """A row a step, a column an interval."""
+    """Count with pandas: one row per step, one column per interval."""
     cut = pd.cut(frame[column].replace([math.inf, -math.inf], math.nan), intervals)
     return pd.crosstab(frame["step"], cut, dropna=False).reindex(columns=intervals, fill_value=0)
 

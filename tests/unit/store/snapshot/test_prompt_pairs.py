@@ -81,9 +81,9 @@ def test_pairs_are_means_of_the_same_prompt_and_the_others_are_counted(
     """a: 0.75 − 0.25, b: 1 − 2, c: −1 − −1; x and y are alone."""
     found = pair_prompts(run_side(here, NEWEST), run_side(there, NEWEST))
     assert sorted(found.difference.tolist()) == [-1.0, 0.0, 0.5]
-    assert (found.alone_here, found.alone_there) == (1, 1)
-    assert [here.place("prompt_hash")[row] for row in found.here.row] == [
-        there.place("prompt_hash")[row] for row in found.there.row
+    assert (found.only_here, found.only_there) == (1, 1)
+    assert [here.metadata("prompt_hash")[row] for row in found.here.row] == [
+        there.metadata("prompt_hash")[row] for row in found.there.row
     ]
 
 
@@ -129,9 +129,9 @@ def test_prompts_in_other_templates_are_matched(tmp_path: Path) -> None:
     there = write(tmp_path / "there", [("a", 1, 0.25), ("b", 1, 0.0)])
     assert len(pair_prompts(run_side(here, NEWEST), run_side(there, NEWEST))) == 0
     texts = {"<|user|>a<|assistant|>", "<|pad|><|user|>a<|assistant|>", "a"}
-    hashes = np.concatenate([here.place("prompt_hash"), there.place("prompt_hash")]).tolist()
+    hashes = np.concatenate([here.metadata("prompt_hash"), there.metadata("prompt_hash")]).tolist()
     names = ["<|user|>a<|assistant|>", "<|pad|><|user|>a<|assistant|>", "a", "b"]
     keys = text_keys({one: name for one, name in zip(hashes, names, strict=True) if name in texts})
     found = pair_prompts(run_side(here, NEWEST, keys), run_side(there, NEWEST, keys))
     assert found.difference.tolist() == [0.25]
-    assert (found.here.samples.tolist(), found.alone_here, found.alone_there) == ([2], 0, 1)
+    assert (found.here.samples.tolist(), found.only_here, found.only_there) == ([2], 0, 1)

@@ -55,7 +55,7 @@ def named(run: Run, least: int) -> dict[str, tuple[int, int, float, float, float
         str(run.sample(run.snapshot.uid(one.row)).prompt): (
             one.steps,
             one.samples,
-            one.bar,
+            one.target,
             one.best,
             one.last,
         )
@@ -83,7 +83,7 @@ def test_without_a_reference_a_prompt_is_measured_by_its_first_step(tmp_path: Pa
 
 def test_the_row_given_is_the_newest(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", reference=True)
-    assert {run.snapshot.place("step")[one.row] for one in unsolved_prompts(run.snapshot, 3)} == {3, 4}
+    assert {run.snapshot.metadata("step")[one.row] for one in unsolved_prompts(run.snapshot, 3)} == {3, 4}
 
 
 def test_a_history_is_the_prompts_samples_by_step(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def follow(index: RunIndex) -> RunIndex:
 
 def test_they_equal_pandas(tmp_path: Path) -> None:
     snapshot = follow(RunIndex(write_run(tmp_path, steps=5, samples=11), "run")).snapshot
-    frame = RunView(snapshot).frame(snapshot.living)
+    frame = RunView(snapshot).frame(snapshot.alive_rows)
     truth = frame.groupby("step")["reward"].quantile(list(Q)).unstack().T
     np.testing.assert_allclose(RunView(snapshot).quantiles("reward", Q), truth)
 

@@ -24,9 +24,9 @@ def snapshot_of(folder: Path) -> Snapshot:
 
 def test_a_uid_names_file_and_offset_and_leads_to_its_row(tmp_path: Path) -> None:
     snapshot = snapshot_of(write_run(tmp_path, ranks=2))
-    uids = snapshot.uids(snapshot.living)
+    uids = snapshot.uids(snapshot.alive_rows)
     assert uids[0] == "rollout_data_rank_0.jsonl:0"
-    assert [snapshot.row(uid) for uid in uids] == snapshot.living.tolist()
+    assert [snapshot.row(uid) for uid in uids] == snapshot.alive_rows.tolist()
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_k1_is_the_log_ratio_under_its_other_name(tmp_path: Path) -> None:
 
 def test_a_frame_may_be_asked_for_some_columns(tmp_path: Path) -> None:
     snapshot = snapshot_of(write_run(tmp_path))
-    frame = RunView(snapshot).frame(snapshot.living, ["reward", "group"])
+    frame = RunView(snapshot).frame(snapshot.alive_rows, ["reward", "group"])
     assert list(frame.columns) == ["uid", "step", "rank", "line", "group", "reward"]
 
 

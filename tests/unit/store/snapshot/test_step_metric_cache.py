@@ -97,7 +97,7 @@ def test_zeros_tell_something_only_where_the_run_has_other_values(
     names = {
         *shot.numbers,
         *RunView(shot).step_frame().columns,
-        *RunView(shot).frame(shot.living).columns,
+        *RunView(shot).frame(shot.alive_rows).columns,
         *RunView(shot).step_metrics,
     }
     critic = {name for name in names if name.startswith(("value", *CRITIC)) or "return" in name}
@@ -141,7 +141,7 @@ def test_advantages_of_groups_are_columns_of_the_sample(tmp_path: Path) -> None:
 def test_a_missing_reward_is_missing_in_its_own_row(tmp_path: Path) -> None:
     append(tmp_path / "x.jsonl", *(line(1, index=i, reward=None if i == 1 else float(i)) for i in range(4)))
     snapshot = scratch(tmp_path)
-    found = RunView(snapshot).values("dr_grpo_advantage", snapshot.living)
+    found = RunView(snapshot).values("dr_grpo_advantage", snapshot.alive_rows)
     np.testing.assert_allclose(found, [-5 / 3, np.nan, 1 / 3, 4 / 3])
 
 
@@ -186,7 +186,7 @@ def test_a_run_file_that_makes_no_sense_is_as_good_as_none(tmp_path: Path, text:
 
 
 def test_the_coefficient_is_inferred_and_says_how_well(ppo_run: Path) -> None:
-    known = open_run(ppo_run, follow=False).view.constants.known["kl_coef"]
+    known = open_run(ppo_run, follow=False).view.constants.by_name["kl_coef"]
     assert (round(known.value, 6), known.origin) == (0.03, "inferred")
     assert "R² ≥ 1.0000 in 59 of 60 steps" in str(known)
 

@@ -138,7 +138,7 @@ def test_few_values_have_rows_of_their_own(values: list[float], bins: int) -> No
     axis = value_axis(np.array(values))
     places = axis.bin_of(np.unique(values))
     assert axis.bins == bins
-    assert len(np.unique(places)) >= (len(values) if axis.known else bins - 4)  # a little room at the ends
+    assert len(np.unique(places)) >= (len(values) if axis.distinct else bins - 4)  # a little room at the ends
 
 
 def test_whole_numbers_share_parts_evenly() -> None:
