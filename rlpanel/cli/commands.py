@@ -17,7 +17,6 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import rlpanel
-from rlpanel.cli.cost import cpu_seconds, peak_memory
 from rlpanel.cli.options import (
     AlertCommand,
     AlertSeverity,
@@ -36,6 +35,7 @@ from rlpanel.cli.options import (
     Tokenizer,
     Watch,
 )
+from rlpanel.cli.resource_usage import cpu_seconds, peak_memory
 from rlpanel.cli.serving import folder_of, say, serve_board
 from rlpanel.errors import RLPanelError
 

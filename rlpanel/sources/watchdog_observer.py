@@ -18,7 +18,7 @@ from watchdog.observers.api import BaseObserver
 from rlpanel.sources.discovery.file_names import OWN_FOLDER, is_rollout_name
 from rlpanel.sources.files import inotify
 from rlpanel.sources.files.mounts import MOUNTS, NETWORK_FILE_SYSTEMS, file_system
-from rlpanel.sources.scalars.discovery import is_scalar_name
+from rlpanel.sources.scalars.find_scalars import is_scalar_name
 
 #: Above this many events per second (about 100 µs of CPU each) polling is cheaper.
 MAX_EVENTS_PER_SECOND = 500

@@ -46,7 +46,7 @@ def test_the_notebook_is_live_in_jupyterlab(page: Page, tmp_path: Path) -> None:
         expect(curves.locator(".head .number").first).to_have_text("7")
         expect(cells.filter(has_text="rlpanel.board").locator(".rl-badge")).to_contain_text("3,842 samples")
 
-        grid.locator(".tabulator-row").nth(1).click()
+        grid.locator(".tabulator-row").nth(1).locator(".tabulator-cell").nth(1).click()
         response = raw_frame(folder).iloc[-1].response
         expect(tokens.locator(".rl-tokens-text")).to_have_text(f"{response}<|eos|>")
 

@@ -12,7 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 from tornado.web import RequestHandler
 
-from rlpanel.app.server.service import Service
+from rlpanel.app.server.background_service import Service
 from rlpanel.app.session_hub import hub
 from rlpanel.store.index.reader import Reader, WatchedRoot
 from rlpanel.store.snapshot.snapshot import Snapshot

@@ -26,8 +26,8 @@ from rlpanel.app.security.request_guard import guard_rule
 from rlpanel.app.security.security_headers import SafetyHeaders
 from rlpanel.app.security.token_auth import TokenAuth
 from rlpanel.app.server import health_endpoint
+from rlpanel.app.server.background_service import Service, service
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
-from rlpanel.app.server.service import Service, service
 from rlpanel.app.session_hub import hub
 from rlpanel.sources.files.file_access import AnyPath
 

@@ -9,8 +9,8 @@ import panel as pn
 import panel_material_ui as pmui
 
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.compare.prompt_matching import ComparedRun, RunComparison
 from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, compact_select, diff_html
+from rlpanel.panels.compare.run_comparison import ComparedRun, RunComparison
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_view import TokenView

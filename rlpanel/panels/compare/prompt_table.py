@@ -10,7 +10,7 @@ import pandas as pd
 import panel as pn
 from bokeh.models.widgets.tables import NumberFormatter
 
-from rlpanel.panels.compare.prompt_matching import RunComparison
+from rlpanel.panels.compare.run_comparison import RunComparison
 from rlpanel.panels.samples.sample_table import PICK, SampleTable
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.prompt_text import first_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from rlpanel.metrics.win_rate import win_rate_of
-from rlpanel.panels.compare.prompt_matching import MOST_READ, Prompts, RunComparison
+from rlpanel.panels.compare.run_comparison import MOST_READ, Prompts, RunComparison
 from rlpanel.panels.compare.runs_summary import win_rate_text
 from rlpanel.panels.export.card_export import CardExport, file_name
 

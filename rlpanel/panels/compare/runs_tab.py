@@ -13,10 +13,10 @@ from panel.viewable import Viewer
 
 from rlpanel.metrics.reward import EQUAL_WITHIN
 from rlpanel.metrics.win_rate import win_rate_of
-from rlpanel.panels.compare.prompt_matching import ComparedRun, Prompts, RunComparison, compare_runs
 from rlpanel.panels.compare.prompt_pair import PromptPair
 from rlpanel.panels.compare.prompt_table import PromptTable
 from rlpanel.panels.compare.response_diff import compact_select
+from rlpanel.panels.compare.run_comparison import ComparedRun, Prompts, RunComparison, compare_runs
 from rlpanel.panels.compare.runs_export import comparison_export
 from rlpanel.panels.compare.runs_summary import matched_html, win_rate_html
 from rlpanel.panels.export.card_export import CardExport

@@ -18,7 +18,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.store.query.csv_export import csv_text
+from rlpanel.store.query.csv_text import csv_text
 
 #: Kind of export that the browser may request → file extension.
 KINDS = {"png": "png", "svg": "svg", "csv": "csv", "csv-raw": "csv"}

@@ -12,8 +12,8 @@ from rlpanel.panels.findings.findings_list import findings_html
 from rlpanel.panels.report.carried_samples import collect_samples
 from rlpanel.panels.report.html_document import document
 from rlpanel.panels.report.report_contents import check_step, first_position, run_query, select_rows
+from rlpanel.panels.report.report_facts import facts_html
 from rlpanel.panels.report.report_plots import Drawing, plot_json, plots_of, step_summary_html
-from rlpanel.panels.report.run_summary import facts_html
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_payload import metric_declarations
 from rlpanel.panels.tokens.token_view import TokenComponent

@@ -2,7 +2,7 @@
 
 A run may have several scalar files: JSON lines of rlpanel or prime-rl, a checkpoint's trainer state,
 TensorBoard events from before and after a resume. If a name has two values at one step, the better file
-wins (see `rlpanel.sources.scalars.discovery`), and within a file the later line.
+wins (see `rlpanel.sources.scalars.find_scalars`), and within a file the later line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pandas as pd
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sources.files.unreadable import Unread, reason_of
 from rlpanel.sources.records.record_types import BadLine
-from rlpanel.sources.scalars.discovery import FoundScalars, find_scalars
+from rlpanel.sources.scalars.find_scalars import FoundScalars, find_scalars
 from rlpanel.sources.scalars.scalar_source import Points, ScalarFile
 from rlpanel.store.columns.columns import Column
 

@@ -13,8 +13,8 @@ from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_texts
 from rlpanel.store.query.filter import LABEL, NUMBER, Filter, FilterInput, Truth
 from rlpanel.store.query.filter_columns import COPIES, GROUP_REWARD, FilterScope
-from rlpanel.store.query.order import Order, parse_order
 from rlpanel.store.query.sample_notes import Notes
+from rlpanel.store.query.sort_order import Order, parse_order
 from rlpanel.store.query.text_predicate import ANY, TextPredicate
 from rlpanel.store.query.text_scan import ScannedRows, scan
 from rlpanel.store.snapshot.snapshot import Snapshot

@@ -16,7 +16,7 @@ from rlpanel import schema
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.compute import text_columns
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.csv_export import csv_text
+from rlpanel.store.query.csv_text import csv_text
 from rlpanel.store.query.fetch_sample import fetch_texts
 from rlpanel.store.query.sample_line import to_json_types
 from rlpanel.store.query.sample_notes import Notes

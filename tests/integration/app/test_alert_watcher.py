@@ -26,8 +26,8 @@ from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue, SentAlerts
 from rlpanel.app.alerts.alert_watcher import AlertWatcher
 from rlpanel.app.alerts.recipients import Command, NotDelivered, Recipient, Webhook, from_settings
 from rlpanel.app.live_runs import LiveRuns
+from rlpanel.app.server.background_service import Service
 from rlpanel.app.server.health_endpoint import REGISTRY, health, set_service
-from rlpanel.app.server.service import Service
 from rlpanel.errors import SettingError
 from rlpanel.settings import Alerts, Reading
 from rlpanel.store.index.reader import Reader

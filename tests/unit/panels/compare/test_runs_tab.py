@@ -9,8 +9,8 @@ import pytest
 
 import rlpanel
 from rlpanel.metrics.win_rate import win_rate_of
-from rlpanel.panels.compare import prompt_matching, runs_export
-from rlpanel.panels.compare.prompt_matching import (
+from rlpanel.panels.compare import run_comparison, runs_export
+from rlpanel.panels.compare.run_comparison import (
     BY_WORDS,
     EXACT,
     TOO_MANY,
@@ -58,13 +58,13 @@ def test_a_run_against_itself_is_matched_by_the_text_as_logged(
 def test_many_prompts_are_not_read(
     seats: tuple[ComparedRun, ComparedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prompt_matching, "MOST_READ", 2)
+    monkeypatch.setattr(run_comparison, "MOST_READ", 2)
     found = next(compare_runs(*seats, Prompts("", "")))
     assert (found.how, len(found.pairs)) == (TOO_MANY, 1)
 
 
 def test_of_many_pairs_both_ends_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prompt_matching, "MOST_LISTED", 4)
+    monkeypatch.setattr(run_comparison, "MOST_LISTED", 4)
     rewards = {f"prompt {at}": float(at) for at in range(9)}
     seats = seat(tmp_path / "here", rewards), seat(tmp_path / "there", dict.fromkeys(rewards, 0.0))
     found = next(compare_runs(*seats, Prompts("", "")))

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlpanel.sources.scalars.discovery import find_scalars
+from rlpanel.sources.scalars.find_scalars import find_scalars
 from rlpanel.sources.scalars.json_lines import ScalarLines
 from rlpanel.sources.scalars.scalar_source import Points, Row, ScalarFile
 from rlpanel.sources.scalars.tensorboard import EventFile

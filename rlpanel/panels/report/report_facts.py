@@ -10,8 +10,8 @@ from rlpanel.panels.plots.alignment import STEP
 from rlpanel.panels.report.carried_samples import ReportSamples
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.store.query.order import parse_order
 from rlpanel.store.query.query import QueryResult
+from rlpanel.store.query.sort_order import parse_order
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.store.query.csv_export import csv_text
+from rlpanel.store.query.csv_text import csv_text
 
 FORMULA = "=+-@＝＋－＠"
 #: Characters that OWASP lists as dangerous at the start of a cell.
