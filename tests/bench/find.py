@@ -56,7 +56,7 @@ def million() -> FilterScope:
         "million",
         rows=ROWS,
         state=np.full(ROWS, COUNTED, np.uint8),
-        _place={name: column.view(ROWS) for name, column in place.items()},
+        _metadata={name: column.view(ROWS) for name, column in place.items()},
         _numbers={name: column.view(ROWS) for name, column in numbers.items()},
     )
     return FilterScope(snapshot, np.arange(ROWS))

@@ -137,5 +137,5 @@ def test_each_line_belongs_to_the_range_it_starts_in(log: bytes, size: int) -> N
             piece = index_range(part)
             starts = [at for at in range(part.start, part.end) if at == 0 or log[at - 1 : at] == b"\n"]
             assert piece.newlines == len(starts)
-            rows = set() if piece.rows is None else set(piece.rows.place["offset"].tolist())
+            rows = set() if piece.rows is None else set(piece.rows.metadata["offset"].tolist())
             assert {bad.offset for bad in piece.bad} | rows <= set(starts)

@@ -66,7 +66,7 @@ def select_rows(context: Context, outcome: QueryResult, most: int) -> np.ndarray
 
     The selected sample is always included.
     """
-    rows = outcome.rows[:most] if context.selection.sort else context.snapshot.draw(outcome.rows, most)
+    rows = outcome.rows[:most] if context.selection.sort else context.snapshot.sample_rows(outcome.rows, most)
     if not context.selection.uid:
         return rows
     selected = context.snapshot.row(context.selection.uid)

@@ -57,7 +57,7 @@ def _query_facts(
     if selection.search.strip():
         yield "Search", selection.search
     hits = len(outcome.rows)
-    matching = f"{hits:,} of {outcome.of:,} match" if hits < outcome.of else f"{outcome.of:,}"
+    matching = f"{hits:,} of {outcome.total:,} match" if hits < outcome.total else f"{outcome.total:,}"
     order = parse_order(selection.sort)
     end = "largest" if order and order.falling else "smallest"
     criterion = f"those with the {end} {order.name}" if order else "a random but reproducible choice"

@@ -182,7 +182,7 @@ class SampleGrid(Viewer):
             return
         step = None if self._whole_run else selection.step
         count = len(new.rows_of(step, older=self.context.display.older_attempts))
-        queried = self._result.of
+        queried = self._result.total
         following = selection.follow and not self._whole_run and not self._query.busy
         if count < queried or not queried or following:
             self.context.draw_later(self.load)
@@ -297,10 +297,10 @@ class SampleGrid(Viewer):
         matches, step = len(result.rows), selection.step
         is_subset = shown < matches and not self._whole_run and not self._query.is_querying
         text = f"{matches:,} of all steps" if self._whole_run else f"{matches:,} of step {step}"
-        if not result.of:
+        if not result.total:
             text = "none"
         elif self._query.is_filtering:
-            text = f"{matches:,} of {result.of:,} match"
+            text = f"{matches:,} of {result.total:,} match"
         if shown < matches:
             text += f" · {shown:,} shown"
         note = (

@@ -19,7 +19,7 @@ def visible_rows(view: RunView, step: int, display: Display) -> np.ndarray:
         view,
         "shown",
         (step, older, most),
-        lambda: view.snapshot.draw(view.snapshot.rows_of(step, older=older), most),
+        lambda: view.snapshot.sample_rows(view.snapshot.rows_of(step, older=older), most),
     )
 
 

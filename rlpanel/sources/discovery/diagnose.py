@@ -82,7 +82,7 @@ def diagnose(directory: Directory) -> Diagnosis:
     paths.sort(key=lambda path: (_name_priority(path), path))
     likely = [path for path in paths if _name_priority(path) < 3][:_MAX_LISTED]
     listed = likely or paths[:_MAX_LISTED]
-    problem = directory.said.for_folder(root).problem
+    problem = directory.folder_configs.for_folder(root).problem
     if not paths:
         return Diagnosis("No files to read", "The folder holds no files except these.", left_out)
     return Diagnosis(

@@ -94,7 +94,7 @@ class Directory:
     def __init__(self, root: str | os.PathLike[str], reading: Reading | None = None) -> None:
         self.root = path_of(root).resolve()
         reading = reading or Reading.from_environment()
-        self.said = FolderConfigs(self.root, from_settings(reading))
+        self.folder_configs = FolderConfigs(self.root, from_settings(reading))
         self._walk = FolderWalk(str(self.root), follow=reading.follow_links)
         self._formats = FormatCache()
         self.left_out: tuple[Unread, ...] = ()
@@ -161,7 +161,7 @@ class Directory:
 
     def _select(self, run_folder: str, found: list[RolloutFileInfo]) -> list[RolloutFileInfo]:
         """Return the files to read, sorted by name, with their adapters as the folder configures them."""
-        config = self.said.for_folder(run_folder)
+        config = self.folder_configs.for_folder(run_folder)
         adapters = step_folders.select_files(path_of(run_folder), {file.name: file.adapter for file in found})
         return [
             replace(file, adapter=config.apply_to(adapters[file.name]))
@@ -197,7 +197,7 @@ class Directory:
         self, folder: ListedFolder, unread: list[Unread] | None = None, run_folder: str = ""
     ) -> Iterator[_Rollout]:
         """Yield the rollout files of a folder; unreadable files that may be rollouts go to ``unread``."""
-        config, bound = self.said.for_folder(folder.path), folder.tree.path
+        config, bound = self.folder_configs.for_folder(folder.path), folder.tree.path
         for entry in without_compressed_copies(folder.entries):
             if not is_rollout_name(entry.name) or not is_file(entry):
                 continue

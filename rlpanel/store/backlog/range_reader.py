@@ -69,7 +69,7 @@ class RangeResult:
     newlines, bad_count, blank_count, bytes : int
     left_out : str
         The first logged column beyond the limit on columns; empty if all fit.
-    void : bool
+    outdated : bool
         Whether the file was replaced while it was read; the other fields are invalid then.
     """
 
@@ -80,7 +80,7 @@ class RangeResult:
     blank_count: int = 0
     bytes: int = 0
     left_out: str = ""
-    void: bool = False
+    outdated: bool = False
 
 
 def index_range(byte_range: ByteRange) -> RangeResult:
@@ -102,14 +102,14 @@ def index_range(byte_range: ByteRange) -> RangeResult:
     while more:
         for chunk in file.poll(end - start):
             if chunk.generation:
-                return RangeResult(void=True)
+                return RangeResult(outdated=True)
             more = chunk.more
             builder.add_chunk(byte_range.file, chunk)
             result.bad += chunk.bad[: MAX_BAD_LINES - len(result.bad)]
             result.bad_count += len(chunk.bad)
             result.blank_count += chunk.blank_lines
     result.newlines = file.lines
-    result.void = file.tail.offset != end
+    result.outdated = file.tail.offset != end
     result.rows = builder.flush_raw()
     result.left_out = builder.left_out
     return result

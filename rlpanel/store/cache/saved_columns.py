@@ -47,7 +47,7 @@ def _saved_columns(columns: Columns) -> dict[str, Column]:
     """Return the columns to save by key, ``<kind>/<name>``; columns derived from others are left out."""
     derived = {m.name for m in column_info.of_level("sample")}
     return {
-        **{f"place/{name}": column for name, column in columns.place.items()},
+        **{f"place/{name}": column for name, column in columns.metadata.items()},
         **{f"number/{name}": column for name, column in columns.numbers.items() if name not in derived},
         **{f"label/{name}": labels.codes for name, labels in columns.labels.items()},
     }
@@ -93,7 +93,7 @@ def _column_to_fill(columns: Columns, kind: str, name: str) -> Column:
         columns.labels[name] = Labels()
         return columns.labels[name].codes
     if kind == "place":
-        return columns.place[name]
+        return columns.metadata[name]
     raise KeyError(kind)
 
 

@@ -114,7 +114,7 @@ class Columns:
     """
 
     #: Name and dtype of the columns that every row has. ``notes`` counts the remarks on the sample.
-    PLACE: ClassVar[dict[str, type]] = {
+    METADATA: ClassVar[dict[str, type]] = {
         "step": np.int64,
         "rank": np.int32,
         "file": np.int32,
@@ -130,20 +130,20 @@ class Columns:
 
     def __init__(self) -> None:
         self.rows = self.edition = 0
-        self.place = {name: Column(dtype, 0) for name, dtype in self.PLACE.items()}
+        self.metadata = {name: Column(dtype, 0) for name, dtype in self.METADATA.items()}
         self.numbers: dict[str, Column] = {}
         self.labels: dict[str, Labels] = {}
 
     def append(
         self,
-        place: Mapping[str, np.ndarray],
+        metadata: Mapping[str, np.ndarray],
         numbers: Mapping[str, np.ndarray],
         labels: Mapping[str, Sequence[str | None]],
     ) -> slice:
         """Append rows and return their range of row numbers."""
         start = self.rows
-        for name, values in place.items():
-            self.place[name].write(start, values)
+        for name, values in metadata.items():
+            self.metadata[name].write(start, values)
         for name, values in numbers.items():
             if name not in self.numbers:
                 self.numbers[name] = Column(np.float64, np.nan)
@@ -152,20 +152,20 @@ class Columns:
             if name not in self.labels:
                 self.labels[name] = Labels()
             self.labels[name].write(start, texts)
-        self.rows += len(place["step"])
+        self.rows += len(metadata["step"])
         return slice(start, self.rows)
 
     def renumber(self, rows: np.ndarray, lines: np.ndarray) -> None:
         """Replace the line numbers of ``rows``."""
-        self.place["line"].rewrite(rows, lines)
+        self.metadata["line"].rewrite(rows, lines)
         self.edition += 1
 
     def select(self, rows: np.ndarray) -> Columns:
         """Return a copy with these rows only, in this order."""
         selected = Columns()
-        place = {name: column.view(self.rows)[rows] for name, column in self.place.items()}
+        metadata = {name: column.view(self.rows)[rows] for name, column in self.metadata.items()}
         numbers = {name: column.view(self.rows)[rows] for name, column in self.numbers.items()}
-        selected.append(place, numbers, {})
+        selected.append(metadata, numbers, {})
         for name, labels in self.labels.items():
             codes = labels.codes.view(self.rows)[rows]
             if (codes >= 0).any():

@@ -37,12 +37,12 @@ MAX_COLUMNS = 512
 class Rows:
     """Columns of new rows; names as in `rlpanel.store.columns.columns.Columns`."""
 
-    place: Mapping[str, np.ndarray]
+    metadata: Mapping[str, np.ndarray]
     numbers: Mapping[str, np.ndarray]
     labels: Mapping[str, Sequence[str | None]]
 
     def __len__(self) -> int:
-        return len(self.place["step"])
+        return len(self.metadata["step"])
 
 
 class RowBuilder:
@@ -91,7 +91,7 @@ class RowBuilder:
         labels = {
             name: rows.labels[key] for name, key in self._admit([rows.labels], self._label_names).items()
         }
-        self._parts.append(Rows(rows.place, numbers, labels))
+        self._parts.append(Rows(rows.metadata, numbers, labels))
 
     def flush_raw(self) -> Rows | None:
         """Return the collected rows without derived columns, and start over; None if empty."""
@@ -100,7 +100,7 @@ class RowBuilder:
         if not parts:
             return None
         return Rows(
-            {name: np.concatenate([part.place[name] for part in parts]) for name in Columns.PLACE},
+            {name: np.concatenate([part.metadata[name] for part in parts]) for name in Columns.METADATA},
             _join_numbers(parts),
             _join_labels(parts),
         )
@@ -110,7 +110,9 @@ class RowBuilder:
         rows = self.flush_raw()
         if rows is None:
             return None
-        return Rows(rows.place, {**rows.numbers, **derive_columns(rows.numbers, self.constants)}, rows.labels)
+        return Rows(
+            rows.metadata, {**rows.numbers, **derive_columns(rows.numbers, self.constants)}, rows.labels
+        )
 
     def _clear(self) -> None:
         self._files: list[int] = []
@@ -123,12 +125,12 @@ class RowBuilder:
         start = 0
         for group in _group_batches(self._batches):
             if isinstance(group[0], ColumnBatch):
-                numbers, labels, place = self._from_batch(join_batches(group))
+                numbers, labels, metadata = self._from_batch(join_batches(group))
             else:
-                numbers, labels, place = self._from_records(group)
-            end = start + len(place["step"])
-            place |= _locator_columns(self._files[start:end], self._locators[start:end])
-            self._parts.append(Rows(place, numbers, labels))
+                numbers, labels, metadata = self._from_records(group)
+            end = start + len(metadata["step"])
+            metadata |= _locator_columns(self._files[start:end], self._locators[start:end])
+            self._parts.append(Rows(metadata, numbers, labels))
             start = end
         self._clear()
 
@@ -146,10 +148,10 @@ class RowBuilder:
         numbers |= reduce_ragged(ragged, numbers, self.constants)
         admitted = self._admit([batch.labels], self._label_names)
         labels = {name: batch.labels[key] for name, key in admitted.items()}
-        place = {"step": batch.step, "rank": batch.rank.astype(np.int32)}
-        place["notes"] = batch.notes.clip(max=255).astype(np.uint8)
+        metadata = {"step": batch.step, "rank": batch.rank.astype(np.int32)}
+        metadata["notes"] = batch.notes.clip(max=255).astype(np.uint8)
         empty = [""] * len(batch.step)
-        return numbers, labels, place | _hashes({text: batch.texts.get(text, empty) for text in _TEXTS})
+        return numbers, labels, metadata | _hashes({text: batch.texts.get(text, empty) for text in _TEXTS})
 
     def _from_records(self, records: list[Record]) -> _BuiltColumns:
         """Build columns from single records."""
@@ -161,14 +163,14 @@ class RowBuilder:
         numbers |= _invalid_chars_column([record.texts.get("response") for record in records])
         numbers |= reduce_tokens([record.arrays for record in records], numbers, self.constants)
         labels = _label_columns(records, self._admit([r.labels for r in records], self._label_names))
-        place = {
-            name: np.fromiter(map(attrgetter(name), records), Columns.PLACE[name])
+        metadata = {
+            name: np.fromiter(map(attrgetter(name), records), Columns.METADATA[name])
             for name in ("step", "rank")
         }
         notes = np.fromiter(map(len, map(attrgetter("notes"), records)), np.int64)
-        place["notes"] = notes.clip(max=255).astype(np.uint8)
+        metadata["notes"] = notes.clip(max=255).astype(np.uint8)
         texts = {text: [record.texts.get(text, "") for record in records] for text in _TEXTS}
-        return numbers, labels, place | _hashes(texts)
+        return numbers, labels, metadata | _hashes(texts)
 
     def _admit(self, logged: Iterable[Iterable[str]], known: set[str]) -> dict[str, str]:
         """Map column names to logged keys, within the limit on columns.
@@ -216,9 +218,9 @@ def _group_batches(batches: Sequence[SampleSequence]) -> list[list[ColumnBatch]]
 
 def _locator_columns(files: Sequence[int], locators: Sequence[tuple[int, ...]]) -> dict[str, np.ndarray]:
     fields = zip(Locator._fields, zip(*locators, strict=True), strict=True)
-    place = {name: np.array(values, Columns.PLACE[name]) for name, values in fields}
-    place["file"] = np.array(files, np.int32)
-    return place
+    metadata = {name: np.array(values, Columns.METADATA[name]) for name, values in fields}
+    metadata["file"] = np.array(files, np.int32)
+    return metadata
 
 
 def _hashes(texts: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
@@ -264,7 +266,7 @@ def _ended_column(
 def _invalid_chars_column(texts: Sequence[str | None]) -> dict[str, np.ndarray]:
     """Return column ``invalid_chars``: replacement characters (U+FFFD) per response; NaN without a response.
 
-    The decoder puts one in place of invalid UTF-8. The result is empty if no sample has a response.
+    The decoder puts one in metadata of invalid UTF-8. The result is empty if no sample has a response.
     """
     if all(text is None for text in texts):
         return {}

@@ -65,7 +65,7 @@ class RunTable:
     restarts : dict of (file, rank, split) to list of Restart
     stage : RowBuilder
         Builder with the records that were read and are not rows yet.
-    loose : dict of int to int
+    backlog_starts : dict of int to int
         Files with unread ranges, with the offset of the first. From there on lines arrive in any order, and
         are numbered from the start of their range until `finish_file` is called.
     """
@@ -78,7 +78,7 @@ class RunTable:
         self.ranks: Counter[int] = Counter()
         self.restarts: dict[LineSequence, list[Restart]] = {}
         self.stage = RowBuilder()
-        self.loose: dict[int, int] = {}
+        self.backlog_starts: dict[int, int] = {}
         self._detectors: dict[LineSequence, RestartDetector] = {}
         self._seen = HashSet()
 
@@ -97,7 +97,7 @@ class RunTable:
     def open_files(self, files: Mapping[int, int], version: int) -> None:
         """Declare files with unread ranges: from an offset on, lines arrive unordered and unnumbered."""
         self.add_staged(version)
-        self.loose |= files
+        self.backlog_starts |= files
 
     def finish_file(self, file: int, starts: np.ndarray, before: np.ndarray, version: int) -> None:
         """Assign line numbers and find restarts once a file has no unread ranges.
@@ -110,7 +110,7 @@ class RunTable:
         version : int
         """
         self.add_staged(version)
-        self.loose.pop(file, None)
+        self.backlog_starts.pop(file, None)
         rows = np.flatnonzero((self._column("file") == file) & (self._state() != DEAD))
         if not len(rows):
             return
@@ -130,21 +130,21 @@ class RunTable:
 
     def add(self, new: Rows, version: int) -> None:
         """Append rows; those of one file in line order, unless the file has unread ranges."""
-        where = self.columns.append(new.place, new.numbers, new.labels)
+        where = self.columns.append(new.metadata, new.numbers, new.labels)
         if where.stop > len(self.state):
             grown = np.zeros(max(where.stop, 2 * len(self.state)), np.uint8)
             grown[: where.start] = self.state[: where.start]
             self.state = grown
         self.state[where] = COUNTED
-        self.ranks.update(new.place["rank"].tolist())
+        self.ranks.update(new.metadata["rank"].tolist())
         parts = self._group_by_split(where)
         self.steps.count(parts, len(new))
         changed = self._exclude_older(self._find_restarts(new, where.start))
         changed |= self._mark_repeats(new)
         if len(changed):
-            self._recount_steps(changed | set(new.place["step"].tolist()), version)
+            self._recount_steps(changed | set(new.metadata["step"].tolist()), version)
         else:
-            self.steps.add(parts, new.place["step"], new.numbers, version)
+            self.steps.add(parts, new.metadata["step"], new.numbers, version)
 
     def restore(self, columns: Columns, version: int) -> None:
         """Start from saved rows, whose files are in `files` already."""
@@ -160,7 +160,7 @@ class RunTable:
         ranks, row_counts = np.unique(self._column("rank"), return_counts=True)
         self.ranks = Counter(dict(zip(ranks.tolist(), row_counts.tolist(), strict=True)))
         self.steps.count(self._group_by_split(slice(None)), rows)
-        saved = Rows({name: self._column(name) for name in Columns.PLACE}, {}, {})
+        saved = Rows({name: self._column(name) for name in Columns.METADATA}, {}, {})
         self._exclude_older(self._find_restarts(saved, 0))
         self._mark_repeats(saved)
         self._recount_all(version)
@@ -200,7 +200,9 @@ class RunTable:
         """Mark the rows of these files as dead."""
         self.add_staged(version)
         numbers = set(files)
-        self.loose = {file: start for file, start in self.loose.items() if file not in numbers}
+        self.backlog_starts = {
+            file: start for file, start in self.backlog_starts.items() if file not in numbers
+        }
         for key in [key for key in self._detectors if key[0] in numbers]:
             del self._detectors[key]
             self.restarts.pop(key, None)
@@ -219,7 +221,7 @@ class RunTable:
     # -- inside ----------------------------------------------------------------------------------
 
     def _column(self, name: str) -> np.ndarray:
-        return self.columns.place[name].view(self.columns.rows)
+        return self.columns.metadata[name].view(self.columns.rows)
 
     def _state(self) -> np.ndarray:
         return self.state[: self.columns.rows]
@@ -269,25 +271,25 @@ class RunTable:
 
     def _find_restarts(self, new: Rows, start: int) -> list[tuple[LineSequence, Restart]]:
         """Find restarts among the new rows, each with its sequence of lines."""
-        file, rank, step = (new.place[name] for name in ("file", "rank", "step"))
+        file, rank, step = (new.metadata[name] for name in ("file", "rank", "step"))
         lines, split = [rank, file], None
         if SPLIT_COLUMN in self.columns.labels:
             split = self._split_codes(slice(start, start + len(new)))
             lines = [split, *lines]
-        order = np.lexsort((new.place["offset"], *lines))
+        order = np.lexsort((new.metadata["offset"], *lines))
         borders = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in lines])
         all_restarts = []
         for rows in np.split(order, np.flatnonzero(borders) + 1):
             code = TRAIN_CODE if split is None else int(split[rows[0]])
             key = int(file[rows[0]]), int(rank[rows[0]]), self._split_name(code)
-            if key[0] in self.loose:
+            if key[0] in self.backlog_starts:
                 continue
             detector = self._detectors.setdefault(key, RestartDetector())
             steps = step[rows]
             if (np.diff(steps) >= 0).all() and detector.feed_ascending(int(steps[0]), int(steps[-1])):
                 continue
             counts_before = self._attempt_counts(key, start)
-            restarts = detector.feed(_runs_of_steps(steps, new.place["offset"][rows]), counts_before)
+            restarts = detector.feed(_runs_of_steps(steps, new.metadata["offset"][rows]), counts_before)
             self.restarts.setdefault(key, []).extend(restarts)
             all_restarts += [(key, restart) for restart in restarts]
         return all_restarts
@@ -339,7 +341,7 @@ class RunTable:
 
     def _mark_repeats(self, new: Rows) -> set[int]:
         """Find new lines that equal earlier ones; return the steps in which other rows count now."""
-        place = new.place
+        place = new.metadata
         repeats = self._seen.add(_line_keys(place["hash"], place["step"], place["part"]))
         return self._classify_repeats(set(place["step"][repeats].tolist()))
 

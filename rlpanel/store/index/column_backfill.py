@@ -86,7 +86,7 @@ class ColumnBackfill:
         self._rows = len(file)
 
     def _column(self, name: str) -> np.ndarray:
-        return self._columns.place[name].view(self._columns.rows)
+        return self._columns.metadata[name].view(self._columns.rows)
 
     def _process_rows(self, readers: Readers) -> None:
         """Process the next rows."""

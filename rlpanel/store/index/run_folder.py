@@ -53,7 +53,7 @@ class RunFolder:
             self.problem = f"the run's folder cannot be read: {reason_of(error)}; its last state is shown"
             return None
         self.problem = ""
-        self.config_problem = self._directory.said.for_folder(self._path).problem
+        self.config_problem = self._directory.folder_configs.for_folder(self._path).problem
         return {found.name: found for found in listed}
 
     def hides(self, name: str) -> bool:

@@ -281,7 +281,7 @@ class RunIndex:
     def _add_range(self, byte_range: ByteRange, result: RangeResult | OSError) -> None:
         """Add the result of a range of a file in the backlog."""
         file = self._numbered[byte_range.file]
-        if isinstance(result, OSError) or result.void:
+        if isinstance(result, OSError) or result.outdated:
             self._backlog.drop(byte_range.file)
             file.reader.tail.reset()  # reading the file from its start reports the problem
             file.more = True

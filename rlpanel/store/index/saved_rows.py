@@ -69,7 +69,7 @@ def restore_run(
             file.restore(state)
             kept[state.number] = file.number, state.since
             unsettled += [unfinished] if unfinished is not None else []
-    table.loose = {unfinished.file: unfinished.start for unfinished in unsettled}
+    table.backlog_starts = {unfinished.file: unfinished.start for unfinished in unsettled}
     backlog.add(unsettled)
     table.restore(kept_rows(saved.columns, kept), version)
     table.stage.left_out = saved.left_out
@@ -79,7 +79,7 @@ def first_living(columns: Columns, state: np.ndarray, files: int) -> list[int]:
     """Return for each file the row after its last dead row: all rows of a file die together."""
     since = np.zeros(files, np.int64)
     dead = np.flatnonzero(state[: columns.rows] == DEAD)
-    np.maximum.at(since, columns.place["file"].view(columns.rows)[dead], dead + 1)
+    np.maximum.at(since, columns.metadata["file"].view(columns.rows)[dead], dead + 1)
     return since.tolist()
 
 
@@ -92,7 +92,7 @@ def kept_rows(columns: Columns, kept: Mapping[int, tuple[int, int]]) -> Columns:
     kept : mapping of int to (int, int)
         Old file number to new file number and first valid row.
     """
-    file = columns.place["file"].view(columns.rows)
+    file = columns.metadata["file"].view(columns.rows)
     n_files = 1 + max([*kept, *file[:1], int(file.max(initial=-1))])
     number, since = np.full(n_files, -1, np.int32), np.full(n_files, columns.rows, np.int64)
     for old, (new, first) in kept.items():
@@ -101,5 +101,5 @@ def kept_rows(columns: Columns, kept: Mapping[int, tuple[int, int]]) -> Columns:
     if alive.all() and all(old == new for old, (new, _) in kept.items()):
         return columns
     selected = columns.select(np.flatnonzero(alive))
-    selected.place["file"].write(0, number[file[alive]])
+    selected.metadata["file"].write(0, number[file[alive]])
     return selected

@@ -53,7 +53,7 @@ class QueryResult:
     ----------
     rows : ndarray of int
         Rows that pass, in the query's sort order.
-    of : int
+    total : int
         Number of samples in the query's scope.
     finished : bool
     bytes_done, bytes_total : int
@@ -71,7 +71,7 @@ class QueryResult:
     """
 
     rows: np.ndarray
-    of: int
+    total: int
     finished: bool = True
     bytes_done: int = 0
     bytes_total: int = 0
@@ -186,7 +186,7 @@ class Query:
         return QueryResult(
             rows=self.rows[positions],
             extra={name: self.scope.number(name)[positions] for name in computed},
-            of=len(self.rows),
+            total=len(self.rows),
             finished=finished,
             bytes_done=batch.bytes_done if batch else 0,
             bytes_total=batch.bytes_total if batch else 0,

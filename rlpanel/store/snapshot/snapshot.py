@@ -70,7 +70,7 @@ class Progress:
 
 
 def _no_rows() -> dict[str, np.ndarray]:
-    return {name: np.empty(0, dtype) for name, dtype in Columns.PLACE.items()}
+    return {name: np.empty(0, dtype) for name, dtype in Columns.METADATA.items()}
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Snapshot:
         Modification time of the file with the newest line, in seconds since the epoch; 0 before any line.
     scalars : Scalars
         The trainer's own scalar log, which has its own version.
-    loose : mapping of int to int
+    backlog_starts : mapping of int to int
         File number → byte offset from which on line numbers are not known yet.
     constants : Constants
         Training constants, such as β and γ.
@@ -123,8 +123,8 @@ class Snapshot:
     newest_line: float = 0.0
     progress: Progress = field(default_factory=Progress)
     scalars: Scalars = field(default_factory=Scalars)
-    loose: Mapping[int, int] = field(default_factory=dict)
-    _place: dict[str, np.ndarray] = field(default_factory=_no_rows)
+    backlog_starts: Mapping[int, int] = field(default_factory=dict)
+    _metadata: dict[str, np.ndarray] = field(default_factory=_no_rows)
     _numbers: dict[str, np.ndarray] = field(default_factory=dict)
     _labels: dict[str, tuple[np.ndarray, list[str]]] = field(default_factory=dict)
     constants: Constants = USUAL_CONSTANTS
@@ -242,10 +242,8 @@ class Snapshot:
         return self._labels["group"][0] if "group" in self.labels else None
 
     def metadata(self, column: str) -> np.ndarray:
-        """Return a column of `Columns.PLACE`, which every row has (step, rank, file, ...); shape (rows,)."""
-        return self._place[column]
-
-    #: Former name of `metadata`.
+        """Return a metadata column, which every row has (step, rank, file, ...); shape (rows,)."""
+        return self._metadata[column]
 
     def label(self, column: str, rows: np.ndarray) -> list[str | None]:
         """Return the texts of a label column at ``rows``; None where it was not logged."""
@@ -262,7 +260,7 @@ class Snapshot:
         With ``older``, rows of older attempts are included.
         """
         mask = self.alive | (self._split_state == OLDER) if older else self.alive
-        return np.flatnonzero(mask if step is None else (self._place["step"] == step) & mask)
+        return np.flatnonzero(mask if step is None else (self._metadata["step"] == step) & mask)
 
     @cached_property
     def alive_rows(self) -> np.ndarray:
@@ -274,16 +272,16 @@ class Snapshot:
 
         With ``older``, rows of older attempts are included.
         """
-        return self.draw(self.rows_of(step, older=older), most)
+        return self.sample_rows(self.rows_of(step, older=older), most)
 
-    def draw(self, rows: np.ndarray, most: int) -> np.ndarray:
+    def sample_rows(self, rows: np.ndarray, most: int) -> np.ndarray:
         """Return at most ``most`` of these rows: those with the smallest hashes of their uids.
 
         So a chosen sample stays chosen until samples with smaller hashes arrive.
         """
         if len(rows) <= most:
             return rows
-        file, offset, part = (self._place[name][rows] for name in ("file", "offset", "part"))
+        file, offset, part = (self._metadata[name][rows] for name in ("file", "offset", "part"))
         position = mix(offset.astype(np.uint64)) ^ part.astype(np.uint64)
         keys = mix(position ^ self._file_hashes[file])
         return np.sort(rows[np.argpartition(keys, most)[:most]])
@@ -301,7 +299,7 @@ class Snapshot:
 
     def uids(self, rows: np.ndarray) -> list[str]:
         """Return the identifiers of the samples at ``rows``."""
-        columns = [self._place[name][rows].tolist() for name in ("file", "offset", "part")]
+        columns = [self._metadata[name][rows].tolist() for name in ("file", "offset", "part")]
         return [
             f"{self.files[file]}:{offset}/{part}" if part else f"{self.files[file]}:{offset}"
             for file, offset, part in zip(*columns, strict=True)
@@ -317,9 +315,9 @@ class Snapshot:
         file, offset, part = _split_uid(uid)
         if file in self.files:
             matches = np.flatnonzero(
-                (self._place["offset"] == offset)
-                & (self._place["part"] == part)
-                & (self._place["file"] == self.files.index(file))
+                (self._metadata["offset"] == offset)
+                & (self._metadata["part"] == part)
+                & (self._metadata["file"] == self.files.index(file))
                 & (self.state != DEAD)
             )
             if len(matches):
@@ -329,23 +327,23 @@ class Snapshot:
     def locator(self, row: int) -> Locator:
         """Return where a row's line is in its file: byte offset, length, line number, part and hash."""
         offset, length, part, digest = (
-            int(self._place[n][row]) for n in ("offset", "length", "part", "hash")
+            int(self._metadata[n][row]) for n in ("offset", "length", "part", "hash")
         )
         return Locator(offset, length, int(self.lines(np.array([row]))[0]), part, digest)
 
     def lines(self, rows: np.ndarray) -> np.ndarray:
         """Return the line numbers of ``rows``, from 1; 0 if a number is not known yet."""
-        lines = self._place["line"][rows]
-        if self.loose:
-            file, offset = self._place["file"][rows], self._place["offset"][rows]
+        lines = self._metadata["line"][rows]
+        if self.backlog_starts:
+            file, offset = self._metadata["file"][rows], self._metadata["offset"][rows]
             lines = lines.copy()
-            for number, start in self.loose.items():
+            for number, start in self.backlog_starts.items():
                 lines[(file == number) & (offset >= start)] = 0
         return lines
 
     def file(self, row: int) -> str:
         """Return the path of the file that contains a row, relative to the run's folder."""
-        return self.files[self._place["file"][row]]
+        return self.files[self._metadata["file"][row]]
 
 
 def _split_uid(uid: str) -> tuple[str, int, int]:

@@ -119,7 +119,7 @@ def test_a_worker_process_returns_the_same_result_as_this_process(tmp_path: Path
     there, here = workers.submit(where).result(PATIENCE), index_range(where)
     assert there.rows is not None
     assert here.rows is not None
-    assert there.rows.place["hash"].tolist() == here.rows.place["hash"].tolist()
+    assert there.rows.metadata["hash"].tolist() == here.rows.metadata["hash"].tolist()
     assert there.bad == here.bad
     assert there.bad[0].line == 21
 

@@ -202,7 +202,7 @@ def test_whatever_lines_come_their_rows_are_those_of_records(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ColumnReader, "add_line", lambda self, line, chunk: False)
         expected = rows_of(read(*rows))
-    np.testing.assert_equal(dict(found.place), dict(expected.place))
+    np.testing.assert_equal(dict(found.metadata), dict(expected.metadata))
     np.testing.assert_equal(dict(found.numbers), dict(expected.numbers))
     assert {name: list(texts) for name, texts in found.labels.items()} == expected.labels
 

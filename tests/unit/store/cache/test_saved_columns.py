@@ -12,7 +12,7 @@ from rlpanel.store.columns.columns import Columns
 
 def columns(rows: int = 3) -> Columns:
     made = Columns()
-    place = {name: np.arange(rows, dtype=dtype) for name, dtype in Columns.PLACE.items()}
+    place = {name: np.arange(rows, dtype=dtype) for name, dtype in Columns.METADATA.items()}
     made.append(place, {"mine": np.linspace(0, 1, rows)}, {"group": [f"g{i}" for i in range(rows)]})
     return made
 
@@ -22,8 +22,8 @@ def test_columns_come_back_from_their_bytes() -> None:
     after.rows = before.rows
     for key, _, data in new_parts(before, {}):
         restore_column(after, key, data)
-    for name, column in before.place.items():
-        np.testing.assert_array_equal(after.place[name].view(3), column.view(3))
+    for name, column in before.metadata.items():
+        np.testing.assert_array_equal(after.metadata[name].view(3), column.view(3))
     np.testing.assert_array_equal(after.numbers["mine"].view(3), [0, 0.5, 1])
     np.testing.assert_array_equal(after.labels["group"].codes.view(3), [0, 1, 2])
     assert list(after.labels["group"].names) == ["g0", "g1", "g2"]

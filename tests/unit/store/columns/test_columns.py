@@ -8,7 +8,7 @@ from rlpanel.store.columns.columns import Column, Columns, Labels
 
 
 def place(step: list[int]) -> dict[str, np.ndarray]:
-    return {name: np.array(step, dtype) for name, dtype in Columns.PLACE.items()}
+    return {name: np.array(step, dtype) for name, dtype in Columns.METADATA.items()}
 
 
 def test_a_view_stays_as_it_was_while_the_column_grows() -> None:
@@ -51,4 +51,4 @@ def test_some_rows_can_be_taken_along() -> None:
     names = [
         kept.labels["kind"].names[code] if code >= 0 else None for code in kept.labels["kind"].codes.view(2)
     ]
-    assert (kept.rows, kept.place["step"].view(2).tolist(), names) == (2, [2, 3], ["b", None])
+    assert (kept.rows, kept.metadata["step"].view(2).tolist(), names) == (2, [2, 3], ["b", None])

@@ -52,7 +52,7 @@ def test_rows_know_their_file_and_place(tmp_path: Path) -> None:
         stage.add_chunk(file, chunk)
     rows = stage.flush()
     assert rows is not None
-    found = {name: rows.place[name].tolist() for name in ("file", "step", "rank", "line")}
+    found = {name: rows.metadata[name].tolist() for name in ("file", "step", "rank", "line")}
     assert found == {"file": [0, 1, 2], "step": [7, 8, 9], "rank": [-1, -1, 3], "line": [1, 2, 3]}
 
 
