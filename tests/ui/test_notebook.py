@@ -46,7 +46,7 @@ def test_the_notebook_is_live_in_jupyterlab(page: Page, tmp_path: Path) -> None:
         expect(curves.locator(".head .number").first).to_have_text("7")
         expect(cells.filter(has_text="rlpanel.board").locator(".rl-badge")).to_contain_text("3,842 samples")
 
-        grid.locator(".tabulator-row").nth(1).locator(".tabulator-cell").nth(1).click()
+        grid.locator(".tabulator-row").nth(1).locator(".tabulator-cell:visible").first.click()
         response = raw_frame(folder).iloc[-1].response
         expect(tokens.locator(".rl-tokens-text")).to_have_text(f"{response}<|eos|>")
 
@@ -72,6 +72,8 @@ def test_views_say_that_their_kernel_was_restarted(context: BrowserContext, tmp_
         marks, ages = page.locator(".rl-kernel .mark:visible"), page.locator(".rl-badge .now:visible")
         expect(ages).to_have_count(2)
         expect(marks).to_have_count(0)
+        # A view is told of its kernel's restart only after the kernel has confirmed that it is drawn.
+        expect(page.locator('[style*="--rl-now: inline"]')).to_have_count(2)
 
         assert page.evaluate(SAVE) is None
         page.evaluate(f"() => {KERNEL}.restart()")
