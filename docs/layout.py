@@ -75,6 +75,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("panels/samples", "panels/findings", "panels/groups"),
     ),
     "panels/sample": (
+        "metrics/*",
         "store/*",
         *_PARTS,
         "panels/tokens",

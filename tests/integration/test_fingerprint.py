@@ -85,7 +85,7 @@ def test_a_renamed_metric_module_changes_its_columns(
 ) -> None:
     (package / "metrics/critic_value.py").rename(package / "metrics/critic_values.py")
     importer = package / "metrics/__init__.py"
-    importer.write_text(re.sub(r"\bvalue\b", "critic_values", importer.read_text("utf-8")), "utf-8")
+    importer.write_text(re.sub(r"\bcritic_value\b", "critic_values", importer.read_text("utf-8")), "utf-8")
     reading, columns = run_python(CHILD, package.parent)
     assert reading == original[0]
     assert columns["value_mean"] != original[1]["value_mean"]

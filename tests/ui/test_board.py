@@ -277,6 +277,6 @@ def test_the_estimator_changes_curve_grid_and_tokens(board: BoardPage, raw: dict
     assert_curve(board, "log_ratio_mean", band(raw[PPO], "log_ratio"))
     expect(board.header("kl_k3_mean")).to_have_count(0)
     expect(board.header("log_ratio_mean")).to_be_visible()
-    expect(board.sample_head).to_contain_text("log-ratio Σ")
+    expect(board.sample_head).to_contain_text("log-ratio sum")
     board.choose("KL estimator", "k3")
     expect(board.curve("KL k3")).to_be_visible()

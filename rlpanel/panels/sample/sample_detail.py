@@ -10,6 +10,7 @@ import panel as pn
 import panel_material_ui as pmui
 from panel.viewable import Viewer
 
+from rlpanel.metrics.engine.column_info import describe
 from rlpanel.panels.sample.sample_actions import SampleActions
 from rlpanel.panels.sample.sample_tabs import TABS, position_of
 from rlpanel.panels.session.context import Context
@@ -44,7 +45,7 @@ class SampleDetail(Viewer):
             css_classes=["rl-tabs"],
             sx={
                 "& .MuiTabs-root": {"minHeight": "34px"},
-                "& .MuiTab-root": {"minHeight": "34px", "padding": "4px 12px"},
+                "& .MuiTab-root": {"minHeight": "34px", "minWidth": 0, "padding": "4px 10px"},
             },
         )
         self._card = pn.Column(
@@ -116,7 +117,7 @@ class SampleDetail(Viewer):
 
     def _scores(self, sample: Sample) -> str:
         estimator = self.context.display.kl_estimator
-        label = {"kl_k3": "KL k3 Σ", "kl_k2": "KL k2 Σ", "kl_rllb": "KL rllb Σ"}.get(estimator, "log-ratio Σ")
+        label = f"{describe(estimator).label} sum"
         shown = [
             ("reward", sample.reward, "policy", False),
             ("ref", sample.ref_reward, "reference", False),

@@ -18,6 +18,7 @@ from tests.factories import write_run
 from tests.integration.http_client import ask, upgrade
 from tests.integration.server_process import CHECKOUT, ServerProcess
 from tests.ui.board import PATIENCE, BoardPage
+from tests.waiting import wait_until
 
 OLDEST = next(
     line.partition(">=")[2]
@@ -66,6 +67,9 @@ def test_a_refused_host_is_told_what_to_do_and_logged_once(served: ServerProcess
         assert b"'typo.example'" in answer.body
         assert b"--origin" in answer.body
         assert (answer.headers.get("Content-Type") or "").startswith("text/plain")
+    # A thread reads the output. Lines keep their order, so a later line shows that the first ones are there.
+    ask(served.url, "/", headers={"Host": "last.example"})
+    wait_until(lambda: any("last.example" in line for line in served.output), PATIENCE)
     assert sum("typo.example" in line for line in served.output) == 1
 
 
@@ -109,7 +113,7 @@ def test_with_the_oldest_tornado_foreign_names_and_pages_are_refused(root: Path)
     version = f"import tornado; print(tornado.version == {OLDEST!r}); "
     command = (sys.executable, "-P", "-c", f"{version}from rlpanel.cli import main; main()", "serve")
     with ServerProcess(root, command=command, env={"PYTHONPATH": f"{CHECKOUT}:{oldest}"}) as server:
-        assert "True" in server.output
+        wait_until(lambda: "True" in server.output, PATIENCE, "the version of Tornado")
         rebound, own = f"evil.example:{server.port}", f"127.0.0.1:{server.port}"
         assert ask(server.url, "/", headers={"Host": rebound}).status == 403
         assert upgrade(server.url, {"Host": rebound, "Origin": f"http://{rebound}"}) == 403

@@ -105,7 +105,7 @@ def test_a_cookie_that_somebody_changed_opens_nothing(shared: ServerProcess, pos
 def test_the_printed_address_signs_in_and_sends_the_token_in_no_address(
     shared: ServerProcess, context: BrowserContext
 ) -> None:
-    printed = re.findall(r"http\S+", "\n".join(shared.output))[0]
+    printed = wait_until(lambda: re.findall(r"http\S+", "\n".join(shared.output)), PATIENCE)[0]
     assert "#token=" in printed
     page = context.new_page()
     asked: list[str] = []
