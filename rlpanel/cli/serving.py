@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import io
 import socket
+import sys
 from typing import TYPE_CHECKING
 
 import typer
@@ -86,6 +88,8 @@ def serve_board(
     if token is None:
         token = "" if is_loopback(host) else new_token()
     check_length(token)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a pipe would show the address only when the server ends
+        sys.stdout.reconfigure(line_buffering=True)
     at = Access(host, port, token, origins, show)
     if token:
         say(f"rlpanel: open the board with its token: {' or '.join(at.printed_urls)}", typer.colors.GREEN)

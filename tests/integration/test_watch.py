@@ -162,3 +162,10 @@ def test_alerts_cannot_go_without_watching(root: Path) -> None:
     assert done.stderr == (
         "rlpanel: alerts require that runs are followed: remove --no-watch, or the alert settings\n"
     )
+
+
+def test_the_address_is_printed_at_once_into_a_pipe(tmp_path: Path) -> None:
+    write_run(tmp_path / "run")
+    with ServerProcess(tmp_path, env={"PYTHONUNBUFFERED": None}) as server:
+        address = f"http://127.0.0.1:{server.port}"
+        wait_until(lambda: any(address in line for line in server.output), PATIENCE, "the address")
