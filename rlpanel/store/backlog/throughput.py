@@ -6,6 +6,8 @@ from collections import deque
 
 #: Length of the sliding window in seconds.
 WINDOW = 5.0
+#: Shortest time between two stored measurements: a reader may ask thousands of times a second.
+INTERVAL = 0.1
 
 
 class Throughput:
@@ -18,7 +20,8 @@ class Throughput:
         """Record the bytes ``done`` at time ``now``; return bytes per second, 0 while unknown."""
         if self._measurements and done < self._measurements[-1][1]:  # a file was replaced
             self._measurements.clear()
-        self._measurements.append((now, done))
+        if not self._measurements or now - self._measurements[-1][0] >= INTERVAL:
+            self._measurements.append((now, done))
         while now - self._measurements[0][0] > WINDOW and len(self._measurements) > 2:
             self._measurements.popleft()
         since, before = self._measurements[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from rlpanel.store.backlog.throughput import Throughput, describe
@@ -25,6 +27,13 @@ def test_the_rate_restarts_if_the_number_of_bytes_falls() -> None:
     pace = Throughput()
     pace.rate(0.0, 1000)
     assert [pace.rate(1.0, 100), pace.rate(2.0, 150)] == [0.0, 50.0]
+
+
+def test_memory_does_not_grow_with_the_number_of_calls() -> None:
+    pace = Throughput()
+    rates = [pace.rate(call / 10_000, call) for call in range(40_000)]
+    assert rates[-1] == pytest.approx(10_000)
+    assert len(pickle.dumps(pace)) < 2_000
 
 
 @pytest.mark.parametrize(
