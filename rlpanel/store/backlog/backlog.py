@@ -40,11 +40,15 @@ _STEP = re.compile(r"(?:^|step_?)(\d{1,9})\.jsonl")
 _QUEUED_PER_JOB = 4
 
 
-@lru_cache(maxsize=1 << 16)
 def reading_order(name: str, modified: float) -> tuple[float, int]:
     """Return the sort key for reading order: newest files first, then those with the highest step."""
-    step = _STEP.search(name)
-    return -(modified // MTIME_BUCKET), -int(step[1]) if step else 0
+    return -(modified // MTIME_BUCKET), -_step_in_name(name)
+
+
+@lru_cache(maxsize=1 << 16)
+def _step_in_name(name: str) -> int:
+    match = _STEP.search(name)
+    return int(match[1]) if match else 0
 
 
 @dataclass
