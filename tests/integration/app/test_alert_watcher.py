@@ -240,7 +240,7 @@ def test_a_hanging_recipient_does_not_delay_reading_or_other_recipients(
         wait_until(lambda: index.snapshot.samples == 128, message="the reader reads on")
         wait_until(lambda: len(noted(tmp_path / "noted")) == 2, message="the other recipient is alerted")
         began = time.monotonic()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10  # the recipient hangs for 20 s
     assert len(hook.got) == 1
 
 
@@ -281,7 +281,7 @@ def test_a_command_that_never_ends_is_ended_with_what_it_started(tmp_path: Path)
     pid = int(wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
     began = time.monotonic()
     channel.stop()
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 10  # the command would run for 60 s
     wait_until(lambda: not _runs(pid), message="its child is gone")
 
 

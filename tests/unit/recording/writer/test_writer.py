@@ -83,7 +83,7 @@ def test_a_later_change_of_an_array_is_not_recorded(tmp_path: Path) -> None:
     values, numbers, tensor = [1.0], np.array([1.0]), Tensor([1.0])
     with RolloutWriter(tmp_path) as writer:
         gate = threading.Event()
-        writer.write(step=0, prompt=lambda: str(gate.wait(10)))  # blocks the thread until all rows changed
+        writer.write(step=0, prompt=lambda: str(gate.wait(60)))  # blocks the thread until all rows changed
         for array in (values, numbers, tensor):
             writer.write(step=1, prompt="p", logprobs=array)
         values[0] = numbers[0] = tensor.values[0] = 9.0
@@ -119,7 +119,7 @@ def test_a_full_queue_drops_and_counts_and_never_blocks(
 ) -> None:
     gate = threading.Event()
     with caplog.at_level(logging.WARNING), RolloutWriter(tmp_path, queue_rows=2) as writer:
-        writer.write(step=0, prompt=lambda: str(gate.wait(10)))
+        writer.write(step=0, prompt=lambda: str(gate.wait(60)))
         taken = [writer.write(step=step, prompt="p") for step in range(1, 11)]
         dropped = writer.dropped
         gate.set()
