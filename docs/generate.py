@@ -105,6 +105,7 @@ def _allowed(setting: param.Parameter) -> str:
 _KINDS = {
     "text": "text",
     "tokens": "list of text, T",
+    "messages": "list of objects",
     "array": "list of numbers, T",
     "number": "number",
     "label": "short text",

@@ -6,12 +6,13 @@ only these names. Shapes: N samples, T response tokens.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
-Kind = Literal["text", "tokens", "array", "number", "label", "key"]
+Kind = Literal["text", "tokens", "messages", "array", "number", "label", "key"]
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,9 @@ class Field:
     name : str
         The name that rlpanel uses.
     kind : str
-        ``text`` (read from the file on demand), ``tokens`` (list of str, shape (T,)), ``array`` (float,
-        shape (T,)), ``number`` (a sample column), ``label`` (a short text, stored as a column), ``key``
-        (identifies the sample's step or rank).
+        ``text`` (read from the file on demand), ``tokens`` (list of str, shape (T,)), ``messages`` (list of
+        chat messages), ``array`` (float, shape (T,)), ``number`` (a sample column), ``label`` (a short text,
+        stored as a column), ``key`` (identifies the sample's step or rank).
     label, unit, help : str
         Texts for display.
     aliases : tuple of str
@@ -47,6 +48,12 @@ FIELDS: tuple[Field, ...] = (
     Field("response", "text", "response", "The policy's output."),
     Field("ref_response", "text", "reference response", "The reference model's answer to the prompt."),
     Field("ground_truth", "text", "ground truth", "The expected answer, if the task has one."),
+    Field(
+        "messages",
+        "messages",
+        "messages",
+        "The conversation as chat messages, with tool calls and reasoning; they give missing texts.",
+    ),
     Field(
         "response_tokens",
         "tokens",
@@ -137,7 +144,14 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "finish_reason", "label", "finish reason", "Reason why the generation ended, such as stop or length."
     ),
-    Field("split", "label", "split", "train or eval."),
+    Field("split", "label", "split", "train, eval, or discarded for samples that were not trained on."),
+    Field(
+        "status",
+        "label",
+        "status",
+        "How the rollout ended: ok, truncated, environment_error, tool_error, timeout or discarded.",
+    ),
+    Field("status_reason", "label", "status reason", "What failed, or why the trainer discarded the sample."),
 )
 
 BY_NAME: dict[str, Field] = {f.name: f for f in FIELDS}
@@ -165,6 +179,11 @@ class Sample:
     file, line, offset : str, int, int
         The sample's file, line number from 1, and byte offset; ``line`` is 0 until it is known.
     response_tokens : list of str or None
+    messages : list of dict
+        The conversation in the shape of `rlpanel.sources.records.messages.Message`; empty if only texts
+        were logged.
+    prompt_messages : int
+        Number of messages before the response; -1 without messages.
     logprobs, ref_logprobs, values, token_rewards, ... : ndarray of float64, shape (T,), or None
         None if not logged; each may differ in length from ``response_tokens``.
     reward, ref_reward, ... : float
@@ -191,6 +210,8 @@ class Sample:
     ref_response: str | None = None
     ground_truth: str | None = None
     response_tokens: list[str] | None = None
+    messages: Sequence[Mapping[str, Any]] = ()
+    prompt_messages: int = -1
     response_token_ids: np.ndarray | None = None
     logprobs: np.ndarray | None = None
     ref_logprobs: np.ndarray | None = None
@@ -211,6 +232,8 @@ class Sample:
     truncated: float = float("nan")
     finish_reason: str | None = None
     split: str | None = None
+    status: str | None = None
+    status_reason: str | None = None
     derived: dict[str, np.ndarray] = field(default_factory=dict)
     columns: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from typing import Any
 from rlpanel import schema
 from rlpanel.sources.records.fields import RESERVED, STEP_LIMIT
 from rlpanel.sources.records.json_parser import LISTS, NESTED
+from rlpanel.sources.records.messages import EMBEDDED_MARK
 from rlpanel.sources.records.record_types import Record
 
 _TEXTS = ("prompt", "response")
@@ -36,7 +37,7 @@ _KINDS |= dict.fromkeys(("response_tokens", "response_token_ids"), ("size", "res
 _KINDS |= {
     key: ("skipped", name) for key, (kind, name) in _KINDS.items() if kind == "text" and name not in _TEXTS
 }
-_KINDS["messages"] = ("", "")  # it counts as the prompt only if there is no prompt, so no plan is made
+_KINDS |= dict.fromkeys(("messages", "prompt_messages"), ("", ""))  # they may give the texts: no plan is made
 
 #: Sort order of the columns: the step and the rank are the first values of a row.
 _COLUMN_ORDER = {"step": 0, "rank": 1}
@@ -134,6 +135,9 @@ class ColumnPlan:
             self._checked_types.add(types)
         if not -STEP_LIMIT < row[0] < STEP_LIMIT or (self.has_rank and not 0 <= row[1] < _MAX_RANK):
             return None
+        for index in self._texts:
+            if EMBEDDED_MARK in row[index]:  # a record leaves embedded images out
+                return None
         for key in self._skipped_keys:
             if key not in document:
                 return None
@@ -180,6 +184,10 @@ class ColumnPlan:
     @cached_property
     def _pick(self) -> Callable[[Any], Row]:
         return itemgetter(*(key for key, _, _ in self.columns))
+
+    @cached_property
+    def _texts(self) -> tuple[int, ...]:
+        return tuple(index for index, (_, kind, _) in enumerate(self.columns) if kind == "text")
 
     @cached_property
     def _types(self) -> list[frozenset[type]]:

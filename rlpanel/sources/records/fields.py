@@ -14,7 +14,16 @@ from typing import Any
 
 from rlpanel import schema
 from rlpanel.errors import LineError
+from rlpanel.sources.records.conversation import join_conversation
 from rlpanel.sources.records.json_parser import MAX_KEYS, to_float_array, to_python
+from rlpanel.sources.records.messages import (
+    is_messages,
+    messages_text,
+    read_messages,
+    response_text,
+    without_embedded,
+    without_embedded_values,
+)
 from rlpanel.sources.records.record_types import Record, is_eval, rank_of
 
 #: Columns that the store or readers fill, or that a filter computes (`filter_columns`). A logged key
@@ -62,6 +71,8 @@ def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, ful
     if is_eval(path):
         record.labels.setdefault("split", "eval")
     _count_tokens(record)
+    if record.conversation:
+        join_conversation(record, full=full)
     return record
 
 
@@ -73,6 +84,8 @@ def build_texts(fields: Iterable[tuple[str, Any]]) -> dict[str, str]:
         if take is not None:
             with suppress(ValueError, RecursionError):
                 take(record, value)
+    if record.conversation:
+        join_conversation(record, full=False)
     return record.texts
 
 
@@ -109,11 +122,22 @@ def _counted_text(name: str) -> Taker:
     column = f"{name}_chars"
 
     def take(record: Record, value: Any) -> None:
-        if value is not None:
-            text = record.texts[name] = value if isinstance(value, str) else _as_text(value)
-            record.numbers[column] = float(len(text))
+        if value is None:
+            return
+        text = without_embedded(value) if isinstance(value, str) else _conversation_text(record, name, value)
+        record.texts[name] = text
+        record.numbers[column] = float(len(text))
 
     return take
+
+
+def _conversation_text(record: Record, name: str, value: Any) -> str:
+    """Store the messages of a prompt or a response; return their text."""
+    value = to_python(value)
+    if not is_messages(value):
+        return _as_text(value)
+    messages = record.conversation[name] = read_messages(value)
+    return response_text(messages) if name == "response" else messages_text(messages)
 
 
 def _array(name: str) -> Taker:
@@ -143,14 +167,22 @@ def _label(name: str) -> Taker:
     return take
 
 
-_take_prompt = _counted_text("prompt")
+_take_prompt, _take_response = _counted_text("prompt"), _counted_text("response")
 _take_ids = _array("response_token_ids")
 _take_advantage, _take_advantages = _number("advantage"), _array("advantages")
 
 
 def _messages(record: Record, value: Any) -> None:
-    if "prompt" not in record.texts:
-        _take_prompt(record, value)
+    if isinstance(value, str):
+        value = [{"role": "user", "content": value}]
+    if value is not None:
+        record.conversation["messages"] = value
+
+
+def _prompt_messages(record: Record, value: Any) -> None:
+    number = _as_number(value)
+    if number.is_integer() and number >= 0:
+        record.prompt_messages = int(number)
 
 
 def _count(record: Record, value: Any) -> None:
@@ -212,7 +244,7 @@ def _unknown(record: Record, key: str, value: Any, *, full: bool) -> None:
     elif isinstance(value, (int, float)):
         record.numbers[name] = _as_number(value)
     if full:
-        record.extra[key] = to_python(value)
+        record.extra[key] = without_embedded_values(to_python(value))
 
 
 _MAKERS = {"array": _array, "number": _number, "label": _label, "text": _text}
@@ -224,9 +256,10 @@ def _takers(*, full: bool) -> dict[str, Taker]:
     for field in schema.FIELDS:
         if field.kind in _MAKERS:
             takers |= dict.fromkeys((field.name, *field.aliases), _MAKERS[field.kind](field.name))
-    takers |= {"step": _skip, "rank": _rank, "rewards": _rewards, "messages": _messages}
+    takers |= {"step": _skip, "rank": _rank, "rewards": _rewards}
+    takers |= {"messages": _messages, "prompt_messages": _prompt_messages}
     takers |= {"advantage": _advantage, "advantages": _advantage}
-    takers |= {"prompt": _take_prompt, "response": _counted_text("response")}
+    takers |= {"prompt": _take_prompt, "response": _take_response}
     takers["response_tokens"] = _tokens if full else _count
     takers["response_token_ids"] = _ids if full else _count_ids
     if not full:
@@ -237,7 +270,7 @@ def _takers(*, full: bool) -> dict[str, Taker]:
 _LEAN = _takers(full=False)
 _FULL = _takers(full=True)
 _TEXTS = {key: _FULL[key] for key, name in schema.CANONICAL.items() if name in schema.TEXTS}
-_TEXTS["messages"] = _messages
+_TEXTS |= {"messages": _messages, "prompt_messages": _prompt_messages}
 
 
 # -- values ------------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from rlpanel.sources.records.messages import Message
+
 #: Most samples in one line: a row stores the sample's index in its line in 16 bits.
 MAX_SAMPLES = 2**16 - 1
 
@@ -25,8 +27,12 @@ class Record:
     numbers, labels : dict
         Sample columns: floats (NaN for null) and short texts.
     arrays : dict of str to ndarray of float64, shape (T,)
-    texts, tokens, extra
+    texts, tokens, messages, extra
         ``prompt`` and ``response`` are always set; the rest only if the sample is read in full.
+    prompt_messages : int
+        Number of ``messages`` before the response; -1 if unknown.
+    conversation : dict
+        What was logged as messages, until the record is complete.
     notes : list of str
         Problems found in the sample; it is kept without the affected fields.
     """
@@ -38,6 +44,9 @@ class Record:
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
     tokens: list[str] | None = None
+    messages: list[Message] = field(default_factory=list)
+    prompt_messages: int = -1
+    conversation: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 

@@ -52,6 +52,8 @@ def fetch(index: RunIndex, view: RunView, row: int) -> Sample:
         line=locator.line,
         offset=locator.offset,
         response_tokens=record.tokens,
+        messages=record.messages,
+        prompt_messages=record.prompt_messages,
         derived=derived_of_sample(record.arrays, record.numbers, snapshot.constants),
         columns=numbers,
         extra=record.extra,

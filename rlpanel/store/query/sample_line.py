@@ -21,6 +21,10 @@ def sample_line(sample: Sample, note: Note) -> bytes:
     names = [field.name for field in schema.FIELDS]
     logged = {name: getattr(sample, name, None) for name in names}
     content: dict[str, Any] = {name: value for name, value in logged.items() if not _is_missing(value)}
+    if sample.messages:
+        content["prompt_messages"] = sample.prompt_messages
+    else:
+        del content["messages"]
     content |= {"columns": sample.columns, "extra": sample.extra, "notes": sample.notes}
     content["from"] = {"file": sample.file, "line": sample.line, "uid": sample.uid}
     content |= {"tag": note.tag, "note": note.note}

@@ -33,7 +33,7 @@ GAP = 64 << 10
 PAUSE = 0.2
 
 #: Characters that some writers escape, or that adapters insert between strings that they join.
-_ODD_ASCII = frozenset("\"\\/<>&'\x7f[]{}:,")
+_ODD_ASCII = frozenset("\"\\/<>&'\x7f[]{}:,()")
 
 
 @dataclass(frozen=True)

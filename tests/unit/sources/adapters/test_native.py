@@ -112,11 +112,12 @@ def test_reserved_names_are_kept_beside_the_columns_they_would_hide() -> None:
     }  # fmt: skip
 
 
-def test_messages_stand_in_for_the_prompt() -> None:
+def test_messages_stand_in_for_the_prompt_and_the_response() -> None:
     record = read(
         {"step": 1, "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}]}
     )
-    assert record.texts["prompt"] == "[user] hi\n[assistant] yo"
+    assert record.texts == {"prompt": "[user] hi", "response": "yo"}
+    assert record.numbers == {"prompt_chars": 9.0, "response_chars": 2.0}
 
 
 def test_a_prompt_given_as_messages_is_text() -> None:

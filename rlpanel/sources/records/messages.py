@@ -1,0 +1,181 @@
+"""Chat messages of a sample in one shape for all trainers, without embedded images, and their text.
+
+Trainers write tool calls as ``{"function": {"name", "arguments"}}`` or flat, arguments as an object or as
+JSON text, and content as text or as a list of parts. Of an image embedded as base64, type and size are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NotRequired, TypedDict
+
+#: Base64 text of an image (or another medium), with its MIME type.
+_EMBEDDED = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,([A-Za-z0-9+/=_-]*)")
+#: Every text with an embedded medium contains this.
+EMBEDDED_MARK = ";base64,"
+_REASONING = ("reasoning_content", "reasoning", "thinking")
+_TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
+
+
+class ToolCall(TypedDict):
+    """A call of a tool that the policy asked for; ``arguments`` is JSON text."""
+
+    name: str
+    arguments: str
+    id: NotRequired[str]
+
+
+class Image(TypedDict):
+    """An image of a message: its MIME type if known, its address if it has one, its size if embedded."""
+
+    media_type: NotRequired[str]
+    url: NotRequired[str]
+    size: NotRequired[int]
+
+
+class Message(TypedDict):
+    """One chat message; keys other than role and content exist only if they were logged."""
+
+    role: str
+    content: str
+    reasoning_content: NotRequired[str]
+    tool_calls: NotRequired[list[ToolCall]]
+    tool_call_id: NotRequired[str]
+    name: NotRequired[str]
+    images: NotRequired[list[Image]]
+
+
+def is_messages(value: Any) -> bool:
+    """Return True for a list of chat messages, or a single one."""
+    items = value if isinstance(value, list) else [value]
+    return bool(items) and all(isinstance(item, dict) and "role" in item for item in items)
+
+
+def read_messages(value: Any) -> list[Message]:
+    """Return chat messages in the common shape; other items of a list become messages of unknown role.
+
+    Parameters
+    ----------
+    value : list or dict
+        One message, or messages in order, as parsed from JSON.
+    """
+    return [_message(item) for item in (value if isinstance(value, list) else [value])]
+
+
+def messages_text(messages: Iterable[Message]) -> str:
+    """Return messages as one text: ``[role] content``, one after the other, with reasoning and tool calls."""
+    return "\n".join(f"[{message['role']}] {body_text(message)}".rstrip() for message in messages)
+
+
+def response_text(messages: list[Message]) -> str:
+    """Return the text of a response: without a role if it is a single message of the policy."""
+    return body_text(messages[0]) if len(messages) == 1 else messages_text(messages)
+
+
+def body_text(message: Message) -> str:
+    """Return a message's reasoning, content and tool calls as text."""
+    # Names from the line and punctuation only: the text search looks for a text's parts in the line's bytes.
+    calls = [f"[call] {call['name']}({call['arguments']})" for call in message.get("tool_calls", ())]
+    return "\n".join(part for part in (message.get("reasoning_content"), message["content"], *calls) if part)
+
+
+def without_embedded(text: str) -> str:
+    """Replace media embedded as base64 by their type: ``[image/png]``."""
+    return _EMBEDDED.sub(r"[\1]", text) if EMBEDDED_MARK in text else text
+
+
+def without_embedded_values(value: Any) -> Any:
+    """Replace media embedded as base64 in the texts of a nested value."""
+    if isinstance(value, str):
+        return without_embedded(value)
+    if isinstance(value, list):
+        return [without_embedded_values(item) for item in value]
+    if isinstance(value, dict):
+        return {key: without_embedded_values(item) for key, item in value.items()}
+    return value
+
+
+def _message(item: Any) -> Message:
+    if not isinstance(item, Mapping) or not ({"role", "content"} & item.keys()):
+        return {"role": "?", "content": without_embedded(_plain_text(item))}
+    texts, images = _content(item.get("content"))
+    message: Message = {"role": str(item.get("role") or "?"), "content": "\n".join(texts)}
+    reasoning = next((item[key] for key in _REASONING if isinstance(item.get(key), str) and item[key]), None)
+    if reasoning is not None:
+        message["reasoning_content"] = reasoning
+    calls = item.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        message["tool_calls"] = [_tool_call(call) for call in calls]
+    if item.get("tool_call_id") is not None:
+        message["tool_call_id"] = str(item["tool_call_id"])
+    if item.get("name") is not None:
+        message["name"] = str(item["name"])
+    if images:
+        message["images"] = images
+    return message
+
+
+def _content(content: Any) -> tuple[list[str], list[Image]]:
+    """Return the texts of a message's content in order, with a mark for each image, and the images."""
+    if content is None:
+        return [], []
+    parts = content if isinstance(content, list) else [content]
+    texts: list[str] = []
+    images: list[Image] = []
+    for part in parts:
+        if not isinstance(part, Mapping):
+            texts.append(without_embedded(_plain_text(part)))
+            continue
+        text = next((part[key] for key in _TEXT_PARTS if isinstance(part.get(key), str)), None)
+        if text is not None:
+            texts.append(without_embedded(text))
+        elif "image" in str(part.get("type", "")) or "image" in part or "image_url" in part:
+            images.append(_image(part))
+            texts.append("[image]")
+        else:
+            texts.append(_other_part(part))
+    return [text for text in texts if text], images
+
+
+def _image(part: Mapping[str, Any]) -> Image:
+    source = part.get("image_url", part.get("image", part.get("source")))
+    if isinstance(source, Mapping):
+        source = source.get("url", source.get("data", source.get("path")))
+    if not isinstance(source, str):
+        return {}
+    if match := _EMBEDDED.match(source):
+        return {"media_type": match[1], "size": len(match[2]) * 3 // 4}
+    if len(source) > _LONGEST_URL:  # base64 without a data URL around it
+        return {"size": len(source) * 3 // 4}
+    return {"url": source}
+
+
+#: An address of an image that is longer than this is taken for the image itself.
+_LONGEST_URL = 2048
+
+
+def _other_part(part: Mapping[str, Any]) -> str:
+    """Return a part that is neither text nor image: as JSON, or its type if it is a long medium."""
+    text = without_embedded(_plain_text(part))
+    return text if len(text) <= _LONGEST_URL else f"[{part.get('type', 'part')}]"
+
+
+def _tool_call(call: Any) -> ToolCall:
+    fields = call if isinstance(call, Mapping) else {}
+    function = fields.get("function", fields)
+    if not isinstance(function, Mapping):
+        function = {"name": function}
+    arguments = function.get("arguments", function.get("input", ""))
+    read: ToolCall = {
+        "name": str(function.get("name") or "?"),
+        "arguments": without_embedded("" if arguments is None else _plain_text(arguments)),
+    }
+    if fields.get("id") is not None:
+        read["id"] = str(fields["id"])
+    return read
+
+
+def _plain_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,84 @@
+"""The texts of a sample from its messages, and its messages from its texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlpanel.sources.records.fields import build_record, build_texts
+from rlpanel.sources.records.record_types import Record
+
+SYSTEM, USER = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "2 + 2?"}
+CALL = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"function": {"name": "add", "arguments": "{}"}}],
+}
+TOOL, ANSWER = {"role": "tool", "content": "4"}, {"role": "assistant", "content": "It is 4."}
+WHOLE = [SYSTEM, USER, CALL, TOOL, ANSWER]
+PROMPT = "[system] Be brief.\n[user] 2 + 2?"
+RESPONSE = "[assistant] [call] add()\n[tool] 4\n[assistant] It is 4."
+
+
+def read(full: bool = True, **fields: Any) -> Record:
+    return build_record(1, fields.items(), "x.jsonl", full=full)
+
+
+def roles(record: Record) -> tuple[list[str], int]:
+    return [message["role"] for message in record.messages], record.prompt_messages
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"messages": WHOLE}, {"prompt": WHOLE[:2], "response": WHOLE[2:]}],
+    ids=["whole", "in two parts"],
+)
+def test_the_response_begins_with_the_policys_first_message(fields: dict[str, Any]) -> None:
+    record = read(**fields)
+    assert record.texts == {"prompt": PROMPT, "response": RESPONSE}
+    assert roles(record) == (["system", "user", "assistant", "tool", "assistant"], 2)
+
+
+def test_logged_texts_are_kept_beside_the_messages() -> None:
+    record = read(messages=WHOLE, prompt="<s>2 + 2?", response="It is 4.")
+    assert record.texts == {"prompt": "<s>2 + 2?", "response": "It is 4."}
+    assert roles(record) == (["system", "user", "assistant", "tool", "assistant"], 2)
+
+
+def test_messages_that_end_before_the_policy_are_the_prompt() -> None:
+    record = read(messages=[SYSTEM, USER, ANSWER, USER], response="5")
+    assert record.texts["prompt"].endswith("[assistant] It is 4.\n[user] 2 + 2?")
+    assert roles(record) == (["system", "user", "assistant", "user", "assistant"], 4)
+
+
+def test_the_logged_number_of_prompt_messages_decides() -> None:
+    record = read(messages=[*WHOLE, USER, CALL, TOOL], prompt_messages=6, response="cut off")
+    assert roles(record)[1] == 6
+    assert "prompt_messages" not in record.numbers
+
+
+def test_texts_alone_are_no_conversation() -> None:
+    assert read(prompt="p", response="r").messages == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"messages": WHOLE}, {"messages": WHOLE, "prompt": "p"}, {"prompt": [USER], "response": [ANSWER]}],
+)
+def test_columns_and_texts_are_the_same_however_a_sample_is_read(fields: dict[str, Any]) -> None:
+    full, lean = read(**fields), read(full=False, **fields)
+    assert full.numbers == lean.numbers
+    assert full.texts == lean.texts == build_texts(fields.items())
+
+
+def test_messages_that_are_none_are_noted_and_the_sample_is_kept() -> None:
+    record = read(messages=[1, 2], prompt="p", response="r")
+    assert record.notes == ["'messages' is not a list of chat messages; the sample is kept without it"]
+    assert record.texts == {"prompt": "p", "response": "r"}
+
+
+def test_an_embedded_image_in_a_prompt_is_left_out() -> None:
+    record = read(prompt="see data:image/png;base64,AAAA====", images=["data:image/png;base64,AAAA"])
+    assert record.texts["prompt"] == "see [image/png]"
+    assert record.extra["images"] == ["[image/png]"]

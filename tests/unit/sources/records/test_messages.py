@@ -1,0 +1,74 @@
+"""Chat messages in one shape: tool calls, reasoning, parts, images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlpanel.sources.records.messages import messages_text, read_messages, without_embedded
+
+PNG = "data:image/png;base64," + "iVBORw0K" * 100
+
+
+def message(**fields: Any) -> Any:
+    return read_messages({"role": "assistant", **fields})[0]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2}'}},
+        {"id": "c1", "type": "function", "function": {"name": "add", "arguments": {"a": 2}}},
+        {"id": "c1", "name": "add", "arguments": '{"a": 2}'},
+        {"id": "c1", "type": "tool_use", "name": "add", "input": {"a": 2}},
+    ],
+    ids=["json text", "object", "flat", "input"],
+)
+def test_tool_calls_of_all_writers_have_one_shape(call: dict[str, Any]) -> None:
+    read = message(content=None, tool_calls=[call])
+    assert read["tool_calls"] == [{"name": "add", "arguments": '{"a": 2}', "id": "c1"}]
+    assert messages_text([read]) == '[assistant] [call] add({"a": 2})'
+
+
+def test_reasoning_comes_before_the_content_and_calls_after_it() -> None:
+    read = message(content="Let me see.", reasoning_content="2 + 2", tool_calls=[{"function": {"name": "f"}}])
+    assert messages_text([read]) == "[assistant] 2 + 2\nLet me see.\n[call] f()"
+
+
+def test_a_message_without_content_is_its_role() -> None:
+    assert messages_text([message(content=None), message(content="")]) == "[assistant]\n[assistant]"
+
+
+@pytest.mark.parametrize(
+    ("part", "image"),
+    [
+        ({"type": "image_url", "image_url": {"url": PNG}}, {"media_type": "image/png", "size": 600}),
+        ({"type": "image_url", "image_url": PNG}, {"media_type": "image/png", "size": 600}),
+        ({"type": "image", "image": "iVBORw0K" * 1000}, {"size": 6000}),
+        ({"type": "image", "source": {"data": "iVBORw0K" * 1000}}, {"size": 6000}),
+        ({"type": "image_url", "image_url": {"url": "a/b.png"}}, {"url": "a/b.png"}),
+        ({"type": "image"}, {}),
+    ],
+)
+def test_an_image_is_a_mark_in_the_text_and_never_its_bytes(part: dict[str, Any], image: Any) -> None:
+    read = message(content=[{"type": "text", "text": "Look:"}, part, {"type": "text", "text": "What?"}])
+    assert read["content"] == "Look:\n[image]\nWhat?"
+    assert read["images"] == [image]
+
+
+def test_other_long_media_are_named_by_their_type() -> None:
+    part = {"type": "input_audio", "input_audio": {"data": "UklG" * 1000}}
+    assert message(content=[part])["content"] == "[input_audio]"
+
+
+def test_an_image_inside_a_text_is_left_out() -> None:
+    assert without_embedded(f"before <img src='{PNG}'> after") == "before <img src='[image/png]'> after"
+    assert without_embedded("no image;base64 here") == "no image;base64 here"
+
+
+@pytest.mark.parametrize("item", ["text", 3, None, {"a": 1}, ["x"], {"role": None, "content": {"deep": 1}}])
+def test_what_is_no_message_is_kept_as_text(item: Any) -> None:
+    (read,) = read_messages([item])
+    assert read["role"] == "?"
+    assert read["content"]
