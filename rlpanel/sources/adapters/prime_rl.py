@@ -2,8 +2,11 @@
 
 An episode holds traces. A trace is a graph of messages, and each path from a root to a leaf is a sample. Only
 tokens that the policy sampled belong to the response's arrays. Other parts (tool answers, templates) are in
-its text without numbers. Lines are appended. ``effective``, with advantages, replaces ``all`` when the batch
-is final.
+its text without numbers. Lines are appended.
+
+``all`` holds every episode that arrived, ``effective`` those that were trained on, written when the batch is
+final; see `prime_rl_discarded` for the difference of the two. An episode or trace that failed has no reward:
+its status and the error say what happened.
 """
 
 from __future__ import annotations
@@ -13,10 +16,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlpanel.errors import LineError
+from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
 
+#: Split of samples that were not trained on.
+DISCARDED = "discarded"
 STEP = re.compile(r"(?:^|/)step_(\d{1,15})/")
 _FIRST, _FINAL = "/all/traces.jsonl", "/effective/traces.jsonl"
 _ARRAYS = {"logprobs": "rollout_logprobs", "reference_logprobs": "ref_logprobs", "advantages": "advantages"}
@@ -39,20 +45,21 @@ class PrimeRL:
         return {"traces", "task"} <= document.keys()
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        """Read the samples of an episode."""
+        """Read the samples of an episode; one that failed before its first message has no text."""
         episode = {key: to_python(value) for key, value in document.items()}
         step = step_of(episode, path)
         return [
             build_record(step, fields, path, full=full)
-            for trace in _traces(episode)
+            for trace in traces_of(episode)
             for nodes in branches(trace.get("nodes", []))
             if (fields := [*_episode_fields(episode, trace, path), *_texts(nodes), *_tokens(nodes)])
         ]
 
 
-def superseded(names: set[str]) -> set[str]:
-    """Return the ``all`` files whose batch has an ``effective`` file as well."""
-    return {name for name in names if name.endswith(_FIRST) and name.removesuffix(_FIRST) + _FINAL in names}
+def superseded(names: set[str]) -> dict[str, str]:
+    """Return the ``all`` files whose batch has an ``effective`` file as well, each with that file."""
+    finals = {name: name.removesuffix(_FIRST) + _FINAL for name in names if name.endswith(_FIRST)}
+    return {name: final for name, final in finals.items() if final in names}
 
 
 def step_of(document: Mapping[str, Any], path: str) -> Any:
@@ -65,20 +72,22 @@ def step_of(document: Mapping[str, Any], path: str) -> Any:
     return work["step"]
 
 
-def _traces(episode: Mapping[str, Any]) -> list[dict[str, Any]]:
+def traces_of(episode: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return an episode's traces; an empty one if the episode failed before it had any.
+
+    Raises
+    ------
+    LineError
+        If the episode has no list of traces.
+    """
     traces = episode.get("traces")
     if not isinstance(traces, list):
         raise LineError("'traces' is not a list")
-    if not traces:
-        errors = episode.get("errors") or [{}]
-        raise LineError(
-            f"an episode without traces: {str(errors[-1].get('message', 'no reason given'))[:120]}"
-        )
-    return traces
+    return traces or [{}]
 
 
 def branches(nodes: list[Node]) -> Iterator[list[Node]]:
-    """Yield each path from a root to a leaf that contains a message of the policy.
+    """Yield each path from a root to a leaf that contains a message of the policy, or else all nodes.
 
     Raises
     ------
@@ -88,6 +97,8 @@ def branches(nodes: list[Node]) -> Iterator[list[Node]]:
     parents = [node.get("parent") for node in nodes]
     if any(parent is not None and not 0 <= parent < index for index, parent in enumerate(parents)):
         raise LineError("a message's 'parent' is not an earlier message")
+    if not any(node.get("sampled") for node in nodes):
+        yield nodes
     for leaf in sorted(set(range(len(nodes))) - set(parents)):
         path: list[Node] = []
         index: int | None = leaf
@@ -101,18 +112,24 @@ def branches(nodes: list[Node]) -> Iterator[list[Node]]:
 def _episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: str) -> Iterator[Field]:
     """Yield the fields that all samples of a trace share."""
     work = (episode.get("run") or {}).get("work") or {}
-    env, rewards = episode.get("env") or {}, trace.get("rewards") or {}
+    env, agent = episode.get("env") or {}, trace.get("agent") or {}
+    error = _error(episode, trace)
+    evaluation = "/eval/" in f"/{path}" or work.get("type") == "eval"
     yield "group", (episode.get("group") or {}).get("id")
     yield "env", env.get("name") or env.get("id")
     yield "episode", episode.get("id")
+    yield "agent", agent.get("name")
     yield "finish_reason", trace.get("stop_condition")
-    yield "split", "eval" if "/eval/" in f"/{path}" or work.get("type") == "eval" else "train"
+    yield "split", "eval" if evaluation else DISCARDED if error else "train"
+    yield "status", _status(error)
+    if error:
+        yield "status_reason", ": ".join(filter(None, (error.get("type"), error.get("message"))))[:LABEL_MAX]
+    else:
+        yield from _reward_fields(trace.get("rewards") or {})
     if "step" in work:
         yield "dispatch_step", work["step"]
-    scored = {name: reward for name, reward in rewards.items() if reward}
-    yield "rewards", {name: reward.get("score") for name, reward in scored.items()}
-    if scored:
-        yield "reward", sum(reward["score"] * reward.get("weight", 1.0) for reward in scored.values())
+    for border, version in (work.get("policy") or {}).items():
+        yield f"policy_version/{border}", version
     for name, value in (trace.get("metrics") or {}).items():
         yield f"metrics/{name}", value
     data = (episode.get("task") or {}).get("data") or {}
@@ -120,22 +137,38 @@ def _episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: 
         yield "ground_truth", str(data["answer"])
 
 
+def _error(episode: Mapping[str, Any], trace: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the error that ended a trace or its episode; None if a later attempt succeeded."""
+    for part in (trace, episode):
+        errors = part.get("errors")
+        if errors and (not part.get("ok") or not trace):
+            return errors[-1] if isinstance(errors[-1], dict) else {"message": str(errors[-1])}
+    return None if trace else {"message": "an episode without traces"}
+
+
+def _status(error: Mapping[str, Any] | None) -> str:
+    """Return the status that an error's type stands for."""
+    if error is None:
+        return "ok"
+    kind = str(error.get("type")).lower()
+    return "timeout" if "timeout" in kind else "tool_error" if "tool" in kind else "environment_error"
+
+
+def _reward_fields(rewards: Mapping[str, Any]) -> Iterator[Field]:
+    scored = {name: reward for name, reward in rewards.items() if reward}
+    yield "rewards", {name: reward.get("score") for name, reward in scored.items()}
+    if scored:
+        yield "reward", sum(reward["score"] * reward.get("weight", 1.0) for reward in scored.values())
+
+
 def _texts(nodes: list[Node]) -> Iterator[Field]:
     """Yield the messages before the policy's first one as the prompt, and the others as the response."""
-    first = next(index for index, node in enumerate(nodes) if node.get("sampled"))
-    yield "prompt", [_message(node) for node in nodes[:first]]
-    answer = [_message(node) for node in nodes[first:]]
-    yield "response", answer if len(answer) > 1 else answer[0]["content"]
-
-
-def _message(node: Node) -> dict[str, Any]:
-    message = node.get("message") or {}
-    content = message.get("content")
-    if isinstance(content, list):
-        content = "\n".join(str(part.get("text", part)) for part in content if isinstance(part, dict))
-    thought = message.get("reasoning_content")
-    text = "\n".join(part for part in (thought, content) if part)
-    return {"role": message.get("role", "?"), "content": text}
+    first = next((index for index, node in enumerate(nodes) if node.get("sampled")), len(nodes))
+    messages = [node.get("message") or {} for node in nodes]
+    if messages[:first]:
+        yield "prompt", messages[:first]
+    if messages[first:]:
+        yield "response", messages[first:]
 
 
 def _tokens(nodes: list[Node]) -> Iterator[Field]:

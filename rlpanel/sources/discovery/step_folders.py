@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from rlpanel.sources.adapters.prime_rl import STEP, PrimeRL, superseded
+from rlpanel.sources.adapters.prime_rl_discarded import discarded
 from rlpanel.sources.adapters.prime_rl_tokens import PrimeTokens, join_exports
 from rlpanel.sources.files.file_access import AnyPath, Entry, path_of, scan
 from rlpanel.sources.records.record_types import Adapter
@@ -55,8 +56,9 @@ def candidate_folders(
 
 
 def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Adapter]:
-    """Return a run's files to read, by name, without superseded ones; prime-rl traces get their exports."""
-    current = {name: found[name] for name in found.keys() - superseded(set(found))}
+    """Return a run's files to read, by name; of prime-rl's, some are read together with another file."""
+    finals = superseded(set(found))
+    current = {name: adapter for name, adapter in found.items() if name not in finals}
     traces = {name for name, adapter in current.items() if isinstance(adapter, PrimeRL)}
     exports = {name: _step(name) for name, adapter in current.items() if isinstance(adapter, PrimeTokens)}
     folders = {step: folder / PurePosixPath(name).parent for name, step in exports.items()}
@@ -65,7 +67,7 @@ def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Ada
     for name in traces & arranged.keys():
         if "/train/" in f"/{name}" and _step(name) in folders:
             arranged[name] = join_exports(folders[_step(name)])
-    return arranged
+    return arranged | {name: discarded(folder, final) for name, final in finals.items()}
 
 
 def _step(name: str) -> int:

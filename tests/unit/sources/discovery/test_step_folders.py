@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import rlpanel
 from rlpanel.schema import Sample
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, write_run
+
+#: Written by prime-rl's FileMonitor from made-up episodes with tools and an image.
+TOOLS = Path(__file__).parents[3] / "data" / "upstream" / "prime-rl-559b44772"
 
 
 def lines(*documents: dict[str, Any]) -> bytes:
@@ -161,15 +165,70 @@ def test_the_run_is_the_folder_of_rollouts_and_exports(tmp_path: Path) -> None:
     assert [info.name for info in rlpanel.discover(tmp_path)] == ["outputs/exp"]
 
 
-def test_an_episode_that_failed_is_told_as_a_bad_line(tmp_path: Path) -> None:
-    failed = episode() | {"errors": [{"type": "E", "message": "sandbox died"}]}
+def test_an_invalid_episode_is_a_bad_line(tmp_path: Path) -> None:
     circle = episode([node("assistant", "x", [1], 1, parent=0)])
-    put(traces(tmp_path, 1), episode(PLAIN), failed, circle)
+    put(traces(tmp_path, 1), episode(PLAIN), circle)
     with rlpanel.open_run(tmp_path, follow=False) as run:
-        assert run.errors["reason"].tolist() == [
-            "an episode without traces: sandbox died", "a message's 'parent' is not an earlier message",
-        ]  # fmt: skip
-        assert run.stats().rows == 1
+        assert run.errors["reason"].tolist() == ["a message's 'parent' is not an earlier message"]
+        assert len(run.samples()) == 1
+
+
+def with_id(made: dict[str, Any], name: str, **trace: Any) -> dict[str, Any]:
+    return made | {"id": name, "traces": [each | {"id": f"{name}-t"} | trace for each in made["traces"]]}
+
+
+TIMED_OUT = {"ok": False, "errors": [{"type": "ToolTimeout", "message": "no answer in 30 s"}]}
+
+
+def test_a_failed_episode_has_a_status_and_no_reward(tmp_path: Path) -> None:
+    put(
+        traces(tmp_path, 1),
+        with_id(episode(PLAIN), "good"),
+        with_id(episode(PLAIN), "late", **TIMED_OUT),
+        with_id(episode(PLAIN), "retried", ok=True, errors=TIMED_OUT["errors"]),
+        with_id(episode(), "dead") | {"ok": False, "errors": [{"type": "Sandbox", "message": "died"}]},
+    )
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert run.samples()["reward"].tolist() == pytest.approx([2.05, 2.05])
+        failed = run.split("discarded")
+        late, dead = (failed.sample(uid) for uid in failed.samples()["uid"])
+    assert (late.status, late.status_reason, late.response) == (
+        "timeout", "ToolTimeout: no answer in 30 s", "ho",
+    )  # fmt: skip
+    assert (dead.status, dead.status_reason, dead.response) == ("environment_error", "Sandbox: died", None)
+    assert math.isnan(late.reward)
+    assert math.isnan(dead.reward)
+
+
+def test_what_is_not_in_the_final_batch_stays_visible_as_discarded(tmp_path: Path) -> None:
+    kept, dropped = with_id(episode(PLAIN), "kept"), with_id(episode(PLAIN, reward=0.0), "dropped")
+    late = with_id(episode(PLAIN), "late", **TIMED_OUT)
+    put(traces(tmp_path, 1), kept, dropped, late)
+    index = RunIndex(tmp_path, "run")
+    before = look(index)
+    put(traces(tmp_path, 1, subset="effective"), kept)
+    assert (len(before), len(look(index))) == (2, 1)
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert run.samples()["reward"].tolist() == pytest.approx([2.05])
+        frame = run.split("discarded").samples()
+        found = [run.split("discarded").sample(uid) for uid in frame["uid"]]
+    assert [(each.status, each.status_reason) for each in found] == [
+        ("discarded", "not in the effective batch"), ("timeout", "ToolTimeout: no answer in 30 s"),
+    ]  # fmt: skip
+    assert found[0].reward == pytest.approx(0.05)
+
+
+def test_tool_calls_reasoning_and_images_of_an_episode_are_kept() -> None:
+    (sample, *_) = samples(TOOLS)
+    assert sample.response == (
+        '[assistant] I need the calculator.\n[call] add({"a":2,"b":2})\n[tool] 4\n'
+        "[assistant] The answer is 4."
+    )
+    assert sample.prompt.endswith("What is in the picture? Add 2+2.\n[image]")
+    calls = [message.get("tool_calls") for message in sample.messages]
+    assert calls[2] == [{"id": "c1", "name": "add", "arguments": '{"a":2,"b":2}'}]
+    assert sample.messages[1]["images"] == [{"media_type": "image/png", "size": 72}]
+    assert (sample.prompt_messages, sample.columns["policy_version/end"]) == (2, 0.0)
 
 
 # -- token exports -------------------------------------------------------------------------------------
