@@ -1,8 +1,12 @@
 """Reads NeMo-RL's ``train_data_step{N}.jsonl`` and ``val_data_step{N}.jsonl``, each written in one go.
 
 Every value except ``idx`` is wrapped in a list of length 1. Token arrays cover prompt and response and are
-padded on the right to the longest in the batch. The response is where ``token_loss_mask`` is 1 within
-``input_lengths``. ``prev_logprobs`` are the policy's before the update, ``generation_logprobs`` the engine's.
+padded on the right to the longest in the batch. The response's arrays are where ``token_loss_mask`` is 1
+within ``input_lengths``. ``prev_logprobs`` are the policy's before the update, ``generation_logprobs`` the
+engine's.
+
+``content`` holds all messages: of training without roles, of validation with them. After each turn of the
+policy follows the environment's message, such as "Environment: correct", also after the last one.
 """
 
 from __future__ import annotations
@@ -62,9 +66,7 @@ def _unwrapped(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fields(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    prompt, response = _texts(to_python(values["content"]))
-    yield "prompt", prompt
-    yield "response", response
+    yield from _texts(to_python(values["content"]), values)
     yield "reward", values["rewards"]
     for key, value in values.items():
         if key not in _OWN_COLUMNS:
@@ -72,32 +74,59 @@ def _fields(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from _arrays(values)
 
 
-def _texts(content: Any) -> tuple[Any, Any]:
-    """Return all messages but the last, and the last; each is a text or an object with a role."""
+def _texts(content: Any, values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the prompt and the response as messages."""
     if not isinstance(content, list) or not content:
         raise LineError("'content' is not a list of messages")
-    if all(isinstance(item, str) for item in content):
-        return "\n".join(content[:-1]), content[-1]
-    last = content[-1]
-    return content[:-1], last.get("content", last) if isinstance(last, dict) else str(last)
+    if not all(isinstance(item, str) for item in content):
+        yield "messages", content
+        return
+    count = _count_prompt(len(content), values)
+    roles = ["user"] * count + ["assistant", "environment"] * len(content)
+    messages = [{"role": role, "content": text} for role, text in zip(roles, content, strict=False)]
+    yield "prompt", "\n".join(content[:count])
+    if messages[count:]:
+        yield "response", messages[count:]
+
+
+def _count_prompt(messages: int, values: dict[str, Any]) -> int:
+    """Return how many messages come before the policy's first one, by the turns in the loss mask.
+
+    One without a mask. The environment's last message may be missing, and it may have no tokens.
+    """
+    if "token_loss_mask" not in values:
+        return 1
+    inside = np.flatnonzero(_mask(values))
+    turns = 1 + int(np.count_nonzero(np.diff(inside) > 1))
+    before = messages - 2 * turns
+    return before if before > 0 else max(1, before + 1)
 
 
 def _arrays(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     if "token_loss_mask" not in values:
         return
+    mask, tokens = _mask(values), len(values["token_loss_mask"])
+    for key, name in _ARRAYS.items():
+        if values.get(key) is not None:
+            yield name, _masked(key, values[key], mask, tokens)
+
+
+def _mask(values: dict[str, Any]) -> np.ndarray:
+    """Return the loss mask of the tokens that are not padding."""
     try:
         mask = to_float_array(values["token_loss_mask"]) == 1
-        if "input_lengths" in values:
-            mask[int(values["input_lengths"]) :] = False
-        for key, name in _ARRAYS.items():
-            if values.get(key) is not None:
-                yield name, _masked(key, values[key], mask)
+        return mask[: int(values["input_lengths"])] if "input_lengths" in values else mask
     except (TypeError, ValueError) as error:
         raise LineError(f"token arrays cannot be read: {error}") from error
 
 
-def _masked(key: str, value: Any, mask: np.ndarray) -> list[float]:
-    array = to_float_array(value)
-    if len(array) != len(mask):
-        raise ValueError(f"{key!r} has {len(array)} values, 'token_loss_mask' {len(mask)}")
-    return array[mask].tolist()
+def _masked(key: str, value: Any, mask: np.ndarray, tokens: int) -> list[float]:
+    try:
+        array = to_float_array(value)
+    except ValueError as error:
+        raise LineError(f"token arrays cannot be read: {error}") from error
+    if len(array) != tokens:
+        raise LineError(
+            f"token arrays cannot be read: {key!r} has {len(array)} values, 'token_loss_mask' {tokens}"
+        )
+    return array[: len(mask)][mask].tolist()

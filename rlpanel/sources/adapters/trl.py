@@ -65,7 +65,7 @@ def _fields(row: dict[str, Any], weights: Mapping[str, float]) -> Iterator[tuple
     truth = next((key for key in _TRUTHS if key in row), None)
     for key, value in row.items():
         if key == "completion":
-            yield "response", _response_text(value)
+            yield "response", value
         elif key in scores:
             yield f"rewards/{key}", value
         else:
@@ -89,10 +89,3 @@ def _scores(row: dict[str, Any]) -> dict[str, float | None]:
             break
         scores[key] = value
     return scores
-
-
-def _response_text(completion: Any) -> Any:
-    """Return the text of the policy's only message, or all messages of a conversation with several turns."""
-    if isinstance(completion, list) and len(completion) == 1 and isinstance(completion[0], dict):
-        return completion[0].get("content", "")
-    return completion

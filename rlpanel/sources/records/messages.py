@@ -70,7 +70,12 @@ def messages_text(messages: Iterable[Message]) -> str:
 
 
 def response_text(messages: list[Message]) -> str:
-    """Return the text of a response: without a role if it is a single message of the policy."""
+    """Return the text of a response: without a role if it is a single message.
+
+    What the environment says after the policy's last message is no part of it.
+    """
+    while len(messages) > 1 and messages[-1]["role"] == "environment":
+        messages = messages[:-1]
     return body_text(messages[0]) if len(messages) == 1 else messages_text(messages)
 
 

@@ -15,6 +15,9 @@ from rlpanel.errors import RunNotFound
 from rlpanel.store.index.run_index import RunIndex
 from tests.factories import append, line, write_run
 
+#: Files that frameworks' own writers wrote, by framework and commit.
+UPSTREAM = Path(__file__).parents[3] / "data" / "upstream"
+
 
 def lines(*documents: dict[str, Any]) -> bytes:
     return b"".join(json.dumps(document).encode() + b"\n" for document in documents)
@@ -161,6 +164,44 @@ def test_nemo_gives_the_responses_tokens_without_prompt_and_padding(tmp_path: Pa
         "advantages": [0.25, 0.5],
     }
     assert frame["response_tokens"].tolist() == [2.0]
+
+
+def test_nemos_environment_message_is_no_part_of_the_response() -> None:
+    with read(UPSTREAM / "nemo-rl-7ea279abf") as run:
+        samples = [run.sample(uid) for uid in run.samples()["uid"]]
+        frame = run.samples()
+    assert {sample.response.split("boxed")[0] for sample in samples} == {
+        "I add two and two. The answer is \\"
+    }
+    assert {sample.prompt for sample in samples} == {
+        "<|im_start|>user\nWhat is 2+2?<|im_end|>\n<|im_start|>assistant\n"
+    }
+    assert [message["role"] for message in samples[0].messages] == ["user", "assistant", "environment"]
+    assert frame["grpo_advantage"].abs().min() > 0.5  # the rewards of a prompt's group differ
+
+
+@pytest.mark.parametrize(
+    ("content", "mask", "prompt", "response"),
+    [
+        (["s", "u", "a", "e"], [0, 1, 1, 0], "s\nu", "a"),
+        (["u", "a", "e", "b", "f"], [0, 1, 0, 1, 0], "u", "[assistant] a\n[environment] e\n[assistant] b"),
+        (["u", "a", "the environment's tokens were cut off"], [0, 1, 1], "u", "a"),
+        (["u", "a"], [0, 1, 1], "u", "a"),
+        (["u"], [0, 0], "u", None),
+        (["u", "a"], [0, 0], "u", "a"),
+    ],
+)
+def test_nemos_messages_are_assigned_by_the_turns_of_the_loss_mask(
+    tmp_path: Path, content: list[str], mask: list[int], prompt: str, response: str | None
+) -> None:
+    document = {
+        "content": [content], "rewards": [1.0], "input_lengths": [len(mask)], "token_ids": [mask],
+        "token_loss_mask": [mask],
+    }  # fmt: skip
+    (tmp_path / "train_data_step1.jsonl").write_bytes(lines(document))
+    with read(tmp_path) as run:
+        sample = run.sample(run.samples()["uid"][0])
+    assert (sample.prompt, sample.response) == (prompt, response)
 
 
 def test_nemos_validation_files_are_eval(tmp_path: Path) -> None:

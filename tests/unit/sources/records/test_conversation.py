@@ -13,7 +13,7 @@ SYSTEM, USER = {"role": "system", "content": "Be brief."}, {"role": "user", "con
 CALL = {
     "role": "assistant",
     "content": None,
-    "tool_calls": [{"function": {"name": "add", "arguments": "{}"}}],
+    "tool_calls": [{"function": {"name": "add", "arguments": ""}}],
 }
 TOOL, ANSWER = {"role": "tool", "content": "4"}, {"role": "assistant", "content": "It is 4."}
 WHOLE = [SYSTEM, USER, CALL, TOOL, ANSWER]
