@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,31 @@ def grouped(algo: str, folder: Path, **options: Any) -> Any:
     )
 
 
+def tools(folder: Path, **options: Any) -> Any:
+    """Return a GRPO trainer whose policy calls a tool."""
+    import trl
+
+    tokens = tiny.chat_tokenizer()
+    defaults = {
+        "num_generations": 4,
+        "max_completion_length": 200,
+        "gradient_accumulation_steps": 2,
+        "beta": 0.1,
+        "max_steps": 2,
+        "log_completions": True,
+    }
+    home = folder / "model"
+    tiny.policy(tokens).save_pretrained(home)
+    return tiny.scripted(trl.GRPOTrainer)(
+        model=str(home),
+        processing_class=tokens,
+        reward_funcs=[tiny.score_calls],
+        args=trl.GRPOConfig(output_dir=str(folder), **(SHARED | defaults | options)),
+        train_dataset=tiny.sums(),
+        tools=[tiny.add],
+    )
+
+
 def ppo(folder: Path, **options: Any) -> Any:
     """Return a PPO trainer."""
     from trl.experimental.ppo import PPOConfig, PPOTrainer
@@ -91,9 +117,8 @@ def main() -> None:
     """Train with the options of the command line."""
     algo, folder, options = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
     recorded, resume = options.pop("record", True), options.pop("resume", None)
-    trainer = (
-        ppo(folder / "output", **options) if algo == "ppo" else grouped(algo, folder / "output", **options)
-    )
+    made = {"ppo": ppo, "tools": tools}.get(algo, partial(grouped, algo))
+    trainer = made(folder / "output", **options)
     before = set(vars(trainer))
     began = time.perf_counter()
     with rlpanel.record(trainer, folder / "run") if recorded else nullcontext():

@@ -224,3 +224,26 @@ def test_evaluation_is_a_run_of_its_own(tmp_path: Path) -> None:
     assert len(rollouts(tmp_path)) == 2 * 8
     scores = by_step(evaluated, lambda some: float(np.mean([row["reward"] for row in some])))
     agree(scores, logged(tmp_path, "eval_reward"), 1e-6)
+
+
+def test_a_tool_run_is_recorded_as_a_conversation(tmp_path: Path) -> None:
+    train("tools", tmp_path)
+    rows = rollouts(tmp_path)
+    called = [row for row in rows if row["rewards"]["score_calls"]]
+    plain = [row for row in rows if not row["rewards"]["score_calls"]]
+    assert (len(called), len(plain)) == (8, 8)
+    for row in called:
+        assert [message["role"] for message in row["messages"]] == [
+            "system", "user", "assistant", "tool", "assistant",
+        ]  # fmt: skip
+        assert row["prompt_messages"] == 2
+        said = [token for token, bit in zip(row["response_tokens"], row["loss_mask"], strict=True) if bit]
+        assert row["response"] == "".join(said)
+        assert row["response"].count("<|im_end|>") == 2
+        assert "tool_response" not in row["response"]
+        assert row["response_length"] == len(said) < len(row["response_tokens"])
+    assert {row["response"] for row in plain} == {"4"}
+    with open_run(tmp_path / "run", follow=False) as run:
+        sample = run.sample(run.samples()["uid"][rows.index(called[0])])
+    assert sample.messages[2]["tool_calls"] == [{"name": "add", "arguments": '{"a": 2, "b": 2}'}]
+    assert sample.messages[3]["content"] == "4"

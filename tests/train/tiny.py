@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import Any
 
 import torch
@@ -96,3 +97,65 @@ def score_length(completions: list[str], **_: Any) -> list[float]:
 def score_letters(completions: list[str], **_: Any) -> list[float | None]:
     """Reward letters; an answer without text has no score."""
     return [sum(map(str.isalpha, text)) / len(text) if text else None for text in completions]
+
+
+def chat_tokenizer() -> PreTrainedTokenizerFast:
+    """Return the tokenizer with the chat template of Qwen3 that TRL brings, which can call tools."""
+    tokens = tokenizer()
+    marks = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"]
+    tokens.add_special_tokens({"additional_special_tokens": marks})
+    tokens.eos_token = "<|im_end|>"
+    tokens.chat_template = (files("trl") / "chat_templates" / "qwen3.jinja").read_text("utf-8")
+    return tokens
+
+
+def add(a: int, b: int) -> int:
+    """Adds two numbers.
+
+    Args:
+        a: first
+        b: second
+    """
+    return a + b
+
+
+def sums(count: int = 16) -> Dataset:
+    """Return a data set of chats that ask for sums."""
+    return Dataset.from_list(
+        [
+            {"prompt": [{"role": "system", "content": "Use tools."}, {"role": "user", "content": f"{n}+2?"}]}
+            for n in range(count)
+        ]
+    )
+
+
+def score_calls(completions: list[list[dict[str, Any]]], **_: Any) -> list[float]:
+    """Score 1 for a completion that called the tool."""
+    return [float(any(message.get("tool_calls") for message in each)) for each in completions]
+
+
+CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 2, "b": 2}}\n</tool_call><|im_end|>'
+
+
+def scripted(trainer: type) -> type:
+    """Return a trainer whose generation is scripted, as a random model calls no tool.
+
+    Every other sample calls the tool and, after its result, says the sum; the others answer at once.
+    """
+
+    class Scripted(trainer):
+        def _generate_single_turn(self, prompt_ids: list[list[int]], *_: Any, **__: Any) -> Any:
+            tokens = self.processing_class
+            texts = [tokens.decode(ids) for ids in prompt_ids]
+            turns = [
+                "The sum is 4.<|im_end|>"
+                if "<tool_response>" in text
+                else CALL
+                if index % 2
+                else "4<|im_end|>"
+                for index, text in enumerate(texts)
+            ]
+            return [tokens(text, add_special_tokens=False)["input_ids"] for text in turns], None
+
+    Scripted.__name__ = trainer.__name__
+    return Scripted

@@ -28,6 +28,29 @@ def text_of(value: Any) -> str:
     return "\n".join(filter(None, map(text_of, value))) if isinstance(value, list | tuple) else ""
 
 
+def policy_text(completion: Any) -> str:
+    """Return what the policy said in a completion; messages of tools and of users are left out."""
+    if isinstance(completion, list | tuple):
+        own = [item for item in completion if not isinstance(item, Mapping) or _is_policy(item)]
+        return text_of(own)
+    return text_of(completion)
+
+
+def _is_policy(message: Mapping[str, Any]) -> bool:
+    return message.get("role", "assistant") == "assistant"
+
+
+def conversation(prompt: Sequence[Any], completion: Any) -> dict[str, Any]:
+    """Return the messages of a chat: of its prompt alone if the response's text says all of the rest."""
+    messages = list(prompt)
+    if not isinstance(completion, list | tuple):
+        return {"messages": messages}
+    plain = len(completion) == 1 and isinstance(completion[0], Mapping) and len(completion[0]) <= 2
+    if plain:
+        return {"messages": messages}
+    return {"messages": [*messages, *completion], "prompt_messages": len(messages)}
+
+
 def token_fields(ids: Sequence[int], decode: Any, texts: Callable[..., list[str]]) -> dict[str, Any]:
     """Return token ids, and a function for their texts that the writer's thread calls."""
     row: dict[str, Any] = {"response_token_ids": list(ids)}

@@ -165,13 +165,14 @@ class GroupHook:
         )
         for index, ids in enumerate(generation.ids):
             length = len(ids)
-            row = shared | self._texts(generation, index, prompt_ids[index])
+            tool_mask = output["tool_mask"][index, :length].tolist() if "tool_mask" in output else None
+            row = shared | self._texts(generation, index, prompt_ids[index], tool_mask)
             row |= rollout_rows.token_fields(ids, self._decode, token_texts)
             row |= {name: values[index, :length] for name, values in arrays.items()}
             row |= {"group": self._group(generation, index, count)}
             row |= {"advantage": advantages[index], "reward": weighted[index]}
             row |= {"rewards": rollout_rows.scores_by_function(self.trainer, generation.scores[index])}
-            row |= {"response_length": sum(masks[index]) if "tool_mask" in output else length}
+            row |= {"response_length": sum(tool_mask or ()) or length}
             row |= {"truncated": bool(length) and ids[-1] not in self._end_tokens()}
             if not all(masks[index]):
                 row["loss_mask"] = masks[index]
@@ -255,14 +256,24 @@ class GroupHook:
             ref = generation.forwards[-1] if len(generation.forwards) > 1 else None
         return old, ref
 
-    def _texts(self, generation: _Generation, index: int, prompt_ids: list[int]) -> dict[str, Any]:
+    def _texts(
+        self, generation: _Generation, index: int, prompt_ids: list[int], tool_mask: list[int] | None
+    ) -> dict[str, Any]:
+        """Return the prompt and the response as text and, of a chat, its messages.
+
+        With tools, the response is what the policy wrote. TRL masks a truncated sample wholly if
+        ``mask_truncated_completions`` is set; then it is what the messages of the policy say.
+        """
         prompt, completion = generation.prompts[index], generation.completions[index]
-        texts: dict[str, Any] = {"prompt": prompt, "response": rollout_rows.text_of(completion)}
+        texts: dict[str, Any] = {"prompt": prompt, "response": rollout_rows.policy_text(completion)}
         if not isinstance(prompt, str):
-            texts["messages"] = prompt
+            texts |= rollout_rows.conversation(prompt, completion)
             texts["prompt"] = (
                 partial(self._decode, prompt_ids) if self._decode else rollout_rows.text_of(prompt)
             )
+        if self._decode and tool_mask and any(tool_mask) and not all(tool_mask):
+            own = [token for token, bit in zip(generation.ids[index], tool_mask, strict=True) if bit]
+            texts["response"] = partial(self._decode, own)
         return texts
 
     def _end_tokens(self) -> set[int]:

@@ -83,11 +83,13 @@ class RewardHook:
             row: dict[str, Any] = {
                 "step": self.trainer.state.global_step + 1,
                 "prompt": rollout_rows.text_of(prompt),
-                "response": rollout_rows.text_of(completion),
+                "response": rollout_rows.policy_text(completion),
                 "group": f"{self._batches}-{(process * len(prompts) + index) // size}",
                 "rewards": own_scores,
                 "reward": self._total(own_scores),
             }
+            if not isinstance(prompt, str):
+                row |= rollout_rows.conversation(prompt, completion)
             ids = kwargs.get("completion_ids")
             row |= rollout_rows.token_fields(ids[index], self._decode, token_texts) if ids is not None else {}
             columns = {

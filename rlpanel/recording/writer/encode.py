@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from rlpanel.recording.writer.image_files import is_image
 from rlpanel.recording.writer.recording_options import Options
 
 #: Significant digits that reproduce any float32 exactly.
@@ -45,37 +47,48 @@ def count_numbers(value: Any) -> int:
         return 1
 
 
-def encode_row(fields: Mapping[str, Any], options: Options) -> bytes:
+def encode_row(fields: Mapping[str, Any], options: Options, save_image: Callable[[Any], str] = repr) -> bytes:
     """Encode a row as one line with its newline; ``NaN`` and infinities become ``null``.
 
-    A value that is a function is called now, on the writer's thread.
+    A value that is a function is called now, on the writer's thread. ``save_image`` writes an image to a file
+    and returns its path, which stands for the image in the line.
     """
-    row = {str(key): _plain(value, options, top=True) for key, value in fields.items()}
+    encoder = _Encoder(options, save_image)
+    row = {str(key): encoder.plain(value, top=True) for key, value in fields.items()}
     if options.tokens:
         _cut_tokens(row, options.tokens)
     # A lone surrogate cannot be encoded as UTF-8; a question mark replaces it.
     return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
-def _plain(value: Any, options: Options, *, top: bool = False) -> Any:
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, str):
-        return value if len(value) <= options.text_chars else value[: options.text_chars] + "…"
-    if isinstance(value, float):
-        return round_number(value)
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-        return _plain(value, options)
-    if isinstance(value, list | tuple):
-        return _numbers(value, options.digits) or [_plain(item, options) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item, options) for key, item in value.items()}
-    if top and callable(value):
-        return _plain(value(), options)
-    return _plain(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value), options)
+@dataclass(frozen=True)
+class _Encoder:
+    """Turns the values of a row into JSON types."""
+
+    options: Options
+    save_image: Callable[[Any], str]
+
+    def plain(self, value: Any, *, top: bool = False) -> Any:
+        if value is None or isinstance(value, bool | int):
+            return value
+        if is_image(value):
+            return self.save_image(value)
+        if isinstance(value, str):
+            most = self.options.text_chars
+            return value if len(value) <= most else value[:most] + "…"
+        if isinstance(value, float):
+            return round_number(value)
+        if hasattr(value, "detach"):
+            value = value.detach().cpu()
+        if hasattr(value, "tolist"):
+            return self.plain(value.tolist())
+        if isinstance(value, list | tuple):
+            return _numbers(value, self.options.digits) or [self.plain(item) for item in value]
+        if isinstance(value, Mapping):
+            return {str(key): self.plain(item) for key, item in value.items()}
+        if top and callable(value):
+            return self.plain(value())
+        return self.plain(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value))
 
 
 def _numbers(values: Any, digits: int) -> list[float | None] | None:

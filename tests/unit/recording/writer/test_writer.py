@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import logging
 import math
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zstandard
+from PIL import Image
 
 from rlpanel import RolloutWriter, open_run
 from rlpanel.errors import SettingError
@@ -189,3 +192,49 @@ def test_constants_and_scalars_are_written_next_to_the_rollouts(tmp_path: Path) 
     assert lines(tmp_path / "scalars.jsonl")[0].items() >= {"step": 7, "loss": 0.5, "kl": None}.items()
     with open_run(tmp_path, follow=False) as run:
         assert run.stats().rows == 1
+
+
+# -- images ----------------------------------------------------------------------------------------
+
+
+def image(color: str) -> Image.Image:
+    return Image.new("RGB", (3, 2), color)
+
+
+def data_url(picture: Image.Image) -> str:
+    buffer = io.BytesIO()
+    picture.save(buffer, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def test_images_become_files_beside_the_log(tmp_path: Path) -> None:
+    red, blue = image("red"), image("blue")
+    message = {"role": "user", "content": [{"type": "image", "image": red}, {"type": "text", "text": "?"}]}
+    embedded = {"type": "image_url", "image_url": {"url": data_url(red)}}
+    (row,) = write(tmp_path, messages=[message, {"role": "user", "content": [embedded]}], images=[blue, red])
+    blue_path, red_path = row["images"]
+    assert row["messages"][0]["content"][0]["image"] == red_path
+    assert row["messages"][1]["content"][0]["image_url"]["url"] == red_path
+    assert sorted(str(path.relative_to(tmp_path)) for path in (tmp_path / "images").iterdir()) == sorted(
+        {red_path, blue_path}
+    )
+    with Image.open(tmp_path / blue_path) as saved:
+        assert saved.getpixel((0, 0)) == (0, 0, 255)
+    with open_run(tmp_path, follow=False) as run:
+        sample = run.sample(run.samples()["uid"][0])
+    assert sample.messages[0]["images"] == [{"url": red_path}]
+
+
+def test_an_image_that_cannot_be_written_does_not_lose_the_row(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "images").symlink_to(outside)
+    with caplog.at_level(logging.WARNING):
+        (row,) = write(tmp_path / "run", images=[image("red"), "data:image/png;base64,???"], reward=1.0)
+    assert row["images"] == ["image not written"] * 2
+    assert row["reward"] == 1.0
+    assert not list(outside.iterdir())
+    assert sum("image" in message for message in caplog.messages) == 2
