@@ -14,6 +14,8 @@ from rlpanel.recording.trainers.patching import Guard, Patches
 from rlpanel.recording.writer.writer import RolloutWriter
 
 _AFTER = {"values": "values", "advantages": "advantages", "returns": "returns"}
+#: Names of what OpenRLHF keeps as a list with one item per sample; images are paths or addresses.
+_LISTS = {"prompt": "prompts", "ground_truth": "labels", "images": "images"}
 
 
 def record_experiences(
@@ -79,21 +81,26 @@ class OpenRLHFHook:
                 self.writer.write(step=self.step, **row, **group)
 
     def _row(self, experience: Any, arrays: dict[str, Any], mask: Any, position: int) -> dict[str, Any]:
-        tokenizer, width = self.maker.tokenizer, mask.shape[0]
-        sequence = experience.sequences[position]
-        ids = sequence[-width:][mask].tolist()  # the mask covers the sequence's last tokens
-        prompts, labels = experience.prompts or [], experience.labels or []
+        tokenizer, bits = self.maker.tokenizer, [bool(bit) for bit in mask.tolist()]
+        inside = [place for place, bit in enumerate(bits) if bit] or [0]
+        # From the policy's first token to its last; what an environment wrote in between is masked.
+        part = slice(inside[0], inside[-1] + 1) if any(bits) else slice(0)
+        ids = experience.sequences[position][-len(bits) :][part].tolist()  # the mask covers the last tokens
+        own = [token for token, bit in zip(ids, bits[part], strict=True) if bit]
         row: dict[str, Any] = {
-            "prompt": prompts[position] if position < len(prompts) else None,
-            "response": tokenizer.decode(ids, skip_special_tokens=True),
+            "response": tokenizer.decode(own, skip_special_tokens=True),
             "response_token_ids": ids,
             "response_tokens": [tokenizer.decode([token]) for token in ids],
-            "ground_truth": labels[position] if position < len(labels) else None,
             "reward": float(experience.rewards[position]),
         }
+        for name, key in _LISTS.items():
+            items = getattr(experience, key, None) or []
+            row[name] = items[position] if position < len(items) else None
+        if not all(bits[part]):
+            row["loss_mask"] = [int(bit) for bit in bits[part]]
         if getattr(experience, "truncated", None) is not None:
             row["truncated"] = bool(experience.truncated[position])
-        return row | {name: values[position][mask] for name, values in arrays.items() if values is not None}
+        return row | {name: values[position][part] for name, values in arrays.items() if values is not None}
 
 
 def _copy_logprobs(maker: Any, experience: Any) -> dict[str, Any]:

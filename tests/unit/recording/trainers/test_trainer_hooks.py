@@ -140,3 +140,21 @@ def test_openrlhf(tmp_path: Path) -> None:
     ]
     assert rows(tmp_path)[2]["step"] == 6
     assert "compute_advantages_and_returns" not in vars(maker)
+
+
+def test_openrlhfs_environment_tokens_are_masked_and_images_are_named(tmp_path: Path) -> None:
+    maker, batch = standins.RemoteExperienceMaker(), standins.experience()
+    batch.action_mask[0] = [1, 0, 1]
+    batch.images = [["a/b.png"], None]
+    tap = record_experiences(maker, tmp_path)
+    maker.compute_advantages_and_returns([batch])
+    tap.close()
+    first, second = rows(tmp_path)
+    assert (first["response_tokens"], first["loss_mask"], first["response"]) == (
+        ["b", "c", "$"],
+        [1, 0, 1],
+        "b",
+    )
+    assert first["logprobs"] == [0.0, -1.0, -2.0]
+    assert first["images"] == ["a/b.png"]
+    assert second.keys().isdisjoint({"loss_mask", "images"})
