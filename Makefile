@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 TRAIN_PIP := .venv-train/bin/python -m pip install -qq --disable-pip-version-check --no-input --no-compile
 APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 
-.PHONY: demo test lint format unit integration ui test-train bench lowest docs browser clean
+.PHONY: demo test lint format unit integration ui test-train upstream bench lowest docs browser clean
 
 demo: .venv/run.stamp
 	$(BIN)/rlpanel demo
@@ -41,6 +41,10 @@ bench: .venv/dev.stamp browser
 test-train: .venv/dev.stamp .venv-train/stamp
 	$(BIN)/python -m pytest tests/train
 
+# The writers of other frameworks, executed from their own sources, and read back.
+upstream: .venv/dev.stamp .venv-train/stamp .venv-upstream/stamp
+	$(BIN)/python -m pytest tests/upstream
+
 # The unit and property tests against the lower bound of every dependency.
 lowest: .venv-lowest/stamp
 	.venv-lowest/bin/python -m pytest tests/unit tests/property
@@ -50,7 +54,7 @@ docs: .venv/dev.stamp
 	$(BIN)/python -m docs.generate
 
 clean:
-	rm -rf .venv .venv-lowest .venv-train
+	rm -rf .venv .venv-lowest .venv-train .venv-upstream
 
 .venv/python.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -90,6 +94,14 @@ clean:
 	@$(TRAIN_PIP) torch==2.13.0
 	@$(TRAIN_PIP) -r tests/train/requirements.txt
 	@$(TRAIN_PIP) --no-deps --upgrade --target .venv-train/trl-1.12 trl==1.12.0
+	@touch $@
+
+# Sources alone: the frameworks' dependencies, many for GPUs, are not needed.
+.venv-upstream/stamp: tests/upstream/requirements.txt .venv/dev.stamp
+	@echo "downloading the frameworks' sources into .venv-upstream ..."
+	@$(BIN)/python -m pip download -qq --disable-pip-version-check --no-deps --only-binary :all: \
+	    -d .venv-upstream/downloads -r tests/upstream/requirements.txt
+	@$(BIN)/python -m tests.upstream.unpack .venv-upstream/downloads .venv-upstream/sources
 	@touch $@
 
 # A Chromium found under any of these names is used; else Debian's is installed, with fonts for CJK and emoji.

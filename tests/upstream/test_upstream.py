@@ -1,0 +1,73 @@
+"""Files of other frameworks' own writers, executed at pinned releases, are read with the batch's values."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import rlpanel
+from rlpanel.schema import Sample
+from tests.upstream.sources import ROOT
+
+PYTHON = ROOT / os.environ.get("TRAIN_VENV", ".venv-train") / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return a function that runs a writer once and returns its folder."""
+    folders: dict[str, Path] = {}
+
+    def write(name: str) -> Path:
+        if name not in folders:
+            folders[name] = tmp_path_factory.mktemp(name) / "run"
+            command = [str(PYTHON), "-m", "tests.upstream.writers", name, str(folders[name])]
+            done = subprocess.run(
+                command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+                timeout=300,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr[-3000:]
+        return folders[name]
+
+    return write
+
+
+def read(folder: Path, split: str = "train") -> tuple[pd.DataFrame, list[Sample]]:
+    with rlpanel.open_run(folder, follow=False) as run:
+        assert run.errors.empty, run.errors
+        shown = run.split(split)
+        frame = shown.samples()
+        return frame, [shown.sample(uid) for uid in frame["uid"]]
+
+
+def table(frame: pd.DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+    return sorted(frame[list(columns)].itertuples(index=False, name=None))
+
+
+def test_verls_padding_rows_are_no_samples(written: Any) -> None:
+    frame, samples = read(written("verl_v1"))
+    assert table(frame, "step", "group", "reward")[:4] == [
+        (1, "a1", 0.0), (1, "a1", 1.0), (1, "b2", 0.5), (1, "b2", 0.5),
+    ]  # fmt: skip
+    assert len(frame) == 8
+    assert {(each.prompt, each.response, each.ground_truth) for each in samples} >= {("2 + 2?", "4 🙂", "4")}
+
+
+def test_areals_groups_are_whole_and_their_step_is_the_folders_version(written: Any) -> None:
+    frame, samples = read(written("areal"))
+    assert table(frame, "step", "group", "reward", "head_version") == [
+        (2, "17", 0.0, 1.0), (2, "17", 1.0, 1.0), (2, "18", 0.0, 2.0), (2, "18", 1.0, 2.0),
+    ]  # fmt: skip
+    assert {(each.prompt, each.response) for each in samples} == {("2 + 2?", "4"), ("2 + 2?", "five")}
+
+
+def test_skyrls_evaluations_are_samples_of_their_step(written: Any) -> None:
+    frame, samples = read(written("skyrl"), "eval")
+    assert table(frame, "step", "reward", "finish_reason") == [
+        (5, 0.75, "length"), (5, 1.0, "stop"), (10, 0.75, "length"), (10, 1.0, "stop"),
+    ]  # fmt: skip
+    assert {(each.prompt, each.response) for each in samples} == {("2 + 2?", "4"), ("月?", "moon")}
