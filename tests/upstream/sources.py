@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,15 +29,43 @@ def load(file: str, *names: str, **given: Any) -> SimpleNamespace:
     **given
         Names that the definitions use.
     """
-    (path,) = SOURCES.glob(f"*/**/{file}")
-    tree = ast.parse(path.read_text("utf-8"))
+    found = _find(file, names)
+    space = _execute(file, found.values(), given)
+    return SimpleNamespace(**{name.rpartition(".")[2]: space[name.rpartition(".")[2]] for name in names})
+
+
+def load_class(file: str, name: str, *methods: str, base: type = object, **given: Any) -> type:
+    """Return a class with some methods of a source file's class, on another base; see `load`."""
+    found = _find(file, [f"{name}.{method}" for method in methods])
+    made = ast.ClassDef(name, [ast.Name("Base", ast.Load())], [], list(found.values()), [])
+    return _execute(file, [ast.fix_missing_locations(made)], {"Base": base, **given})[name]
+
+
+def class_with(file: str, method: str) -> str:
+    """Return the name of a source file's class that has a method."""
+    tree = ast.parse(_path(file).read_text("utf-8"))
+    (name,) = (name for name, _ in _definitions(tree) if name.endswith(f".{method}"))
+    return name.partition(".")[0]
+
+
+def _find(file: str, names: Iterable[str]) -> dict[str, ast.stmt]:
+    tree = ast.parse(_path(file).read_text("utf-8"))
     found = {name: node for name, node in _definitions(tree) if name in names}
     missing = set(names) - found.keys()
     assert not missing, f"{file} of this release has no {', '.join(sorted(missing))}"
-    module = ast.Module([ast.parse("from __future__ import annotations").body[0], *found.values()], [])
-    namespace: dict[str, Any] = dict(given)
-    exec(compile(module, str(path), "exec"), namespace)
-    return SimpleNamespace(**{name.rpartition(".")[2]: namespace[name.rpartition(".")[2]] for name in names})
+    return found
+
+
+def _path(file: str) -> Path:
+    (path,) = SOURCES.glob(f"*/**/{file}")
+    return path
+
+
+def _execute(file: str, nodes: Iterable[ast.stmt], given: dict[str, Any]) -> dict[str, Any]:
+    module = ast.Module([*ast.parse("from __future__ import annotations").body, *nodes], [])
+    space = {"__name__": file, **given}
+    exec(compile(module, str(_path(file)), "exec"), space)
+    return space
 
 
 def _definitions(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:

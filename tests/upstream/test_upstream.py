@@ -71,3 +71,32 @@ def test_skyrls_evaluations_are_samples_of_their_step(written: Any) -> None:
         (5, 0.75, "length"), (5, 1.0, "stop"), (10, 0.75, "length"), (10, 1.0, "stop"),
     ]  # fmt: skip
     assert {(each.prompt, each.response) for each in samples} == {("2 + 2?", "4"), ("月?", "moon")}
+
+
+#: A step's four samples of `writers.swift`: reward and advantage.
+STEP = [(0.0, -0.5)] * 3 + [(1.0, 1.5)]
+
+
+@pytest.mark.parametrize(("name", "steps"), [("swift", (1, 2)), ("swift_megatron", (0, 1))])
+def test_swift_counts_each_step_once(written: Any, name: str, steps: tuple[int, int]) -> None:
+    """The HF trainer writes the last table again at the end of training."""
+    frame, samples = read(written(name))
+    expected = [(step, *values) for step in steps for values in STEP]
+    assert table(frame, "step", "reward", "advantage") == expected
+    assert frame["rewards/Format"].sum() == 2.0
+    assert {each.response for each in samples} == {"4 in step 1", "4 in step 2", "five", "six"}
+
+
+def test_swifts_ray_trainer_writes_a_line_for_each_sample(written: Any) -> None:
+    frame, samples = read(written("swift_ray"))
+    assert table(frame, "step", "reward") == [(0, 0.0), (0, 1.0), (1, 0.0), (1, 1.0)]
+    assert {each.response for each in samples} == {"4", "5"}
+
+
+def test_tinkers_summaries_are_samples_without_texts(written: Any) -> None:
+    frame, samples = read(written("tinker"))
+    assert table(frame, "step", "group", "reward") == [
+        (step, group, total) for step in (0, 1) for group, total in
+        (("0", 0.25), ("0", 1.25), ("1", 0.5), ("1", 1.5))
+    ]  # fmt: skip
+    assert {each.step for each in samples} == {0, 1}

@@ -9,15 +9,20 @@ import asyncio
 import json
 import os
 import sys
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 
-from tests.upstream.sources import load
+from tests.upstream.sources import class_with, load, load_class
 
 
 class Letters:
@@ -175,11 +180,132 @@ def skyrl(folder: Path) -> None:
         )
 
 
+# -- ms-swift ----------------------------------------------------------------------------------------
+
+
+def _jsonl_writer() -> Any:
+    """Return ms-swift's writer of completions."""
+    check = load("swift/utils/utils.py", "check_json_format", torch=torch, Sequence=Sequence, Mapping=Mapping)
+    return load(
+        "swift/utils/io_utils.py", "JsonlWriter", is_master=lambda: True, is_last_rank=lambda: True, os=os,
+        json=json, Queue=Queue, Thread=Thread, dist=SimpleNamespace(is_initialized=lambda: False),
+        check_json_format=check.check_json_format,
+    ).JsonlWriter  # fmt: skip
+
+
+class _Trainer:
+    """What ms-swift's trainers inherit; `log` of transformers is not needed here."""
+
+    def log(self, *_: Any) -> None:
+        """Do nothing."""
+
+
+def swift(folder: Path) -> None:
+    """Log two steps of the GRPO trainer, then once more at the end of training, as its base class does."""
+    accelerate = SimpleNamespace(is_main_process=True)
+    parsed = SimpleNamespace(parse=lambda text: tuple(int(part) for part in text.split(".")[:2]))
+    kind = load_class(
+        "swift/rlhf_trainers/grpo_trainer.py", "GRPOTrainer", "log", base=_Trainer, torch=torch,
+        version=parsed, transformers=SimpleNamespace(__version__="5.0.0"), wandb=None,
+    )  # fmt: skip
+    trainer = kind()
+    trainer.model, trainer.state = SimpleNamespace(training=True), SimpleNamespace(global_step=0)
+    trainer.accelerator, trainer.log_completions = accelerate, True
+    trainer.args = SimpleNamespace(log_entropy=False, report_to=[])
+    trainer._metrics = {"train": {}, "eval": {}}
+    trainer._logs = {name: deque(maxlen=4) for name in ("prompt", "completion", "advantages")}
+    trainer._logs["rewards"] = {"Format": deque(maxlen=4)}
+    trainer.jsonl_writer = _jsonl_writer()(str(folder / "completions.jsonl"))
+    for step in (1, 2):
+        _fill(trainer._logs, step)
+        trainer.state.global_step = step
+        trainer.log({"loss": 0.1})
+    trainer.log({"train_runtime": 1.0})
+
+
+def _fill(logs: Any, step: int) -> None:
+    logs["prompt"].extend(["2 + 2?"] * 4)
+    logs["completion"].extend([f"4 in step {step}", "five", "five", "six"])
+    logs["advantages"].extend([1.5, -0.5, -0.5, -0.5])
+    logs["rewards"]["Format"].extend([1.0, 0.0, 0.0, 0.0])
+
+
+def swift_megatron(folder: Path) -> None:
+    """Log two generations of the Megatron GRPO trainer."""
+    mixin = load_class(
+        "swift/megatron/trainers/rollout_mixin.py", "MegatronRolloutMixin", "_flush_log_completions",
+        "_build_log_table", base=_Trainer, deque=deque, defaultdict=defaultdict,
+    )  # fmt: skip
+    kind = load_class(
+        "swift/megatron/trainers/grpo_trainer.py", "MegatronGRPOTrainer", "_build_log_table", base=mixin
+    )
+    trainer = kind()
+    trainer.log_completions = trainer.is_main_process = True
+    trainer._last_logged_step, trainer.args = -1, SimpleNamespace(report_to=[])
+    trainer._logs = {name: deque() for name in ("prompt", "completion", "advantages")}
+    trainer._logs["rewards"] = defaultdict(deque)
+    trainer.jsonl_writer = _jsonl_writer()(str(folder / "completions.jsonl"), write_on_rank="last")
+    for step in (1, 2):
+        _fill(trainer._logs, step)
+        trainer._step = step
+        trainer._flush_log_completions()
+
+
+def swift_ray(folder: Path) -> None:
+    """Log two iterations of the Ray trainer."""
+    file, method = "swift/ray/megatron/base_trainer.py", "_maybe_log_completions"
+    kind = load_class(file, class_with(file, method), method, JsonlWriter=_jsonl_writer(), os=os)
+    trainer = kind()
+    trainer.args = SimpleNamespace(log_completions=True, output_dir=str(folder))
+    trainer._decode_log_content = trainer._format_log_prompt = str
+    for step in (0, 1):
+        turns = [
+            [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": each}] for each in "45"
+        ]
+        samples = [SimpleNamespace(messages=turn) for turn in turns]
+        trainer._maybe_log_completions(samples, rewards=[1.0, 0.0], gen_step=step)
+
+
+# -- tinker-cookbook ---------------------------------------------------------------------------------
+
+
+def tinker(folder: Path) -> None:
+    """Write the rollout summaries of two iterations: two groups of two trajectories of two steps."""
+    names = load(
+        "tinker_cookbook/rl/rollout_logging.py", "serialize_rollout_summaries",
+        "write_rollout_summaries_jsonl", "_json_safe", safezip=partial(zip, strict=True), Path=Path,
+        json=json, logger=None, deprecated=lambda **_: lambda function: function,
+    )  # fmt: skip
+
+    def step(length: int, reward: float, done: bool) -> Any:
+        tokens = SimpleNamespace(tokens=list(range(length)))
+        return SimpleNamespace(
+            ob=SimpleNamespace(length=9), ac=tokens, reward=reward, episode_done=done, metrics={"calls": 1.0},
+            logs={"action": "add(2, 2)"},
+        )  # fmt: skip
+
+    def group(first: float) -> Any:
+        turns = [step(3, first, False), step(4, 0.0, True)]
+        trajectory = SimpleNamespace(transitions=turns, final_ob=SimpleNamespace(length=20))
+        return SimpleNamespace(
+            trajectories_G=[trajectory, trajectory], final_rewards_G=[1.0, 0.0],
+            metrics_G=[{"ok": 1.0}, {"ok": 0.0}], get_total_rewards=lambda: [1.0 + first, first],
+        )  # fmt: skip
+
+    for iteration in (0, 1):
+        names.write_rollout_summaries_jsonl(
+            folder / f"iteration_{iteration:06d}" / "train_rollout_summaries.jsonl", split="train",
+            iteration=iteration, trajectory_groups_P=[group(0.25), group(0.5)],
+            taglist_P=[["math"], ["code"]], sampling_client_steps_P=[iteration, iteration],
+        )  # fmt: skip
+
+
 def main() -> None:
     """Run the writer that the command line names."""
     name, folder = sys.argv[1], Path(sys.argv[2])
-    writers = {"verl_v1": verl_v1, "areal": areal, "skyrl": skyrl}
-    writers[name](folder)
+    folder.mkdir(parents=True)
+    writers = (verl_v1, areal, skyrl, swift, swift_megatron, swift_ray, tinker)
+    {writer.__name__: writer for writer in writers}[name](folder)
 
 
 if __name__ == "__main__":
