@@ -63,7 +63,7 @@ def _path(file: str) -> Path:
 
 def _execute(file: str, nodes: Iterable[ast.stmt], given: dict[str, Any]) -> dict[str, Any]:
     module = ast.Module([*ast.parse("from __future__ import annotations").body, *nodes], [])
-    space = {"__name__": file, **given}
+    space = {"__name__": __name__, **given}  # dataclasses look up the module
     exec(compile(module, str(_path(file)), "exec"), space)
     return space
 

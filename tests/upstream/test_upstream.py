@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -100,3 +101,19 @@ def test_tinkers_summaries_are_samples_without_texts(written: Any) -> None:
         (("0", 0.25), ("0", 1.25), ("1", 0.5), ("1", 1.5))
     ]  # fmt: skip
     assert {each.step for each in samples} == {0, 1}
+
+
+def test_openrlhfs_advantages_and_masks_are_those_of_the_trainer(written: Any) -> None:
+    frame, samples = read(written("openrlhf"))
+    assert table(frame, "step", "group", "reward", "truncated") == [
+        (step, "0", reward, truncated) for step in (1, 2) for reward, truncated in ((0.0, 1.0), (1.0, 0.0))
+    ]  # fmt: skip
+    tool = next(each for each in samples if each.reward == 1.0)
+    assert (tool.response, tool.response_tokens) == ("4!", list("4ok!"))
+    assert tool.loss_mask is not None
+    assert tool.loss_mask.tolist() == [1.0, 0.0, 0.0, 1.0]
+    assert tool.extra["images"] == ["a/b.png"]
+    # Advantage: 1/√2 at the last token, minus 0.1 × KL (0.5) at each token of the policy from here on.
+    np.testing.assert_allclose(tool.advantages[[0, 3]], np.array([-0.1, -0.05]) + 0.5**0.5, atol=1e-6)
+    np.testing.assert_allclose(tool.ref_logprobs, np.array([-0.6, -0.5, -0.5, -0.7]), atol=1e-6)
+    np.testing.assert_allclose(tool.rollout_logprobs, np.array([-0.11, -0.01, -0.01, -0.21]), atol=1e-6)
