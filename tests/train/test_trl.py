@@ -247,3 +247,11 @@ def test_a_tool_run_is_recorded_as_a_conversation(tmp_path: Path) -> None:
         sample = run.sample(run.samples()["uid"][rows.index(called[0])])
     assert sample.messages[2]["tool_calls"] == [{"name": "add", "arguments": '{"a": 2, "b": 2}'}]
     assert sample.messages[3]["content"] == "4"
+    with open_run(tmp_path / "output" / "completions", follow=False) as run:
+        parquet = [run.sample(uid) for uid in run.samples()["uid"]]
+    assert [each.reward for each in parquet].count(1.0) == 8
+    logged = next(each for each in parquet if each.reward)
+    assert logged.response == (
+        '[assistant] [call] add({"a": 2, "b": 2})\n[tool] 4\n[assistant] The sum is 4.'
+    )
+    assert logged.messages[2]["tool_calls"] == sample.messages[2]["tool_calls"]
