@@ -1,6 +1,6 @@
 """Records OpenRLHF's rollouts by wrapping ``compute_advantages_and_returns`` of its experience maker.
 
-OpenRLHF is not imported. Written against its source of August 2026 and tested against stand-ins with the
+OpenRLHF is not imported. Tested with the experience maker of OpenRLHF 0.11.2 and with stand-ins of the
 same signatures, not against OpenRLHF itself.
 """
 
