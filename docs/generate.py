@@ -10,7 +10,7 @@ from pathlib import Path
 
 import param
 
-from docs import rooms
+from docs import rooms, writers
 from rlpanel import schema
 from rlpanel.app.security.request_guard import ROUTES
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
@@ -269,6 +269,11 @@ def architecture() -> str:
     return between(between(text, "packages", rooms.picture()), "rooms", rooms.table())
 
 
+def adapters() -> str:
+    """Return the page on trainers' formats, with the generated table of writers that were executed."""
+    return between((FOLDER / "adapters.md").read_text("utf-8"), "writers", writers.writers_table())
+
+
 def pages() -> dict[Path, str]:
     """Return all pages that are generated, wholly or in part."""
     return {
@@ -276,6 +281,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "metrics.md": metrics_page(),
         FOLDER / "findings.md": findings_page(),
         FOLDER / "reliability.md": reliability(),
+        FOLDER / "adapters.md": adapters(),
         FOLDER / "architecture.md": architecture(),
         FOLDER.parent / "README.md": readme(),
     }

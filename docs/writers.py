@@ -1,0 +1,118 @@
+"""The table of trainers whose own writers were executed: ``docs/adapters.md``.
+
+Versions come from the requirements of the tests, or from the names of the folders with recorded files.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_TESTS = Path(__file__).parents[1] / "tests"
+_RECORDED = _TESTS / "data" / "upstream"
+
+
+@dataclass(frozen=True)
+class Writer:
+    """A trainer's writer that was executed.
+
+    Attributes
+    ----------
+    trainer, executed, read : str
+        Name of the trainer, its code that ran, and what of the result is compared in tests.
+    package : str
+        Package that the tests install; empty if files were recorded.
+    folder : str
+        Start of the name of the folder with recorded files; the rest is the trainer's commit.
+    """
+
+    trainer: str
+    executed: str
+    read: str
+    package: str = ""
+    folder: str = ""
+
+    @property
+    def version(self) -> str:
+        """The release that the tests install, or the commit whose files were recorded."""
+        if self.package:
+            return _releases()[self.package]
+        (folder,) = _RECORDED.glob(f"{self.folder}-*")
+        return f"commit {folder.name.removeprefix(f'{self.folder}-')}"
+
+
+WRITERS = (
+    Writer(
+        "TRL",
+        "real training with `rlpanel.record`, also with tools",
+        "every number against the trainer's own log; the conversation of tool runs",
+        package="trl",
+    ),
+    Writer(
+        "TRL, `log_completions`",
+        "real training",
+        "scores, advantages, tool calls",
+        package="trl",
+    ),
+    Writer(
+        "verl V1",
+        "`PPOTrainer._log_rollout_data`, `_dump_generations`, `_write_generations`",
+        "texts, scores, groups; no padding rows",
+        package="verl",
+    ),
+    Writer(
+        "OpenRLHF",
+        "`RemoteExperienceMaker.compute_advantages_and_returns` with rlpanel's hook",
+        "logprobs, advantages, loss mask, images",
+        package="openrlhf",
+    ),
+    Writer(
+        "ms-swift",
+        "`GRPOTrainer.log`, the tables of the Megatron and Ray trainers, `JsonlWriter`",
+        "texts, rewards, advantages; the last table once",
+        package="ms-swift",
+    ),
+    Writer(
+        "SkyRL",
+        "`dump_per_dataset_eval_results`",
+        "texts, scores (also per token), step",
+        package="skyrl",
+    ),
+    Writer(
+        "tinker-cookbook",
+        "`write_rollout_summaries_jsonl`",
+        "rewards, groups, steps",
+        package="tinker-cookbook",
+    ),
+    Writer(
+        "AReaL",
+        "`WorkflowExecutor._dump_trajectory`",
+        "texts, rewards, whole groups",
+        package="areal",
+    ),
+    Writer(
+        "prime-rl",
+        "`FileMonitor.log_episodes` with verifiers' `Episode`",
+        "messages, tool calls, images, rewards, arrays",
+        folder="prime-rl",
+    ),
+    Writer(
+        "NeMo-RL",
+        "`log_batched_dict_as_jsonl`",
+        "prompt, response, environment, arrays",
+        folder="nemo-rl",
+    ),
+)
+
+
+def writers_table() -> str:
+    """Return the table of writers that were executed."""
+    head = ["| trainer | version | what was executed | what is compared |", "|---|---|---|---|"]
+    rows = [f"| {each.trainer} | {each.version} | {each.executed} | {each.read} |" for each in WRITERS]
+    return "\n".join([*head, *rows])
+
+
+def _releases() -> dict[str, str]:
+    texts = [(_TESTS / name / "requirements.txt").read_text("utf-8") for name in ("train", "upstream")]
+    return dict(re.findall(r"^([\w-]+)==(\S+)$", "\n".join(texts), re.MULTILINE))
