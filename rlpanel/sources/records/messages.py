@@ -13,8 +13,11 @@ from typing import Any, NotRequired, TypedDict
 
 #: Base64 text of an image (or another medium), with its MIME type.
 _EMBEDDED = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,([A-Za-z0-9+/=_-]*)")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+=*")
 #: Every text with an embedded medium contains this.
 EMBEDDED_MARK = ";base64,"
+#: An address of an image that is longer than this is taken for the image itself.
+_LONGEST_URL = 2048
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 _TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 
@@ -92,8 +95,10 @@ def without_embedded(text: str) -> str:
 
 
 def without_embedded_values(value: Any) -> Any:
-    """Replace media embedded as base64 in the texts of a nested value."""
+    """Replace media embedded as base64 in the texts of a nested value, also without a data URL around it."""
     if isinstance(value, str):
+        if len(value) > _LONGEST_URL and _BASE64.fullmatch(value):
+            return f"[{len(value) * 3 // 4:,} bytes of base64]"
         return without_embedded(value)
     if isinstance(value, list):
         return [without_embedded_values(item) for item in value]
@@ -155,10 +160,6 @@ def _image(part: Mapping[str, Any]) -> Image:
     if len(source) > _LONGEST_URL:  # base64 without a data URL around it
         return {"size": len(source) * 3 // 4}
     return {"url": source}
-
-
-#: An address of an image that is longer than this is taken for the image itself.
-_LONGEST_URL = 2048
 
 
 def _other_part(part: Mapping[str, Any]) -> str:

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from rlpanel.sources.records.messages import messages_text, read_messages, without_embedded
+from rlpanel.sources.records.messages import (
+    messages_text,
+    read_messages,
+    without_embedded,
+    without_embedded_values,
+)
 
 PNG = "data:image/png;base64," + "iVBORw0K" * 100
 
@@ -65,6 +70,11 @@ def test_other_long_media_are_named_by_their_type() -> None:
 def test_an_image_inside_a_text_is_left_out() -> None:
     assert without_embedded(f"before <img src='{PNG}'> after") == "before <img src='[image/png]'> after"
     assert without_embedded("no image;base64 here") == "no image;base64 here"
+
+
+def test_base64_in_other_fields_is_left_out() -> None:
+    value = {"images": ["iVBORw0K" * 500, PNG], "note": "word " * 600}
+    assert without_embedded_values(value) == value | {"images": ["[3,000 bytes of base64]", "[image/png]"]}
 
 
 @pytest.mark.parametrize("item", ["text", 3, None, {"a": 1}, ["x"], {"role": None, "content": {"deep": 1}}])
