@@ -99,48 +99,6 @@ TRACE = {
 }
 
 
-# -- verl ----------------------------------------------------------------------------------------------
-
-
-def test_verl_is_read_by_its_keys_and_grouped_by_uid(tmp_path: Path) -> None:
-    (tmp_path / "5.jsonl").write_bytes(
-        verl(5, 1.0, uid="a_b_0_0", acc=True) + verl(5, float("nan"), uid="a_b_1_0")
-    )
-    with read(tmp_path) as run:
-        frame = run.samples(text=True)
-        sample = run.sample(frame["uid"][0])
-    assert frame[["step", "group", "acc"]].fillna(-1).values.tolist() == [[5, "a_b", 1.0], [5, "a_b", -1.0]]
-    assert frame["reward"].isna().tolist() == [False, True]
-    assert (sample.prompt, sample.response, sample.ground_truth) == ("user: 0?", "answer 0", "{'truth': 0}")
-    assert sample.response_tokens is None
-
-
-def test_verl_takes_the_step_from_the_files_name_where_the_lines_lack_it(tmp_path: Path) -> None:
-    (tmp_path / "120.jsonl").write_bytes(lines({"input": "p", "output": "r", "score": 1.0}))
-    with read(tmp_path) as run:
-        assert run.steps["step"].tolist() == [120]
-
-
-def test_a_resumed_verl_run_replaces_the_rows_of_the_steps_it_writes_again(tmp_path: Path) -> None:
-    for step in (1, 2, 3):
-        (tmp_path / f"{step}.jsonl").write_bytes(verl(step, 0.0, 0.0))
-    index = RunIndex(tmp_path, "run")
-    before = rewards(index)
-    (tmp_path / "2.jsonl").write_bytes(verl(2, 0.5))
-    (tmp_path / "3.jsonl").write_bytes(verl(3, 0.5, 1.0, 1.0))
-    assert before == [(step, 0.0) for step in (1, 2, 3) for _ in range(2)]
-    assert rewards(index) == [(1, 0.0), (1, 0.0), (2, 0.5), (3, 0.5), (3, 1.0), (3, 1.0)]
-
-
-def test_a_step_file_seen_half_written_is_whole_when_it_is(tmp_path: Path) -> None:
-    whole = verl(1, 0.0, 1.0)
-    index = RunIndex(tmp_path, "run")
-    (tmp_path / "1.jsonl").write_bytes(whole[:-20])
-    half = rewards(index)
-    append(tmp_path / "1.jsonl", whole[-20:])
-    assert (half, rewards(index)) == ([(1, 0.0)], [(1, 0.0), (1, 1.0)])
-
-
 # -- NeMo-RL -------------------------------------------------------------------------------------------
 
 
