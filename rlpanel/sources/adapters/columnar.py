@@ -2,8 +2,7 @@
 
 ms-swift appends such a line to ``completions.jsonl`` at each logging step; ROLL writes one to
 ``rollout_dump_data.step_{N}.jsonl``. ms-swift logs no total reward: the columns between ``completion`` and
-``advantages`` are its reward functions, and their sum is the reward. On Megatron its step is ``gen_step``. On
-Ray it writes one line per sample instead, with the total reward.
+``advantages`` are its reward functions, and their sum is the reward. On Megatron its step is ``gen_step``.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ class Columnar:
     name = "columnar"
     looks = "*.jsonl with lists of equal length under 'step', 'gen_step' or 'global_step', 'prompt' and "
     looks += "'completion' or 'responses' (ms-swift, ROLL)"
+    #: ms-swift writes the last samples again at each evaluation and at the end of training.
+    repeats_rows = True
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
-        """Return True if the values of the step and of a text are lists, or if it is a sample of ms-swift."""
-        if _is_single_sample(document):
-            return "prompt" in document and "completion" in document
+        """Return True if the values of the step and of a text are lists."""
         steps, prompts, responses = (_first(document, keys) for keys in (_STEPS, _PROMPTS, _RESPONSES))
         return is_list(steps) and (is_list(prompts) or is_list(responses))
 
@@ -52,8 +51,6 @@ class Columnar:
         if step_key is None:
             raise LineError("no 'step', 'gen_step' or 'global_step'")
         columns = {key: to_python(value) for key, value in document.items()}
-        if _is_single_sample(document):
-            columns = {key: [value] for key, value in columns.items()}
         count = count_samples(columns)
         reward_keys = _reward_columns(columns)
         steps = columns.pop(step_key)
@@ -61,12 +58,6 @@ class Columnar:
             build_record(steps[index], _fields(columns, reward_keys, index), path, full=full)
             for index in range(count)
         ]
-
-
-def _is_single_sample(document: Mapping[str, Any]) -> bool:
-    """Return True for a line of ms-swift on Ray, which has one step rather than a list of steps."""
-    steps = [key for key in _STEPS if key in document]
-    return steps == ["gen_step"] and not is_list(document["gen_step"])
 
 
 def _first(document: Mapping[str, Any], keys: tuple[str, ...]) -> Any:

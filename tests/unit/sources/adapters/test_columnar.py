@@ -49,6 +49,7 @@ def test_roll_is_read_and_a_step_written_again_replaces_its_rows(tmp_path: Path)
     assert snapshot.label("domain", snapshot.alive_rows) == ["math", "code"]
 
 
+RAY = {"gen_step": 0, "prompt": "p", "completion": "c"}
 MEGATRON = {"gen_step": [0, 0], **{key: values[:2] for key, values in SWIFT.items() if key != "step"}}
 
 
@@ -89,7 +90,9 @@ def test_a_native_line_with_a_generation_step_stays_native(tmp_path: Path) -> No
     [
         (MEGATRON, {**MEGATRON, "gen_step": [0]}, "lists of unequal length: 'gen_step' 1, 'prompt' 2"),
         (MEGATRON, {**MEGATRON, "gen_step": ["x", "y"]}, "'step' is not an integer: 'x'"),
-        ({"gen_step": 0, "prompt": "p", "completion": "c"}, {"gen_step": None, "prompt": "p"}, "'step' is"),
+        (RAY, {"gen_step": None, "prompt": "p"}, "'step' is not an integer: None"),
+        (RAY, {"gen_step": 0, "reward": 0.5}, "neither 'prompt' nor 'completion'"),
+        (RAY, {"prompt": "p", "completion": "c"}, "no 'gen_step'"),
     ],
 )
 def test_a_bad_line_of_swift_hides_no_good_one(
