@@ -2,6 +2,7 @@
 
 Neither verl nor its TransferQueue is imported at module level; the subclassed trainer has loaded them.
 Written against verl 0.9.1 and tested against stand-ins with the same signatures, not against verl itself.
+V1 appends rows with reward 0 to fill a batch; they are not recorded.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import re
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
@@ -32,6 +34,12 @@ ARRAYS = {
 _NEEDED = ("prompts", "responses", "response_mask")
 _SCORES = ("rm_scores", "token_level_scores")
 FIELDS = (*_NEEDED, *_SCORES, *ARRAYS.values())
+#: V1's key of a sample: prompt, session, turn. A prompt's uid may contain underscores, too.
+_KEY = re.compile(r"(.+)_(\d+)_(\d+)", re.ASCII | re.DOTALL)
+#: V1's key of a row that fills a batch.
+_PADDING = re.compile(r"pad[0-9a-f]{32}_\d+_0", re.ASCII)
+#: V1's tags that are recorded: the first and the last version of the weights that sampled the trajectory.
+_TAGS = ("min_global_steps", "max_global_steps")
 
 
 def recording(trainer: type, dir: str | os.PathLike[str] | None = None, **settings: Any) -> type:
@@ -79,36 +87,48 @@ class VerlHook:
         self._guard("verl's rollouts", self._record, batch)
 
     def _record(self, batch: Any) -> None:
-        if is_old := hasattr(batch, "batch"):
-            data, uids = batch.batch, batch.non_tensor_batch.get("uid")
+        if hasattr(batch, "batch"):
+            data, columns = batch.batch, _columns_of_old(batch)
         else:
-            data, uids = _fetch(batch), batch.keys
-        groups = _groups(uids, is_old)
+            keys, columns = _columns_of_v1(batch)
+            data = _fetch(keys, batch.partition_id) if keys else {"responses": ()}
         for index in range(len(data["responses"])):
             row = _row(data, index, self.trainer.tokenizer)
-            group = {"group": groups[index]} if groups else {}
-            self.writer.write(step=self.trainer.global_steps, **row, **group)
+            sample = columns[index] if columns else {}
+            self.writer.write(step=self.trainer.global_steps, **row, **sample)
 
 
-def _groups(uids: Any, is_old: bool) -> list[str]:
-    """Return each sample's group. The older trainer's uid is one per prompt.
-
-    V1's keys are ``{prompt}_{session}_{turn}``.
-    """
-    if uids is None:
-        return []
-    return [str(uid) if is_old else str(uid).rsplit("_", 2)[0] for uid in uids]
+def _columns_of_old(batch: Any) -> list[dict[str, Any]]:
+    """Return each sample's group in a batch of the older trainer, whose uid is one per prompt."""
+    uids = batch.non_tensor_batch.get("uid")
+    return [] if uids is None else [{"group": str(uid)} for uid in uids]
 
 
-def _fetch(batch: Any) -> Mapping[str, Any]:
-    """Return the fields of a batch from V1's TransferQueue; fields that this run lacks are left out."""
+def _columns_of_v1(batch: Any) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the keys of a batch's samples and what key and tags say of each; padding is left out."""
+    tags = getattr(batch, "tags", None) or [{}] * len(batch.keys)
+    samples = [
+        (key, _columns_of_key(key) | {name: tag.get(name) for name in _TAGS})
+        for key, tag in zip(batch.keys, tags, strict=True)
+        if not tag.get("is_padding") and not _PADDING.fullmatch(key)
+    ]
+    return [key for key, _ in samples], [columns for _, columns in samples]
+
+
+def _columns_of_key(key: str) -> dict[str, Any]:
+    match = _KEY.fullmatch(key)
+    if match is None:
+        return {"group": key}
+    return {"group": match[1], "rollout_session": int(match[2]), "turn": int(match[3])}
+
+
+def _fetch(keys: list[str], partition: str) -> Mapping[str, Any]:
+    """Return the fields of samples in V1's TransferQueue; fields that this run lacks are left out."""
     queue = importlib.import_module("transfer_queue")
     data: dict[str, Any] = {}
     for name in FIELDS:
         try:
-            result = queue.kv_batch_get(
-                keys=batch.keys, partition_id=batch.partition_id, select_fields=[name]
-            )
+            result = queue.kv_batch_get(keys=keys, partition_id=partition, select_fields=[name])
             data[name] = result[name]
         except Exception as error:
             # The algorithm decides which fields exist, and the queue cannot be asked for their names.

@@ -1,7 +1,8 @@
 """Reads AReaL's dumped trajectories: ``{version}/{task_id}.jsonl``, one file per task, appended.
 
-A response may be sampled by several versions of the policy; its step is the newest of them, and its group is
-the task. There are no token arrays.
+A response may be sampled by several versions of the policy. The folder is named after the newest version of
+the whole group, so it is the step; ``tail_version``, the newest version of one response, is a column. There
+are no token arrays.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.record_types import Record
 
 _NAMES = {"completion": "response", "task_id": "group"}
+_VERSION_FOLDER = re.compile(r"(?:^|/)(\d{1,15})/[^/]+$")
 
 
 class Areal:
@@ -30,11 +32,13 @@ class Areal:
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
         """Read the line's only sample."""
-        if "tail_version" not in document:
-            raise LineError("no 'tail_version'")
+        folder = _VERSION_FOLDER.search(path)
+        step = document.get("tail_version") if folder is None else int(folder[1])
+        if step is None:
+            raise LineError("no 'tail_version', and no folder that is named after a version")
         if "prompt" not in document and "completion" not in document:
             raise LineError("neither 'prompt' nor 'completion'")
-        return [build_record(document["tail_version"], _fields(document), path, full=full)]
+        return [build_record(step, _fields(document), path, full=full)]
 
 
 def _fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -2,7 +2,7 @@
 
 ms-swift appends such a line to ``completions.jsonl`` at each logging step; ROLL writes one to
 ``rollout_dump_data.step_{N}.jsonl``. ms-swift logs no total reward: the columns between ``completion`` and
-``advantages`` are its reward functions, and their sum is the reward.
+``advantages`` are its reward functions, and their sum is the reward. On Megatron its step is ``gen_step``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import MAX_SAMPLES, Record
 
-_STEPS = ("step", "global_step")
+_STEPS = ("step", "gen_step", "global_step")
 _PROMPTS = ("prompt", "prompts")
 _RESPONSES = ("completion", "completions", "response", "responses")
 #: Native names. The logged entropy is a mean over tokens; natively ``entropy`` has one value per token.
@@ -35,21 +35,23 @@ class Columnar:
     """Adapter for lines that hold a step's samples as columns."""
 
     name = "columnar"
-    looks = "*.jsonl with lists of equal length under 'step' or 'global_step', 'prompt' and 'completion' or "
-    looks += "'responses' (ms-swift, ROLL)"
+    looks = "*.jsonl with lists of equal length under 'step', 'gen_step' or 'global_step', 'prompt' and "
+    looks += "'completion' or 'responses' (ms-swift, ROLL)"
+    #: ms-swift writes the last samples again at each evaluation and at the end of training.
+    repeats_rows = True
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return True if the values of the step and of a text are lists."""
         steps, prompts, responses = (_first(document, keys) for keys in (_STEPS, _PROMPTS, _RESPONSES))
-        return _is_list(steps) and (_is_list(prompts) or _is_list(responses))
+        return is_list(steps) and (is_list(prompts) or is_list(responses))
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
         """Read the samples of a line."""
         step_key = next((key for key in _STEPS if key in document), None)
         if step_key is None:
-            raise LineError("no 'step' or 'global_step'")
+            raise LineError("no 'step', 'gen_step' or 'global_step'")
         columns = {key: to_python(value) for key, value in document.items()}
-        count = _count_samples(columns)
+        count = count_samples(columns)
         reward_keys = _reward_columns(columns)
         steps = columns.pop(step_key)
         return [
@@ -62,11 +64,12 @@ def _first(document: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
     return next((document[key] for key in keys if key in document), None)
 
 
-def _is_list(value: Any) -> bool:
+def is_list(value: Any) -> bool:
+    """Return True for a JSON array, lazy or not."""
     return isinstance(value, list) or hasattr(value, "as_list")
 
 
-def _count_samples(columns: dict[str, Any]) -> int:
+def count_samples(columns: dict[str, Any]) -> int:
     """Return the number of samples; LineError if the columns have different lengths."""
     scalars = [key for key, value in columns.items() if not isinstance(value, list)]
     if scalars:

@@ -3,10 +3,13 @@
 One line per sample; the file is written in one go, and again by a resumed run. The V1 trainer's ``uid`` is
 ``{prompt}_{session}_{turn}``. The older trainer writes no uid, but every reward-extra key. There are no token
 arrays.
+
+The V1 trainer appends rows with reward 0 to fill a batch. They are no samples; only their uid tells them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,6 +18,10 @@ from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.record_types import Record, number_from_name
 
 _NAMES = {"input": "prompt", "output": "response", "gts": "ground_truth", "score": "reward"}
+#: V1's uid of a sample: prompt, session, turn. A prompt's uid may contain underscores, too.
+_UID = re.compile(r"(.+)_(\d{1,15})_(\d{1,15})", re.ASCII | re.DOTALL)
+#: Uid of a row that fills a batch: "pad" and 32 hexadecimal digits in place of the prompt, and turn 0.
+_PADDING = re.compile(r"pad[0-9a-f]{32}_\d+_0", re.ASCII)
 
 
 class Verl:
@@ -29,12 +36,15 @@ class Verl:
         return has_step and {"input", "output", "score"} <= document.keys()
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        """Read the line's only sample."""
+        """Read the line's only sample; a row that fills a batch has none."""
         if "input" not in document and "output" not in document:
             raise LineError("neither 'input' nor 'output'")
         step = document["step"] if "step" in document else number_from_name(path)
         if step is None:
             raise LineError("no 'step', and the file's name is not a number")
+        uid = document.get("uid")
+        if isinstance(uid, str) and _PADDING.fullmatch(uid):
+            return []
         return [build_record(step, _fields(document), path, full=full)]
 
 
@@ -42,6 +52,10 @@ def _fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in document.items():
         yield _NAMES.get(key, key), value
     uid = document.get("uid")
-    # Samples without a uid are grouped by their prompt.
-    if isinstance(uid, str) and uid.count("_") >= 2 and "group" not in document:
-        yield "group", uid.rsplit("_", 2)[0]
+    match = _UID.fullmatch(uid) if isinstance(uid, str) else None
+    if match is None:  # the samples are grouped by their prompt
+        return
+    parts = {"group": match[1], "rollout_session": int(match[2]), "turn": int(match[3])}
+    for name, value in parts.items():
+        if name not in document:
+            yield name, value

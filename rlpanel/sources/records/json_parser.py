@@ -122,14 +122,23 @@ def _parser() -> Any:
 
 def parse_slow(line: bytes) -> dict[str, Any]:
     """Parse a line as `parse` does, but without simdjson: nothing in the result is lazy."""
-    try:
-        document = jiter.from_json(line, cache_mode="none", allow_inf_nan=True)
-    except ValueError as refused:
-        document = _standard(line, str(refused))
+    document = _parse_any(line)
     if not isinstance(document, dict):
         raise LineError(f"a JSON {_kind(document)} where an object was expected")
     _check_keys(document)
     return document
+
+
+def parse_value(text: str) -> Any:
+    """Return the value of a text in a line that is JSON itself; LineError if it is not JSON."""
+    return _parse_any(text.encode())
+
+
+def _parse_any(text: bytes) -> Any:
+    try:
+        return jiter.from_json(text, cache_mode="none", allow_inf_nan=True)
+    except ValueError as refused:
+        return _standard(text, str(refused))
 
 
 def _standard(line: bytes, reason: str) -> Any:

@@ -129,7 +129,9 @@ class Chunk:
         return [record for part in self.parts for record in part.records()]
 
     def add(self, records: list[Record]) -> None:
-        """Append the samples of one more line."""
+        """Append the samples of one more line, if it has any."""
+        if not records:
+            return
         last = self.parts[-1] if self.parts else None
         if isinstance(last, RecordList):
             last += records
@@ -162,7 +164,7 @@ class Adapter(Protocol):
         """Return True if a file at ``path`` with the first line ``document`` is in this format."""
 
     def read(self, document: Any, path: str, *, full: bool) -> list[Record]:
-        """Read the samples of a line.
+        """Read the samples of a line; none if the line is good but not about a sample.
 
         Parameters
         ----------

@@ -189,10 +189,10 @@ class _LineSearch:
 
 
 def longest_literal(test: TextPredicate) -> str:
-    """Return the longest part of the value that every JSON writer encodes in one of two ways.
+    """Return the longest part of the value that every JSON writer encodes in one of three ways.
 
-    The two ways are unchanged, or with all non-ASCII characters escaped. Empty if a passing line need not
-    contain such a part.
+    The ways are unchanged, with all non-ASCII characters escaped, or with the escapes escaped as well, as in
+    JSON that is a text of JSON. Empty if a passing line need not contain such a part.
     """
     if test.word in ("matches", "missing"):
         return ""
@@ -201,8 +201,10 @@ def longest_literal(test: TextPredicate) -> str:
 
 
 def encodings(literal: str) -> tuple[bytes, ...]:
-    """Return both encodings of a literal, folded, or one if they are equal."""
-    return tuple(dict.fromkeys(map(fold_bytes, (literal.encode(), json.dumps(literal)[1:-1].encode()))))
+    """Return the three encodings of a literal, folded, without those that are equal."""
+    escaped = json.dumps(literal)[1:-1]
+    ways = (literal, escaped, json.dumps(escaped)[1:-1])
+    return tuple(dict.fromkeys(fold_bytes(way.encode()) for way in ways))
 
 
 def _byte_search(literals: Sequence[str]) -> ByteSearch:

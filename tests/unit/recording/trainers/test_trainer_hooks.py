@@ -124,6 +124,63 @@ def test_v1_of_verl_by_its_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "values" in FIELDS  # requested, but missing in this run
 
 
+def record_v1(folder: Path, monkeypatch: pytest.MonkeyPatch, **batch: Any) -> list[dict[str, Any]]:
+    """Record a batch of V1 whose queue holds the same contents under each key."""
+    contents = standins.verl_batch()
+
+    def kv_batch_get(*, keys: list[str], partition_id: str, select_fields: list[str]) -> dict[str, Any]:
+        return {name: np.stack([contents[name][0]] * len(keys)) for name in select_fields}
+
+    monkeypatch.setitem(sys.modules, "transfer_queue", SimpleNamespace(kv_batch_get=kv_batch_get))
+    trainer = recording(standins.PPOTrainerSync, folder)()
+    trainer._log_rollout_data(SimpleNamespace(partition_id="train", **batch), {}, "dump")
+    trainer._rlpanel_hook.writer.close()
+    return rows(folder) if (folder / "rollout_data_rank_0.jsonl").exists() else []
+
+
+def test_v1s_rows_say_session_turn_and_versions_of_the_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tags = [
+        {"global_steps": 3, "min_global_steps": 1, "max_global_steps": 2},
+        {"global_steps": 3, "min_global_steps": None, "max_global_steps": None},
+    ]
+    first, second = record_v1(tmp_path, monkeypatch, keys=["u_1_0_0", "u_1_12_3"], tags=tags)
+    names = ("group", "rollout_session", "turn", "min_global_steps", "max_global_steps")
+    assert [first[name] for name in names] == ["u_1", 0, 0, 1, 2]
+    assert [second.get(name, "absent") for name in names] == ["u_1", 12, 3, "absent", "absent"]
+
+
+@pytest.mark.parametrize(
+    "padding",
+    [
+        {"keys": ["u1_0_0", f"pad{'0f' * 16}_0_0", f"pad{'0f' * 16}_11_0"]},
+        {"keys": ["u1_0_0", "x_0_0", "x_1_0"], "tags": [{}, {"is_padding": True}, {"is_padding": True}]},
+        {"keys": ["u1_0_0"], "tags": [{"is_padding": False}]},
+    ],
+    ids=["by key", "by tag", "none"],
+)
+def test_rows_that_fill_a_batch_of_v1_are_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, padding: dict[str, Any]
+) -> None:
+    assert [row["group"] for row in record_v1(tmp_path, monkeypatch, **padding)] == ["u1"]
+
+
+def test_a_batch_of_padding_alone_records_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert record_v1(tmp_path, monkeypatch, keys=[f"pad{'0f' * 16}_0_0"]) == []
+    assert caplog.messages == []
+
+
+def test_a_prompt_whose_uid_begins_like_padding_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = ["pad_0_0", f"pad{'0f' * 16}_0_1", f"pad{'0f' * 15}_0_0", f"pad{'0g' * 16}_0_0"]
+    found = record_v1(tmp_path, monkeypatch, keys=keys)
+    assert [row["group"] for row in found] == [key.rsplit("_", 2)[0] for key in keys]
+
+
 # -- OpenRLHF --------------------------------------------------------------------------------------
 
 

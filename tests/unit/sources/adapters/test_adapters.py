@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 import rlpanel
@@ -102,48 +100,6 @@ TRACE = {
 }
 
 
-# -- verl ----------------------------------------------------------------------------------------------
-
-
-def test_verl_is_read_by_its_keys_and_grouped_by_uid(tmp_path: Path) -> None:
-    (tmp_path / "5.jsonl").write_bytes(
-        verl(5, 1.0, uid="a_b_0_0", acc=True) + verl(5, float("nan"), uid="a_b_1_0")
-    )
-    with read(tmp_path) as run:
-        frame = run.samples(text=True)
-        sample = run.sample(frame["uid"][0])
-    assert frame[["step", "group", "acc"]].fillna(-1).values.tolist() == [[5, "a_b", 1.0], [5, "a_b", -1.0]]
-    assert frame["reward"].isna().tolist() == [False, True]
-    assert (sample.prompt, sample.response, sample.ground_truth) == ("user: 0?", "answer 0", "{'truth': 0}")
-    assert sample.response_tokens is None
-
-
-def test_verl_takes_the_step_from_the_files_name_where_the_lines_lack_it(tmp_path: Path) -> None:
-    (tmp_path / "120.jsonl").write_bytes(lines({"input": "p", "output": "r", "score": 1.0}))
-    with read(tmp_path) as run:
-        assert run.steps["step"].tolist() == [120]
-
-
-def test_a_resumed_verl_run_replaces_the_rows_of_the_steps_it_writes_again(tmp_path: Path) -> None:
-    for step in (1, 2, 3):
-        (tmp_path / f"{step}.jsonl").write_bytes(verl(step, 0.0, 0.0))
-    index = RunIndex(tmp_path, "run")
-    before = rewards(index)
-    (tmp_path / "2.jsonl").write_bytes(verl(2, 0.5))
-    (tmp_path / "3.jsonl").write_bytes(verl(3, 0.5, 1.0, 1.0))
-    assert before == [(step, 0.0) for step in (1, 2, 3) for _ in range(2)]
-    assert rewards(index) == [(1, 0.0), (1, 0.0), (2, 0.5), (3, 0.5), (3, 1.0), (3, 1.0)]
-
-
-def test_a_step_file_seen_half_written_is_whole_when_it_is(tmp_path: Path) -> None:
-    whole = verl(1, 0.0, 1.0)
-    index = RunIndex(tmp_path, "run")
-    (tmp_path / "1.jsonl").write_bytes(whole[:-20])
-    half = rewards(index)
-    append(tmp_path / "1.jsonl", whole[-20:])
-    assert (half, rewards(index)) == ([(1, 0.0)], [(1, 0.0), (1, 1.0)])
-
-
 # -- NeMo-RL -------------------------------------------------------------------------------------------
 
 
@@ -212,45 +168,6 @@ def test_nemos_validation_files_are_eval(tmp_path: Path) -> None:
     with read(tmp_path) as run:
         sample = run.sample(run.samples()["uid"][0])
     assert (sample.step, sample.split, sample.prompt, sample.response) == (10, "eval", "[user] 2 + 2?", "4")
-
-
-# -- columnar ------------------------------------------------------------------------------------------
-
-
-def test_swifts_line_is_its_samples_and_the_reward_their_sum(tmp_path: Path) -> None:
-    append(tmp_path / "completions.jsonl", lines(SWIFT))
-    with read(tmp_path) as run:
-        frame = run.samples(text=True)
-        last = run.sample(frame["uid"][2])
-    wanted = pd.DataFrame({key: SWIFT[key] for key in ("prompt", "completion", "format", "accuracy")})
-    assert frame["prompt"].tolist() == wanted["prompt"].tolist()
-    assert frame["response"].tolist() == wanted["completion"].tolist()
-    np.testing.assert_array_equal(
-        frame["reward"], wanted[["format", "accuracy"]].astype(float).sum(axis=1, min_count=1)
-    )
-    assert frame["rewards/format"].tolist()[:2] == [1.0, 0.0]
-    assert frame["logged_entropy"].tolist() == SWIFT["entropy"]
-    assert (last.step, last.response, last.advantage) == (3, "c", 0.0)
-
-
-def test_swift_appends_a_line_a_step(tmp_path: Path) -> None:
-    append(tmp_path / "completions.jsonl", lines(SWIFT))
-    index = RunIndex(tmp_path, "run")
-    before = rewards(index)
-    append(tmp_path / "completions.jsonl", lines({**SWIFT, "step": ["4"] * 3, "format": [2, 2, 2]}))
-    assert [step for step, _ in before] == [3, 3, 3]
-    assert rewards(index)[-3:] == [(4, 2.0), (4, 2.25), (4, 2.5)]
-
-
-def test_roll_is_read_and_a_step_written_again_replaces_its_rows(tmp_path: Path) -> None:
-    path = tmp_path / "rollout_dump_data.step_7.jsonl"
-    path.write_bytes(lines(ROLL))
-    index = RunIndex(tmp_path, "run")
-    before = rewards(index)
-    path.write_bytes(lines({**ROLL, "scores": [0.25, 0.75]}))
-    assert (before, rewards(index)) == ([(7, 0.0), (7, 1.0)], [(7, 0.25), (7, 0.75)])
-    snapshot = index.snapshot
-    assert snapshot.label("domain", snapshot.alive_rows) == ["math", "code"]
 
 
 # -- open-instruct -------------------------------------------------------------------------------------
@@ -340,7 +257,7 @@ def test_values_that_a_trainer_without_a_critic_fills_with_zeros_make_no_column(
             {"step": [1] * 65_536, "prompt": ["p"] * 65_536},
             "65,536 samples in one line; the limit is 65,535",
         ),
-        ("completions.jsonl", SWIFT, {"prompt": ["p"]}, "no 'step' or 'global_step'"),
+        ("completions.jsonl", SWIFT, {"prompt": ["p"]}, "no 'step', 'gen_step' or 'global_step'"),
         ("r_rollouts_000000.jsonl", TRACE, {"step": 1, "prompt_tokens": [1]}, "no 'response_tokens'"),
     ],
 )  # fmt: skip

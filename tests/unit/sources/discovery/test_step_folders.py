@@ -63,7 +63,7 @@ def test_areals_folders_of_versions_are_one_run_grouped_by_task(tmp_path: Path) 
     before = look(index)
     append(run / "4" / "18.jsonl", lines(areal(18, 4, 0.25)))
     assert (found.name, found.files) == ("exp/rollout", 2)
-    assert before == [(2, 1.0), (3, 0.5), (4, 0.0)]
+    assert before == [(3, 0.5), (3, 1.0), (4, 0.0)]
     assert look(index)[-1] == (4, 0.25)
     frame = index.view.frame(index.snapshot.alive_rows)
     assert frame[["step", "group", "original_reward"]].values.tolist()[0] == [3, "17", 1.0]
