@@ -102,6 +102,8 @@ ELSEWHERE = {
     "rloo_advantage",
 }
 
+LABELS = {"group", "split", "session"}
+
 
 def assert_same_steps(one: pd.DataFrame, other: pd.DataFrame) -> None:
     """Statistics that differ by rounding alone, which goes with the largest value that was added up."""
@@ -138,9 +140,9 @@ def assert_rows(snapshot: Snapshot, expected: pd.DataFrame) -> None:
     found, names = samples(snapshot), informative(expected)
     assert len(found) == len(expected)
     assert informative(found) - ELSEWHERE == names
-    for label in {"group", "split"} & names:
+    for label in LABELS & names:
         assert expected[label].fillna("-").tolist() == found[label].fillna("-").tolist()
-    numbers = sorted(names - {"group", "split"})
+    numbers = sorted(names - LABELS)
     if numbers:
         assert_close(found[numbers].astype(float), expected[numbers].astype(float))
         assert_statistics(snapshot, expected, sorted(set(numbers) - {"step", "rank"}))

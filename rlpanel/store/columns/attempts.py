@@ -21,7 +21,7 @@ from rlpanel.store.columns.recorder_sessions import (
     milliseconds,
 )
 from rlpanel.store.columns.restart_detection import Restart, RestartDetector
-from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN, TRAIN_CODE, split_code, split_codes, split_name
+from rlpanel.store.columns.splits import TRAIN, TRAIN_CODE, split_code, split_codes, split_name
 
 #: Key of a sequence of lines in file order: file number, rank, split, number of the recorder's session.
 LineSequence = tuple[int, int, str, int]
