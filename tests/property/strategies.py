@@ -47,7 +47,9 @@ sessions = st.sampled_from(
     ]
 )
 #: Times of lines in seconds, before and after the recorders were created.
-times = st.one_of(st.integers(0, 8).map(lambda ms: ms / 1000), st.sampled_from([None, math.nan, math.inf]))
+times = st.one_of(
+    st.integers(0, 8).map(lambda ms: ms / 1000), st.sampled_from([None, math.nan, math.inf, 10.0])
+)
 
 
 @st.composite

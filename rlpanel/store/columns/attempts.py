@@ -18,7 +18,7 @@ from rlpanel.store.columns.recorder_sessions import (
     SessionAttempts,
     SessionLines,
     SessionNumbers,
-    milliseconds,
+    latest_times,
 )
 from rlpanel.store.columns.restart_detection import Restart, RestartDetector
 from rlpanel.store.columns.splits import TRAIN, TRAIN_CODE, split_code, split_codes, split_name
@@ -151,12 +151,12 @@ class Attempts:
         """Add rows to their session; return all its lines of this rank and split, and the rows' last step."""
         file, rank, split, session = key
         steps = _values(columns, "step", rows)
-        times = milliseconds(columns.numbers[TIME_COLUMN].view(columns.rows)[rows])
+        times = columns.numbers[TIME_COLUMN].view(columns.rows)[rows]
         first, last_step = int(times.argmin()), int(steps.max())
         offset = int(_values(columns, "offset", rows)[first])
         place = LinePlace(float(times[first]), self._files[file], offset)
         lines = SessionLines(rank, split, session, place, int(steps[first]), last_step, {file})
-        return self._sessions.add(lines, float(times.max())), last_step
+        return self._sessions.add(lines, float(latest_times(times).max())), last_step
 
     def _cut_sequences(self) -> set[LineSequence]:
         """Determine the cuts of the sessions anew; return the sequences in which other rows are older now."""

@@ -8,6 +8,7 @@ Lines are ordered by time, then by file name and offset; a session's last line m
 Two recorders that run at the same time each write after the other was created, so neither follows the other.
 A forked child writes to its own file under its parent's session, to which it adds its own. Older recorders
 gave it an unrelated session: a file that ends with the process id of its session was written by such a child.
+Older recorders also rounded ``time`` to ten seconds; so a line may be five seconds later than it says.
 """
 
 from __future__ import annotations
@@ -63,9 +64,8 @@ class SessionNumbers:
             return numbers
         created = np.array([*self.starts, math.inf])[numbers]
         pids = np.array([*self._pids, -1])[numbers]
-        valid = (
-            milliseconds(times.view(columns.rows)[where]) >= created
-        )  # a field `time` of the user's is not
+        # A `time` that a user's row brings along is usually no time since 1970, but before the creation.
+        valid = latest_times(times.view(columns.rows)[where]) >= created
         valid &= pids != self._file_pids[columns.metadata["file"].view(columns.rows)[where]]
         return np.where(valid, numbers, NO_SESSION)
 
@@ -91,9 +91,9 @@ class SessionNumbers:
         return self._numbers[match[1]]
 
 
-def milliseconds(times: np.ndarray) -> np.ndarray:
-    """Return times in whole milliseconds, as session names have them."""
-    return np.rint(times * 1e3)
+def latest_times(times: np.ndarray) -> np.ndarray:
+    """Return the latest time of each line in milliseconds: a logged time may be rounded to ten seconds."""
+    return np.rint(times * 1e3) + np.where(np.rint(times / 10) * 10 == times, 5e3, 0.0)
 
 
 class LinePlace(NamedTuple):
