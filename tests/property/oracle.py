@@ -45,7 +45,7 @@ class Reading:
     def frame(self, split: str) -> pd.DataFrame:
         """Return one row per sample of a split, by uid."""
         mine = [row for row in self.rows if row["_split"] == split]
-        rows = [{key: row[key] for key in row if key not in ("_line", "_split")} for row in mine]
+        rows = [{key: row[key] for key in row if key not in ("_line", "_split", "_session")} for row in mine]
         frame = pd.DataFrame(rows).set_index("uid").sort_index() if rows else pd.DataFrame()
         return frame.drop(columns=[name for name in _CRITIC if name in frame and _filled(frame[name])])
 
@@ -62,14 +62,16 @@ def _filled(column: pd.Series) -> bool:
 def read(logs: Mapping[str, bytes]) -> Reading:
     """Read all complete lines of all files."""
     found = Reading()
+    newest: list[dict[str, Any]] = []
     for name, data in sorted(logs.items()):
         offset, before = 0, len(found.rows)
         for line in data.split(b"\n")[:-1]:
             _line(found, name, offset, line)
             offset += len(line) + 1
-        newest = _newest_attempts(found.rows[before:])
-        found.older += _by_split(found.rows[before:]) - _by_split(newest)
-        found.rows[before:] = newest
+        newest += _newest_attempts(found.rows[before:])
+    newest = [row for row in newest if not any(_replaced(row, other, found.rows) for other in found.rows)]
+    found.older = _by_split(found.rows) - _by_split(newest)
+    found.rows = newest
     once = _once(found.rows)
     found.duplicates = _by_split(found.rows) - _by_split(once)
     found.rows = once
@@ -81,11 +83,49 @@ def _by_split(rows: list[dict[str, Any]]) -> Counter[str]:
 
 
 def _newest_attempts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the lines of a file, without those that a restart replaced, by rank and split."""
+    """Return the lines of a file, without those that a jump back replaced, by rank, split and session."""
     kept: set[str] = set()
-    for key in {(row["rank"], row["_split"]) for row in rows}:
-        kept |= {row["uid"] for row in _newest_attempt([r for r in rows if (r["rank"], r["_split"]) == key])}
+    for key in {_kind(row) for row in rows}:
+        kept |= {row["uid"] for row in _newest_attempt([row for row in rows if _kind(row) == key])}
     return [row for row in rows if row["uid"] in kept]
+
+
+def _kind(row: dict[str, Any]) -> tuple[int, str, str]:
+    return row["rank"], row["_split"], row["_session"]
+
+
+def _replaced(row: dict[str, Any], first: dict[str, Any], rows: list[dict[str, Any]]) -> bool:
+    """Return whether ``first`` begins a session that was created after the last line of the row's session."""
+    if "" in (row["_session"], first["_session"]) or row["step"] < first["step"]:
+        return False
+    if (row["rank"], row["_split"]) != (first["rank"], first["_split"]):
+        return False
+    if any(_kind(other) == _kind(first) and _order(other) < _order(first) for other in rows):
+        return False
+    mine = [other for other in rows if (other["rank"], other["_session"]) == (row["rank"], row["_session"])]
+    return max(_latest(other["time"]) for other in mine) < _created(first["_session"])
+
+
+def _order(row: dict[str, Any]) -> tuple[float, str, int]:
+    name, _, offset = row["uid"].rpartition(":")
+    return row["time"], name, int(offset)
+
+
+def _latest(time: float) -> float:
+    """Return the latest time of a line: whole tens of seconds may have been rounded."""
+    return time + 5 if time in (0.0, 10.0) else time
+
+
+def _created(session: str) -> float:
+    return int(session.partition("-")[0], 16) / 1000
+
+
+def _session(row: dict[str, Any]) -> str:
+    """Return the recorder's session with its first process only, or nothing if no recorder wrote the line."""
+    parts = str(row.get("session")).split("-")
+    if len(parts) not in (2, 4) or row["time"] is None or not _latest(row["time"]) >= _created(parts[0]):
+        return ""
+    return f"{parts[0]}-{parts[1]}"
 
 
 def _newest_attempt(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -128,6 +168,7 @@ def _line(found: Reading, name: str, offset: int, line: bytes) -> None:
     rank = row.get("rank", int(name.rpartition("_")[2].removesuffix(".jsonl")))
     place = {"uid": f"{name}:{offset}", "step": int(step), "rank": rank, "_line": line}
     place["_split"] = row.get("split") or "train"
+    place["_session"] = _session(row)
     found.rows.append(place | _columns(row))
 
 
@@ -136,6 +177,10 @@ def _columns(row: dict[str, Any]) -> dict[str, Any]:
     for key in ("reward", "ref_reward", "valid_reward"):
         if key in row:
             columns[key] = _number(row[key])
+    if row.get("time") is not None:
+        columns["time"] = _number(row["time"])
+    if row.get("session") is not None:
+        columns["session"] = row["session"]
     if row.get("mine") is not None:
         columns["mine"] = row["mine"]
     for part, value in (row.get("rewards") or {}).items() if isinstance(row.get("rewards"), dict) else ():

@@ -39,6 +39,17 @@ number_names = st.sets(st.sampled_from(["reward", "ref_reward", "valid_reward", 
 group = st.one_of(st.integers(0, 3), st.text(max_size=4))
 split = st.sampled_from(["train", "eval", "eval", "test", None])
 own_ranks = st.integers(0, 3)
+#: Sessions of recorders created in the milliseconds 1, 3, 3, 5 and 7; one of a forked child, one of others.
+sessions = st.sampled_from(
+    [
+        *("00000000001-a", "00000000003-b", "00000000003-c", "00000000005-a", "00000000007-1"),
+        *("00000000003-b-00000000004-d", "abc"),
+    ]
+)
+#: Times of lines in seconds, before and after the recorders were created.
+times = st.one_of(
+    st.integers(0, 8).map(lambda ms: ms / 1000), st.sampled_from([None, math.nan, math.inf, 10.0])
+)
 
 
 @st.composite
@@ -70,6 +81,8 @@ def samples(draw: st.DrawFn, own_rank: bool = True) -> dict[str, Any]:
         row["split"] = draw(split)
     if own_rank and draw(one_in_six) == 0:
         row["rank"] = draw(own_ranks)
+    if draw(yes):
+        row |= {"session": draw(sessions), "time": draw(times)}
     return row | draw(arrays())
 
 

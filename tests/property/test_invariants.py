@@ -102,6 +102,8 @@ ELSEWHERE = {
     "rloo_advantage",
 }
 
+LABELS = {"group", "split", "session"}
+
 
 def assert_same_steps(one: pd.DataFrame, other: pd.DataFrame) -> None:
     """Statistics that differ by rounding alone, which goes with the largest value that was added up."""
@@ -138,9 +140,9 @@ def assert_rows(snapshot: Snapshot, expected: pd.DataFrame) -> None:
     found, names = samples(snapshot), informative(expected)
     assert len(found) == len(expected)
     assert informative(found) - ELSEWHERE == names
-    for label in {"group", "split"} & names:
+    for label in LABELS & names:
         assert expected[label].fillna("-").tolist() == found[label].fillna("-").tolist()
-    numbers = sorted(names - {"group", "split"})
+    numbers = sorted(names - LABELS)
     if numbers:
         assert_close(found[numbers].astype(float), expected[numbers].astype(float))
         assert_statistics(snapshot, expected, sorted(set(numbers) - {"step", "rank"}))
@@ -202,6 +204,43 @@ def test_which_of_equal_lines_counts_goes_by_file_and_place(writes: list[tuple[s
         write(whole, logs)
         found = follow(live)
         assert_same(found, follow(RunIndex(whole, "run")))
+        assert_true(found, logs)
+
+
+#: Lines of recorders created in the milliseconds 1, 3 and 3, and of a forked child of the first.
+RECORDED = [
+    b'{"step": %d, "prompt": "p", "session": "0000000000%s", "time": %.3f}\n'
+    % (step, session, (int(session[:1]) + late) / 1000)
+    for step in (1, 2)
+    for session in (b"1-a", b"3-b", b"3-c", b"1-a-00000000002-d")
+    for late in (0, 3)
+]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(RECORDED), st.booleans()), max_size=24),
+    st.none() | st.sampled_from(NAMES),
+)
+def test_which_session_replaced_which_goes_by_the_lines_alone(
+    writes: list[tuple[str, bytes, bool]], gone: str | None
+) -> None:
+    """The rank is that of the line, so that lines of a session are in several files."""
+    with folder() as run, folder() as whole:
+        live, logs = RunIndex(run, "run"), dict.fromkeys(NAMES, b"")
+        for name, line, looks in writes:
+            line = line.replace(b"{", b'{"rank": 0, ')
+            append(run / name, line)
+            logs[name] += line
+            if looks:
+                follow(live)
+        if gone is not None and logs[gone]:
+            follow(live)
+            (run / gone).unlink()
+            del logs[gone]
+        write(whole, logs)
+        found, read = follow(live), follow(RunIndex(whole, "run"))
+        assert_same(found, read)
+        assert found.restarts == read.restarts
         assert_true(found, logs)
 
 

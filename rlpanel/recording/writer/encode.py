@@ -16,6 +16,8 @@ from rlpanel.recording.writer.recording_options import Options
 
 #: Significant digits that reproduce any float32 exactly.
 SIGNIFICANT = 9
+#: From here on three decimals are more than `SIGNIFICANT` digits.
+_LARGE = 1e6
 
 
 def copy_to_host(value: Any) -> Any:
@@ -99,8 +101,13 @@ def _numbers(values: Any, digits: int) -> list[float | None] | None:
 
 
 def round_number(value: float) -> float | None:
-    """Round a float to a float32's digits; return None for NaN and infinities."""
-    return float(f"{value:.{SIGNIFICANT}g}") if math.isfinite(value) else None
+    """Round a float to a float32's digits, or to three decimals; return None for NaN and infinities.
+
+    Decimals matter for a time in seconds since 1970, which nine digits would round to ten seconds.
+    """
+    if not math.isfinite(value):
+        return None
+    return round(value, 3) if abs(value) >= _LARGE else float(f"{value:.{SIGNIFICANT}g}")
 
 
 def _cut_tokens(row: dict[str, Any], most: int) -> None:

@@ -18,7 +18,8 @@ class Options:
     Attributes
     ----------
     digits : int
-        Decimals of each number in a token array; other numbers keep nine significant digits.
+        Decimals of each number in a token array; other numbers keep nine significant digits, or three
+        decimals if that is more.
     text_chars : int
         Maximum length of a text; a longer text is cut and ends with ``…``.
     tokens : int

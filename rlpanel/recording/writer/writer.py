@@ -53,8 +53,10 @@ class RolloutWriter:
     Attributes
     ----------
     session : str
-        Identifies this start of the process; sessions sort by time. A resumed run appends its steps again;
-        if two sessions wrote the same step, the later one is used.
+        Identifies this writer: the time of its creation in milliseconds and the process id, both in hex, so
+        that sessions sort by time. A forked child adds its own to that of its parent. A resumed run appends
+        its steps again; if a session was created after another one's last row, it replaces the steps that
+        both wrote.
     written, dropped, failed : int
         Number of lines on disk, of rows dropped because the queue was full, and of rows that failed.
 
@@ -85,9 +87,11 @@ class RolloutWriter:
         self._reset(part="")
         _WRITERS.add(self)
 
-    def _reset(self, part: str) -> None:
-        """Reset the writer's state, at its creation and after a fork."""
-        self.session = f"{time.time_ns() // 1_000_000:x}-{os.getpid():x}"
+    def _reset(self, part: str, parent: str = "") -> None:
+        """Reset the writer's state, at its creation and after a fork from a writer of session ``parent``."""
+        own = f"{time.time_ns() // 1_000_000:x}-{os.getpid():x}"
+        # Parent and child write the same steps side by side: their common beginning says so to the reader.
+        self.session = "-".join([*parent.split("-")[:2], own]) if parent else own
         self.written = self.dropped = self.failed = 0
         self._part = part
         self._logged: set[str] = set()
@@ -308,7 +312,7 @@ def _close_all() -> None:
 def _after_fork() -> None:
     """Reset all writers in the child: the thread, its lock and the queued rows stay with the parent."""
     for writer in list(_WRITERS):
-        writer._reset(part=f"_{os.getpid()}")
+        writer._reset(part=f"_{os.getpid()}", parent=writer.session)
 
 
 atexit.register(_close_all)

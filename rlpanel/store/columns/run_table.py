@@ -14,9 +14,9 @@ import numpy as np
 
 from rlpanel.metrics.engine.compute import derive_columns
 from rlpanel.sources.records.record_types import Chunk
+from rlpanel.store.columns.attempts import Attempts, LineSequence
 from rlpanel.store.columns.columns import Column, Columns
 from rlpanel.store.columns.hash_set import HashSet, mix
-from rlpanel.store.columns.restart_detection import Restart, RestartDetector
 from rlpanel.store.columns.row_builder import RowBuilder, Rows
 from rlpanel.store.columns.splits import (
     MAX_SPLITS,
@@ -27,9 +27,7 @@ from rlpanel.store.columns.splits import (
     SplitRows,
     SplitSteps,
     group_rows,
-    split_code,
     split_codes,
-    split_name,
 )
 
 #: States of a row. `COUNTED` and `REPEATED` rows count as samples; `REPEATED` ones equal an earlier line, but
@@ -40,8 +38,6 @@ DEAD, COUNTED, REPEATED, DUPLICATE, OLDER = range(5)
 #: A response with this surprisal in nats is never sampled twice: its probability is below 1 in 10^27.
 #: Length is no criterion: a collapsed policy samples the same long response repeatedly, and those count.
 DUPLICATE_SURPRISAL = 64.0
-#: Key of a sequence of lines in file order: file number, rank, split.
-LineSequence = tuple[int, int, str]
 #: Pending rows from which on they are added to the table at once.
 PENDING_ROWS = 32_768
 #: Number of dead rows from which on the table is compacted.
@@ -62,7 +58,7 @@ class RunTable:
         State of each row, with spare capacity at the end; copied before a visible value changes.
     ranks : Counter
         Number of rows per rank, dead ones excluded.
-    restarts : dict of (file, rank, split) to list of Restart
+    attempts : Attempts
     stage : RowBuilder
         Builder with the records that were read and are not rows yet.
     backlog_starts : dict of int to int
@@ -76,10 +72,9 @@ class RunTable:
         self.steps = SplitSteps()
         self.state = np.zeros(1024, np.uint8)
         self.ranks: Counter[int] = Counter()
-        self.restarts: dict[LineSequence, list[Restart]] = {}
+        self.attempts = Attempts(self.files)
         self.stage = RowBuilder()
         self.backlog_starts: dict[int, int] = {}
-        self._detectors: dict[LineSequence, RestartDetector] = {}
         self._seen = HashSet()
 
     def add_chunk(self, file: int, chunk: Chunk, version: int) -> None:
@@ -118,7 +113,7 @@ class RunTable:
         part = np.searchsorted(starts, self._column("offset")[rows], "right") - 1
         moved, part = rows[part >= 0], part[part >= 0]
         self.columns.renumber(moved, self._column("line")[moved] + before[part])
-        changed = self._exclude_older(self._find_restarts_in_file(file, rows))
+        changed = self._classify_attempts(self.attempts.read_file(self.columns, rows))
         if changed:
             self._recount_steps(changed, version)
 
@@ -139,7 +134,7 @@ class RunTable:
         self.ranks.update(new.metadata["rank"].tolist())
         parts = self._group_by_split(where)
         self.steps.count(parts, len(new))
-        changed = self._exclude_older(self._find_restarts(new, where.start))
+        changed = self._find_restarts(where)
         changed |= self._mark_repeats(new)
         if len(changed):
             self._recount_steps(changed | set(new.metadata["step"].tolist()), version)
@@ -161,7 +156,7 @@ class RunTable:
         self.ranks = Counter(dict(zip(ranks.tolist(), row_counts.tolist(), strict=True)))
         self.steps.count(self._group_by_split(slice(None)), rows)
         saved = Rows({name: self._column(name) for name in Columns.METADATA}, {}, {})
-        self._exclude_older(self._find_restarts(saved, 0))
+        self._find_restarts(slice(0, rows))
         self._mark_repeats(saved)
         self._recount_all(version)
 
@@ -203,16 +198,16 @@ class RunTable:
         self.backlog_starts = {
             file: start for file, start in self.backlog_starts.items() if file not in numbers
         }
-        for key in [key for key in self._detectors if key[0] in numbers]:
-            del self._detectors[key]
-            self.restarts.pop(key, None)
-        dead = np.flatnonzero(np.isin(self._column("file"), list(numbers)) & (self._state() != DEAD))
+        dead = np.flatnonzero(np.isin(self._column("file"), list(numbers)) & self._is_alive())
+        if len(dead):
+            self._set_state(dead, DEAD)
+        changed = self.attempts.drop_files(self.columns, numbers, self._is_alive)
         if not len(dead):
             return
         self.ranks -= Counter(self._column("rank")[dead].tolist())
         self.steps.count(self._group_by_split(dead), len(dead), -1)
         touched = set(self._column("step")[dead].tolist())
-        self._set_state(dead, DEAD)
+        touched |= self._classify_attempts(changed)
         self._classify_repeats(touched)
         self._recount_steps(touched, version)
         if np.count_nonzero(self._state() == DEAD) > max(MAX_DEAD_ROWS, self.columns.rows // 2):
@@ -225,6 +220,9 @@ class RunTable:
 
     def _state(self) -> np.ndarray:
         return self.state[: self.columns.rows]
+
+    def _is_alive(self) -> np.ndarray:
+        return self._state() != DEAD
 
     def _split_codes(self, where: RowSelector) -> np.ndarray:
         """Return the split code of some rows; codes change when the table is compacted."""
@@ -263,77 +261,29 @@ class RunTable:
         self._seen = HashSet()
         self._seen.add(_line_keys(self._column("hash"), self._column("step"), self._column("part")))
         if was_full:  # the dropped rows may have made room for other splits
+            self._classify_attempts(self.attempts.drop_files(self.columns, (), self._is_alive))
             self.steps = SplitSteps()
             self.steps.count(self._group_by_split(slice(None)), self.columns.rows)
             self._recount_all(version)
 
     # -- attempts --------------------------------------------------------------------------------
 
-    def _find_restarts(self, new: Rows, start: int) -> list[tuple[LineSequence, Restart]]:
-        """Find restarts among the new rows, each with its sequence of lines."""
-        file, rank, step = (new.metadata[name] for name in ("file", "rank", "step"))
-        lines, split = [rank, file], None
-        if SPLIT_COLUMN in self.columns.labels:
-            split = self._split_codes(slice(start, start + len(new)))
-            lines = [split, *lines]
-        order = np.lexsort((new.metadata["offset"], *lines))
-        borders = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in lines])
-        all_restarts = []
-        for rows in np.split(order, np.flatnonzero(borders) + 1):
-            code = TRAIN_CODE if split is None else int(split[rows[0]])
-            key = int(file[rows[0]]), int(rank[rows[0]]), self._split_name(code)
-            if key[0] in self.backlog_starts:
-                continue
-            detector = self._detectors.setdefault(key, RestartDetector())
-            steps = step[rows]
-            if (np.diff(steps) >= 0).all() and detector.feed_ascending(int(steps[0]), int(steps[-1])):
-                continue
-            counts_before = self._attempt_counts(key, start)
-            restarts = detector.feed(_runs_of_steps(steps, new.metadata["offset"][rows]), counts_before)
-            self.restarts.setdefault(key, []).extend(restarts)
-            all_restarts += [(key, restart) for restart in restarts]
-        return all_restarts
+    def _find_restarts(self, new: slice) -> set[int]:
+        """Find restarts among new rows, and mark the rows of older attempts; return the changed steps."""
+        unordered = self.backlog_starts.keys()
+        return self._classify_attempts(self.attempts.add(self.columns, new, self._is_alive, unordered))
 
-    def _find_restarts_in_file(self, file: int, rows: np.ndarray) -> list[tuple[LineSequence, Restart]]:
-        """Find restarts among all rows of a file, given in line order."""
-        ranks, splits, all_restarts = self._column("rank")[rows], self._split_codes(rows), []
-        for rank, split in sorted(set(zip(ranks.tolist(), splits.tolist(), strict=True))):
-            in_sequence = rows[(ranks == rank) & (splits == split)]
-            key = file, rank, self._split_name(split)
-            detector = self._detectors[key] = RestartDetector()
-            runs = _runs_of_steps(self._column("step")[in_sequence], self._column("offset")[in_sequence])
-            restarts = detector.feed(runs, {})
-            self.restarts[key] = restarts
-            all_restarts += [(key, restart) for restart in restarts]
-        return all_restarts
-
-    def _split_name(self, code: int) -> str:
-        return TRAIN if code == TRAIN_CODE else split_name(code, self.columns.labels[SPLIT_COLUMN].names)
-
-    def _in_sequence(self, key: LineSequence, rows: int) -> np.ndarray:
-        """Return a mask of the first ``rows`` rows that have this file, rank and split."""
-        file, rank, split = key
-        codes = self._split_codes(slice(rows))
-        code = TRAIN_CODE if split == TRAIN else split_code(split, self.columns.labels[SPLIT_COLUMN].names)
-        mask = (self._column("file")[:rows] == file) & (self._column("rank")[:rows] == rank)
-        return mask & (codes == code)
-
-    def _attempt_counts(self, key: LineSequence, before: int) -> dict[int, int]:
-        """Return the rows per step of a sequence's newest attempt, counting rows below ``before`` only."""
-        state = self.state[:before]
-        mask = self._in_sequence(key, before)
-        steps = self._column("step")[:before][mask & (state != DEAD) & (state != OLDER)]
-        return dict(zip(*(part.tolist() for part in np.unique(steps, return_counts=True)), strict=True))
-
-    def _exclude_older(self, restarts: list[tuple[LineSequence, Restart]]) -> set[int]:
-        """Mark rows of older attempts: before a restart, of its step or later. Return the changed steps."""
-        changed: set[int] = set()
-        for key, restart in restarts:
-            mask = self._in_sequence(key, self.columns.rows)
-            mask &= (self._column("offset") < restart.offset) & (self._column("step") >= restart.step)
-            older = np.flatnonzero(mask & (self._state() != DEAD))
-            changed |= set(self._column("step")[older].tolist())
-            self._set_state(older, OLDER)
+    def _classify_attempts(self, sequences: set[LineSequence]) -> set[int]:
+        """Set which rows of these sequences belong to older attempts; return the changed steps."""
+        if not sequences:
+            return set()
+        rows, older = self.attempts.rows_in(self.columns, sequences, self._is_alive())
+        other = older != (self.state[rows] == OLDER)
+        if not other.any():
+            return set()
+        rows, older = rows[other], older[other]
+        self._set_state(rows, np.where(older, OLDER, COUNTED))
+        changed = set(self._column("step")[rows].tolist())
         self._classify_repeats(changed)
         return changed
 
@@ -386,10 +336,3 @@ def counts(state: np.ndarray) -> np.ndarray:
 def _line_keys(line: np.ndarray, step: np.ndarray, part: np.ndarray) -> np.ndarray:
     """Combine line hash, step and part into one key per row."""
     return line ^ mix(step.astype(np.uint64) ^ (part.astype(np.uint64) << np.uint64(48)))
-
-
-def _runs_of_steps(steps: np.ndarray, offsets: np.ndarray) -> list[tuple[int, int, int]]:
-    """Group consecutive lines of one step: (step, offset of the first line, number of lines)."""
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(steps)) + 1])
-    lines = np.diff(np.append(starts, len(steps)))
-    return list(zip(steps[starts].tolist(), offsets[starts].tolist(), lines.tolist(), strict=True))

@@ -61,7 +61,7 @@ def build_snapshot(
         problems=status.problems,
         unread=status.unread,
         ranks=len(table.ranks),
-        restarts=_restart_steps(table),
+        restarts=table.attempts.restart_steps,
         newest_line=newest_line,
         progress=status.progress,
         scalars=scalars.freeze(),
@@ -78,11 +78,6 @@ def _frozen_state(table: RunTable) -> np.ndarray:
     state = table.state[: table.columns.rows]
     state.flags.writeable = False
     return state
-
-
-def _restart_steps(table: RunTable) -> tuple[int, ...]:
-    """Return the steps at which a job was restarted, each once and ascending."""
-    return tuple(sorted({restart.step for restarts in table.restarts.values() for restart in restarts}))
 
 
 def _bad_scalar_lines(log: ScalarLog) -> list[BadLineAt]:
