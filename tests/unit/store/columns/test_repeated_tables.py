@@ -197,6 +197,16 @@ def test_a_file_that_is_replaced_starts_anew(tmp_path: Path) -> None:
     assert (counted(found), found.duplicates) == ("abcdx", 2)
 
 
+def test_a_mapping_that_replaces_the_format_ends_its_rule(tmp_path: Path) -> None:
+    index = RunIndex(tmp_path, "run")
+    append(tmp_path / NAME, table(1, "abcd"), table(1, "abcd"))
+    before = look(index).samples
+    (tmp_path / "rlpanel.toml").write_text('[map]\nresponse = "completion"\n')
+    mapped = look(index).samples
+    (tmp_path / "rlpanel.toml").unlink()
+    assert (before, mapped, look(index).samples) == (4, 8, 4)
+
+
 # -- the longest common part -------------------------------------------------------------------------
 
 
