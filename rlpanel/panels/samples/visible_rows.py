@@ -55,7 +55,8 @@ def excluded_html(snapshot: Snapshot) -> str:
         noun = "duplicate" if snapshot.duplicates == 1 else "duplicates"
         parts.append(
             f"<b>{snapshot.duplicates:,} {noun} left out</b>: the same step has an identical line, and "
-            "sampling cannot have produced its response twice by chance."
+            "sampling cannot have produced its response twice by chance, or the trainer logged its last "
+            "samples again."
         )
     if not parts:
         return ""

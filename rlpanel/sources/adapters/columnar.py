@@ -69,8 +69,14 @@ def is_list(value: Any) -> bool:
     return isinstance(value, list) or hasattr(value, "as_list")
 
 
-def count_samples(columns: dict[str, Any]) -> int:
-    """Return the number of samples; LineError if the columns have different lengths."""
+def count_samples(columns: Mapping[str, Any], keys: int = 0) -> int:
+    """Return the number of samples of a line with so many keys, by default those of the columns.
+
+    Raises
+    ------
+    LineError
+        If the columns have different lengths, or if the line holds too much.
+    """
     scalars = [key for key, value in columns.items() if not isinstance(value, list)]
     if scalars:
         raise LineError(f"{scalars[0]!r} is not a list, unlike the line's other values")
@@ -81,8 +87,9 @@ def count_samples(columns: dict[str, Any]) -> int:
     count = next(iter(lengths.values()), 0)
     if count > MAX_SAMPLES:
         raise LineError(f"{count:,} samples in one line; the limit is {MAX_SAMPLES:,}")
-    if count * len(columns) > MAX_VALUES:
-        raise LineError(f"{count * len(columns):,} values in one line; the limit is {MAX_VALUES:,}")
+    values = count * max(keys, len(columns))
+    if values > MAX_VALUES:
+        raise LineError(f"{values:,} values in one line; the limit is {MAX_VALUES:,}")
     return count
 
 

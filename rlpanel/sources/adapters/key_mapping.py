@@ -1,6 +1,7 @@
 """Reads files with unknown keys through the user's mapping: ``prompt=input,reward=score``.
 
-Keys that are not in the mapping are read as native keys. A dot enters an object: ``reward=scores.total``.
+Keys that are not in the mapping are read as native keys. A dot enters an object: ``reward=scores.total``. A
+line may hold one sample, or several as columns: lists of equal length, and values that all samples share.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from rlpanel import schema
 from rlpanel.errors import LineError, SettingError
+from rlpanel.sources.adapters.columnar import count_samples, is_list
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record, number_from_name
@@ -46,20 +48,44 @@ class MappedAdapter:
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return True if the line has a step and a text under a mapped key."""
-        mapped = dict(self.keys)
-        texts = any(_value_at(document, mapped.get(name, name)) is not None for name in _TEXTS)
-        return texts and self._step(document, path) is not None
+        return bool(self._texts(document)) and self._step(document, path) is not None
 
     def read(self, document: Mapping[str, Any], path: str, *, full: bool) -> list[Record]:
-        """Read the line's only sample."""
+        """Read the line's samples."""
         mapped = dict(self.keys)
-        step = self._step(document, path)
-        if step is None:
+        if self._step(document, path) is None:
             raise LineError(f"no {mapped.get('step', 'step')!r}, and the file's name contains no step")
         wanted = [mapped.get(name, name) for name in _TEXTS[:2]]
-        if all(_value_at(document, mapped.get(name, name)) is None for name in _TEXTS):
+        if not self._texts(document):
             raise LineError(f"neither {wanted[0]!r} nor {wanted[1]!r}, which the mapping requires")
-        return [build_record(step, self._fields(document), path, full=full)]
+        samples = self._split(document) if self._is_columnar(document) else (document,)
+        return [build_record(self._step(each, path), self._fields(each), path, full=full) for each in samples]
+
+    def _texts(self, document: Mapping[str, Any]) -> list[Any]:
+        mapped = dict(self.keys)
+        values = (_value_at(document, mapped.get(name, name)) for name in _TEXTS)
+        return [value for value in values if value is not None]
+
+    def _is_columnar(self, document: Mapping[str, Any]) -> bool:
+        """Return True if the step or each text is a list with one item per sample.
+
+        A list of objects is not: it is the conversation of a single sample.
+        """
+        step = _value_at(document, dict(self.keys).get("step", "step"))
+        return is_list(step) or all(is_list(text) and _holds_samples(text) for text in self._texts(document))
+
+    def _split(self, document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield one document per sample; LineError if lists that are fields differ in length."""
+        mapped = [key for _, key in self.keys]
+        inside = {key: _value_at(document, key) for key in mapped if key not in document}
+        found = {**document, **{key: value for key, value in inside.items() if value is not None}}
+        values = {key: to_python(value) for key, value in found.items()}
+        lists = {key: each for key, each in values.items() if isinstance(each, list)}
+        columns = {key: each for key, each in lists.items() if key in mapped or key in _KNOWN}
+        count = count_samples(columns, len(values))
+        columns |= {key: each for key, each in lists.items() if len(each) == count}
+        for index in range(count):
+            yield values | {key: column[index] for key, column in columns.items()}
 
     def _step(self, document: Mapping[str, Any], path: str) -> Any:
         value = _value_at(document, dict(self.keys).get("step", "step"))
@@ -77,6 +103,11 @@ class MappedAdapter:
         for key, value in document.items():
             if key not in mapped.values():
                 yield f"logged_{key}" if key in mapped else key, value
+
+
+def _holds_samples(values: Any) -> bool:
+    """Return True if a list is not empty and its first item is not an object."""
+    return len(values) > 0 and not hasattr(values[0], "keys")
 
 
 def _value_at(document: Mapping[str, Any], key: str) -> Any:

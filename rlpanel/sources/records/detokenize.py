@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from rlpanel.errors import SettingError
-from rlpanel.sources.records.record_types import Adapter, Record
+from rlpanel.sources.records.record_types import Adapter, Record, repeats_rows
 
 #: Keys under which adapters keep prompt token ids, which are not part of the response's arrays.
 _PROMPT_IDS = ("prompt_token_ids", "prompt_tokens")
@@ -37,6 +37,11 @@ class DetokenizingAdapter:
     def looks(self) -> str:
         """Description of the wrapped adapter."""
         return self.adapter.looks
+
+    @property
+    def repeats_rows(self) -> bool:
+        """Return the wrapped adapter's answer."""
+        return repeats_rows(self.adapter)
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return the wrapped adapter's answer."""

@@ -150,6 +150,11 @@ class Adapter(Protocol):
     name : str
     looks : str
         Description of the format's files, shown if a folder was not recognised.
+
+    Notes
+    -----
+    Two further attributes are optional: ``path_in_run`` (see `discovery.step_folders`), and ``repeats_rows``,
+    which is true if a line may begin with the last samples of the line before (see `repeats_rows`).
     """
 
     @property
@@ -180,6 +185,11 @@ class Adapter(Protocol):
         LineError
             If the line is not a sample.
         """
+
+
+def repeats_rows(adapter: Adapter) -> bool:
+    """Return True if each line of the format holds the last samples of the trainer, whether new or not."""
+    return bool(getattr(adapter, "repeats_rows", False))
 
 
 class RolloutFile(Protocol):

@@ -2,7 +2,8 @@
 
 The values of a row never change, but its state may. When a file is replaced, its rows become dead. When a
 job is restarted, rows of the older attempt are excluded. If equal lines cannot be a coincidence, only one of
-them counts. The statistics of the steps concerned are then recomputed from the rows that count.
+them counts, and rows that a later table repeats do not. The statistics of the steps concerned are
+then recomputed from the rows that count.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rlpanel.sources.records.record_types import Chunk
 from rlpanel.store.columns.attempts import Attempts, LineSequence
 from rlpanel.store.columns.columns import Column, Columns
 from rlpanel.store.columns.hash_set import HashSet, mix
+from rlpanel.store.columns.repeated_tables import repeated_rows
 from rlpanel.store.columns.row_builder import RowBuilder, Rows
 from rlpanel.store.columns.splits import (
     MAX_SPLITS,
@@ -31,13 +33,15 @@ from rlpanel.store.columns.splits import (
 )
 
 #: States of a row. `COUNTED` and `REPEATED` rows count as samples; `REPEATED` ones equal an earlier line, but
-#: plausibly by chance. `DEAD`: the line no longer exists. `DUPLICATE`: the line was logged twice. `OLDER`:
+#: plausibly by chance. `DEAD`: the line no longer exists. `DUPLICATE`: the sample was logged twice. `OLDER`:
 #: the row belongs to an older attempt.
 DEAD, COUNTED, REPEATED, DUPLICATE, OLDER = range(5)
 
 #: A response with this surprisal in nats is never sampled twice: its probability is below 1 in 10^27.
 #: Length is no criterion: a collapsed policy samples the same long response repeatedly, and those count.
 DUPLICATE_SURPRISAL = 64.0
+#: Numbers that equal rows of two tables have in common, besides prompt and response.
+_TABLE_NUMBERS = frozenset({"reward", "advantage"})
 #: Pending rows from which on they are added to the table at once.
 PENDING_ROWS = 32_768
 #: Number of dead rows from which on the table is compacted.
@@ -51,6 +55,8 @@ class RunTable:
     ----------
     files : list of str
         Names by file number. Of two equal lines the first by name and offset counts.
+    tables : set of int
+        Numbers of the files whose lines repeat rows of the lines before (`repeated_tables`).
     columns : Columns
     steps : SplitSteps
         Step statistics of the rows that count, per split.
@@ -68,6 +74,7 @@ class RunTable:
 
     def __init__(self) -> None:
         self.files: list[str] = []
+        self.tables: set[int] = set()
         self.columns = Columns()
         self.steps = SplitSteps()
         self.state = np.zeros(1024, np.uint8)
@@ -290,16 +297,19 @@ class RunTable:
     # -- duplicates ------------------------------------------------------------------------------
 
     def _mark_repeats(self, new: Rows) -> set[int]:
-        """Find new lines that equal earlier ones; return the steps in which other rows count now."""
+        """Find new lines that repeat earlier ones; return the steps in which other rows count now."""
         place = new.metadata
         repeats = self._seen.add(_line_keys(place["hash"], place["step"], place["part"]))
+        if self.tables:
+            repeats |= np.isin(place["file"], list(self.tables))
         return self._classify_repeats(set(place["step"][repeats].tolist()))
 
     def _classify_repeats(self, steps: set[int]) -> set[int]:
-        """Set the states of equal lines in these steps.
+        """Set the states of equal lines and of repeated tables in these steps.
 
         The first one by file and offset counts; the others count only if their responses are probable
-        enough to be sampled twice. Returns the steps in which other rows count now.
+        enough to be sampled twice, and not if their table repeats them. Returns the steps in which other rows
+        count now.
         """
         if not steps:
             return set()
@@ -315,10 +325,24 @@ class RunTable:
         is_repeat = np.zeros(len(rows), bool)
         is_repeat[order[1:]] = np.logical_and.reduce(same)
         state = np.where(is_repeat, np.where(self._is_improbable(rows), DUPLICATE, REPEATED), COUNTED)
+        if self.tables:
+            state[self._is_in_table_before(rows)] = DUPLICATE
         changed = counts(state) != counts(self.state[rows])
         if (state != self.state[rows]).any():
             self._set_state(rows, state)
         return set(keys["step"][changed].tolist())
+
+    def _is_in_table_before(self, rows: np.ndarray) -> np.ndarray:
+        """Return a mask of rows that their table repeats from the table before."""
+        is_repeated = np.isin(self._column("file")[rows], list(self.tables))
+        rows = rows[is_repeated]
+        place = {name: self._column(name)[rows] for name in ("file", "step", "offset", "part")}
+        key = mix(self._column("prompt_hash")[rows]) ^ self._column("response_hash")[rows]
+        for name in _TABLE_NUMBERS & self.columns.numbers.keys():
+            values = self.columns.numbers[name].view(self.columns.rows)[rows]
+            key ^= mix(values.view(np.uint64) ^ np.uint64(len(name)))
+        is_repeated[is_repeated] = repeated_rows(place, key)
+        return is_repeated
 
     def _is_improbable(self, rows: np.ndarray) -> np.ndarray:
         """Return a mask of responses too improbable to be sampled twice; all False without logprobs."""

@@ -20,7 +20,7 @@ from rlpanel.sources.discovery.run_json import RunJson
 from rlpanel.sources.files.file_access import path_of
 from rlpanel.sources.files.unreadable import Unread, reason_of
 from rlpanel.sources.readers.jsonl import JsonlFile
-from rlpanel.sources.records.record_types import Chunk
+from rlpanel.sources.records.record_types import Chunk, repeats_rows
 from rlpanel.store.backlog.backlog import Backlog, open_at_end
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult
 from rlpanel.store.backlog.throughput import Throughput
@@ -242,6 +242,10 @@ class RunIndex:
             # The user has changed which adapter reads this file.
             file.reader.adapter, file.more = found.adapter, True
             file.reader.tail.reset()
+        if repeats_rows(found.adapter):
+            self._table.tables.add(file.number)
+        else:
+            self._table.tables.discard(file.number)
         return file
 
     def _drop_missing(self, seen: dict[str, RolloutFileInfo]) -> None:
