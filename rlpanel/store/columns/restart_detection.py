@@ -1,6 +1,7 @@
 """Detects restarts: a job that resumes from a checkpoint logs the steps after that checkpoint again.
 
-The rule applies to the lines of one rank in one file, in file order. **A restart is a jump back by two or
+The rule applies to the lines of one rank, split and session of the recorder in one file, in file order; sessions
+among each other follow another rule, see `recorder_sessions`. **A restart is a jump back by two or
 more logged steps, followed by consecutive lines of that step, at least half as many as it had before (or as
 the median step has, if it had none). Earlier lines of that step and of later steps then belong to an older
 attempt.** Only the newest attempt counts; rows of older ones are kept, but excluded.
@@ -38,7 +39,7 @@ class Restart:
 
 
 class RestartDetector:
-    """Finds restarts in the lines of one rank in one file, fed in file order."""
+    """Finds restarts in the lines of one sequence, fed in file order."""
 
     def __init__(self) -> None:
         self._top: int | None = None  # highest step of the current attempt
