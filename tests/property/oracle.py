@@ -196,7 +196,11 @@ def _columns(row: dict[str, Any]) -> dict[str, Any]:
         columns["reward_gap"] = columns["reward"] - columns["ref_reward"]
     tokens = row.get("response_tokens", row.get("logprobs"))
     if tokens is not None:
-        columns["response_tokens"] = len(tokens)
+        mask = row.get("loss_mask")
+        written = sum(map(bool, mask or [])) if mask is not None and len(mask) == len(tokens) else 0
+        columns["response_tokens"] = written or len(tokens)
+        if mask is not None:
+            columns["trajectory_tokens"] = len(tokens)
     return columns | _reductions(row)
 
 

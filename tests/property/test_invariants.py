@@ -319,7 +319,9 @@ def test_a_sample_read_again_by_its_place_gives_the_numbers_of_its_row(
                 if name in snapshot.numbers:
                     np.testing.assert_equal(getattr(sample, name), snapshot.number(name)[row])
             if sample.response_tokens is not None:
-                assert len(sample.response_tokens) == snapshot.number("response_tokens")[row]
+                masked = sample.loss_mask is not None
+                column = "trajectory_tokens" if masked else "response_tokens"
+                assert len(sample.response_tokens) == snapshot.number(column)[row]
 
 
 @given(strategies.histories(strategies.log_of_a_rank), st.randoms(use_true_random=False))

@@ -89,9 +89,19 @@ _FIELDS: dict[str, ColumnInfo] = {
             "response_tokens",
             "response length",
             "tokens",
-            help="Number of logged response tokens.",
+            help="Number of response tokens that the policy wrote. With a loss mask, tokens of tools and "
+            "environments are not counted; a mask of zeros excludes a sample from the loss, so all count.",
             color="length",
             advice="If minimum and maximum are equal, every response was truncated.",
+        ),
+        ColumnInfo(
+            "trajectory_tokens",
+            "trajectory length",
+            "tokens",
+            help="Number of all response tokens, including those of tools and environments. Only samples "
+            "with a loss mask have it.",
+            color="length",
+            advice="If it rises and the response length does not, the tools return more text.",
         ),
         ColumnInfo(
             "prompt_chars",

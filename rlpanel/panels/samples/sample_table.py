@@ -34,6 +34,7 @@ def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
         "log_ratio_mean",
         "log_ratio_sum",
         "response_tokens",
+        "trajectory_tokens",
         "advantage",
         "ref_reward",
         "reward_gap",
@@ -217,7 +218,8 @@ def is_whole(values: pd.Series) -> bool:
 
 #: Counts and positions. A reward that happens to be a whole number in one step still shows its decimals.
 _WHOLE = frozenset(
-    {"step", "copies", "rank", "line", "response_tokens", "truncated", "episode", "generation"}
+    {"step", "copies", "rank", "line", "response_tokens", "trajectory_tokens", "truncated"}
+    | {"episode", "generation"}
 )
 
 

@@ -99,6 +99,9 @@ def join_batches(batches: Sequence[ColumnBatch]) -> SampleBatch:
     sizes = [np.array(column, np.int64) for column in lengths]
     names = [name for _, name in plan.arrays]
     counts = dict(zip(names, sizes[len(plan.sizes) :], strict=True))
+    arrays: dict[str, Sequence[Any]] = dict(
+        zip(names, _columns(batch.arrays for batch in batches), strict=True)
+    )
     tokens = sizes[0] if plan.sizes else counts.get("logprobs")
     notes = np.zeros(len(columns[0]), np.int64)
     if plan.sizes:
@@ -108,11 +111,11 @@ def join_batches(batches: Sequence[ColumnBatch]) -> SampleBatch:
         np.array(columns[0], np.int64),
         np.concatenate([_ranks(batch) for batch in batches]),
         notes,
-        _numbers(plan, columns, texts, tokens),
+        _numbers(plan, columns, texts, _token_counts(tokens, counts.get("loss_mask"), arrays)),
         _labels(batches, columns),
         texts,
         counts,
-        dict(zip(names, _columns(batch.arrays for batch in batches), strict=True)),
+        arrays,
     )
 
 
@@ -130,7 +133,7 @@ def _numbers(
     plan: ColumnPlan,
     columns: list[tuple[Any, ...]],
     texts: Mapping[str, Sequence[str]],
-    tokens: np.ndarray | None,
+    token_counts: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
     """Return the number columns in the order in which records have them."""
     kinds = [kind for _, kind, _ in plan.columns] + ["number"] * len(plan.parts)
@@ -144,9 +147,26 @@ def _numbers(
         values = np.array(rows, float)
     numbers = dict(zip(plan.numbers, values, strict=True))
     numbers |= {f"{name}_chars": np.fromiter(map(len, column), float, size) for name, column in texts.items()}
-    if tokens is not None:
-        numbers["response_tokens"] = tokens.astype(float)
+    numbers |= token_counts
     return {name: numbers[name] for name in plan.order}
+
+
+def _token_counts(
+    tokens: np.ndarray | None, mask_sizes: np.ndarray | None, arrays: Mapping[str, Sequence[Any]]
+) -> dict[str, np.ndarray]:
+    """Return the columns of token counts, as records have them."""
+    if tokens is None:
+        return {}
+    if mask_sizes is None:
+        return {"response_tokens": tokens.astype(float)}
+    kept = np.append(0, np.cumsum(np.frombuffer(b"".join(arrays["loss_mask"])) != 0))
+    ends = np.cumsum(mask_sizes)
+    written = kept[ends] - kept[ends - mask_sizes]
+    told = (mask_sizes == tokens) & (written > 0)  # other masks do not tell who wrote which token
+    return {
+        "response_tokens": np.where(told, written, tokens).astype(float),
+        "trajectory_tokens": tokens.astype(float),
+    }
 
 
 def _labels(

@@ -196,7 +196,9 @@ class ColumnPlan:
     def _matches(self, record: Record) -> bool:
         """Return True if the plan gives an equal record; it does not if two keys fill the same column."""
         numbers = [*self.numbers, *(f"{name}_chars" for _, kind, name in self.columns if kind == "text")]
-        numbers += ["response_tokens"] * bool(self.sizes or "logprobs" in record.arrays)
+        has_tokens = bool(self.sizes or "logprobs" in record.arrays)
+        numbers += ["response_tokens"] * has_tokens
+        numbers += ["trajectory_tokens"] * (has_tokens and "loss_mask" in record.arrays)
         labels = [name for _, kind, name in self.columns if kind.endswith("label")]
         return (
             not record.notes

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from rlpanel import schema
 from rlpanel.errors import LineError
 from rlpanel.sources.records.conversation import join_conversation
@@ -29,7 +31,7 @@ from rlpanel.sources.records.record_types import Record, is_eval, rank_of
 #: Columns that the store or readers fill, or that a filter computes (`filter_columns`). A logged key
 #: with one of these names becomes ``logged_<name>``.
 RESERVED = frozenset(
-    {"uid", "file", "line", "offset", "prompt_chars", "response_chars"}
+    {"uid", "file", "line", "offset", "prompt_chars", "response_chars", "trajectory_tokens"}
     | {"attempt", "copies", "group_reward", "note", "tag"}
 )
 
@@ -90,15 +92,31 @@ def build_texts(fields: Iterable[tuple[str, Any]]) -> dict[str, str]:
 
 
 def _count_tokens(record: Record) -> None:
-    """Set the token count from the logprobs if no tokens were logged; note arrays of another length."""
+    """Count the tokens, from the logprobs if no tokens were logged; note arrays of another length.
+
+    With a loss mask, ``response_tokens`` are those that the policy wrote, ``trajectory_tokens`` all.
+    """
     tokens = record.numbers.get("response_tokens")
-    if tokens is None:
-        if "logprobs" in record.arrays:
-            record.numbers["response_tokens"] = float(len(record.arrays["logprobs"]))
-        return
-    for name, array in record.arrays.items():
-        if len(array) != tokens:
-            record.notes.append(f"'{name}' has {len(array)} values for {tokens:.0f} tokens")
+    if tokens is not None:
+        for name, array in record.arrays.items():
+            if len(array) != tokens:
+                record.notes.append(f"'{name}' has {len(array)} values for {tokens:.0f} tokens")
+    elif "logprobs" in record.arrays:
+        tokens = record.numbers["response_tokens"] = float(len(record.arrays["logprobs"]))
+    mask = record.arrays.get("loss_mask")
+    if tokens is not None and mask is not None:
+        record.numbers["response_tokens"] = _written_tokens(mask, tokens)
+        record.numbers["trajectory_tokens"] = tokens
+
+
+def _written_tokens(mask: np.ndarray, tokens: float) -> float:
+    """Return how many of the response's tokens the policy wrote.
+
+    A mask of zeros excludes the sample from the loss, as TRL does with truncated ones; it does not tell who
+    wrote which token. Neither does a mask of another length.
+    """
+    written = float(np.count_nonzero(mask)) if len(mask) == tokens else 0.0
+    return written or tokens
 
 
 # -- takers: store one key's value in the record; a ValueError says why the value cannot be used ------

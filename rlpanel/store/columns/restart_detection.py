@@ -1,9 +1,10 @@
 """Detects restarts: a job that resumes from a checkpoint logs the steps after that checkpoint again.
 
-The rule applies to the lines of one rank in one file, in file order. **A restart is a jump back by two or
-more logged steps, followed by consecutive lines of that step, at least half as many as it had before (or as
-the median step has, if it had none). Earlier lines of that step and of later steps then belong to an older
-attempt.** Only the newest attempt counts; rows of older ones are kept, but excluded.
+The rule applies to the lines of one rank, split and session in one file, in file order. For sessions among
+each other, see `recorder_sessions`. **A restart is a jump back by two or more logged steps, followed by
+consecutive lines of that step, at least half as many as it had before (or as the median step has, if it had
+none). Earlier lines of that step and of later steps then belong to an older attempt.** Only the newest
+attempt counts; rows of older ones are kept, but excluded.
 
 Fewer lines are stragglers, as asynchronous trainers write them. A jump back by one step is never taken for
 a restart, because stragglers look the same.
@@ -38,7 +39,7 @@ class Restart:
 
 
 class RestartDetector:
-    """Finds restarts in the lines of one rank in one file, fed in file order."""
+    """Finds restarts in the lines of one sequence, fed in file order."""
 
     def __init__(self) -> None:
         self._top: int | None = None  # highest step of the current attempt

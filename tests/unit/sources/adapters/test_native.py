@@ -133,6 +133,30 @@ def test_the_number_of_tokens_comes_from_the_tokens_then_the_ids_then_the_logpro
     assert [record.numbers["response_tokens"] for record in found] == [2.0, 3.0, 1.0]
 
 
+@pytest.mark.parametrize(
+    ("mask", "written"), [([1, 0, 1], 2.0), ([0, 0, 0], 3.0), ([1, 0], 3.0), ([True, False, False], 1.0)]
+)
+def test_the_response_length_counts_what_the_policy_wrote(mask: list[int], written: float) -> None:
+    """A mask of zeros excludes the sample from the loss, and one of another length tells nothing."""
+    record = read(tiny(response_tokens=["a", "b", "c"], loss_mask=mask))
+    assert (record.numbers["response_tokens"], record.numbers["trajectory_tokens"]) == (written, 3.0)
+
+
+def test_without_a_loss_mask_there_is_no_length_of_the_trajectory() -> None:
+    assert "trajectory_tokens" not in read(tiny(response_tokens=["a", "b"], logprobs=[-1.0, -2.0])).numbers
+    assert "trajectory_tokens" not in read(tiny(loss_mask=[1, 0])).numbers
+
+
+def test_arrays_are_compared_with_all_tokens() -> None:
+    record = read(tiny(response_tokens=["a", "b"], loss_mask=[1, 0], logprobs=[-1.0], values=[0.0, 0.0]))
+    assert record.notes == ["'logprobs' has 1 values for 2 tokens"]
+
+
+def test_a_key_named_like_the_trajectory_length_keeps_its_values() -> None:
+    record = read(tiny(response_tokens=["a", "b"], loss_mask=[1, 0], trajectory_tokens=9))
+    assert (record.numbers["trajectory_tokens"], record.numbers["logged_trajectory_tokens"]) == (2.0, 9.0)
+
+
 def test_tokens_and_logprobs_of_different_length_are_noted_and_kept() -> None:
     record = read(tiny(response_tokens=["a", "b"], logprobs=[-1.0], values=[0.0, 0.0]))
     assert (record.notes, record.arrays["logprobs"].tolist()) == (

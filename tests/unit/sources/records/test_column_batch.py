@@ -130,6 +130,23 @@ def test_what_differs_in_its_values_alone_stays_in_the_batch(other: dict[str, An
     assert_same(chunk.records, one_by_one(*rows))
 
 
+@pytest.mark.parametrize("without", ["", "response_tokens", "logprobs"])
+def test_tokens_are_counted_by_the_loss_mask_as_in_records(without: str) -> None:
+    """A mask of zeros, of another length, or with a value that is neither 0 nor 1 stays in the batch."""
+    masks = [[1, 0], [1, 1], [0, 0], [0], [], [1, 0, 1], [0.5, 0]]
+    masked = LINE | {"loss_mask": [1, 0]}
+    rows = [
+        {key: value for key, value in (masked | {"loss_mask": mask}).items() if key != without}
+        for mask in masks
+    ]
+    chunk = read(*rows)
+    assert [type(part) for part in chunk.parts] == [ColumnBatch]
+    assert_same(chunk.records, one_by_one(*rows))
+    found = rows_of(chunk).numbers
+    assert found["response_tokens"].tolist() == [1, 2, 2, 2, 2, 2, 1]
+    assert found["trajectory_tokens"].tolist() == [2] * 7
+
+
 def test_a_line_that_tells_its_rank_or_an_evaluation_is_what_it_says() -> None:
     name = "rollout_data_rank0_val2.jsonl"
     rows = [{"step": 1, "prompt": "p", "rank": 5}, {"step": 1, "prompt": "p", "rank": 6}]
@@ -190,7 +207,17 @@ def test_how_a_response_ended_is_known_as_of_records(odd: dict[str, Any], ended:
     np.testing.assert_array_equal(found.numbers["ended"], [1.0, ended])
 
 
-@given(st.lists(strategies.samples(), min_size=1, max_size=8), st.integers(1, 3))
+masked_samples = st.builds(
+    lambda sample, tokens, mask: sample | {"response_tokens": tokens, "loss_mask": mask},
+    *(
+        strategies.samples(),
+        st.lists(strategies.text, max_size=3),
+        st.lists(st.sampled_from([0, 1]), max_size=3),
+    ),
+)
+
+
+@given(st.lists(strategies.samples() | masked_samples, min_size=1, max_size=8), st.integers(1, 3))
 def test_whatever_lines_come_their_rows_are_those_of_records(
     samples: list[dict[str, Any]], times: int
 ) -> None:

@@ -114,6 +114,19 @@ def test_lines_that_looked_replaced_count_again_when_their_recorder_goes_on(tmp_
     assert after.steps.samples.tolist() == [4, 8, 8, 4, 4, 4, 4, 4]
 
 
+def test_a_recorder_created_at_the_time_of_the_last_line_may_have_run_beside_it(tmp_path: Path) -> None:
+    append(tmp_path / RANK0, *steps(1, 8, 0.0), *steps(8, 8, 7.75))
+    assert (read(tmp_path).older, read(tmp_path).restarts) == (0, ())
+
+
+def test_older_lines_that_are_read_last_are_replaced_too(tmp_path: Path) -> None:
+    index, first = RunIndex(tmp_path, "run"), steps(1, 8, 0.0)
+    for lines, name in ((first[:28], "b"), (steps(7, 7, 100.0), "a"), (first[28:30], "b"), (first[30:], "b")):
+        append(tmp_path / f"{name}_rank_0.jsonl", *lines)
+        found = look(index)
+    assert (found.older, rewards(found)[7], found.steps.values[-1]) == (8, (4, 100.0), 7)
+
+
 def test_other_ranks_and_splits_are_not_replaced(tmp_path: Path) -> None:
     append(tmp_path / RANK0, *steps(1, 4, 0.0), *steps(4, 4, 100.0, split="eval"))
     append(tmp_path / RANK0, *steps(4, 4, 200.0, rank=1))
