@@ -115,7 +115,12 @@ FIELDS: tuple[Field, ...] = (
         "nats",
         aliases=("entropies",),
     ),
-    Field("loss_mask", "array", "loss mask", "1 for tokens that took part in the loss, else 0."),
+    Field(
+        "loss_mask",
+        "array",
+        "loss mask",
+        "1 for tokens that took part in the loss, else 0. The response length counts only the former.",
+    ),
     Field("reward", "number", "reward", "The score of the whole response.", "reward"),
     Field("ref_reward", "number", "ref reward", "The score of the reference's response.", "reward"),
     Field(

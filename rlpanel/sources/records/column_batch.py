@@ -159,9 +159,8 @@ def _token_counts(
         return {}
     if mask_sizes is None:
         return {"response_tokens": tokens.astype(float)}
-    kept = np.append(0, np.cumsum(np.frombuffer(b"".join(arrays["loss_mask"])) != 0))
-    ends = np.cumsum(mask_sizes)
-    written = kept[ends] - kept[ends - mask_sizes]
+    nonzero = (np.count_nonzero(np.frombuffer(mask)) for mask in arrays["loss_mask"])
+    written = np.fromiter(nonzero, np.int64, len(tokens))
     told = (mask_sizes == tokens) & (written > 0)  # other masks do not tell who wrote which token
     return {
         "response_tokens": np.where(told, written, tokens).astype(float),

@@ -133,7 +133,7 @@ def test_what_differs_in_its_values_alone_stays_in_the_batch(other: dict[str, An
 @pytest.mark.parametrize("without", ["", "response_tokens", "logprobs"])
 def test_tokens_are_counted_by_the_loss_mask_as_in_records(without: str) -> None:
     """A mask of zeros, of another length, or with a value that is neither 0 nor 1 stays in the batch."""
-    masks = [[1, 0], [1, 1], [0, 0], [0], [], [1, 0, 1], [0.5, 0]]
+    masks = [[1, 0], [1, 1], [0, 0], [0], [], [1, 0, 0], [0.5, 0]]
     masked = LINE | {"loss_mask": [1, 0]}
     rows = [
         {key: value for key, value in (masked | {"loss_mask": mask}).items() if key != without}
