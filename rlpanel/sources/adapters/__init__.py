@@ -12,6 +12,7 @@ from rlpanel.sources.adapters.nemo_rl import NemoRL
 from rlpanel.sources.adapters.open_instruct import OpenInstruct
 from rlpanel.sources.adapters.prime_rl import PrimeRL
 from rlpanel.sources.adapters.prime_rl_tokens import PrimeTokens
+from rlpanel.sources.adapters.rllm import RLLM
 from rlpanel.sources.adapters.trl import Trl
 from rlpanel.sources.adapters.verl import Verl
 from rlpanel.sources.records.record_types import Adapter
@@ -32,6 +33,7 @@ ADAPTERS: tuple[Adapter, ...] = (
     Areal(),
     PrimeRL(),
     PrimeTokens(),
+    RLLM(),
 )
 
 

@@ -17,7 +17,10 @@ from rlpanel.sources.files.file_access import AnyPath, Entry, path_of, scan
 from rlpanel.sources.records.record_types import Adapter
 
 #: Names of subfolders that may be part of the run that contains them.
-_PARTS = re.compile(r"\d+|step_\d+|rollouts|token_exports|train|eval|all|effective")
+_PARTS = re.compile(
+    r"\d+|step_\d+|rollouts|token_exports|train|eval|all|effective"  # AReaL, prime-rl
+    r"|episodes|[a-z]+_step_\d+_epoch_\d+"  # rLLM
+)
 _MAX_DEPTH = 4
 
 Place = tuple[str, list[Entry]]
