@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from rlpanel.sources.adapters.areal import Areal
 from rlpanel.sources.adapters.columnar import Columnar
+from rlpanel.sources.adapters.miles import MilesColumns, MilesTrajectories
 from rlpanel.sources.adapters.native import Native
+from rlpanel.sources.adapters.nemo_gym import NemoGym
 from rlpanel.sources.adapters.nemo_rl import NemoRL
 from rlpanel.sources.adapters.open_instruct import OpenInstruct
 from rlpanel.sources.adapters.prime_rl import PrimeRL
 from rlpanel.sources.adapters.prime_rl_tokens import PrimeTokens
+from rlpanel.sources.adapters.rllm import RLLM
 from rlpanel.sources.adapters.roll_agentic import RollAgentic
+from rlpanel.sources.adapters.skyrl import SkyRL
 from rlpanel.sources.adapters.swift_ray import SwiftRay
+from rlpanel.sources.adapters.tinker_cookbook import TinkerCookbook
 from rlpanel.sources.adapters.trl import Trl
 from rlpanel.sources.adapters.verl import Verl
 from rlpanel.sources.records.record_types import Adapter
@@ -36,6 +41,12 @@ ADAPTERS: tuple[Adapter, ...] = (
     PrimeTokens(),
     RollAgentic(),
     SwiftRay(),
+    RLLM(),
+    SkyRL(),
+    TinkerCookbook(),
+    NemoGym(),
+    MilesTrajectories(),
+    MilesColumns(),
 )
 
 

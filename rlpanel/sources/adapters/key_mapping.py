@@ -7,7 +7,6 @@ line may hold one sample, or several as columns: lists of equal length, and valu
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +16,10 @@ from rlpanel.errors import LineError, SettingError
 from rlpanel.sources.adapters.columnar import count_samples, is_list
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.json_parser import to_python
-from rlpanel.sources.records.record_types import Record, number_from_name
+from rlpanel.sources.records.record_types import Record, number_from_name, step_from_path
 
 _TEXTS = ("prompt", "response", "messages")
 _KNOWN = (*schema.CANONICAL, "messages", "rewards", "prompt_token_ids")
-_STEP = re.compile(r"step[_-]?(\d{1,15})(?!\d)")
 
 
 @dataclass(frozen=True)
@@ -91,8 +89,8 @@ class MappedAdapter:
         value = _value_at(document, dict(self.keys).get("step", "step"))
         if value is not None:
             return value
-        match = _STEP.search(path)
-        return number_from_name(path) if match is None else int(match[1])
+        named = step_from_path(path)
+        return number_from_name(path) if named is None else named
 
     def _fields(self, document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Yield the values under rlpanel's names; another key with such a name becomes ``logged_<name>``."""

@@ -15,13 +15,15 @@ from rlpanel.sources.discovery.file_names import display_name, is_rollout_name
 from rlpanel.sources.discovery.format_detection import first_lines
 from rlpanel.sources.files.file_access import AnyPath, is_remote, scan, stat
 from rlpanel.sources.files.unreadable import reason_of
-from rlpanel.sources.readers import parquet
+from rlpanel.sources.readers import json_document, parquet
 from rlpanel.sources.records.json_parser import parse
 
 #: Most files that are examined, and most files that are listed.
 _MAX_FILES, _MAX_LISTED = 2000, 8
 _MAX_KEYS, _MAX_KEY_CHARS = 6, 40
 _SCALARS = ("trainer_state.json", "scalars.jsonl", "metrics.jsonl", "events.out.tfevents.")
+_UNITS = {parquet.SUFFIX: "rows", json_document.SUFFIX: "a document"}
+_OTHER_DOCUMENT = "a JSON document; with a mapping (--map) it is read"
 #: Names that other logs use for a field, the likeliest first.
 _GUESSES = {
     "prompt": ("input", "question", "query", "instruction", "problem", "prompts", "context"),
@@ -169,7 +171,8 @@ def _describe(path: str) -> str:
     if name.endswith(".pt"):
         return "PyTorch file; slime dumps can be converted: rlpanel convert slime FOLDER"
     if not is_rollout_name(name):
-        return "neither .jsonl nor .parquet"
+        is_document = name.endswith(json_document.SUFFIX)
+        return _OTHER_DOCUMENT if is_document else "neither .jsonl nor .parquet"
     try:
         if not stat(path).st_size:
             return "empty"
@@ -184,7 +187,7 @@ def _describe(path: str) -> str:
         return "no complete line yet"
     keys = [repr(key[:_MAX_KEY_CHARS]) for key in document]
     more = f" and {len(keys) - _MAX_KEYS} more" if len(keys) > _MAX_KEYS else ""
-    unit = "rows" if name.endswith(parquet.SUFFIX) else "lines"
+    unit = _UNITS.get(os.path.splitext(name)[1], "lines")
     return f"{unit} with {', '.join(keys[:_MAX_KEYS])}{more}" if keys else f"{unit} without keys"
 
 

@@ -14,7 +14,12 @@ from dataclasses import dataclass, replace
 from rlpanel.errors import RunNotFound
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery import step_folders
-from rlpanel.sources.discovery.file_names import is_rollout_name, relative_name, without_compressed_copies
+from rlpanel.sources.discovery.file_names import (
+    is_checkpoint_folder,
+    is_rollout_name,
+    relative_name,
+    without_compressed_copies,
+)
 from rlpanel.sources.discovery.folder_config import FolderConfigs, from_settings
 from rlpanel.sources.discovery.folder_walk import FolderTree, FolderWalk, ListedFolder, is_file
 from rlpanel.sources.discovery.format_detection import FormatCache
@@ -198,8 +203,9 @@ class Directory:
     ) -> Iterator[_Rollout]:
         """Yield the rollout files of a folder; unreadable files that may be rollouts go to ``unread``."""
         config, bound = self.folder_configs.for_folder(folder.path), folder.tree.path
+        mapped_documents = config.mapped is not None and not is_checkpoint_folder(folder.entries)
         for entry in without_compressed_copies(folder.entries):
-            if not is_rollout_name(entry.name) or not is_file(entry):
+            if not is_rollout_name(entry.name, any_document=mapped_documents) or not is_file(entry):
                 continue
             name, path = relative_name(entry.path, run_folder) if run_folder else "", entry.path
             if entry.is_symlink():

@@ -4,19 +4,42 @@ from __future__ import annotations
 
 import os
 
+from rlpanel.sources.adapters import ADAPTERS
 from rlpanel.sources.files.decompress import SUFFIXES
 from rlpanel.sources.files.file_access import Entry
-from rlpanel.sources.readers import parquet
+from rlpanel.sources.readers import json_document, parquet
+from rlpanel.sources.records.record_types import Adapter
 
 #: Folder of a run's index. Like all folders whose name begins with a dot it is skipped.
 OWN_FOLDER = ".rlpanel"
 _ROLLOUT_SUFFIXES = (".jsonl", *(f".jsonl{suffix}" for suffix in SUFFIXES), parquet.SUFFIX)
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
+#: Adapters of JSON documents, each with the pattern of its files' names.
+_DOCUMENTS = [(adapter, adapter.document_name) for adapter in ADAPTERS if hasattr(adapter, "document_name")]
+#: Endings of a checkpoint's files. Its folder holds many JSON documents, some of them large.
+_CHECKPOINT = (".safetensors", ".bin", ".pt", ".pth", ".distcp", "tokenizer.json", "tokenizer_config.json")
 
 
-def is_rollout_name(name: str) -> bool:
-    """Return True if a file of this name may hold rollouts."""
-    return name.endswith(_ROLLOUT_SUFFIXES) and not name.startswith(".")
+def is_rollout_name(name: str, *, any_document: bool = False) -> bool:
+    """Return True if a file of this name may hold rollouts.
+
+    Of JSON documents, only those with a name that a format declares may, or all with ``any_document``.
+    """
+    if name.startswith("."):
+        return False
+    if name.endswith(json_document.SUFFIX):
+        return any_document or document_adapter(name) is not None
+    return name.endswith(_ROLLOUT_SUFFIXES)
+
+
+def document_adapter(name: str) -> Adapter | None:
+    """Return the adapter that declares this name for its JSON documents."""
+    return next((adapter for adapter, names in _DOCUMENTS if names.fullmatch(name)), None)
+
+
+def is_checkpoint_folder(entries: list[Entry]) -> bool:
+    """Return True if a folder with these entries holds a model's weights or tokenizer."""
+    return any(entry.name.endswith(_CHECKPOINT) for entry in entries)
 
 
 def is_searchable_name(name: str) -> bool:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 from rlpanel.errors import LineError, RemoteError, SourceDamaged, SourceUnready
 from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
+from rlpanel.sources.discovery.file_names import document_adapter
 from rlpanel.sources.discovery.folder_config import FolderConfig
 from rlpanel.sources.files.decompress import open_plain
 from rlpanel.sources.files.file_access import stat
 from rlpanel.sources.files.unreadable import reason_of, too_many_open
-from rlpanel.sources.readers import parquet
+from rlpanel.sources.readers import json_document, parquet
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.sources.records.record_types import Adapter
 
@@ -122,13 +123,13 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter 
     OSError
         If the file cannot be read.
     """
-    named = _adapter_by_name(name)
+    # A document that was read whole tells what it is: its name counts only while it cannot be read.
+    named = None if name.endswith(json_document.SUFFIX) else _adapter_by_name(name)
     lines, final = first_lines(path)
     candidates = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
     for line in lines:
-        for adapter in candidates:
-            if _accepts(adapter, name, line):
-                return adapter, True
+        if adapter := _adapter_by_line(candidates, name, line):
+            return adapter, True
     return named, final
 
 
@@ -136,6 +137,8 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
     """Return the first complete non-blank lines, and whether they are enough to decide the format."""
     if path.endswith(parquet.SUFFIX):
         return parquet.first_lines(path, SNIFF_LINES), True
+    if path.endswith(json_document.SUFFIX):
+        return json_document.first_lines(path, SNIFF_LINE_BYTES), False
     lines: list[bytes] = []
     bytes_read = 0
     with open_plain(path) as file:
@@ -151,16 +154,20 @@ def first_lines(path: str) -> tuple[list[bytes], bool]:
 
 def _adapter_by_name(name: str) -> Adapter | None:
     """Return the adapter of a file whose name alone shows that it holds rollouts."""
-    if name.startswith(_NAMED) and not name.endswith(parquet.SUFFIX):
+    if name.startswith(_NAMED) and not name.endswith((parquet.SUFFIX, json_document.SUFFIX)):
         return NATIVE
+    if name.endswith(json_document.SUFFIX):
+        return document_adapter(name)
     return TRL if trl.NAME.fullmatch(name) else None
 
 
-def _accepts(adapter: Adapter, name: str, line: bytes) -> bool:
+def _adapter_by_line(candidates: tuple[Adapter, ...], name: str, line: bytes) -> Adapter | None:
+    """Return the first adapter that accepts a line; the line is parsed once, because it may be long."""
     try:
-        return adapter.accepts(name, parse(line))
+        document = parse(line)
+        return next((adapter for adapter in candidates if adapter.accepts(name, document)), None)
     except LineError:
-        return False
+        return None
 
 
 def _stamp(status: os.stat_result) -> tuple[int, int, int]:

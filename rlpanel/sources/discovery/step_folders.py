@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 
+from rlpanel.sources.adapters.miles import repeated_columns
 from rlpanel.sources.adapters.prime_rl import STEP, PrimeRL, superseded
 from rlpanel.sources.adapters.prime_rl_discarded import discarded
 from rlpanel.sources.adapters.prime_rl_tokens import PrimeTokens, join_exports
@@ -17,7 +18,13 @@ from rlpanel.sources.files.file_access import AnyPath, Entry, path_of, scan
 from rlpanel.sources.records.record_types import Adapter
 
 #: Names of subfolders that may be part of the run that contains them.
-_PARTS = re.compile(r"\d+|step_\d+|rollouts|token_exports|train|eval|all|effective")
+_PARTS = re.compile(
+    r"\d+|step_\d+|rollouts|token_exports|train|eval|all|effective"  # AReaL, prime-rl, NeMo Gym
+    r"|episodes|[a-z]+_step_\d+_epoch_\d+"  # rLLM
+    r"|dumped_evals|global_step_\d+_evals|eval_only"  # SkyRL
+    r"|iteration_\d+"  # tinker-cookbook
+    r"|trajectory|dashboard_columns"  # miles
+)
 _MAX_DEPTH = 4
 
 Place = tuple[str, list[Entry]]
@@ -57,8 +64,8 @@ def candidate_folders(
 
 def select_files(folder: AnyPath, found: Mapping[str, Adapter]) -> dict[str, Adapter]:
     """Return a run's files to read, by name; of prime-rl's, some are read together with another file."""
-    finals = superseded(set(found))
-    current = {name: adapter for name, adapter in found.items() if name not in finals}
+    finals, repeated = superseded(set(found)), repeated_columns(set(found))
+    current = {name: adapter for name, adapter in found.items() if name not in finals.keys() | repeated}
     traces = {name for name, adapter in current.items() if isinstance(adapter, PrimeRL)}
     exports = {name: _step(name) for name, adapter in current.items() if isinstance(adapter, PrimeTokens)}
     folders = {step: folder / PurePosixPath(name).parent for name, step in exports.items()}

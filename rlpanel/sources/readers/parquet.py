@@ -16,7 +16,8 @@ from rlpanel.sources.files import file_access
 from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.readers.jsonl import CHUNK_RECORDS, JsonlFile
 from rlpanel.sources.readers.tail import ReadPosition, Tail, line_hash, stamp_of
-from rlpanel.sources.records.record_types import Adapter, Chunk, Locator
+from rlpanel.sources.readers.whole_file import WholeFileTail
+from rlpanel.sources.records.record_types import Chunk, Locator
 
 SUFFIX = ".parquet"
 #: Rows converted to JSON at a time.
@@ -25,50 +26,14 @@ _BATCH_ROWS = 256
 _SNIFF_BYTES = 64 << 20
 
 
-class ParquetTail(Tail):
-    """Detects changes of the file; ``offset`` is the file's size after it was read."""
-
-    def read_changed(self) -> bytes | None:
-        """Return the whole file if it changed since the last read, successful or not; else None.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be opened or read.
-        """
-        with self._file as file:
-            status = file.stat()
-            if stamp_of(status) == self._stamp:
-                return None
-            # The stamp is stored first: bytes written meanwhile change it, so the file is read again.
-            self._stamp, self.size, self.modified = stamp_of(status), status.st_size, status.st_mtime
-            if status.st_size > self.line_bytes:
-                raise SourceUnready(f"has {status.st_size:,} bytes; the limit is {self.line_bytes:,}")
-            try:
-                return file.read(status.st_size, 0)
-            except OSError:
-                self._stamp = ()  # read it again although it did not change
-                raise
-
-    def _has_unread(self) -> bool:
-        """Return False: an invalid file stays invalid until it changes, and its error stays reported."""
-        return False
-
-    def mark_read(self) -> None:
-        """Mark the whole file as read and start a new generation: its previous rows are invalid."""
-        self.generation += 1
-        self.offset = self.size
-
-
 class ParquetFile(JsonlFile):
     """Reads one parquet file; see `record_types.RolloutFile`. A locator's offset is the row index."""
 
-    tail: ParquetTail
+    tail: WholeFileTail
     lines_on_disk = False
 
-    def __init__(self, path: str, name: str, adapter: Adapter, line_bytes: int = 64 << 20) -> None:
-        super().__init__(path, name, adapter, line_bytes)
-        self.tail = ParquetTail(path, line_bytes)
+    def _open_tail(self, line_bytes: int, end: int | None) -> Tail:
+        return WholeFileTail(self.path, line_bytes)
 
     def poll(self, budget: int) -> Iterator[Chunk]:
         """Yield all rows if the file changed, in chunks of about a thousand.

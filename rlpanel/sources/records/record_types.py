@@ -233,3 +233,12 @@ def number_from_name(path: str) -> int | None:
     """Return the number that is the file's whole name (``12.jsonl`` → 12), or None."""
     stem = path.rsplit("/", 1)[-1].partition(".")[0]
     return int(stem) if stem.isascii() and stem.isdigit() else None
+
+
+_STEP = re.compile(r"step[_-]?(\d{1,15})(?!\d)")
+
+
+def step_from_path(path: str) -> int | None:
+    """Return the first step that a path names (``step_12/log.jsonl`` → 12), or None."""
+    match = _STEP.search(path)
+    return int(match[1]) if match else None
