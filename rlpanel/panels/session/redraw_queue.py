@@ -26,12 +26,17 @@ PATIENCE = 0.5
 
 
 class RedrawQueue:
-    """First-in, first-out queue of redraws on one event loop."""
+    """First-in, first-out queue of redraws on one event loop.
+
+    Redraws of one page run in the order in which they were put: each may send the next part of a file.
+    """
 
     def __init__(self) -> None:
         self._free_at = 0.0
         self._drawing = False
         self._waiting: deque[tuple[SessionLoop, Callable[[], object]]] = deque()
+        # Number of redraws that have left the queue, but that the event loop has not run yet.
+        self._scheduled: WeakKeyDictionary[SessionLoop, int] = WeakKeyDictionary()
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -40,7 +45,8 @@ class RedrawQueue:
     def put(self, session_loop: SessionLoop, draw: Callable[[], object]) -> None:
         """Draw now if nothing is waiting, else in turn; to be called in a callback of ``session_loop``."""
         wait = self._free_at - time.monotonic()
-        if wait <= 0 and not self._waiting and not self._drawing:
+        is_first = not self._waiting and not self._scheduled.get(session_loop)
+        if wait <= 0 and is_first and not self._drawing:
             self._run(draw)
             return
         self._waiting.append((session_loop, draw))
@@ -63,9 +69,14 @@ class RedrawQueue:
         while self._waiting:
             session_loop, draw = self._waiting.popleft()
             if not session_loop.is_gone:
-                session_loop.call_soon(partial(self._run, draw))
+                self._scheduled[session_loop] = self._scheduled.get(session_loop, 0) + 1
+                session_loop.call_soon(partial(self._run_scheduled, session_loop, draw))
                 self._schedule_next(PATIENCE)
                 return
+
+    def _run_scheduled(self, session_loop: SessionLoop, draw: Callable[[], object]) -> None:
+        self._scheduled[session_loop] -= 1
+        self._run(draw)
 
     def _schedule_next(self, seconds: float) -> None:
         if self._timer is not None:

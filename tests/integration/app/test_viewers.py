@@ -115,6 +115,30 @@ def test_pages_are_drawn_one_by_one_and_other_requests_are_served_in_between() -
     assert all("others" in did[at:then] for at, then in pairwise(begun))
 
 
+def test_redraws_of_one_page_keep_their_order_while_the_first_waiting_one_is_scheduled() -> None:
+    """A file is sent to the browser in parts, each as one redraw."""
+    drawn: list[str] = []
+
+    def draw_slowly(name: str) -> None:
+        drawn.append(name)
+        end = time.monotonic() + 0.02
+        while time.monotonic() < end:
+            pass
+
+    async def run() -> None:
+        queue, loop = RedrawQueue(), SessionLoop(asyncio.get_running_loop())
+        queue.put(loop, partial(draw_slowly, "first"))
+        queue.put(loop, partial(drawn.append, "second"))
+        while len(queue):
+            await asyncio.sleep(0)
+        queue.put(loop, partial(drawn.append, "third"))  # the second is scheduled, but not drawn yet
+        while len(drawn) < 3:
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    assert drawn == ["first", "second", "third"]
+
+
 class Silent:
     """A page that is called up, and does not draw."""
 
