@@ -32,6 +32,29 @@ def engine_log_ratio(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.n
     return logprobs - rollout_logprobs
 
 
+@metric(
+    "engine logprob",
+    level="token",
+    unit="nats",
+    reductions=("mean",),
+    advice="If only the engine's logprobs are logged, their mean shows how certain the policy is.",
+    color="entropy",
+)
+def engine_logprob(rollout_logprobs: np.ndarray) -> np.ndarray:
+    """Log-probability of the sampled token, from the engine that sampled it.
+
+    Parameters
+    ----------
+    rollout_logprobs : ndarray of float, shape (T,)
+        In nats. It may differ from the trainer's logprob of the same token.
+
+    Returns
+    -------
+    ndarray of float, shape (T,)
+    """
+    return rollout_logprobs
+
+
 @metric("engine gap", level="token", pooled=True)
 def _engine_gap(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.ndarray:
     """Return exp|log ρ| of each token."""

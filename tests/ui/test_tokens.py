@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -352,6 +353,36 @@ def test_what_is_not_logged_is_said_quietly(
     board = open_tokens(sample=sample)
     expect(board.text).to_have_text(text)
     expect(board.page.locator(".rl-notes")).to_contain_text(note)
+
+
+def test_a_log_of_ids_shows_the_response_and_the_engines_logprobs(open_tokens: OpenTokens) -> None:
+    board = open_tokens(
+        sample=Sample(
+            uid="a:0",
+            step=1,
+            response=f"It is 42. {PAYLOAD}",
+            response_token_ids=np.array([7.0, 8.0, 9.0]),
+            rollout_logprobs=np.array([-0.5, -0.25, -4.0]),
+        )
+    )
+    expect(board.text).to_have_text(f"It is 42. {PAYLOAD}")
+    expect(board.page.locator('.rl-row-label[data-row="engine_logprob"]')).to_be_visible()
+    notes = board.page.locator(".rl-notes")
+    expect(notes).to_contain_text("serve with --tokenizer tokenizer.json")
+    expect(notes).not_to_contain_text("No token values")
+    box = board.strip.bounding_box()
+    assert box is not None
+    board.page.mouse.click(box["x"] + box["width"] * 5 / 6, box["y"] + box["height"] / 2)
+    expect(board.page.locator(".rl-pin .rl-tip-head")).to_contain_text("id 9")
+    expect(board.page.locator('.rl-pin [data-row="engine_logprob"] dd')).to_have_text("-4.0000nats")
+    assert board.page.evaluate("window.ran") is None
+
+
+def test_tokens_that_were_decoded_one_by_one_get_the_text_of_the_response(open_tokens: OpenTokens) -> None:
+    sample = generated(["Hello", "world", "\N{REPLACEMENT CHARACTER}", "\N{REPLACEMENT CHARACTER}", "!"])
+    board = open_tokens(sample=replace(sample, response="Hello world国!"))
+    expect(board.text).to_have_text("Hello world国!")
+    expect(board.page.locator(".rl-notes")).not_to_contain_text("invalid UTF-8")
 
 
 def test_odd_rows_are_drawn_as_what_they_are(open_tokens: OpenTokens) -> None:

@@ -17,16 +17,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
+
+from rlpanel.panels.tokens.align_texts import REPLACEMENT, align_texts
 
 Encoding = Literal["plain", "byte-level", "sentencepiece"]
 
 #: Share of tokens that may violate an encoding's rule (added tokens are written literally).
 TOLERANCE = 0.1
-
-REPLACEMENT = "\ufffd"
 
 _BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SPECIAL = re.compile(
@@ -78,7 +78,12 @@ class TokenText:
     replaced: int
 
 
-def decode(tokens: Sequence[str], pad_token: str = "") -> TokenText:
+def decode(
+    tokens: Sequence[str],
+    pad_token: str = "",
+    response: str | None = None,
+    loss_mask: np.ndarray | None = None,
+) -> TokenText:
     """Decode every token into its display text.
 
     Parameters
@@ -87,6 +92,10 @@ def decode(tokens: Sequence[str], pad_token: str = "") -> TokenText:
         As logged, in any of the three encodings; the whole list decides which one.
     pad_token : str
         Tokens equal to it become ``TokenKind.PAD``; empty for none.
+    response : str, optional
+        Text of all tokens. If the texts do not add up to it, they are aligned to it where possible.
+    loss_mask : ndarray, shape (T,), optional
+        0 for tokens that a tool or the environment wrote, which the response may leave out.
 
     Returns
     -------
@@ -95,9 +104,9 @@ def decode(tokens: Sequence[str], pad_token: str = "") -> TokenText:
     if _SURROGATE.search("".join(tokens)):
         tokens = [_SURROGATE.sub(REPLACEMENT, token) for token in tokens]
     encoding = detect(tokens)
-    texts = list(tokens)
-    if encoding != "plain":
-        texts = _join_bytes(tokens, _from_byte_level if encoding == "byte-level" else _from_sentencepiece)
+    texts = _texts(tokens, encoding)
+    if response:
+        encoding, texts = _as_in_response(tokens, encoding, texts, response, pad_token, loss_mask)
     kinds = np.array(
         [TokenKind.SPECIAL if is_special(t) else TokenKind.PLAIN for t in tokens], dtype=np.uint8
     )
@@ -106,6 +115,48 @@ def decode(tokens: Sequence[str], pad_token: str = "") -> TokenText:
     if pad_token:
         kinds[[i for i, token in enumerate(tokens) if token == pad_token]] = TokenKind.PAD
     return TokenText(texts, kinds, encoding, sum(text.count(REPLACEMENT) for text in texts))
+
+
+def _texts(tokens: Sequence[str], encoding: Encoding) -> list[str]:
+    if encoding == "plain":
+        return list(tokens)
+    return _join_bytes(tokens, _from_byte_level if encoding == "byte-level" else _from_sentencepiece)
+
+
+def _as_in_response(
+    tokens: Sequence[str],
+    encoding: Encoding,
+    texts: list[str],
+    response: str,
+    pad_token: str,
+    loss_mask: np.ndarray | None,
+) -> tuple[Encoding, list[str]]:
+    """Return encoding and texts that add up to the response; those given if none do."""
+    response = _SURROGATE.sub(REPLACEMENT, response)
+    if "".join(texts) == response:
+        return encoding, texts
+    for other in get_args(Encoding):
+        if other != encoding and "".join(other_texts := _texts(tokens, other)) == response:
+            return other, other_texts
+    added = np.array([is_special(token) or token == pad_token for token in tokens], bool)
+    aligned = align_texts(texts, added.tolist(), response)
+    if aligned is None and loss_mask is not None and len(loss_mask) == len(tokens):
+        aligned = _align_written(texts, added, response, loss_mask != 0)
+    return encoding, texts if aligned is None else aligned
+
+
+def _align_written(
+    texts: Sequence[str], added: np.ndarray, response: str, written: np.ndarray
+) -> list[str] | None:
+    """Align only the tokens that the policy wrote; the others keep their texts."""
+    chosen: list[int] = np.flatnonzero(written).tolist()
+    aligned = align_texts([texts[i] for i in chosen], added[chosen].tolist(), response)
+    if aligned is None:
+        return None
+    merged = list(texts)
+    for index, text in zip(chosen, aligned, strict=True):
+        merged[index] = text
+    return merged
 
 
 def is_special(token: str) -> bool:

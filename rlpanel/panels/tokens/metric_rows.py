@@ -22,8 +22,8 @@ KL_ESTIMATORS = ("kl_k3", "kl_k2", "log_ratio", "kl_rllb")
 
 _FIRST = ("token_reward", "log_ratio")
 _THEN = (
-    "value", "token_advantage", "token_return", "ratio", "logprob", "ref_logprob", "prob", "ref_prob",
-    "token_entropy", "surprisal",
+    "value", "token_advantage", "token_return", "ratio", "logprob", "ref_logprob", "engine_logprob", "prob",
+    "ref_prob", "token_entropy", "surprisal",
 )  # fmt: skip
 
 #: Rows that the browser computes from the logged arrays with the same formulas (``formulas.js``).

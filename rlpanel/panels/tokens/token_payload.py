@@ -43,8 +43,8 @@ def pack_sample(sample: Sample | None, *, pad_token: str = "", kl_estimator: str
     Returns
     -------
     dict
-        ``state`` is ``tokens``, ``places`` (values or ids without token texts), ``text`` (neither) or
-        ``empty`` (no sample).
+        ``state`` is ``tokens``, ``positions`` (values or ids without token texts), ``text`` (neither) or
+        ``empty`` (no sample). ``plain`` is a text to show instead of tokens.
     """
     if sample is None:
         return {"state": "empty", "plain": "Choose a sample to read its tokens."}
@@ -55,18 +55,15 @@ def pack_sample(sample: Sample | None, *, pad_token: str = "", kl_estimator: str
     cells = max([len(tokens or ()), 0 if ids is None else len(ids), *(len(row.values) for row in rows)])
     if not cells:
         return _plain(sample)
-    packed: dict[str, Any] = {"state": "places", "cells": cells, "tokens": 0}
+    packed: dict[str, Any] = {"state": "positions", "cells": cells, "tokens": 0}
     if tokens is not None:
-        decoded = decode(tokens, pad_token)
+        decoded = decode(tokens, pad_token, sample.response, sample.loss_mask)
         packed |= {"state": "tokens", "tokens": len(tokens)} | _pack_texts(tokens, decoded)
         notes += _text_notes(decoded)
-    elif ids is not None:
-        notes.append(
-            "Token texts are not logged, ids are shown; serve with --tokenizer tokenizer.json to see texts."
-        )
     else:
-        notes.append("Token texts are not logged, token indices are shown.")
-    if not rows:
+        packed["plain"] = escape_invisible(sample.response or "")
+        notes.append(_missing_texts(sample))
+    if not arrays:
         notes.append("No token values are logged: no logprobs, rewards, values or advantages.")
     if ids is not None:
         packed["ids"] = np.nan_to_num(ids, nan=-1).astype("<i4").tobytes()
@@ -129,6 +126,13 @@ def _plain(sample: Sample) -> dict[str, Any]:
     text = escape_invisible(sample.response or "")
     notes = ["Neither tokens nor token values are logged for this sample."]
     return {"state": "text", "plain": text, "notes": notes if text else [*notes, "The response is empty."]}
+
+
+def _missing_texts(sample: Sample) -> str:
+    """Return the note for a sample without token texts."""
+    if sample.response_token_ids is None:
+        return "Token texts are not logged: tokens have indices."
+    return "Token texts are not logged, only ids: serve with --tokenizer tokenizer.json to see texts."
 
 
 def _pack_texts(tokens: Sequence[str], decoded: TokenText) -> dict[str, Any]:

@@ -53,8 +53,8 @@ class TokenView {
     this.tip.hide();
     this.bar.show(rows);
     this.strip.show(this.sample, this.palette, this.choice.show(rows));
-    if (this.sample.cells) this.text.show(this.sample);
-    else this.text.showPlain(this.sample.plain);
+    if (this.sample.plain || !this.sample.cells) this.text.showPlain(this.sample.plain);
+    else this.text.show(this.sample);
     this.tools.hidden = !this.sample.cells;
     this.outliers.show(this.sample);
     this.finder.show(this.sample);

@@ -30,8 +30,8 @@ def texts(packed: bytes) -> list[str]:
         (make(response="a"), "text"),
         (make(response="a", response_tokens=[]), "text"),
         (make(response_tokens=["a"]), "tokens"),
-        (make(logprobs=np.zeros(2)), "places"),
-        (make(response_token_ids=np.array([5.0])), "places"),
+        (make(logprobs=np.zeros(2)), "positions"),
+        (make(response_token_ids=np.array([5.0])), "positions"),
     ],
 )
 def test_what_was_logged_decides_what_is_drawn(sample: Sample | None, state: str) -> None:
