@@ -1,6 +1,6 @@
 """A small training run in its own process: ``python -m tests.train.job ALGO FOLDER '{"key": …}'``.
 
-Prints one line of JSON: losses and seconds per step. The tests run it with the training environment's Python.
+Prints one line of JSON: losses, and seconds and CPU seconds per step. The tests run it with the training environment's Python.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def main() -> None:
     made = {"ppo": ppo, "tools": tools}.get(algo, partial(grouped, algo))
     trainer = made(folder / "output", **options)
     before = set(vars(trainer))
-    began = time.perf_counter()
+    began, used = time.perf_counter(), time.process_time()
     with rlpanel.record(trainer, folder / "run") if recorded else nullcontext():
         trainer.train(**({"resume_from_checkpoint": resume} if resume else {}))
     losses = [
@@ -132,7 +132,11 @@ def main() -> None:
         name for name in set(vars(trainer)) - before if "rlpanel" in name or name.startswith("_calc")
     )
     steps = max(1, trainer.state.global_step)
-    print(json.dumps({"losses": losses, "left": left, "seconds": (time.perf_counter() - began) / steps}))
+    took = {
+        "seconds": (time.perf_counter() - began) / steps,
+        "cpu_seconds": (time.process_time() - used) / steps,
+    }
+    print(json.dumps({"losses": losses, "left": left} | took))
 
 
 if __name__ == "__main__":

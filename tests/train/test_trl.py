@@ -204,6 +204,36 @@ def test_a_generation_of_several_passes_is_one_set_of_rows(tmp_path: Path) -> No
     assert max(row["session"] for row in rows) < min(row["session"] for row in again)
 
 
+def test_a_killed_run_that_resumes_counts_each_sample_once(tmp_path: Path) -> None:
+    """The first session is killed at any moment, steps after its last checkpoint."""
+    checkpoint = tmp_path / "output" / "checkpoint-4"
+    process = start("grpo", tmp_path, max_steps=400, save_strategy="steps", save_steps=4)
+    try:
+        wait_until((checkpoint / "trainer_state.json").exists, timeout=90, message="a checkpoint")
+        wait_until(lambda: recorded_step(tmp_path) >= 6, timeout=60, message="steps after it")
+    finally:
+        process.kill()
+        process.communicate()
+    reached = recorded_step(tmp_path)
+    train("grpo", tmp_path, max_steps=reached + 2, save_strategy="no", resume=str(checkpoint))
+    with open_run(tmp_path / "run", follow=False) as run:
+        samples = run.samples()
+    assert samples.groupby("step").size().to_dict() == dict.fromkeys(range(1, reached + 3), 8)
+    resumed = samples[samples.step > 4]
+    assert resumed.session.nunique() == 1
+    assert resumed.session.iloc[0] not in set(samples[samples.step <= 4].session)
+
+
+def recorded_step(folder: Path) -> int:
+    """Return the last step of which a complete line was recorded; 0 for none."""
+    written = [
+        line
+        for path in (folder / "run").glob("*rank_0.jsonl")
+        for line in path.read_text("utf-8").split("\n")
+    ]
+    return json.loads(written[-2])["step"] if len(written) > 1 else 0
+
+
 def test_a_script_is_recorded_without_an_edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAVE_ROLLOUT_DATA", "true")
     monkeypatch.setenv("EXP_NAME", "exp1")
@@ -243,8 +273,11 @@ def test_a_tool_run_is_recorded_as_a_conversation(tmp_path: Path) -> None:
         assert "tool_response" not in row["response"]
         assert row["response_length"] == len(said) < len(row["response_tokens"])
     assert {row["response"] for row in plain} == {"4"}
+    assert all(row["loss_mask"] == [1] * len(row["response_tokens"]) for row in plain)
     with open_run(tmp_path / "run", follow=False) as run:
         sample = run.sample(run.samples()["uid"][rows.index(called[0])])
+        lengths = run.samples()[["response_tokens", "trajectory_tokens"]]
+    assert lengths.trajectory_tokens.tolist() == [len(row["response_tokens"]) for row in rows]
     assert sample.messages[2]["tool_calls"] == [{"name": "add", "arguments": '{"a": 2, "b": 2}'}]
     assert sample.messages[3]["content"] == "4"
     with open_run(tmp_path / "output" / "completions", follow=False) as run:

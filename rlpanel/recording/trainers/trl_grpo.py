@@ -174,7 +174,8 @@ class GroupHook:
             row |= {"rewards": rollout_rows.scores_by_function(self.trainer, generation.scores[index])}
             row |= {"response_length": sum(tool_mask or ()) or length}
             row |= {"truncated": bool(length) and ids[-1] not in self._end_tokens()}
-            if not all(masks[index]):
+            if tool_mask is not None or not all(masks[index]):
+                # With tools every row has a mask, so that every row has a trajectory length.
                 row["loss_mask"] = masks[index]
             extra = {key: values[index] for key, values in generation.extra.items()}
             rollout_rows.add_columns(row, generation.inputs[index] | extra)
