@@ -276,8 +276,9 @@ def test_a_tool_run_is_recorded_as_a_conversation(tmp_path: Path) -> None:
     assert all(row["loss_mask"] == [1] * len(row["response_tokens"]) for row in plain)
     with open_run(tmp_path / "run", follow=False) as run:
         sample = run.sample(run.samples()["uid"][rows.index(called[0])])
-        lengths = run.samples()[["response_tokens", "trajectory_tokens"]]
-    assert lengths.trajectory_tokens.tolist() == [len(row["response_tokens"]) for row in rows]
+        lengths = run.samples().set_index("uid").trajectory_tokens
+        read = [run.sample(uid) for uid in lengths.index]
+    assert lengths.tolist() == [len(each.response_tokens or ()) for each in read]
     assert sample.messages[2]["tool_calls"] == [{"name": "add", "arguments": '{"a": 2, "b": 2}'}]
     assert sample.messages[3]["content"] == "4"
     with open_run(tmp_path / "output" / "completions", follow=False) as run:
