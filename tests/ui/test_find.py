@@ -112,6 +112,9 @@ def test_a_text_is_found_in_all_steps_and_stays_text(board: BoardPage) -> None:
 
 
 def test_a_long_search_says_how_far_it_is_and_stops_when_told_to(board: BoardPage) -> None:
+    board.go(run=SLOW, step=1)
+    # The search covers the lines that were read by then.
+    expect(board.badge).to_contain_text("4,000 samples")
     board.go(run=SLOW, step=1, scope="run", search=PATTERN)
     expect(says(board)).to_contain_text("1 found so far")
     stop = board.page.locator(".rl-query").get_by_role("button", name="stop")

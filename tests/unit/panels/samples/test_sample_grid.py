@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from bokeh.document import Document
+from panel.io.state import set_curdoc
 
 import rlpanel
 from rlpanel.panels.samples.sample_grid import SampleGrid
@@ -61,6 +65,36 @@ def test_all_steps_are_asked_and_come_sorted(grid: SampleGrid, run: Run) -> None
     grid.context.selection.param.update(scope="run", sort="-reward")
     assert shown(grid) == run.samples().sort_values("reward", ascending=False, kind="stable").uid.tolist()
     assert list(grid._table.value.columns[:2]) == ["uid", "step"]
+
+
+def test_a_run_that_fills_while_it_is_searched_is_searched_again(context: Context, tmp_path: Path) -> None:
+    """The rows of the run that was shown before do not count."""
+    log = tmp_path / "other" / "rollout_data_rank_0.jsonl"
+    log.parent.mkdir()
+    append(log, b"")
+    index = rlpanel.open_run(log.parent, follow=False)._index
+
+    async def look() -> str:
+        with set_curdoc(Document()):
+            grid = SampleGrid(context)
+            context.selection.param.update(scope="run", search="/prom.t/")
+            await until(lambda: not grid._query.busy)
+            context.param.update(index=index, view=index.view)  # its search runs on a thread
+            append(log, *(line(1, index=at) for at in range(99)))
+            index.rescan()
+            while index.read():
+                pass
+            context.view = index.view
+            await until(lambda: not grid._query.busy)
+            return grid._head.object
+
+    assert "99 of 99 match" in asyncio.run(look())
+
+
+async def until(done: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not done():
+            await asyncio.sleep(0)
 
 
 def test_equal_samples_keep_their_order(tmp_path: Path) -> None:
