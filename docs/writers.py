@@ -103,42 +103,6 @@ WRITERS = (
         "prompt, response, environment, arrays",
         folder="nemo-rl",
     ),
-    Writer(
-        "ROLL",
-        "`dump_rollout_to_specific_path`, `dump_rollout_trajectories`",
-        "texts, scores, ground truth; conversations and groups of trajectories",
-        folder="roll",
-    ),
-    Writer(
-        "open-instruct",
-        "`_save_rollouts`",
-        "ids, engine logprobs, rewards, groups, ground truth",
-        folder="open-instruct",
-    ),
-    Writer(
-        "slime",
-        "`save_debug_rollout_data`, `_build_dump_payload`, then `rlpanel convert slime`",
-        "texts, rewards, status, arrays of training joined to their samples",
-        folder="slime",
-    ),
-    Writer(
-        "miles",
-        "its writers of conversations, columns and evaluations",
-        "messages, ids, masks, engine logprobs, status",
-        folder="miles",
-    ),
-    Writer(
-        "rLLM",
-        "its episode logger",
-        "turns, rewards, groups, status; evaluation apart",
-        folder="rllm",
-    ),
-    Writer(
-        "NeMo Gym",
-        "none: lines of its own example files",
-        "messages, tool calls, rewards",
-        folder="nemo-gym",
-    ),
 )
 
 

@@ -32,7 +32,6 @@ _ARRAYS = {
     "loss_mask": "loss_mask",
     "loss_masks": "loss_mask",
 }
-_STATUS = {"completed": "ok", "truncated": "truncated", "failed": "tool_error"}
 #: Names of the total in a reward with several parts.
 _TOTALS = ("score", "reward", "total")
 
@@ -157,10 +156,9 @@ def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
         "ground_truth": sample.get("label"),
         "finish_reason": status,
         "truncated": status == "truncated",
-        "status": _STATUS.get(str(status)),
         "response_token_ids": tokens[len(tokens) - length :] if length else None,
     }
-    row |= _reward(sample.get("reward")) | _arrays(sample) | _policy_versions(sample)
+    row |= _reward(sample.get("reward")) | _arrays(sample)
     return {key: value for key, value in row.items() if value is not None}
 
 
@@ -173,16 +171,6 @@ def _reward(reward: Any) -> dict[str, Any]:
     if total is None and len(parts) == 1:
         total = next(iter(parts.values()))
     return {"reward": total, "rewards": parts}
-
-
-def _policy_versions(sample: Mapping[str, Any]) -> dict[str, float]:
-    """Return the versions of the policy that sampled the first and the last part of the response."""
-    versions = sample.get("weight_versions") or ()
-    try:
-        numbers = [float(version) for version in versions]
-    except (TypeError, ValueError):
-        return {}
-    return {"policy_version/start": numbers[0], "policy_version/end": numbers[-1]} if numbers else {}
 
 
 def _arrays(sample: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""slime's dumps as written by torch, and by slime itself, converted by the command."""
+"""slime's dumps as written by torch, converted by the command."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,8 +10,6 @@ import pytest
 from rlpanel import open_run
 from tests.train.conftest import ROOT, TRAIN
 
-#: Written by slime's own functions at the commit in the folder's name.
-RECORDED = ROOT / "tests" / "data" / "upstream" / "slime-624b824a8"
 #: A dump of two samples, and one whose metadata is an object that only code can create.
 MAKE = """
 import pathlib, sys, torch
@@ -62,37 +59,6 @@ def test_dumps_become_lines_and_are_joined(tmp_path: Path) -> None:
         [-1.0, -2.0], [-2.0, -2.0],
     ]  # fmt: skip
     assert samples[0].rollout_logprobs == pytest.approx([-0.1, -0.2])
-
-
-def test_dumps_that_slime_wrote_are_read(tmp_path: Path) -> None:
-    """Two data-parallel ranks trained on the samples in another order."""
-    shutil.copytree(RECORDED, tmp_path, dirs_exist_ok=True)
-    done = convert(tmp_path)
-    assert "files=2, samples=5, kept=0" in done.stdout, done.stderr
-    with open_run(tmp_path / "rlpanel", follow=False) as opened:
-        assert opened.splits == {"train": 4, "eval": 1}
-        samples = [opened.sample(uid) for uid in opened.samples()["uid"]]
-        versions = opened.samples()[["policy_version/start", "policy_version/end"]].drop_duplicates()
-        parts = opened.samples()[["rewards/score", "rewards/format"]].loc[1].tolist()
-    assert versions.values.tolist() == [[3, 4]]
-    assert [(each.step, each.group, each.response, each.reward, each.status) for each in samples] == [
-        (6, "0", "42 😀", 1.0, "ok"),
-        (6, "0", "41", 0.25, "ok"),
-        (6, "1", "cut", 0.0, "truncated"),
-        (6, "1", "", 0.0, None),
-    ]
-    assert all(each.prompt == "[user] 6*7? 国" and each.ground_truth == "42" for each in samples)
-    assert parts == [0.25, 1.0]
-    assert samples[1].loss_mask is not None
-    assert samples[1].loss_mask.tolist() == [1, 0, 1]
-    for at, sample in enumerate(samples):
-        arrays = {name: values.tolist() for name, values in sample.arrays().items() if name != "loss_mask"}
-        assert arrays == {
-            "response_token_ids": [10 + at, 20 + at, 30 + at],
-            "rollout_logprobs": [-0.5, -0.25, -1.0 - at],
-            "logprobs": [-0.5, -0.5, -at],
-            "advantages": [at] * 3,
-        }
 
 
 def test_a_pickle_that_would_run_code_is_refused_until_it_is_trusted(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from rlpanel.sources.records.record_types import Record
 
 _KEYS = ("step", "prompt_tokens", "response_tokens")
 _NAMES = {"prompt_idx": "group", "logprobs": "rollout_logprobs", "response_tokens": "response_token_ids"}
-#: Keys that are not passed on unchanged: the ground truth may hold token ids, and tool data gets own columns.
+#: Keys that are not passed on unchanged: the ground truth holds token ids, and tool data gets own columns.
 _SEPARATE = frozenset({"step", "ground_truth", "request_info"})
 
 
@@ -45,14 +45,5 @@ def _fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if isinstance(tools, dict):
         for key, value in tools.items():
             yield f"tools/{key}", value
-    yield from _ground_truth(to_python(document.get("ground_truth")))
-
-
-def _ground_truth(truth: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the ground truth, which is a text, a list of texts (one per test) or a list of token ids."""
-    if isinstance(truth, list) and all(isinstance(item, str) for item in truth):
-        truth = "\n".join(truth)
-    if isinstance(truth, list):
-        yield "ground_truth_token_ids", truth
-    elif truth is not None:
-        yield "ground_truth", truth
+    if document.get("ground_truth") is not None:
+        yield "ground_truth_token_ids", document["ground_truth"]
