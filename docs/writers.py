@@ -103,6 +103,24 @@ WRITERS = (
         "prompt, response, environment, arrays",
         folder="nemo-rl",
     ),
+    Writer(
+        "rLLM",
+        "`EpisodeLogger.log_episodes_batch`, `EvalEpisodeStore.write`",
+        "conversations with tool calls, rewards, groups, status",
+        folder="rllm",
+    ),
+    Writer(
+        "NeMo Gym",
+        "nothing: lines of its example files",
+        "conversations with tool calls, rewards, status",
+        folder="nemo-gym",
+    ),
+    Writer(
+        "miles",
+        "`save_debug_rollout_data`, `save_debug_trajectory_data`, `save_dashboard_columns`",
+        "conversations with tool calls, rewards, token ids, logprobs, loss mask",
+        folder="miles",
+    ),
 )
 
 
