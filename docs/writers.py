@@ -121,6 +121,18 @@ WRITERS = (
         "conversations with tool calls, rewards, token ids, logprobs, loss mask",
         folder="miles",
     ),
+    Writer(
+        "ROLL",
+        "`dump_rollout_to_specific_path`",
+        "prompts as messages, responses, scores, groups",
+        folder="roll",
+    ),
+    Writer(
+        "ROLL, agentic",
+        "`dump_rollout_trajectories`; `formulate_rollouts` of both environment managers, `MessageTracker`",
+        "tool calls, images, branches, rewards by turn, groups, status",
+        folder="roll",
+    ),
 )
 
 
