@@ -133,6 +133,12 @@ WRITERS = (
         "tool calls, images, branches, rewards by turn, groups, status",
         folder="roll",
     ),
+    Writer(
+        "open-instruct",
+        "`save_rollouts_to_disk`, `_save_rollouts`, `save_rollout_metadata`",
+        "token ids, the engine's logprobs, rewards, advantages, groups, tools, ground truth",
+        folder="open-instruct",
+    ),
 )
 
 
