@@ -139,6 +139,12 @@ WRITERS = (
         "token ids, the engine's logprobs, rewards, advantages, groups, tools, ground truth",
         folder="open-instruct",
     ),
+    Writer(
+        "slime",
+        "`save_debug_rollout_data`, `save_debug_train_data` of two ranks, `Sample.append_response_tokens`",
+        "texts, token ids, loss mask, rewards, status; training's arrays by sample",
+        folder="slime",
+    ),
 )
 
 
