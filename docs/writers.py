@@ -103,6 +103,48 @@ WRITERS = (
         "prompt, response, environment, arrays",
         folder="nemo-rl",
     ),
+    Writer(
+        "rLLM",
+        "`EpisodeLogger.log_episodes_batch`, `EvalEpisodeStore.write`",
+        "conversations with tool calls, rewards, groups, status",
+        folder="rllm",
+    ),
+    Writer(
+        "NeMo Gym",
+        "nothing: lines of its example files",
+        "conversations with tool calls, rewards, status",
+        folder="nemo-gym",
+    ),
+    Writer(
+        "miles",
+        "`save_debug_rollout_data`, `save_debug_trajectory_data`, `save_dashboard_columns`",
+        "conversations with tool calls, rewards, token ids, logprobs, loss mask",
+        folder="miles",
+    ),
+    Writer(
+        "ROLL",
+        "`dump_rollout_to_specific_path`",
+        "prompts as messages, responses, scores, groups",
+        folder="roll",
+    ),
+    Writer(
+        "ROLL, agentic",
+        "`dump_rollout_trajectories`; `formulate_rollouts` of both environment managers, `MessageTracker`",
+        "tool calls, images, branches, rewards by turn, groups, status",
+        folder="roll",
+    ),
+    Writer(
+        "open-instruct",
+        "`save_rollouts_to_disk`, `_save_rollouts`, `save_rollout_metadata`",
+        "token ids, the engine's logprobs, rewards, advantages, groups, tools, ground truth",
+        folder="open-instruct",
+    ),
+    Writer(
+        "slime",
+        "`save_debug_rollout_data`, `save_debug_train_data` of two ranks, `Sample.append_response_tokens`",
+        "texts, token ids, loss mask, rewards, status; training's arrays by sample",
+        folder="slime",
+    ),
 )
 
 

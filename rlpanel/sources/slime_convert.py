@@ -32,6 +32,7 @@ _ARRAYS = {
     "loss_mask": "loss_mask",
     "loss_masks": "loss_mask",
 }
+_STATUS = {"completed": "ok", "truncated": "truncated", "failed": "tool_error", "aborted": "discarded"}
 #: Names of the total in a reward with several parts.
 _TOTALS = ("score", "reward", "total")
 
@@ -155,6 +156,7 @@ def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
         "response": sample.get("response"),
         "ground_truth": sample.get("label"),
         "finish_reason": status,
+        "status": _STATUS.get(str(status)),
         "truncated": status == "truncated",
         "response_token_ids": tokens[len(tokens) - length :] if length else None,
     }

@@ -3,6 +3,7 @@
 ms-swift appends such a line to ``completions.jsonl`` at each logging step; ROLL writes one to
 ``rollout_dump_data.step_{N}.jsonl``. ms-swift logs no total reward: the columns between ``completion`` and
 ``advantages`` are its reward functions, and their sum is the reward. On Megatron its step is ``gen_step``.
+ROLL asks its policy ``messages``, JSON in a text, if a data set has them; ``prompt`` may lack the question.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 
 from rlpanel.errors import LineError
 from rlpanel.sources.records.fields import build_record
-from rlpanel.sources.records.json_parser import to_python
+from rlpanel.sources.records.json_parser import parse_value, to_python
+from rlpanel.sources.records.messages import is_messages
 from rlpanel.sources.records.record_types import MAX_SAMPLES, Record
 
 _STEPS = ("step", "gen_step", "global_step")
@@ -108,9 +110,26 @@ def _is_number(value: Any) -> bool:
 
 
 def _fields(columns: dict[str, Any], reward_keys: list[str], index: int) -> Iterator[tuple[str, Any]]:
+    asked = _asked(columns, index)
     for key, values in columns.items():
-        yield f"rewards/{key}" if key in reward_keys else _NAMES.get(key, key), values[index]
+        name = f"rewards/{key}" if key in reward_keys else _NAMES.get(key, key)
+        if not asked or (key != "messages" and name != "prompt"):
+            yield name, values[index]
+    if asked:
+        yield "prompt", asked
     scores = [columns[key][index] for key in reward_keys]
     logged = [score for score in scores if score is not None and not math.isnan(score)]
     if reward_keys:
         yield "reward", sum(logged) if logged else None
+
+
+def _asked(columns: dict[str, Any], index: int) -> list[Any]:
+    """Return the messages that ROLL's policy answered; empty if the text holds no messages."""
+    text = columns["messages"][index] if "messages" in columns else None
+    if not isinstance(text, str) or not text.startswith("["):
+        return []
+    try:
+        messages = parse_value(text)
+    except LineError:
+        return []
+    return messages if is_messages(messages) else []

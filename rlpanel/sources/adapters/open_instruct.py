@@ -15,8 +15,8 @@ from rlpanel.sources.records.record_types import Record
 
 _KEYS = ("step", "prompt_tokens", "response_tokens")
 _NAMES = {"prompt_idx": "group", "logprobs": "rollout_logprobs", "response_tokens": "response_token_ids"}
-#: Keys that are not passed on unchanged: the ground truth holds token ids, and tool data gets own columns.
-_SEPARATE = frozenset({"step", "ground_truth", "request_info"})
+#: Keys that are not passed on unchanged.
+_SEPARATE = frozenset({"step", "ground_truth", "dataset", "request_info"})
 
 
 class OpenInstruct:
@@ -45,5 +45,16 @@ def _fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if isinstance(tools, dict):
         for key, value in tools.items():
             yield f"tools/{key}", value
-    if document.get("ground_truth") is not None:
-        yield "ground_truth_token_ids", document["ground_truth"]
+    yield from _verifier_fields(to_python(document.get("dataset")), to_python(document.get("ground_truth")))
+
+
+def _verifier_fields(dataset: Any, truth: Any) -> Iterator[tuple[str, Any]]:
+    """Yield data set and ground truth, which are lists with one item for each verifier, or values."""
+    if isinstance(dataset, list):
+        dataset = ", ".join(map(str, dataset))
+    if dataset is not None:
+        yield "dataset", dataset
+    if isinstance(truth, list) and truth and all(isinstance(item, int) for item in truth):
+        yield "ground_truth_token_ids", truth
+    elif truth not in (None, []):
+        yield "ground_truth", truth

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,59 @@ def test_open_instructs_ids_are_tokens_and_its_tools_columns(tmp_path: Path) -> 
         "rollout_logprobs": [-0.1, -0.2, -0.3],
     }
     assert sample.extra["prompt_tokens"] == [5, 6]
+
+
+#: The recorded steps' samples: group, reward, advantage, finish reason, response, engine's logprobs.
+TRACES = [
+    ("0", 10.0, 1.0, "stop", "<py>4ok", [-0.1, -0.2, -0.3, -0.4, 0.0, -0.5, -0.6]),
+    ("0", 0.0, -1.0, "length", "5", [-1.0]),
+    ("1", 10.0, 1.0, "stop", "Titan 🌕", [-0.01, -0.02, -0.03, -0.04, -0.05, -0.06, -0.07]),
+    ("1", 5.0, -1.0, "stop", "\0", [math.nan]),
+]
+
+
+def test_open_instructs_own_files_give_the_batch() -> None:
+    """The last response was empty; open-instruct ends it with a token whose logprob is NaN."""
+    with read(UPSTREAM / "open-instruct-e6c3044aa") as run:
+        assert run.errors.empty
+        assert run.unread.empty
+        frame = run.samples()
+        samples = [run.sample(uid) for uid in frame["uid"]]
+    columns = ["step", "group", "reward", "finish_reason"]
+    assert frame[columns].values.tolist() == [
+        [step, group, reward, reason] for step in (1, 2) for group, reward, _, reason, *_ in TRACES
+    ]
+    assert frame["advantage"].tolist() == pytest.approx([trace[2] for trace in TRACES] * 2)
+    for sample, (*_, response, logprobs) in zip(samples, TRACES * 2, strict=True):
+        arrays = sample.arrays()
+        assert "".join(chr(int(number)) for number in arrays["response_token_ids"]) == response
+        assert arrays["rollout_logprobs"].tolist() == pytest.approx(logprobs, nan_ok=True)
+    prompts = ["".join(map(chr, sample.extra["prompt_tokens"])) for sample in samples[1:3]]
+    assert prompts == ["2 + 2 等于几？ 🙂", "Name a moon."]
+    assert frame["tools/num_calls"].tolist() == [1.0, 0.0, 0.0, 0.0] * 2
+    assert frame["tools/tool_errors"].tolist() == ["", "", "timeout after 5 s", ""] * 2
+
+
+def test_open_instructs_ground_truths_are_those_of_each_verifier() -> None:
+    with read(UPSTREAM / "open-instruct-e6c3044aa") as run:
+        frame = run.samples()
+        one, _, two, _ = (run.sample(uid) for uid in frame["uid"][:4])
+    assert (one.ground_truth, one.extra["dataset"]) == ("4", "gsm8k")
+    assert two.ground_truth == '{"rubric": "月"}\nTitan'
+    assert frame["dataset"].tolist() == ["gsm8k", "gsm8k", *["rubrics, string_matcher"] * 2] * 2
+
+
+@pytest.mark.parametrize(
+    ("logged", "truth", "ids"), [([4], None, [4]), ("4", "4", None), ([], None, None), (None, None, None)]
+)
+def test_open_instructs_ground_truth_may_be_ids_or_a_text(
+    tmp_path: Path, logged: Any, truth: str | None, ids: list[int] | None
+) -> None:
+    append(tmp_path / "run1_rollouts_000000.jsonl", lines(TRACE | {"ground_truth": logged}))
+    with read(tmp_path) as run:
+        sample = run.sample(run.samples()["uid"][0])
+    assert (sample.ground_truth, sample.extra.get("ground_truth_token_ids")) == (truth, ids)
+    assert sample.extra["dataset"] == "gsm8k"
 
 
 # -- native variants -----------------------------------------------------------------------------------

@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.text_predicate import TextPredicate
+from rlpanel.store.query.text_scan import scan
 from tests.factories import append
-from tests.unit.sources.adapters.test_adapters import ROLL, SWIFT, lines, read, rewards
+from tests.unit.sources.adapters.test_adapters import ROLL, SWIFT, UPSTREAM, lines, read, rewards
 
 
 def test_swifts_line_is_its_samples_and_the_reward_their_sum(tmp_path: Path) -> None:
@@ -47,6 +49,60 @@ def test_roll_is_read_and_a_step_written_again_replaces_its_rows(tmp_path: Path)
     assert (before, rewards(index)) == ([(7, 0.0), (7, 1.0)], [(7, 0.25), (7, 0.75)])
     snapshot = index.snapshot
     assert snapshot.label("domain", snapshot.alive_rows) == ["math", "code"]
+
+
+#: A recorded step's samples: data set, system's message, question, ground truth, response, score.
+RLVR = [
+    ("deepmath_103k", "Reason step by step.", "2 + 2 等于几？ 🙂", "4", "\\boxed{4} “四” 3", 1.0),
+    ("deepmath_103k", "Reason step by step.", "2 + 2 等于几？ 🙂", "4", "five\n", 0.0),
+    ("RLVR", "Solve the problem.", "Which test confirms HIV?", "Western blot", "Western blot", 1.0),
+    ("RLVR", "Solve the problem.", "Which test confirms HIV?", "Western blot", "ELISA", 0.25),
+    ("RLVR", "Solve the problem.", "Which planet is the largest?", "Jupiter", "Jupiter", 1.0),
+    ("RLVR", "Solve the problem.", "Which planet is the largest?", "Jupiter", "", 0.0),
+]
+
+
+def test_rolls_own_file_gives_what_its_policy_was_asked_and_said() -> None:
+    with read(UPSTREAM / "roll-8eb27cc2" / "rlvr") as run:
+        frame = run.samples()
+        first = frame[frame["step"] == 3]
+        samples = [run.sample(uid) for uid in first["uid"]]
+        test = TextPredicate("prompt", "contains", "等于几")
+        batches = list(scan(run.index, run.snapshot, run.snapshot.alive_rows, [test]))
+    assert sorted(frame["step"]) == [3] * 6 + [4] * 6
+    assert first["source"].tolist() == [source for source, *_ in RLVR]
+    read_back = [(each.prompt, each.ground_truth, each.response, each.reward) for each in samples]
+    assert read_back == [
+        (f"[system] {system}\n[user] {question}", *rest) for _, system, question, *rest in RLVR
+    ]
+    assert [message["role"] for message in samples[0].messages] == ["system", "user", "assistant"]
+    assert sum(batch.texts[test].sum() for batch in batches) == 4
+
+
+def test_questions_with_the_same_system_message_are_groups_of_their_own() -> None:
+    """The `prompt` of ROLL's data for judges is the system's message, the same for all questions."""
+    with read(UPSTREAM / "roll-8eb27cc2" / "rlvr") as run:
+        frame = run.samples()
+    frame = frame[frame["step"] == 3]
+    np.testing.assert_allclose(frame["rloo_advantage"], [1.0, -1.0, 0.75, -0.75, 1.0, -1.0])
+
+
+def test_rolls_file_on_images_has_no_prompts_and_hence_no_groups() -> None:
+    with read(UPSTREAM / "roll-8eb27cc2" / "rlvr_vlm") as run:
+        frame = run.samples()
+        samples = [run.sample(uid) for uid in frame["uid"]]
+    assert [(each.step, each.prompt, each.response, each.reward) for each in samples] == [
+        (3, None, "90°", 1.0), (3, None, "45°", 0.0),
+    ]  # fmt: skip
+    assert "rloo_advantage" not in frame
+
+
+@pytest.mark.parametrize("text", ["", "[{", "[1]", "4", None])
+def test_messages_that_are_none_leave_rolls_prompt(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "rollout_dump_data.step_7.jsonl"
+    path.write_bytes(lines({**ROLL, "messages": [text, '[{"role": "user", "content": "r"}]']}))
+    with read(tmp_path) as run:
+        assert run.samples(text=True)["prompt"].tolist() == ["p", "[user] r"]
 
 
 RAY = {"gen_step": 0, "prompt": "p", "completion": "c"}

@@ -16,7 +16,9 @@ from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.text_predicate import TextPredicate
 from rlpanel.store.query.text_scan import scan
+from tests.unit.sources.adapters.test_adapters import UPSTREAM
 
+RECORDED = UPSTREAM / "roll-8eb27cc2"
 TALK = [
     {"role": "system", "content": "be brief"},
     {"role": "user", "content": "go"},
@@ -209,3 +211,60 @@ def test_a_line_without_messages_is_bad(tmp_path: Path) -> None:
     with rlpanel.open_run(tmp_path, follow=False) as run:
         assert run.errors[["line", "reason"]].values.tolist() == [[2, "no 'messages'"]]
         assert run.stats().rows == 1
+
+
+# -- files that ROLL's managers and its dump wrote -----------------------------------------------------
+
+CALL = '<tool_call>\n{"name": "run_shell_command", "arguments": {"command": "ls 目录"}}\n</tool_call>'
+
+
+def test_the_agent_native_managers_trajectories_are_those_of_the_batch() -> None:
+    """The batch has a fourth trajectory, a placeholder, which ROLL does not write."""
+    with rlpanel.open_run(RECORDED / "agentic_native", follow=False) as run:
+        assert run.errors.empty
+        assert run.splits == {"train": 3, "eval": 3}
+        frame = run.split("train").samples()
+        whole, cut, failed = (run.sample(uid) for uid in frame["uid"])
+        assert run.split("eval").samples()["step"].tolist() == [4] * 3
+    columns = ["step", "group", "reward", "finish_reason", "status", "truncated", "num_actions"]
+    assert frame[columns].values.tolist() == [
+        [3, "SWE_7_0_42", 1.0, "stop", "ok", 0.0, 2.0],
+        [3, "SWE_7_0_42", 0.25, "max_steps", "truncated", 1.0, 1.0],
+        [3, "SWE_8_0_42", 0.0, "stop", "timeout", 0.0, 1.0],
+    ]
+    assert whole.prompt == "[system] Fix the bug. 修复\n[user] Issue 7 🙂"
+    assert whole.response == f"[assistant] {CALL}\n[tool] a.py “引号”\n[assistant] Done 完成 🙂"
+    assert [each.extra["turn_rewards"] for each in (whole, cut, failed)] == [[0.0, 1.0], [0.25], [0.0]]
+    assert failed.status_reason == "tool_execution_timeout"
+    assert whole.extra["tools"][0]["function"]["name"] == "run_shell_command"
+
+
+def test_the_proxys_branches_keep_tool_calls_and_images() -> None:
+    with rlpanel.open_run(RECORDED / "agentic_proxy", follow=False) as run:
+        assert run.errors.empty
+        frame = run.samples()
+        samples = {step: [run.sample(uid) for uid in part["uid"]] for step, part in frame.groupby("step")}
+    called, branch, other, placeholder = samples[3]
+    facts = [(each.group, each.extra["episode"], each.reward) for each in (called, branch, other)]
+    episode = f"proxy_7_0_42_0_{TIME}"
+    assert facts == [
+        ("proxy_7_0_42", episode, 1.0), ("proxy_7_0_42", episode, 1.0),
+        ("proxy_7_0_42", f"proxy_7_0_42_1_{TIME}", 0.0),
+    ]  # fmt: skip
+    assert called.prompt == "[system] Use the tool.\n[user] [image]\n2 + 2 等于几？ 🙂"
+    assert called.messages[1]["images"] == [{"media_type": "image/png", "size": 72}]
+    assert called.messages[2]["tool_calls"] == [
+        {"name": "add", "arguments": '{"a": 2, "b": 2}', "id": "call_1"}
+    ]
+    assert [message["content"] for message in called.messages[3:]] == ["4", "It is 4 “四”."]
+    assert (branch.response, other.response) == ("Five.", "Five.")
+    assert placeholder.status == "environment_error"
+    assert np.isnan(placeholder.reward)
+
+
+def test_the_proxys_single_steps_are_prompts_with_the_last_steps_reward() -> None:
+    with rlpanel.open_run(RECORDED / "agentic_proxy", follow=False) as run:
+        frame = run.samples(text=True)
+    steps = frame[frame["step"] == 4]
+    assert steps[["response", "step_reward"]].values.tolist() == [["", 0.0], ["", 1.0]]
+    assert [text.endswith("[tool] 4") for text in steps["prompt"]] == [False, True]
