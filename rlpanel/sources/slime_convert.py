@@ -160,7 +160,7 @@ def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
         "truncated": status == "truncated",
         "response_token_ids": tokens[len(tokens) - length :] if length else None,
     }
-    row |= _reward(sample.get("reward")) | _arrays(sample)
+    row |= _reward(sample.get("reward")) | _arrays(sample) | _policy_versions(sample)
     return {key: value for key, value in row.items() if value is not None}
 
 
@@ -173,6 +173,16 @@ def _reward(reward: Any) -> dict[str, Any]:
     if total is None and len(parts) == 1:
         total = next(iter(parts.values()))
     return {"reward": total, "rewards": parts}
+
+
+def _policy_versions(sample: Mapping[str, Any]) -> dict[str, float]:
+    """Return the versions of the policy that sampled the first and the last part of the response."""
+    versions = sample.get("weight_versions") or ()
+    try:
+        numbers = [float(version) for version in versions]
+    except (TypeError, ValueError):
+        return {}
+    return {"policy_version/start": numbers[0], "policy_version/end": numbers[-1]} if numbers else {}
 
 
 def _arrays(sample: Mapping[str, Any]) -> dict[str, Any]:

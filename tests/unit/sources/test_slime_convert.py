@@ -64,6 +64,17 @@ def test_a_rollout_that_was_not_trained_on_yet_is_shown_without(tmp_path: Path) 
         assert run.sample(run.samples()["uid"][0]).logprobs is None
 
 
+def test_weight_versions_are_the_versions_of_the_policy(tmp_path: Path) -> None:
+    with opened(tmp_path, "3.pt", rollout(weight_versions=["3", "4", "6"]), {}) as run:
+        versions = run.samples()[["policy_version/start", "policy_version/end"]]
+    assert versions.fillna(-1).values.tolist() == [[3, 6], [-1, -1]]
+
+
+def test_a_version_that_is_no_number_is_left_out(tmp_path: Path) -> None:
+    with opened(tmp_path, "3.pt", rollout(weight_versions=["main", "4"]), {}) as run:
+        assert "policy_version/start" not in run.samples()
+
+
 def test_eval_files_are_eval(tmp_path: Path) -> None:
     with opened(tmp_path, "eval_3.pt", rollout(), {}) as run:
         assert run.samples()["split"].tolist() == ["eval", "eval"]
