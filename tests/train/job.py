@@ -1,6 +1,7 @@
 """A small training run in its own process: ``python -m tests.train.job ALGO FOLDER '{"key": …}'``.
 
-Prints one line of JSON: losses, and seconds and CPU seconds per step. The tests run it with the training environment's Python.
+Prints one line of JSON: losses, and seconds and CPU seconds per step. The tests run it with the training
+environment's Python.
 """
 
 from __future__ import annotations
