@@ -62,6 +62,12 @@ WRITERS = (
         package="verl",
     ),
     Writer(
+        "verl V1, hook",
+        "`PPOTrainer.step` and `_log_rollout_data` with rlpanel's hook, from the agent loop's outputs",
+        "session, turn, tokens, loss mask (tools, rejected tokens), logprobs, advantages; no padding rows",
+        package="verl",
+    ),
+    Writer(
         "OpenRLHF",
         "`RemoteExperienceMaker.compute_advantages_and_returns` with rlpanel's hook",
         "logprobs, advantages, loss mask, images",

@@ -1,8 +1,8 @@
 """Records verl's rollouts with token arrays, which verl's own dump leaves out, by subclassing its trainer.
 
 Neither verl nor its TransferQueue is imported at module level; the subclassed trainer has loaded them.
-Written against verl 0.9.1 and tested against stand-ins with the same signatures, not against verl itself.
-V1 appends rows with reward 0 to fill a batch; they are not recorded.
+Written against verl 0.9.1, whose V1 trainer is executed in the tests with stand-ins for its models and its
+queue. V1 appends rows with reward 0 to fill a batch; they are not recorded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ ARRAYS = {
 }
 _NEEDED = ("prompts", "responses", "response_mask")
 _SCORES = ("rm_scores", "token_level_scores")
-FIELDS = (*_NEEDED, *_SCORES, *ARRAYS.values())
+#: V1's mask of the tokens that the policy wrote. Rejection sampling changes ``response_mask``, but not this.
+_WRITTEN = "loss_mask"
+FIELDS = (*_NEEDED, _WRITTEN, *_SCORES, *ARRAYS.values())
 #: V1's key of a sample: prompt, session, turn. A prompt's uid may contain underscores, too.
 _KEY = re.compile(r"(.+)_(\d+)_(\d+)", re.ASCII | re.DOTALL)
 #: V1's key of a row that fills a batch.
@@ -139,24 +141,34 @@ def _fetch(keys: list[str], partition: str) -> Mapping[str, Any]:
 
 
 def _row(data: Mapping[str, Any], index: int, tokenizer: Any) -> dict[str, Any]:
-    """Return one sample as a row, without padding and without tokens after the response."""
-    ids, mask = _list(data["responses"][index]), _list(data["response_mask"][index])
-    length = max((position + 1 for position, bit in enumerate(mask) if bit), default=0)
-    keys = set(data.keys())
+    """Return one sample as a row without padding; its response is what the policy wrote."""
     pad = tokenizer.pad_token_id
+    ids, mask, written = _response(data, index, pad)
+    own = [token for token, bit in zip(ids, written, strict=True) if bit]
+    keys = set(data.keys())
     prompt = [token for token in _list(data["prompts"][index]) if token != pad]
     row: dict[str, Any] = {
         "prompt": tokenizer.decode(prompt, skip_special_tokens=False),
-        "response": tokenizer.decode(ids[:length], skip_special_tokens=True),
-        "response_token_ids": ids[:length],
-        "response_tokens": [tokenizer.decode([token]) for token in ids[:length]],
+        "response": tokenizer.decode(own or ids, skip_special_tokens=True),
+        "response_token_ids": ids,
+        "response_tokens": [tokenizer.decode([token]) for token in ids],
     }
-    row |= {name: _list(data[key][index])[:length] for name, key in ARRAYS.items() if key in keys}
+    row |= {name: _list(data[key][index])[: len(ids)] for name, key in ARRAYS.items() if key in keys}
     if score := next((key for key in _SCORES if key in keys), None):
         row["reward"] = sum(_list(data[score][index]))
-    if not all(mask[:length]):
-        row["loss_mask"] = mask[:length]  # tokens of other turns or of tools are masked
+    if not all(mask):
+        row["loss_mask"] = mask  # tokens of tools and rejected ones are masked
     return row
+
+
+def _response(data: Mapping[str, Any], index: int, pad: Any) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return a response's ids, its loss mask and which tokens the policy wrote, all without padding."""
+    ids, mask = _list(data["responses"][index]), _list(data["response_mask"][index])
+    written = _list(data[_WRITTEN][index]) if _WRITTEN in data.keys() else mask  # noqa: SIM118  a TensorDict
+    # Padding may be the token that ends a response, and tokens of a tool, which are masked, may end it, too.
+    pairs = enumerate(zip(ids, written, strict=True), 1)
+    length = max((place for place, (token, bit) in pairs if bit or token != pad), default=0)
+    return ids[:length], mask[:length], written[:length]
 
 
 def _list(values: Any) -> list[Any]:

@@ -58,6 +58,50 @@ def test_verls_padding_rows_are_no_samples(written: Any) -> None:
     assert {(each.prompt, each.response, each.ground_truth) for each in samples} >= {("2 + 2?", "4 🙂", "4")}
 
 
+#: The rows of `verl_trainer.SESSIONS` as recorded: group, session, turn, reward, newest weights' version,
+#: response, all its tokens, loss mask, and the first token's place in the sequence.
+VERL_ROWS = [
+    ("a_1", 0, 0, 1.0, 2, "add 2 2", "add 2 2", None, 6),
+    ("a_1", 0, 1, 1.0, 2, "4 🙂", "4 🙂", [1, 1, 0], 15),
+    ("a_1", 1, 0, 0.0, 3, "f()", "f()ok", [1, 1, 1, 0, 0], 6),
+    ("b_2", 0, 0, 0.5, 2, "f()!", "f()ok!", [1, 1, 1, 0, 0, 1], 2),
+    ("b_2", 1, 0, 0.5, 3, "sun", "sun", [0, 0, 0], 2),
+]
+VERL_COLUMNS = ("group", "rollout_session", "turn", "reward", "max_global_steps")
+
+
+def test_the_hook_records_verls_samples_with_session_turn_and_versions(written: Any) -> None:
+    frame, _ = read(written("verl_hook") / "recorded")
+    assert table(frame, *VERL_COLUMNS) == [row[:5] for row in VERL_ROWS], "no rows that pad the batch"
+    assert set(frame["step"]) == {3}
+    assert set(frame["min_global_steps"]) == {1.0}
+    dumped, _ = read(written("verl_hook") / "dump")
+    assert table(dumped, *VERL_COLUMNS[:4]) == table(frame, *VERL_COLUMNS[:4]), "verl's own dump"
+
+
+def test_the_hook_records_verls_tokens_masks_and_advantages(written: Any) -> None:
+    """Masked are a tool's tokens, and those that verl's rejection sampling takes from the loss."""
+    frame, samples = read(written("verl_hook") / "recorded")
+    order = frame.sort_values(["group", "rollout_session", "turn"]).index
+    advantages = [0.5**0.5, 0.5**0.5, -(0.5**0.5), 0.0, 0.0]  # of each session's last output
+    for at, row, advantage in zip(order, VERL_ROWS, advantages, strict=True):
+        sample, response, tokens, mask, first = samples[at], *row[5:]
+        assert (sample.response, sample.response_tokens) == (response, list(tokens))
+        arrays = sample.arrays()
+        assert arrays["response_token_ids"].tolist() == [ord(token) for token in tokens]
+        assert mask == (arrays["loss_mask"].tolist() if "loss_mask" in arrays else None)
+        places = np.arange(first, first + len(tokens))
+        np.testing.assert_allclose(arrays["logprobs"], -0.01 * places, atol=1e-6)
+        np.testing.assert_allclose(arrays["ref_logprobs"], -0.02 * places, atol=1e-6)
+        np.testing.assert_allclose(arrays["advantages"], advantage * np.array(mask or 1), atol=1e-5)
+        np.testing.assert_allclose(arrays["returns"], arrays["advantages"])
+        assert set(arrays["entropy"]) == {0.5}
+    rejected = samples[order[1]].rollout_logprobs
+    assert rejected is not None
+    assert rejected.tolist() == [-0.25, -0.25, -5.0]
+    assert {sample.prompt for sample in samples} == {"2 + 2?", "2 + 2?add 2 2=4", "月?"}
+
+
 def test_areals_groups_are_whole_and_their_step_is_the_folders_version(written: Any) -> None:
     frame, samples = read(written("areal"))
     assert table(frame, "step", "group", "reward", "head_version") == [

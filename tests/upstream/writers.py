@@ -30,7 +30,7 @@ from tests.upstream.sources import class_with, load, load_class
 class Letters:
     """A tokenizer with one token per character."""
 
-    pad_token_id = 0
+    pad_token_id, eos_token_id = 0, 1
 
     def decode(self, ids: Any, **_: Any) -> str:
         return "".join(chr(number) for number in (ids.tolist() if hasattr(ids, "tolist") else ids) if number)
@@ -101,6 +101,13 @@ class _Now:
     def submit(self, function: Any, *args: Any) -> Any:
         function(*args)
         return SimpleNamespace(done=lambda: True, result=lambda: None)
+
+
+def verl_hook(folder: Path) -> None:
+    """Record a step of verl's V1 trainer, beside its own dump."""
+    from tests.upstream.verl_trainer import train_one_step
+
+    train_one_step(folder, TOKENS, _Now())
 
 
 # -- AReaL -------------------------------------------------------------------------------------------
@@ -358,7 +365,7 @@ def main() -> None:
     """Run the writer that the command line names."""
     name, folder = sys.argv[1], Path(sys.argv[2])
     folder.mkdir(parents=True)
-    writers = (verl_v1, areal, skyrl, swift, swift_megatron, swift_ray, tinker, openrlhf)
+    writers = (verl_v1, verl_hook, areal, skyrl, swift, swift_megatron, swift_ray, tinker, openrlhf)
     {writer.__name__: writer for writer in writers}[name](folder)
 
 

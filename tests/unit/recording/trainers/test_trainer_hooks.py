@@ -88,7 +88,7 @@ def test_without_a_folder_the_environment_decides(tmp_path: Path, monkeypatch: p
 def check_verl(found: list[dict[str, Any]]) -> None:
     assert [(row["step"], row["group"], row["prompt"], row["response"]) for row in found] == [
         (3, "u1", "ab", "bc"),
-        (3, "u2", "aab", "def"),
+        (3, "u2", "aab", "df"),  # the tool's "e" is no word of the policy
     ]
     assert [(row["reward"], row["logprobs"], row.get("loss_mask")) for row in found] == [
         (1.0, [-1.0, -2.0, -3.0], None),
@@ -104,6 +104,22 @@ def test_the_older_trainer_of_verl(tmp_path: Path) -> None:
     trainer._rlpanel_hook.writer.close()
     assert trainer.dumped == 1
     check_verl(rows(tmp_path))
+
+
+def test_responses_of_verl_end_with_their_last_token_that_is_no_padding(tmp_path: Path) -> None:
+    """The token that pads may also end a response; a response without a token in the loss is kept."""
+    contents = standins.verl_batch() | {
+        "responses": np.array([[3, 4, 0, 0], [5, 6, 7, 0]]),
+        "response_mask": np.array([[1, 1, 1, 0], [0, 0, 0, 0]]),
+    }
+    trainer = recording(standins.RayPPOTrainer, tmp_path)()
+    trainer._log_rollout_data(SimpleNamespace(batch=contents, non_tensor_batch={}), {}, {}, "dump")
+    trainer._rlpanel_hook.writer.close()
+    names = ("response_token_ids", "response", "loss_mask")
+    assert [[row.get(name) for name in names] for row in rows(tmp_path)] == [
+        [[3, 4, 0], "bc", None],
+        [[5, 6, 7], "def", [0, 0, 0]],
+    ]
 
 
 def test_v1_of_verl_by_its_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
