@@ -51,7 +51,8 @@ class _Alignment:
         self.position = 0
         self.texts = [""] * tokens
         self._response = response
-        self._waiting: list[int] = []
+        # Index of each token that waits, and the text that it keeps if no characters are left for it.
+        self._waiting: list[tuple[int, str]] = []
         self._ahead = 0
         self._misses_left = TOLERANCE * len(response) + 1
 
@@ -72,7 +73,7 @@ class _Alignment:
         if text.isspace():  # the response was stripped
             self.texts[index] = text
             return True
-        self._wait(index, 2 * len(text))
+        self._wait(index, 2 * len(text), text)
         self._misses_left -= len(text)
         return self._misses_left >= 0
 
@@ -101,7 +102,7 @@ class _Alignment:
         """Give the characters before the match to the tokens that wait, and a lost space to the token."""
         between = self._response[self.position : found]
         if waits_before:
-            self._waiting.append(index)
+            self._waiting.append((index, ""))
         if self._waiting:
             body = between if waits_before else between.rstrip()
             self._share(body)
@@ -115,10 +116,12 @@ class _Alignment:
         count = len(self._waiting)
         for number, char in enumerate(part, 1):
             last = -(-number * count // len(part)) - 1
-            self.texts[self._waiting[last]] += char
+            self.texts[self._waiting[last][0]] += char
+        for index, own in self._waiting:
+            self.texts[index] = self.texts[index] or own
 
-    def _wait(self, index: int, characters: int) -> None:
-        self._waiting.append(index)
+    def _wait(self, index: int, characters: int, own: str = "") -> None:
+        self._waiting.append((index, own))
         self._ahead += characters
 
 
