@@ -12,6 +12,7 @@ import numpy as np
 from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.records.column_plan import ColumnPlan, Row
 from rlpanel.sources.records.json_parser import parse_fast
+from rlpanel.sources.records.messages import EMBEDDED_MARK, without_embedded
 from rlpanel.sources.records.record_types import Chunk, Record, is_eval, rank_of
 
 #: Misfit score above which a plan is dropped: +2 for a line that does not fit, -1 for a line that fits.
@@ -94,7 +95,11 @@ def join_batches(batches: Sequence[ColumnBatch]) -> SampleBatch:
     """Concatenate the samples of batches whose plans are equal."""
     plan = batches[0].plan
     columns = _columns(batch.rows for batch in batches)
-    texts = {name: columns[index] for index, (_, kind, name) in enumerate(plan.columns) if kind == "text"}
+    texts = {
+        name: _without_embedded(columns[index])
+        for index, (_, kind, name) in enumerate(plan.columns)
+        if kind == "text"
+    }
     lengths = _columns(batch.sizes for batch in batches)
     sizes = [np.array(column, np.int64) for column in lengths]
     names = [name for _, name in plan.arrays]
@@ -121,6 +126,13 @@ def join_batches(batches: Sequence[ColumnBatch]) -> SampleBatch:
 
 def _columns(row_lists: Iterable[Iterable[Sequence[Any]]]) -> list[tuple[Any, ...]]:
     return list(zip(*chain.from_iterable(row_lists), strict=True))
+
+
+def _without_embedded(texts: Sequence[str]) -> Sequence[str]:
+    """Leave embedded images out of a column of texts, as records do."""
+    if not [text for text in texts if EMBEDDED_MARK in text]:  # a list is faster than any() of a generator
+        return texts
+    return list(map(without_embedded, texts))
 
 
 def _ranks(batch: ColumnBatch) -> np.ndarray:

@@ -15,7 +15,6 @@ from typing import Any
 from rlpanel import schema
 from rlpanel.sources.records.fields import RESERVED, STEP_LIMIT
 from rlpanel.sources.records.json_parser import LISTS, NESTED
-from rlpanel.sources.records.messages import EMBEDDED_MARK
 from rlpanel.sources.records.record_types import Record
 
 _TEXTS = ("prompt", "response")
@@ -135,9 +134,6 @@ class ColumnPlan:
             self._checked_types.add(types)
         if not -STEP_LIMIT < row[0] < STEP_LIMIT or (self.has_rank and not 0 <= row[1] < _MAX_RANK):
             return None
-        for index in self._texts:
-            if EMBEDDED_MARK in row[index]:  # a record leaves embedded images out
-                return None
         for key in self._skipped_keys:
             if key not in document:
                 return None
@@ -184,10 +180,6 @@ class ColumnPlan:
     @cached_property
     def _pick(self) -> Callable[[Any], Row]:
         return itemgetter(*(key for key, _, _ in self.columns))
-
-    @cached_property
-    def _texts(self) -> tuple[int, ...]:
-        return tuple(index for index, (_, kind, _) in enumerate(self.columns) if kind == "text")
 
     @cached_property
     def _types(self) -> list[frozenset[type]]:

@@ -120,6 +120,8 @@ def test_an_odd_line_is_read_as_a_record_among_others(odd: dict[str, Any]) -> No
         {"group": None},
         {"group": "g"},
         {"rewards": {"format": True, "truth": 2}},
+        {"prompt": "see data:image/png;base64,AAAA== there"},
+        {"response": "no;base64,image"},
     ],
     ids=str,
 )
