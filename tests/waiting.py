@@ -1,7 +1,8 @@
-"""Waits for results of other threads or of the browser by polling, without fixed sleeps."""
+"""Waits for other threads, the event loop or the browser by polling, without fixed sleeps."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,20 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 T = TypeVar("T")
+
+
+async def let_loop_run_until(predicate: Callable[[], bool], timeout: float = 30.0) -> None:
+    """Let the event loop run until the result is true; TimeoutError after that many seconds."""
+    async with asyncio.timeout(timeout):
+        while not predicate():
+            await asyncio.sleep(0)
+
+
+def occupy_thread(seconds: float) -> None:
+    """Keep the thread busy, as a slow redraw does; a sleep would not count as work."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
 
 
 def wait_until(

@@ -72,6 +72,8 @@ class QueryRunner:
     bar : QueryBar
     busy : bool
         Whether a query is running.
+    total : int
+        Number of rows in the scope of the newest query, also while it is running.
     """
 
     def __init__(
@@ -91,7 +93,7 @@ class QueryRunner:
         self._export_file: dict[str, str] = {}
         self._export_title = ""
         self._filter_valid = True
-        self.busy = False
+        self.busy, self.total = False, 0
         self.bar = QueryBar(self._on_action, margin=(0, 8, 6, 8))
         whole_board = [["Board as one HTML file", "board", None]] if board is not None else []
         kinds = [[kind, kind, None] for kind in available_formats()]
@@ -107,6 +109,7 @@ class QueryRunner:
         )
         notes = context.notes
         if context.index is None or notes is None or (selection.scope == "step" and selection.step is None):
+            self.total = 0
             self._show_result(QueryResult(np.empty(0, int), 0))
             return
         notes.refresh()
@@ -117,6 +120,7 @@ class QueryRunner:
             self._filter_valid = False
             self.bar.param.update(error=str(error), error_at=error.at)
             query = Query(context.index, context.snapshot, self._unfiltered_spec(), notes)
+        self.total = len(query.rows)
         self._update_bar(query.scope)
         if query.reads <= READ_NOW and not query.patient and len(query.rows) <= ASK_NOW:
             self._on_result(list(query.results())[-1])

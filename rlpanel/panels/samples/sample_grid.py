@@ -156,7 +156,7 @@ class SampleGrid(Viewer):
 
     @property
     def _whole_run(self) -> bool:
-        """Whether the query is about all steps."""
+        """Whether the query covers all steps of the run."""
         return self.context.selection.scope == "run"
 
     def _rows_to_export(self) -> tuple[RunView, np.ndarray]:
@@ -180,18 +180,14 @@ class SampleGrid(Viewer):
             or new.steps.position(selection.step) not in new.steps.changed_since(event.old.snapshot.version)
         ):
             return
-        # The result may still be that of another run, if the query for this one takes long.
-        count, queried = self._rows_in_scope(new), self._rows_in_scope(self._view.snapshot)
+        step = None if self._whole_run else selection.step
+        count = len(new.rows_of(step, older=self.context.display.older_attempts))
+        queried = self._query.total  # the result may still be that of the run shown before
         following = selection.follow and not self._whole_run and not self._query.busy
         if count < queried or not queried or following:
             self.context.draw_later(self.load)
         elif count > queried:
             self._pill.param.update(label=f"↻ {count - queried:,} new", visible=True)
-
-    def _rows_in_scope(self, snapshot: Snapshot) -> int:
-        """Return how many rows the query covers on this snapshot."""
-        step = None if self._whole_run else self.context.selection.step
-        return len(snapshot.rows_of(step, older=self.context.display.older_attempts))
 
     def _on_step(self, _: Any) -> None:
         if self._whole_run:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
@@ -19,7 +18,7 @@ from rlpanel.panels.session.redraw_queue import RedrawQueue
 from tests.factories import append, line, write_run
 from tests.ui.board import Served
 from tests.viewer import Viewer
-from tests.waiting import wait_until
+from tests.waiting import let_loop_run_until, occupy_thread, wait_until
 
 RANK0 = "rollout_data_rank_0.jsonl"
 
@@ -90,9 +89,7 @@ def drawn_in_turn(places: Callable[[SessionLoop], list[SessionLoop]]) -> list[st
 
     def draw(page: int) -> None:
         did.append(f"page {page}")
-        end = time.monotonic() + 0.005
-        while time.monotonic() < end:
-            pass
+        occupy_thread(0.005)
 
     async def run() -> None:
         turns, loop = RedrawQueue(), SessionLoop(asyncio.get_running_loop())
@@ -121,19 +118,15 @@ def test_redraws_of_one_page_keep_their_order_while_the_first_waiting_one_is_sch
 
     def draw_slowly(name: str) -> None:
         drawn.append(name)
-        end = time.monotonic() + 0.02
-        while time.monotonic() < end:
-            pass
+        occupy_thread(0.02)
 
     async def run() -> None:
         queue, loop = RedrawQueue(), SessionLoop(asyncio.get_running_loop())
         queue.put(loop, partial(draw_slowly, "first"))
         queue.put(loop, partial(drawn.append, "second"))
-        while len(queue):
-            await asyncio.sleep(0)
+        await let_loop_run_until(lambda: not len(queue))
         queue.put(loop, partial(drawn.append, "third"))  # the second is scheduled, but not drawn yet
-        while len(drawn) < 3:
-            await asyncio.sleep(0)
+        await let_loop_run_until(lambda: len(drawn) == 3)
 
     asyncio.run(asyncio.wait_for(run(), 30))
     assert drawn == ["first", "second", "third"]

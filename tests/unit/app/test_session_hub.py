@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import pairwise
@@ -17,6 +16,7 @@ from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.open_run import open_run
 from tests.factories import write_run
+from tests.waiting import let_loop_run_until, occupy_thread
 
 
 def on_a_loop(scenario: Callable[[SessionLoop], Awaitable[None]]) -> None:
@@ -26,12 +26,6 @@ def on_a_loop(scenario: Callable[[SessionLoop], Awaitable[None]]) -> None:
         await scenario(SessionLoop(asyncio.get_running_loop()))
 
     asyncio.run(asyncio.wait_for(run(), 30))
-
-
-async def until(predicate: Callable[[], bool]) -> None:
-    """Let the loop run until it holds."""
-    while not predicate():
-        await asyncio.sleep(0)
 
 
 async def rest() -> None:
@@ -62,7 +56,7 @@ def test_a_change_after_a_drawing_is_drawn_too() -> None:
         session.notify(None)
         await rest()
         session.notify(None)
-        await until(lambda: len(drawn) == 2)
+        await let_loop_run_until(lambda: len(drawn) == 2)
 
     on_a_loop(scenario)
     assert drawn == [{None}, {None}]
@@ -80,7 +74,7 @@ def test_a_drawing_that_fails_is_not_the_last() -> None:
         session.notify(None)
         await rest()
         session.notify(None)
-        await until(lambda: len(calls) == 2)
+        await let_loop_run_until(lambda: len(calls) == 2)
 
     on_a_loop(scenario)
 
@@ -124,7 +118,7 @@ def test_time_alone_draws_a_session_that_shows_it() -> None:
     async def scenario(place: SessionLoop) -> None:
         session = Session(place, drawn.append, every=0.01)
         session.redraw()
-        await until(lambda: len(drawn) == 3)
+        await let_loop_run_until(lambda: len(drawn) == 3)
         session.closed = True
 
     on_a_loop(scenario)
@@ -158,9 +152,7 @@ def test_callbacks_run_one_by_one_and_a_failing_one_does_not_stop_the_rest() -> 
 
     def draw(what: str) -> None:
         drawn.append(what)
-        end = time.monotonic() + 0.005
-        while time.monotonic() < end:
-            pass
+        occupy_thread(0.005)
         if what == "broken":
             raise RuntimeError("broken view")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +15,7 @@ from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context
 from rlpanel.store.run import Run
 from tests.factories import append, line, write_run
+from tests.waiting import let_loop_run_until
 
 
 @pytest.fixture
@@ -78,23 +78,17 @@ def test_a_run_that_fills_while_it_is_searched_is_searched_again(context: Contex
         with set_curdoc(Document()):
             grid = SampleGrid(context)
             context.selection.param.update(scope="run", search="/prom.t/")
-            await until(lambda: not grid._query.busy)
+            await let_loop_run_until(lambda: not grid._query.busy)
             context.param.update(index=index, view=index.view)  # its search runs on a thread
             append(log, *(line(1, index=at) for at in range(99)))
             index.rescan()
             while index.read():
                 pass
             context.view = index.view
-            await until(lambda: not grid._query.busy)
+            await let_loop_run_until(lambda: not grid._query.busy)
             return grid._head.object
 
     assert "99 of 99 match" in asyncio.run(look())
-
-
-async def until(done: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not done():
-            await asyncio.sleep(0)
 
 
 def test_equal_samples_keep_their_order(tmp_path: Path) -> None:
