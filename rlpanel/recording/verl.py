@@ -90,7 +90,9 @@ class VerlHook:
 
     def _record(self, batch: Any) -> None:
         if hasattr(batch, "batch"):
-            data, columns = batch.batch, _columns_of_old(batch)
+            # A dict, since `in` does not work on a TensorDict.
+            data = {name: values for name, values in batch.batch.items() if name in FIELDS}
+            columns = _columns_of_old(batch)
         else:
             keys, columns = _columns_of_v1(batch)
             data = _fetch(keys, batch.partition_id) if keys else {"responses": ()}
@@ -124,7 +126,7 @@ def _columns_of_key(key: str) -> dict[str, Any]:
     return {"group": match[1], "rollout_session": int(match[2]), "turn": int(match[3])}
 
 
-def _fetch(keys: list[str], partition: str) -> Mapping[str, Any]:
+def _fetch(keys: list[str], partition: str) -> dict[str, Any]:
     """Return the fields of samples in V1's TransferQueue; fields that this run lacks are left out."""
     queue = importlib.import_module("transfer_queue")
     data: dict[str, Any] = {}
@@ -145,7 +147,6 @@ def _row(data: Mapping[str, Any], index: int, tokenizer: Any) -> dict[str, Any]:
     pad = tokenizer.pad_token_id
     ids, mask, written = _response(data, index, pad)
     own = [token for token, bit in zip(ids, written, strict=True) if bit]
-    keys = set(data.keys())
     prompt = [token for token in _list(data["prompts"][index]) if token != pad]
     row: dict[str, Any] = {
         "prompt": tokenizer.decode(prompt, skip_special_tokens=False),
@@ -153,8 +154,8 @@ def _row(data: Mapping[str, Any], index: int, tokenizer: Any) -> dict[str, Any]:
         "response_token_ids": ids,
         "response_tokens": [tokenizer.decode([token]) for token in ids],
     }
-    row |= {name: _list(data[key][index])[: len(ids)] for name, key in ARRAYS.items() if key in keys}
-    if score := next((key for key in _SCORES if key in keys), None):
+    row |= {name: _list(data[key][index])[: len(ids)] for name, key in ARRAYS.items() if key in data}
+    if score := next((key for key in _SCORES if key in data), None):
         row["reward"] = sum(_list(data[score][index]))
     if not all(mask):
         row["loss_mask"] = mask  # tokens of tools and rejected ones are masked
@@ -164,10 +165,10 @@ def _row(data: Mapping[str, Any], index: int, tokenizer: Any) -> dict[str, Any]:
 def _response(data: Mapping[str, Any], index: int, pad: Any) -> tuple[list[Any], list[Any], list[Any]]:
     """Return a response's ids, its loss mask and which tokens the policy wrote, all without padding."""
     ids, mask = _list(data["responses"][index]), _list(data["response_mask"][index])
-    written = _list(data[_WRITTEN][index]) if _WRITTEN in data.keys() else mask  # noqa: SIM118  a TensorDict
+    written = _list(data[_WRITTEN][index]) if _WRITTEN in data else mask
     # Padding may be the token that ends a response, and tokens of a tool, which are masked, may end it, too.
     pairs = enumerate(zip(ids, written, strict=True), 1)
-    length = max((place for place, (token, bit) in pairs if bit or token != pad), default=0)
+    length = max((count for count, (token, bit) in pairs if bit or token != pad), default=0)
     return ids[:length], mask[:length], written[:length]
 
 
