@@ -131,13 +131,13 @@ class QueryRunner:
 
     @property
     def is_querying(self) -> bool:
-        """Whether a filter, search or sort applies; if not, the rows of the step are simply shown."""
+        """Whether a filter, a search or a sort order is set and valid."""
         selection = self._context.selection
         return self.is_filtering or bool(selection.sort and self._filter_valid)
 
     @property
     def is_filtering(self) -> bool:
-        """Whether a filter or search applies, which may leave out samples."""
+        """Whether a filter or a search is set and valid, so that samples may be left out."""
         selection = self._context.selection
         return bool(selection.filter.strip() or selection.search.strip()) and self._filter_valid
 

@@ -249,7 +249,7 @@ class ColumnReader:
         return False
 
     def make_plan(self, fields: Mapping[str, Any], record: Record) -> bool:
-        """Make a plan from a line that was read as a record; return True if a plan was made by this call."""
+        """Make a plan from a line that was read as a record; return whether this call made one."""
         if self._plan is not None:
             return False
         if self._wait:
