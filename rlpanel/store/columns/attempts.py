@@ -124,6 +124,11 @@ class Attempts:
             return rows[:0], np.zeros(0, bool)
         return np.concatenate([in_sequence for _, in_sequence in found]), np.concatenate(older)
 
+    def has_session(self, columns: Columns, rows: np.ndarray) -> np.ndarray:
+        """Return a mask of the rows that a recorder wrote, of these rows."""
+        sessions = self._numbers.of_rows(columns, self._files, rows)
+        return np.zeros(len(rows), bool) if sessions is None else sessions != NO_SESSION
+
     # -- inside ----------------------------------------------------------------------------------
 
     def _sequences(

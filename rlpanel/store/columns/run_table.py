@@ -18,6 +18,7 @@ from rlpanel.sources.records.record_types import Chunk
 from rlpanel.store.columns.attempts import Attempts, LineSequence
 from rlpanel.store.columns.columns import Column, Columns
 from rlpanel.store.columns.hash_set import HashSet, mix
+from rlpanel.store.columns.repeated_lines import equal_before, is_copy
 from rlpanel.store.columns.repeated_tables import repeated_rows
 from rlpanel.store.columns.row_builder import RowBuilder, Rows
 from rlpanel.store.columns.splits import (
@@ -307,9 +308,9 @@ class RunTable:
     def _classify_repeats(self, steps: set[int]) -> set[int]:
         """Set the states of equal lines and of repeated tables in these steps.
 
-        The first one by file and offset counts; the others count only if their responses are probable
-        enough to be sampled twice, and not if their table repeats them. Returns the steps in which other rows
-        count now.
+        The first one by file and offset counts. The others count if their responses are probable enough to be
+        sampled twice, or if one recorder wrote them to one file; but not if their table repeats them. Returns
+        the steps in which other rows count now.
         """
         if not steps:
             return set()
@@ -317,20 +318,23 @@ class RunTable:
         rows = rows[self.state[rows] != OLDER]
         if not len(rows):
             return set()
-        keys = {name: self._column(name)[rows] for name in ("file", "offset", "part", "step", "hash")}
-        keys["split"] = self._split_codes(rows)
-        by_name = np.argsort(np.argsort(np.array(self.files, dtype=object)))[keys["file"]]
-        order = np.lexsort((keys["offset"], by_name, keys["part"], keys["hash"], keys["split"], keys["step"]))
-        same = [keys[name][order][1:] == keys[name][order][:-1] for name in ("step", "split", "hash", "part")]
-        is_repeat = np.zeros(len(rows), bool)
-        is_repeat[order[1:]] = np.logical_and.reduce(same)
-        state = np.where(is_repeat, np.where(self._is_improbable(rows), DUPLICATE, REPEATED), COUNTED)
+        step, line_hash, part, file, offset = (
+            self._column(name)[rows] for name in ("step", "hash", "part", "file", "offset")
+        )
+        line = [step, self._split_codes(rows), line_hash, part]
+        by_name = np.argsort(np.argsort(np.array(self.files, dtype=object)))[file]
+        is_repeat = equal_before(line, [by_name, offset]) > 0
+        state = np.where(is_repeat, REPEATED, COUNTED)
+        is_improbable = self._is_improbable(rows)
+        if (is_repeat & is_improbable).any():
+            has_session = self.attempts.has_session(self.columns, rows)
+            state[is_improbable & is_copy(line, by_name, offset, has_session)] = DUPLICATE
         if self.tables:
             state[self._is_in_table_before(rows)] = DUPLICATE
         changed = counts(state) != counts(self.state[rows])
         if (state != self.state[rows]).any():
             self._set_state(rows, state)
-        return set(keys["step"][changed].tolist())
+        return set(step[changed].tolist())
 
     def _is_in_table_before(self, rows: np.ndarray) -> np.ndarray:
         """Return a mask of rows that their table repeats from the table before."""

@@ -206,6 +206,33 @@ def test_times_rounded_to_ten_seconds_may_be_five_seconds_later(
     assert read(tmp_path).older == older
 
 
+#: A response that is never sampled twice: its surprisal is 70 nats.
+UNLIKELY = {"logprobs": [-3.5] * 20}
+
+
+def test_equal_lines_of_one_session_are_several_samples(tmp_path: Path) -> None:
+    one = line(1, session=session(0.0), time=START, **UNLIKELY)
+    append(tmp_path / RANK0, one, one)
+    found = read(tmp_path)
+    assert (found.samples, found.duplicates, found.repeats) == (2, 0, 1)
+
+
+def test_a_copy_of_a_sessions_file_adds_no_samples(tmp_path: Path) -> None:
+    index, one = RunIndex(tmp_path, "run"), line(1, session=session(0.0), time=START, **UNLIKELY)
+    append(tmp_path / "copy_rank_0.jsonl", one)
+    before = look(index)
+    append(tmp_path / RANK0, one, one, one)
+    after = look(index)
+    assert (before.samples, after.samples, after.duplicates) == (1, 3, 1)
+    assert after.uids(after.alive_rows)[0] == "copy_rank_0.jsonl:0"
+
+
+def test_an_equal_line_with_a_session_of_the_users_own_is_a_duplicate(tmp_path: Path) -> None:
+    one = line(1, session="mine", time=START, **UNLIKELY)
+    append(tmp_path / RANK0, one, one)
+    assert (read(tmp_path).samples, read(tmp_path).duplicates) == (1, 1)
+
+
 def _write_in_child(writer: RolloutWriter) -> None:
     writer.write(step=1, prompt="p", response="of the child", reward=1.0)
     writer.close()
