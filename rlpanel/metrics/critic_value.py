@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from rlpanel.metrics.engine.column_info import metric
+from rlpanel.metrics.engine.ragged import squared_deviations
 from rlpanel.metrics.engine.segments import Segments
 
-_GAE = "logged, else GAE(γ, λ): Schulman 2016"
+_GAE = "logged, else GAE(γ, λ): Schulman 2016; it skips tokens outside the loss mask, as verl does"
 
 
 @metric(
@@ -50,6 +51,8 @@ def value(values: np.ndarray) -> np.ndarray:
     advice="Whitened advantages have mean 0 by construction, so look for single tokens far from 0.",
     scale="diverging",
     color="reference",
+    undefined="a sample without advantages, unless values and token rewards are logged and returns are not; "
+    "a run with zeros only",
 )
 def token_advantage(advantages: np.ndarray) -> np.ndarray:
     """Advantage of each token: as logged, else derived from values and token rewards.
@@ -76,6 +79,8 @@ def token_advantage(advantages: np.ndarray) -> np.ndarray:
     advice="With γ = λ = 1 it is the score minus the KL penalty of the remaining tokens.",
     scale="diverging",
     color="good",
+    undefined="a sample without returns, unless values and token rewards of equal length are logged; "
+    "a run with zeros only",
 )
 def token_return(returns: np.ndarray) -> np.ndarray:
     """Return that the critic was trained to predict: as logged, else advantage plus value.
@@ -91,22 +96,28 @@ def token_return(returns: np.ndarray) -> np.ndarray:
     return returns
 
 
-@metric("squared value", level="token", pooled=True, zero_means_missing=True)
-def _value_sq(values: np.ndarray) -> np.ndarray:
-    """Return V² of each token."""
-    return np.square(values)
+@metric("squared deviation of the value", level="token", pooled=True, zero_means_missing=True)
+def _value_dev(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the squared deviation of each token's value from its sample's mean."""
+    return squared_deviations(values, lengths)
 
 
-@metric("squared return", level="token", pooled=True, zero_means_missing=True)
-def _return_sq(returns: np.ndarray) -> np.ndarray:
-    """Return G² of each token."""
-    return np.square(returns)
+@metric("squared deviation of the return", level="token", pooled=True, zero_means_missing=True)
+def _return_dev(returns: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the squared deviation of each token's return from its sample's mean."""
+    return squared_deviations(returns, lengths)
 
 
 @metric("return minus value", level="token", pooled=True, zero_means_missing=True)
 def _error(values: np.ndarray, returns: np.ndarray) -> np.ndarray:
     """Return G − V of each token."""
     return returns - values
+
+
+@metric("squared deviation of return minus value", level="token", pooled=True, zero_means_missing=True)
+def _error_dev(values: np.ndarray, returns: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the squared deviation of each token's G − V from its sample's mean."""
+    return squared_deviations(returns - values, lengths)
 
 
 @metric("squared value error", level="token", pooled=True, zero_means_missing=True)
@@ -122,7 +133,6 @@ def _error_sq(values: np.ndarray, returns: np.ndarray) -> np.ndarray:
     source="TRL PPO",
     color="length",
     advice="Compare it with the mean return: a constant difference means a biased critic.",
-    aliases=("ppo/val/mean", "ppo/val/vpred"),
     scale="diverging",
 )
 def value_pooled(by: Segments, value_sum: np.ndarray, value_count: np.ndarray) -> np.ndarray:
@@ -136,13 +146,12 @@ def value_pooled(by: Segments, value_sum: np.ndarray, value_count: np.ndarray) -
     source="TRL PPO",
     color="length",
     advice="Near 0 the critic predicts the same value everywhere.",
-    aliases=("ppo/val/var",),
 )
 def value_variance(
-    by: Segments, value_sum: np.ndarray, _value_sq_sum: np.ndarray, value_count: np.ndarray
+    by: Segments, value_sum: np.ndarray, _value_dev_sum: np.ndarray, value_count: np.ndarray
 ) -> np.ndarray:
-    """Variance of the value over all tokens of the step."""
-    return _variance(by, value_sum, _value_sq_sum, value_count)
+    """Variance (ddof 0) of the value over all tokens of the step."""
+    return by.variance(value_sum, _value_dev_sum, value_count)
 
 
 @metric(
@@ -153,7 +162,6 @@ def value_variance(
     color="good",
     good="up",
     advice="Rises with the reward; long responses weigh more than short ones.",
-    aliases=("ppo/returns/mean",),
     scale="diverging",
 )
 def return_pooled(by: Segments, token_return_sum: np.ndarray, token_return_count: np.ndarray) -> np.ndarray:
@@ -167,13 +175,12 @@ def return_pooled(by: Segments, token_return_sum: np.ndarray, token_return_count
     source="TRL PPO",
     color="good",
     advice="The variance that the critic has to explain.",
-    aliases=("ppo/returns/var",),
 )
 def return_variance(
-    by: Segments, token_return_sum: np.ndarray, _return_sq_sum: np.ndarray, token_return_count: np.ndarray
+    by: Segments, token_return_sum: np.ndarray, _return_dev_sum: np.ndarray, token_return_count: np.ndarray
 ) -> np.ndarray:
-    """Variance of the return over all tokens of the step."""
-    return _variance(by, token_return_sum, _return_sq_sum, token_return_count)
+    """Variance (ddof 0) of the return over all tokens of the step."""
+    return by.variance(token_return_sum, _return_dev_sum, token_return_count)
 
 
 @metric(
@@ -184,7 +191,6 @@ def return_variance(
     color="reference",
     advice="Whitened advantages have a mean of 0 by construction.",
     scale="diverging",
-    aliases=("ppo/policy/advantages_mean", "ppo/policy/advantages"),
 )
 def advantage_pooled(
     by: Segments, token_advantage_sum: np.ndarray, token_advantage_count: np.ndarray
@@ -200,7 +206,6 @@ def advantage_pooled(
     good="down",
     color="bad",
     advice="It is squared, so it depends on the scale of rewards; explained variance does not.",
-    aliases=("ppo/val/error",),
 )
 def value_error(by: Segments, _error_sq_sum: np.ndarray, _error_count: np.ndarray) -> np.ndarray:
     """Mean squared difference between return and value over all tokens of the step."""
@@ -214,28 +219,23 @@ def value_error(by: Segments, _error_sq_sum: np.ndarray, _error_count: np.ndarra
     good="near 1",
     advice="Below 0 the critic predicts worse than a constant. TRL's old PPO uses the mean square instead of"
     " the variance, so its number is lower if the critic is biased.",
-    aliases=("ppo/val/var_explained",),
     color="good",
+    undefined="a step whose returns are all equal; a step whose values are all 0",
 )
 def var_explained(
     by: Segments,
     _error_sum: np.ndarray,
-    _error_sq_sum: np.ndarray,
+    _error_dev_sum: np.ndarray,
     token_return_sum: np.ndarray,
-    _return_sq_sum: np.ndarray,
-    _value_sq_sum: np.ndarray,
+    _return_dev_sum: np.ndarray,
+    value_sum: np.ndarray,
+    _value_dev_sum: np.ndarray,
     _error_count: np.ndarray,
 ) -> np.ndarray:
     """Share of the returns' variance that the critic explains, over all tokens of the step."""
-    finite = np.isfinite(_error_sum) & np.isfinite(token_return_sum)
-    total, squares = (np.where(finite, column, np.nan) for column in (token_return_sum, _return_sq_sum))
-    returns = _variance(by, total, squares, _error_count)
-    unexplained = _variance(by, _error_sum, _error_sq_sum, _error_count)
+    paired = np.where(np.isfinite(_error_sum), token_return_sum, np.nan)
+    returns = by.variance(paired, _return_dev_sum, _error_count)
+    unexplained = by.variance(_error_sum, _error_dev_sum, _error_count)
     # Values that are all 0 are a filler for a missing critic, so they give no result.
-    measurable = (by.sum(_value_sq_sum) > 0) & (returns > 1e-12)
-    return np.where(measurable, 1 - unexplained / returns, np.nan)
-
-
-def _variance(by: Segments, total: np.ndarray, squares: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Return the variance (ddof 0) over the tokens of each step, from sums per sample."""
-    return np.maximum(by.ratio(squares, count) - by.ratio(total, count) ** 2, 0.0)
+    logged = (by.max(np.abs(value_sum)) > 0) | (by.sum(_value_dev_sum) > 0)
+    return np.where(logged & (returns > 1e-12), 1 - unexplained / returns, np.nan)

@@ -1,7 +1,8 @@
 """Metrics of a group, the samples of one prompt in one step: statistics, zero variance, pass@k.
 
 ``groups`` are the rows of a step with the same group id or, where none is logged, with the same prompt.
-Groups of one sample have no value. A missing reward is ignored; the group's other samples still count.
+Groups of one sample have no value but pass@1. A missing reward is ignored; the group's other samples still
+count.
 
 References
 ----------
@@ -16,6 +17,10 @@ import numpy as np
 from rlpanel.metrics.engine.column_info import metric
 from rlpanel.metrics.engine.segments import Segments, SubSegments
 from rlpanel.metrics.reward import EQUAL_WITHIN
+
+_RESPONSES = "responses of one group, by their exact text"
+_PASS = "rewards of the samples of one group, and the pass threshold"
+_ALIKE_AND_PASS = "rewards of one group with each other and with the pass threshold"
 
 # -- one number per group ------------------------------------------------------------------------------
 
@@ -52,6 +57,7 @@ def group_std(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     good="up",
     color="good",
     advice="Shows what the policy can already reach with several attempts.",
+    over="nothing: it is the highest of the group's rewards",
 )
 def group_best(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Highest reward of the group."""
@@ -65,6 +71,7 @@ def group_best(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     good="up",
     color="bad",
     advice="Shows what the policy still gets wrong.",
+    over="nothing: it is the lowest of the group's rewards",
 )
 def group_worst(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Lowest reward of the group."""
@@ -78,6 +85,8 @@ def group_worst(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     good="down",
     color="bad",
     advice="Such a group has no learning signal, whether all its answers are right or all are wrong.",
+    compares="highest and lowest reward of one group",
+    over="nothing: it is 0 or 1 of each group",
 )
 def group_zero_variance(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """1 if all rewards of the group are equal (within 1e-6), else 0."""
@@ -92,10 +101,14 @@ def group_zero_variance(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     good="up",
     color="length",
     advice="Near 0 all samples give the same answer: mode collapse, or a prompt with only one good answer.",
+    compares=_RESPONSES,
+    over="the group's samples that have a response, all equally",
+    undefined="a group of fewer than two responses",
 )
-def group_diversity(groups: SubSegments, response_key: np.ndarray) -> np.ndarray:
-    """Number of distinct responses divided by the group's size."""
-    return np.where(groups.has_several, groups.distinct(response_key) / groups.sizes, np.nan)
+def group_diversity(groups: SubSegments, response_key: np.ndarray, response_chars: np.ndarray) -> np.ndarray:
+    """Number of distinct responses divided by the number of the group's responses."""
+    distinct, count = groups.distinct(response_key, np.isfinite(response_chars)), groups.count(response_chars)
+    return np.where(count > 1, distinct / count, np.nan)
 
 
 @metric(
@@ -107,6 +120,7 @@ def group_diversity(groups: SubSegments, response_key: np.ndarray) -> np.ndarray
     color="good",
     advice="At 0 the prompt is too hard for the current policy, at 1 it is solved; values between teach "
     "most.",
+    compares=_PASS,
 )
 def group_pass_rate(groups: SubSegments, reward: np.ndarray, pass_reward: float) -> np.ndarray:
     """Share of the group's rewards that are at least ``pass_reward``."""
@@ -134,7 +148,15 @@ def values_of_several(groups: SubSegments, reward: np.ndarray, values: np.ndarra
 # -- one number per step, from its groups --------------------------------------------------------------
 
 
-@metric("groups", level="step", unit="groups", color="muted", advice="Groups of one sample are not counted.")
+@metric(
+    "groups",
+    level="step",
+    unit="groups",
+    color="muted",
+    advice="Groups of one sample are not counted.",
+    compares="one quantity: groups of at least two samples",
+    over="nothing: it is a number of groups",
+)
 def group_count(by: Segments, groups: SubSegments) -> np.ndarray:
     """Number of groups in the step."""
     return groups.outer.sum(np.where(groups.has_several, 1.0, np.nan))
@@ -163,6 +185,7 @@ def reward_group_std(by: Segments, groups: SubSegments, reward: np.ndarray) -> n
     good="down",
     color="bad",
     advice="These groups have no learning signal. TRL's frac_reward_zero_std undercounts them in float32.",
+    compares="highest and lowest reward of one group",
 )
 def zero_variance_groups(by: Segments, groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Share of groups whose rewards are all equal."""
@@ -177,6 +200,7 @@ def zero_variance_groups(by: Segments, groups: SubSegments, reward: np.ndarray) 
     good="down",
     color="bad",
     advice="Prompts that are too hard: all samples of the group have the same reward and fail.",
+    compares=_ALIKE_AND_PASS,
 )
 def zero_variance_low(
     by: Segments, groups: SubSegments, reward: np.ndarray, pass_reward: float
@@ -193,6 +217,7 @@ def zero_variance_low(
     source="DAPO",
     color="good",
     advice="Prompts that are solved: all samples of the group have the same reward and pass.",
+    compares=_ALIKE_AND_PASS,
 )
 def zero_variance_high(
     by: Segments, groups: SubSegments, reward: np.ndarray, pass_reward: float
@@ -210,10 +235,21 @@ def zero_variance_high(
     color="length",
     source="distinct responses / G",
     advice="In mode collapse it falls before the reward does.",
+    compares=_RESPONSES,
+    over="the step's groups with at least two responses, all equally",
 )
-def response_diversity(by: Segments, groups: SubSegments, response_key: np.ndarray) -> np.ndarray:
+def response_diversity(
+    by: Segments, groups: SubSegments, response_key: np.ndarray, response_chars: np.ndarray
+) -> np.ndarray:
     """Mean over groups of the share of distinct responses."""
-    return groups.outer.mean(group_diversity(groups, response_key))
+    return groups.outer.mean(group_diversity(groups, response_key, response_chars))
+
+
+def _groups_of(k: int) -> str:
+    """Return what pass@k is averaged over."""
+    if k == 1:
+        return "the step's groups with a reward, all equally; a sample without a group is one"
+    return f"the step's groups with at least {k} rewards, all equally"
 
 
 def _pass_at(k: int) -> None:
@@ -227,8 +263,10 @@ def _pass_at(k: int) -> None:
         good="up",
         color="good",
         source="1 − C(n−c, k) / C(n, k): Chen 2021",
-        advice="A sample passes with a reward of at least pass_reward. Groups of one sample or of fewer than"
-        " k are not counted.",
+        advice="A sample passes with a reward of at least pass_reward.",
+        compares=_PASS,
+        over=_groups_of(k),
+        single=k == 1,
     )
     def pass_at(by: Segments, groups: SubSegments, reward: np.ndarray, pass_reward: float) -> np.ndarray:
         """Unbiased estimate of the chance that at least one of k samples passes, mean over groups."""
@@ -236,7 +274,7 @@ def _pass_at(k: int) -> None:
         failed = groups.sum(np.where(np.isfinite(reward), reward < pass_reward - EQUAL_WITHIN, np.nan))
         drawn = np.arange(k)[:, None]
         all_fail = np.prod(np.clip(failed - drawn, 0, None) / np.maximum(n - drawn, 1), axis=0)
-        return groups.outer.mean(np.where((n >= k) & groups.has_several, 1 - all_fail, np.nan))
+        return groups.outer.mean(np.where(n >= k, 1 - all_fail, np.nan))
 
 
 for _k in (1, 2, 4, 8):

@@ -20,6 +20,8 @@ from rlpanel.metrics.group import values_of_several
 #: GRPO adds this to a group's standard deviation, to avoid division by 0.
 _EPSILON = 1e-4
 
+_REWARDS = "reward of the sample and rewards of its group"
+_GROUP_OF_ONE = "a sample without a reward, or in a group of fewer than two rewards"
 _TO_LOGGED = "Differs from the logged advantage if the trainer uses another baseline, scale or clipping."
 
 
@@ -30,6 +32,8 @@ _TO_LOGGED = "Differs from the logged advantage if the trainer uses another base
     color="reference",
     advice=_TO_LOGGED,
     scale="diverging",
+    compares=_REWARDS,
+    undefined=_GROUP_OF_ONE,
 )
 def grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Reward minus the group's mean, divided by the group's standard deviation."""
@@ -44,6 +48,8 @@ def grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     color="reference",
     advice=_TO_LOGGED,
     scale="diverging",
+    compares=_REWARDS,
+    undefined=_GROUP_OF_ONE,
 )
 def dr_grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Reward minus the group's mean."""
@@ -58,6 +64,8 @@ def dr_grpo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     advice="TRL first subtracts β Σ log-ratio from the reward; 'RLOO advantage, KL in the reward' does so "
     "too.",
     scale="diverging",
+    compares=_REWARDS,
+    undefined=_GROUP_OF_ONE,
 )
 def rloo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     """Reward minus the mean reward of the group's other samples."""
@@ -71,6 +79,8 @@ def rloo_advantage(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     color="reference",
     advice=_TO_LOGGED,
     scale="diverging",
+    compares="reward of the sample less its KL penalty, and the same of the others of its group",
+    undefined="a sample without reward or log-ratios, or the only one of its group; a run without a known β",
 )
 def rloo_kl_advantage(
     groups: SubSegments, reward: np.ndarray, log_ratio_sum: np.ndarray, kl_coef: float
@@ -85,7 +95,27 @@ def _leave_one_out(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
     return np.where(count > 1, reward - (total - reward) / (count - 1), np.nan)
 
 
-_DIFFERENCE = "If it is near 0 everywhere, the trainer uses this formula."
+_NOT_LOGGED = "a sample without advantage or reward, or in a group of fewer than two rewards"
+_DIFFERENCE = (
+    "If it is 0 everywhere, the trainer uses this formula. Differences that rounding to float32 explains "
+    "are 0."
+)
+
+#: Largest relative error of a group's mean in float32: half a unit in the last place of the rewards, and as
+#: much for the sum and the quotient.
+_FLOAT32 = 2.0**-22
+
+
+def _difference(advantage: np.ndarray, formula: np.ndarray, rounding: np.ndarray) -> np.ndarray:
+    """Return the logged advantage minus the formula's; 0 where trainers that use float32 may differ."""
+    difference = advantage - formula
+    rounding = rounding + _FLOAT32 * np.abs(formula)
+    return np.where(np.abs(difference) <= rounding, 0.0, difference)
+
+
+def _rounding(groups: SubSegments, reward: np.ndarray) -> np.ndarray:
+    """Return the error of R − mean in float32, of each sample: relative to the group's largest reward."""
+    return _FLOAT32 * groups.broadcast(groups.max(np.abs(reward)))
 
 
 @metric(
@@ -95,10 +125,13 @@ _DIFFERENCE = "If it is near 0 everywhere, the trainer uses this formula."
     advice=_DIFFERENCE,
     scale="diverging",
     color="bad",
+    compares="the logged advantage and that of GRPO's formula",
+    undefined=_NOT_LOGGED,
 )
 def advantage_less_grpo(groups: SubSegments, advantage: np.ndarray, reward: np.ndarray) -> np.ndarray:
     """Logged advantage minus the advantage recomputed by GRPO's formula."""
-    return advantage - grpo_advantage(groups, reward)
+    scale = groups.broadcast(groups.std(reward)) + _EPSILON
+    return _difference(advantage, grpo_advantage(groups, reward), _rounding(groups, reward) / scale)
 
 
 @metric(
@@ -108,10 +141,12 @@ def advantage_less_grpo(groups: SubSegments, advantage: np.ndarray, reward: np.n
     advice=_DIFFERENCE,
     scale="diverging",
     color="bad",
+    compares="the logged advantage and that of Dr. GRPO's formula",
+    undefined=_NOT_LOGGED,
 )
 def advantage_less_dr_grpo(groups: SubSegments, advantage: np.ndarray, reward: np.ndarray) -> np.ndarray:
     """Logged advantage minus the advantage recomputed by Dr. GRPO's formula."""
-    return advantage - dr_grpo_advantage(groups, reward)
+    return _difference(advantage, dr_grpo_advantage(groups, reward), _rounding(groups, reward))
 
 
 @metric(
@@ -121,6 +156,9 @@ def advantage_less_dr_grpo(groups: SubSegments, advantage: np.ndarray, reward: n
     advice=_DIFFERENCE,
     scale="diverging",
     color="bad",
+    compares="the logged advantage and that of RLOO's formula",
+    undefined="a sample without advantage, reward or, if β is known, log-ratios, or the only one of its "
+    "group",
 )
 def advantage_less_rloo(
     groups: SubSegments,
@@ -133,4 +171,4 @@ def advantage_less_rloo(
     """Logged advantage minus the one by RLOO's formula, with the KL penalty in the reward if β is given."""
     if log_ratio_sum is not None and kl_coef is not None:
         reward = reward - kl_coef * log_ratio_sum
-    return advantage - _leave_one_out(groups, reward)
+    return _difference(advantage, _leave_one_out(groups, reward), 2 * _rounding(groups, reward))

@@ -17,6 +17,9 @@ from rlpanel.metrics.engine.segments import Segments
     color="bad",
     advice="A rise means that the policy degrades, whatever the reward does. Check whether one language is "
     "affected.",
+    compares="one quantity: whether the response contains U+FFFD",
+    over="the step's samples that have a response, all equally",
+    undefined="a step without responses",
 )
 def invalid_text_share(by: Segments, invalid_chars: np.ndarray) -> np.ndarray:
     """Share of responses that contain U+FFFD, the replacement for bytes that are not valid UTF-8."""

@@ -5,8 +5,8 @@ KL(policy || reference) are k1 = d, k2 = d²/2 and k3 = exp(-d) - 1 + d.
 
 References
 ----------
-Schulman 2020, Approximating KL Divergence (http://joschu.net/blog/kl-approx.html); the GRPO penalty
-of TRL and verl is k3.
+Schulman 2020, Approximating KL Divergence (http://joschu.net/blog/kl-approx.html). The GRPO penalty of TRL
+and verl is k3, too, but it is not clamped as here: see `CLAMP`.
 """
 
 from __future__ import annotations
@@ -15,30 +15,36 @@ import numpy as np
 
 from rlpanel.metrics.engine.column_info import metric
 
-_SCHULMAN = "Schulman 2020, Approximating KL Divergence"
-
-#: |d| is clamped to this before exp is taken: beyond it the result has no meaning (e^20 ≈ 5e8).
+#: |d| is clamped to this before exp is taken: beyond it the result has no meaning (e^20 ≈ 5e8). TRL 1.16 does
+#: not clamp; verl 0.9 clamps d to ±20 and the result to at most 10.
 CLAMP = 20.0
+
+#: Which tokens can dominate a mean of k3, and which cannot.
+K3_EXTREMES = (
+    "A token that the policy held very unlikely and the reference did not can dominate a step's mean; one "
+    "that the reference holds impossible adds at most 19."
+)
+#: Where the clamped k3 differs from that of trainers.
+K3_SOURCE = "exp(−d) − 1 + d, |d| ≤ 20 (Schulman 2020); TRL does not clamp, verl limits k3 to 10, too"
 
 
 @metric("clamped", level="token", pooled=True)
 def _clamped(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     """Return 1 for tokens whose log-ratio k3 clamps, else 0."""
-    d = logprobs - ref_logprobs
-    return (np.abs(d, out=d) > CLAMP).astype(float)
+    d = finite_difference(logprobs, ref_logprobs)
+    return np.where(np.isnan(d), d, np.abs(d) > CLAMP)
 
 
 @metric(
     "log-ratio",
     level="token",
     unit="nats",
-    source=_SCHULMAN,
+    source="logprob − ref logprob (k1 of Schulman 2020)",
     reductions=("mean", "sum"),
     pooled=True,
     good="near 0",
     advice="Its expectation is the KL. A step mean that stays below 0 means that the logged logprobs are not "
     "those of the policy that sampled.",
-    aliases={"objective/kl": "sum", "objective/kl_dist": "sum"},
     scale="diverging",
     color="kl",
 )
@@ -62,11 +68,10 @@ def log_ratio(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     "KL k3",
     level="token",
     unit="nats",
-    source=_SCHULMAN,
+    source=K3_SOURCE,
     reductions=("mean", "sum"),
     good="near 0",
-    advice="Never below 0. A single token that the policy held very unlikely and the reference did not can "
-    "dominate a step's mean, so look at the step's samples before the curve.",
+    advice=f"Never below 0. {K3_EXTREMES}",
     color="kl",
 )
 def kl_k3(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
@@ -82,16 +87,16 @@ def kl_k3(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray of float, shape (T,)
-        Nats, never below 0; NaN where either input is NaN.
+        Nats, never below 0; NaN where d is NaN or infinite.
     """
-    return _exp_beyond_line(ref_logprobs - logprobs)
+    return exp_beyond_line(ref_logprobs, logprobs)
 
 
 @metric(
     "KL k2",
     level="token",
     unit="nats",
-    source=_SCHULMAN,
+    source="d²/2, d the log-ratio (Schulman 2020)",
     reductions=("mean", "sum"),
     good="near 0",
     advice="Biased, but has the lowest variance of the three while the two models are close.",
@@ -120,9 +125,10 @@ def kl_k2(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     "KL rllb",
     level="token",
     unit="nats",
-    source="RLLoggingBoard (estimates chi-square minus KL)",
+    source="exp(d) − 1 − d, |d| ≤ 20 (RLLoggingBoard; estimates chi-square minus KL)",
     reductions=("mean", "sum"),
-    advice="Use it only to compare with screenshots of RLLoggingBoard; it does not estimate the KL.",
+    advice="Use it only to compare with screenshots of RLLoggingBoard; it does not estimate the KL. A token "
+    "that the reference held very unlikely and the policy did not can dominate a step's mean.",
     color="kl",
 )
 def kl_rllb(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
@@ -140,30 +146,35 @@ def kl_rllb(logprobs: np.ndarray, ref_logprobs: np.ndarray) -> np.ndarray:
     -------
     ndarray of float, shape (T,)
     """
-    return _exp_beyond_line(logprobs - ref_logprobs)
+    return exp_beyond_line(logprobs, ref_logprobs)
 
 
-def _exp_beyond_line(d: np.ndarray) -> np.ndarray:
-    """Return exp(d) - 1 - d of the clamped values.
-
-    Overwrites ``d``, because allocating arrays costs more than the formula.
-    """
+def exp_beyond_line(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return exp(d) - 1 - d of the clamped differences of two logprobs; NaN where d is infinite."""
+    d = finite_difference(one, other)
     np.clip(d, -CLAMP, CLAMP, out=d)
     result = np.expm1(d)
     result -= d
     return result
 
 
+def finite_difference(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return the difference of two logprobs; NaN where it is infinite, so that the sample does not count."""
+    d = one - other
+    if not np.isfinite(d.sum()):  # one sum is faster than a test of each value
+        d[np.isinf(d)] = np.nan
+    return d
+
+
 @metric(
     "surprisal",
     level="token",
     unit="nats",
-    source="TRL objective/entropy is its sum",
+    source="−logprob; its sum is TRL's objective/entropy",
     reductions=("mean", "sum"),
     pooled=True,
     advice="A steady fall towards 0 is entropy collapse; above about 2 nats per token the text is close to "
     "random. Its sum grows with the length.",
-    aliases={"objective/entropy": "sum"},
     color="entropy",
 )
 def surprisal(logprobs: np.ndarray) -> np.ndarray:
@@ -212,7 +223,6 @@ def token_entropy(entropy: np.ndarray) -> np.ndarray:
     unit="nats",
     reductions=("mean",),
     advice="Near 0 the policy was certain; a very negative value is a token that it held unlikely.",
-    aliases={"objective/logprobs": "mean"},
     color="entropy",
 )
 def logprob(logprobs: np.ndarray) -> np.ndarray:
@@ -236,7 +246,6 @@ def logprob(logprobs: np.ndarray) -> np.ndarray:
     unit="nats",
     reductions=("mean",),
     advice="If it falls while the policy's logprob does not, the policy writes text the reference would not.",
-    aliases={"objective/ref_logprobs": "mean"},
     color="reference",
 )
 def ref_logprob(ref_logprobs: np.ndarray) -> np.ndarray:

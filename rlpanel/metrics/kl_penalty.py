@@ -23,9 +23,11 @@ _TRL = "TRL PPO and RLOO; the documentation's signs contradict the code, which t
     good="near 0",
     advice="Below 0 the penalty costs reward. Above 0 it adds reward, which means that the log-ratio is "
     "negative: see its advice.",
-    aliases=("objective/non_score_reward", "ppo/mean_non_score_reward"),
     scale="diverging",
     color="kl",
+    compares="token rewards and score; without token rewards, −β times the log-ratios",
+    undefined="a sample without token rewards and score, unless it has log-ratios and β is given; "
+    "a run with zeros only",
 )
 def non_score_reward(
     reward: np.ndarray,
@@ -56,9 +58,10 @@ def non_score_reward(
     good="up",
     advice="The quantity that RLHF maximises. If it falls while the score rises, the KL penalty outweighs "
     "the gain.",
-    aliases=("objective/rlhf_reward",),
     scale="diverging",
     color="policy",
+    compares="one quantity: score plus non-score reward",
+    undefined="a sample without reward or non-score reward; a run with zeros only",
 )
 def rlhf_reward(reward: np.ndarray, non_score_reward: np.ndarray) -> np.ndarray:
     """Score plus non-score reward."""
@@ -70,7 +73,7 @@ def _fit_xx(
     token_rewards: np.ndarray, logprobs: np.ndarray, ref_logprobs: np.ndarray, lengths: np.ndarray
 ) -> np.ndarray:
     """Return the squared log-ratio, 0 at the last token, whose reward contains the score."""
-    return _but_last(np.square(logprobs - ref_logprobs), lengths)
+    return _fit_term(np.square(logprobs - ref_logprobs), token_rewards, lengths)
 
 
 @metric("penalty fit xy", level="token", pooled=True)
@@ -78,7 +81,7 @@ def _fit_xy(
     token_rewards: np.ndarray, logprobs: np.ndarray, ref_logprobs: np.ndarray, lengths: np.ndarray
 ) -> np.ndarray:
     """Return log-ratio times token reward, 0 at the last token."""
-    return _but_last((logprobs - ref_logprobs) * token_rewards, lengths)
+    return _fit_term((logprobs - ref_logprobs) * token_rewards, token_rewards, lengths)
 
 
 @metric("penalty fit yy", level="token", pooled=True)
@@ -86,13 +89,22 @@ def _fit_yy(
     token_rewards: np.ndarray, logprobs: np.ndarray, ref_logprobs: np.ndarray, lengths: np.ndarray
 ) -> np.ndarray:
     """Return the squared token reward, 0 at the last token."""
-    return _but_last(np.square(token_rewards), lengths)
+    return _fit_term(np.square(token_rewards), logprobs - ref_logprobs, lengths)
 
 
-def _but_last(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Set the last token of each response to 0, in place: the callers pass temporary arrays."""
+def _fit_term(values: np.ndarray, other: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Set the last token of each response to 0, in place: the callers pass temporary arrays.
+
+    Tokens at which ``other`` is missing are NaN, so that the three sums of a fit leave out the same samples.
+    """
+    values[np.isnan(other)] = np.nan
     values[np.cumsum(lengths) - 1] = 0.0
     return values
+
+
+_FIT_COMPARES = "token rewards and log-ratios, at each token"
+_FIT_OVER = "all tokens in the loss mask of the step, but each response's last one"
+_FIT_UNDEFINED = "a step whose log-ratios or token rewards are all 0, apart from each response's last token"
 
 
 @metric(
@@ -100,8 +112,10 @@ def _but_last(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     level="step",
     source="token rewards on log-ratio, for all tokens but the last",
     advice="Reliable only if the R² of its fit is near 1. It changes under an adaptive KL controller.",
-    aliases=("objective/kl_coef",),
     color="kl",
+    compares=_FIT_COMPARES,
+    over=_FIT_OVER,
+    undefined=_FIT_UNDEFINED,
 )
 def kl_coef_fit(
     by: Segments, _fit_xx_sum: np.ndarray, _fit_xy_sum: np.ndarray, _fit_yy_sum: np.ndarray
@@ -122,6 +136,9 @@ def kl_coef_fit(
     source="token rewards on log-ratio, for all tokens but the last",
     advice="Below about 0.99 the token rewards are not a k1 penalty, and the fitted coefficient means "
     "little.",
+    compares=_FIT_COMPARES,
+    over=_FIT_OVER,
+    undefined=_FIT_UNDEFINED,
 )
 def kl_coef_r2(
     by: Segments, _fit_xx_sum: np.ndarray, _fit_xy_sum: np.ndarray, _fit_yy_sum: np.ndarray

@@ -16,6 +16,9 @@ from rlpanel.metrics.engine.segments import Segments
     good="down",
     color="bad",
     advice="Truncated answers often score low just because they lack an end; near 1 no answer finishes.",
+    compares="one quantity: whether the response ended",
+    over="the step's samples of which this is known, all equally",
+    undefined="a step in which this is known of no sample",
 )
 def truncated_share(by: Segments, ended: np.ndarray) -> np.ndarray:
     """Share of responses that were cut off at the length limit."""
@@ -31,7 +34,9 @@ def truncated_share(by: Segments, ended: np.ndarray) -> np.ndarray:
     color="length",
     advice="A fall means that more answers exceed the length limit. TRL counts end tokens instead; its "
     "number may differ by one or two.",
-    aliases=("val/num_eos_tokens",),
+    compares="one quantity: whether the response ended",
+    over="nothing: it is a number of samples",
+    undefined="a step in which this is known of no sample",
 )
 def ended_count(by: Segments, ended: np.ndarray) -> np.ndarray:
     """Number of responses that ended before the length limit."""
@@ -45,6 +50,8 @@ def ended_count(by: Segments, ended: np.ndarray) -> np.ndarray:
     color="length",
     advice="If it is above 0.5 and rising, the reward may favour length: read the long responses.",
     scale="diverging",
+    compares="length of the response and reward of the sample",
+    undefined="a step in which all lengths or all rewards are equal",
 )
 def length_reward_correlation(by: Segments, length: np.ndarray, reward: np.ndarray) -> np.ndarray:
     """Correlation of reward and response length (in tokens if logged, else in characters)."""
@@ -59,7 +66,10 @@ def length_reward_correlation(by: Segments, length: np.ndarray, reward: np.ndarr
     good="down",
     color="bad",
     advice="Short answers repeat naturally, so compare it with the start of the run.",
+    compares="responses of the step, by their exact text",
+    over="the step's samples that have a response, all equally",
+    undefined="a step without responses",
 )
-def repeated_responses(by: Segments, response_key: np.ndarray) -> np.ndarray:
+def repeated_responses(by: Segments, response_key: np.ndarray, response_chars: np.ndarray) -> np.ndarray:
     """Share of the step's responses that duplicate another response of the step."""
-    return 1 - by.distinct(response_key) / by.sizes
+    return 1 - by.distinct(response_key, np.isfinite(response_chars)) / by.count(response_chars)

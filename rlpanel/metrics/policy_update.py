@@ -1,7 +1,8 @@
 """Metrics of one policy update: importance ratio, approximate KL, share of clipped tokens.
 
-``new_logprobs`` and ``old_logprobs`` are the policy's logprobs after and before the update. `derived_arrays`
-chooses the logged arrays for them; if only the engine's ``rollout_logprobs`` are logged, they serve as old.
+``new_logprobs`` and ``old_logprobs`` are the policy's logprobs after and before the update; if only one of
+them is logged, ``logprobs`` are the other (`derived_arrays`). The engine's logprobs are neither: their
+difference from the policy's is no update (`rollout_mismatch`).
 
 References
 ----------
@@ -13,7 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from rlpanel.metrics.engine.column_info import metric
+from rlpanel.metrics.engine.ragged import squared_deviations
 from rlpanel.metrics.engine.segments import Segments
+from rlpanel.metrics.kl_divergence import finite_difference
 
 _PPO = "TRL PPO"
 
@@ -30,14 +33,14 @@ _PPO = "TRL PPO"
     color="policy",
 )
 def ratio(new_logprobs: np.ndarray, old_logprobs: np.ndarray) -> np.ndarray:
-    """Probability of the sampled token after the update divided by that before it (or the engine's)."""
-    return np.exp(new_logprobs - old_logprobs)
+    """Probability of the sampled token after the update divided by that before it."""
+    return np.exp(finite_difference(new_logprobs, old_logprobs))
 
 
-@metric("squared ratio", level="token", pooled=True)
-def _ratio_sq(new_logprobs: np.ndarray, old_logprobs: np.ndarray) -> np.ndarray:
-    """Return the squared ratio."""
-    return np.exp(2 * (new_logprobs - old_logprobs))
+@metric("squared deviation of the ratio", level="token", pooled=True)
+def _ratio_dev(new_logprobs: np.ndarray, old_logprobs: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the squared deviation of each token's ratio from its sample's mean."""
+    return squared_deviations(ratio(new_logprobs, old_logprobs), lengths)
 
 
 @metric("policy KL", level="token", pooled=True)
@@ -62,7 +65,7 @@ def _clipped(
     epsilon_high: float | None = None,
 ) -> np.ndarray:
     """Return 1 where clipping removed the token from the gradient, else 0."""
-    rho = np.exp(new_logprobs - old_logprobs)
+    rho = ratio(new_logprobs, old_logprobs)
     high = epsilon if epsilon_high is None else epsilon_high
     clipped = ((rho < 1 - epsilon) & (weight < 0)) | ((rho > 1 + high) & (weight > 0))
     return np.where(np.isfinite(rho) & np.isfinite(weight), clipped, np.nan)
@@ -75,7 +78,6 @@ def _clipped(
     good="near 1",
     advice="Its expectation is 1. Outside 0.5 to 2, the update was too large or the two logprobs do not "
     "belong together.",
-    aliases=("ppo/policy/ratio", "val/ratio"),
     color="policy",
 )
 def ratio_pooled(by: Segments, ratio_sum: np.ndarray, ratio_count: np.ndarray) -> np.ndarray:
@@ -89,14 +91,13 @@ def ratio_pooled(by: Segments, ratio_sum: np.ndarray, ratio_count: np.ndarray) -
     source=_PPO,
     good="near 0",
     advice="It grows before the mean departs from 1.",
-    aliases=("val/ratio_var",),
     color="policy",
 )
 def ratio_variance(
-    by: Segments, ratio_sum: np.ndarray, _ratio_sq_sum: np.ndarray, ratio_count: np.ndarray
+    by: Segments, ratio_sum: np.ndarray, _ratio_dev_sum: np.ndarray, ratio_count: np.ndarray
 ) -> np.ndarray:
-    """Variance of the ratio over all tokens of the step."""
-    return np.maximum(by.ratio(_ratio_sq_sum, ratio_count) - by.ratio(ratio_sum, ratio_count) ** 2, 0.0)
+    """Variance (ddof 0) of the ratio over all tokens of the step."""
+    return by.variance(ratio_sum, _ratio_dev_sum, ratio_count)
 
 
 @metric(
@@ -105,9 +106,7 @@ def ratio_variance(
     unit="nats",
     source=_PPO,
     good="near 0",
-    advice="Measures the change of the policy in this update, not its distance from the reference. If only "
-    "the engine's logprobs are logged beside the policy's, it measures their mismatch instead.",
-    aliases=("ppo/policy/approxkl", "policy/approxkl_avg", "approxkl"),
+    advice="Measures the change of the policy in this update, not its distance from the reference.",
     color="kl",
 )
 def approxkl(by: Segments, _update_k2_sum: np.ndarray, ratio_count: np.ndarray) -> np.ndarray:
@@ -122,7 +121,6 @@ def approxkl(by: Segments, _update_k2_sum: np.ndarray, ratio_count: np.ndarray) 
     source=_PPO,
     good="near 0",
     advice="Noisier than k2; it can be negative by chance.",
-    aliases=("ppo/policy/policykl",),
     scale="diverging",
     color="kl",
 )
@@ -139,8 +137,9 @@ def policykl(by: Segments, _update_k1_sum: np.ndarray, ratio_count: np.ndarray) 
     good="down",
     advice="Clipped tokens do not contribute to the gradient. With a single on-policy update per step it is "
     "0.",
-    aliases=("ppo/policy/clipfrac", "policy/clipfrac_avg", "clip_ratio/region_mean"),
     color="bad",
+    compares="policy after and before the update, and the sign of the advantage",
+    undefined="a step without advantages, or without logprobs of both policies",
 )
 def clipfrac(by: Segments, _clipped_sum: np.ndarray, _clipped_count: np.ndarray) -> np.ndarray:
     """Share of tokens with ratio < 1−ε and a negative advantage, or > 1+ε and a positive one."""

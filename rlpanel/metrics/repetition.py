@@ -1,4 +1,4 @@
-"""Repetition in response texts. Too slow to compute for every row, so computed only for displayed samples."""
+"""Repetition in response texts: too slow for every row, so computed only where texts are asked for."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from rlpanel.metrics.engine.column_info import metric
 #: Texts with fewer characters are too short to measure repetition.
 SHORTEST = 16
 
+_OVER = "nothing: it is computed in exports and by `run.samples(text=True)` only"
+_UNDEFINED = f"a response of fewer than {SHORTEST} characters"
+
 
 @metric(
     "zlib ratio",
@@ -19,6 +22,9 @@ SHORTEST = 16
     good="",
     advice="Prose is near 0.5, repetition loops are below 0.2, and short texts are always near 1.",
     color="length",
+    compares="size of the response, compressed and plain",
+    over=_OVER,
+    undefined=_UNDEFINED,
 )
 def zlib_ratio(response_text: np.ndarray) -> np.ndarray:
     """Compressed size of the response divided by its size; low if the text repeats itself.
@@ -42,6 +48,9 @@ def zlib_ratio(response_text: np.ndarray) -> np.ndarray:
     source="Li 2016, distinct-n, over characters",
     advice="Below about 0.5 the text contains repetition loops.",
     color="length",
+    compares="number of distinct and of all 4-grams of the response",
+    over=_OVER,
+    undefined=_UNDEFINED,
 )
 def distinct_4(response_text: np.ndarray) -> np.ndarray:
     """Number of distinct character 4-grams divided by the number of all 4-grams.

@@ -61,6 +61,7 @@ def valid_reward_gap(valid_reward: np.ndarray, ref_valid_reward: np.ndarray) -> 
     level="token",
     unit="reward",
     reductions=("sum",),
+    masked=False,
     zero_means_missing=True,
     advice="Zeros at all tokens beside a non-zero score mean nothing: trainers without a critic log them.",
     scale="diverging",
@@ -168,6 +169,9 @@ def wilson(share: np.ndarray, count: np.ndarray, z: float = 1.959964) -> tuple[n
     source="highest less lowest mean reward of a rank",
     advice="All ranks draw from the same data. A rank that stays apart reads other data or uses another "
     "reward.",
+    compares="the highest and the lowest mean reward of a rank",
+    over="in each rank, the step's samples that have a reward, all equally",
+    undefined="a step with rewards of fewer than two ranks",
 )
 def reward_rank_spread(by: Segments, rank: np.ndarray, reward: np.ndarray) -> np.ndarray:
     """Highest minus lowest mean reward of the step's ranks; NaN with a single rank."""

@@ -10,16 +10,14 @@ import numpy as np
 
 from rlpanel.metrics.engine.column_info import metric
 from rlpanel.metrics.engine.segments import Segments
-from rlpanel.metrics.kl_divergence import CLAMP
-
-_VERL = "verl, rollout correction metrics"
+from rlpanel.metrics.kl_divergence import exp_beyond_line, finite_difference
 
 
 @metric(
     "engine log-ratio",
     level="token",
     unit="nats",
-    source=_VERL,
+    source="log ρ; verl's rollout correction logs the mean of −log ρ as kl",
     reductions=("mean",),
     pooled=True,
     good="near 0",
@@ -58,41 +56,41 @@ def engine_logprob(rollout_logprobs: np.ndarray) -> np.ndarray:
 @metric("engine gap", level="token", pooled=True)
 def _engine_gap(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.ndarray:
     """Return exp|log ρ| of each token."""
-    return np.exp(np.abs(logprobs - rollout_logprobs))
+    return np.exp(np.abs(finite_difference(logprobs, rollout_logprobs)))
 
 
 @metric("engine k3", level="token", pooled=True)
 def _engine_k3(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.ndarray:
     """Return the k3 estimate of KL(engine || trainer); the tokens were sampled from the engine."""
-    d = np.clip(logprobs - rollout_logprobs, -CLAMP, CLAMP)
-    return np.expm1(d) - d
+    return exp_beyond_line(logprobs, rollout_logprobs)
 
 
 @metric("engine far", level="token", pooled=True)
 def _engine_far(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.ndarray:
     """Return 1 where ρ is outside [0.5, 2], else 0."""
-    d = logprobs - rollout_logprobs
-    return np.where(np.isfinite(d), np.abs(d) > np.log(2) + 1e-12, np.nan)
+    d = finite_difference(logprobs, rollout_logprobs)
+    return np.where(np.isnan(d), d, np.abs(d) > np.log(2) + 1e-12)
 
 
 @metric("engine weight", level="token", pooled=True)
 def _engine_rho(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.ndarray:
     """Return ρ of each token."""
-    return np.exp(logprobs - rollout_logprobs)
+    return np.exp(finite_difference(logprobs, rollout_logprobs))
 
 
 @metric("engine squared weight", level="token", pooled=True)
 def _engine_rho_sq(logprobs: np.ndarray, rollout_logprobs: np.ndarray) -> np.ndarray:
     """Return ρ² of each token."""
-    return np.exp(2 * (logprobs - rollout_logprobs))
+    return np.exp(2 * finite_difference(logprobs, rollout_logprobs))
 
 
 @metric(
     "engine mismatch",
     level="step",
-    source=_VERL,
+    source="mean exp|log ρ|: NeMo-RL's token_mult_prob_error",
     good="near 1",
-    advice="Above 1.05, check numerical precision, kernels and weight synchronisation before anything else.",
+    advice="Above 1.05, a usual bound in NeMo-RL's tests, check numerical precision, kernels and weight "
+    "synchronisation before anything else.",
     color="bad",
 )
 def engine_mismatch(
@@ -106,9 +104,10 @@ def engine_mismatch(
     "engine KL k3",
     level="step",
     unit="nats",
-    source="Schulman 2020",
+    source="ρ − 1 − log ρ, log ρ within ±20 (Schulman 2020); verl's k3_kl, which does not clamp",
     good="near 0",
-    advice="An estimate of KL(engine || trainer), since the engine sampled the tokens.",
+    advice="An estimate of KL(engine || trainer), since the engine sampled the tokens. A token that the "
+    "engine held very unlikely and the trainer did not can dominate it.",
     color="bad",
 )
 def engine_kl(by: Segments, _engine_k3_sum: np.ndarray, engine_log_ratio_count: np.ndarray) -> np.ndarray:
@@ -120,7 +119,7 @@ def engine_kl(by: Segments, _engine_k3_sum: np.ndarray, engine_log_ratio_count: 
     "engine ratio outside 0.5 to 2",
     level="step",
     unit="share",
-    source=_VERL,
+    source="verl, rollout correction: shares above 2 and below 0.5",
     good="near 0",
     advice="A few tokens with a large mismatch bias the gradient more than many with a small one.",
     color="bad",
@@ -149,5 +148,7 @@ def effective_sample_size(
 ) -> np.ndarray:
     """Equivalent number of equally weighted tokens, as a share of the step's tokens."""
     finite = np.isfinite(_engine_rho_sum) & np.isfinite(_engine_rho_sq_sum)
-    count = by.sum(np.where(finite, engine_log_ratio_count, np.nan))
-    return by.sum(_engine_rho_sum) ** 2 / (count * by.sum(_engine_rho_sq_sum))
+    weights, count = (
+        by.sum(np.where(finite, column, np.nan)) for column in (_engine_rho_sum, engine_log_ratio_count)
+    )
+    return weights**2 / (count * by.sum(_engine_rho_sq_sum))

@@ -10,8 +10,11 @@ import numpy as np
 
 from rlpanel.metrics.engine.column_info import metric
 from rlpanel.metrics.engine.segments import Segments, SubSegments
+from rlpanel.metrics.kl_divergence import K3_EXTREMES, K3_SOURCE
 
 _TOKENS = "Long responses weigh more than short ones; in the mean over samples all weigh the same."
+_MICRO_OVER = "the step's micro-batches, all equally; in each, all tokens in the loss mask"
+_MICRO_UNDEFINED = "a step without numbers of micro-batches; samples without one are left out"
 _MICRO = "The number that TRL logs: all micro-batches weigh the same, whatever their lengths."
 
 
@@ -22,7 +25,6 @@ _MICRO = "The number that TRL logs: all micro-batches weigh the same, whatever t
     source="TRL RLOO, kl: Σd / ΣT",
     good="near 0",
     advice=_TOKENS,
-    aliases=("kl (RLOO)",),
     scale="diverging",
     color="kl",
 )
@@ -35,9 +37,9 @@ def kl_k1_pooled(by: Segments, log_ratio_sum: np.ndarray, log_ratio_count: np.nd
     "KL k3, mean over tokens",
     level="step",
     unit="nats",
-    source="Schulman 2020",
+    source=K3_SOURCE,
     good="near 0",
-    advice=_TOKENS,
+    advice=f"{_TOKENS} {K3_EXTREMES}",
     color="kl",
 )
 def kl_k3_pooled(by: Segments, kl_k3_sum: np.ndarray, log_ratio_count: np.ndarray) -> np.ndarray:
@@ -49,11 +51,12 @@ def kl_k3_pooled(by: Segments, kl_k3_sum: np.ndarray, log_ratio_count: np.ndarra
     "KL k3, mean over micro-batches",
     level="step",
     unit="nats",
-    source="TRL GRPO, kl",
+    source="TRL GRPO, kl, which does not clamp d to ±20",
     good="near 0",
-    advice=_MICRO,
-    aliases=("kl (GRPO)",),
+    advice=f"{_MICRO} {K3_EXTREMES}",
     color="kl",
+    over=_MICRO_OVER,
+    undefined=_MICRO_UNDEFINED,
 )
 def kl_k3_micro(
     by: Segments, kl_k3_sum: np.ndarray, log_ratio_count: np.ndarray, micro_batch: np.ndarray
@@ -68,8 +71,10 @@ def kl_k3_micro(
     unit="tokens",
     source="|log-ratio| > 20",
     good="near 0",
-    advice="Above 0, k3 is too low. Such tokens are practically impossible under one of the two models.",
+    advice="Above 0, k3 is too low: TRL's is higher, since it does not clamp. Such tokens are practically "
+    "impossible under one of the two models.",
     color="kl",
+    over="nothing: it is a number of tokens in the loss mask of the step",
 )
 def kl_k3_clamped(by: Segments, _clamped_sum: np.ndarray) -> np.ndarray:
     """Number of tokens whose log-ratio was clamped in k3."""
@@ -97,8 +102,9 @@ def entropy_pooled(
     unit="nats",
     source="TRL GRPO and RLOO, entropy",
     advice=_MICRO,
-    aliases=("entropy (GRPO, RLOO)",),
     color="entropy",
+    over=_MICRO_OVER,
+    undefined=_MICRO_UNDEFINED,
 )
 def entropy_micro(
     by: Segments, token_entropy_sum: np.ndarray, token_entropy_count: np.ndarray, micro_batch: np.ndarray

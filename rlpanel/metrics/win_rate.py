@@ -1,7 +1,7 @@
 """Win rate and mean reward difference of two runs on the same prompts, with confidence intervals.
 
 The unit is the prompt: each run's reward for it is the mean over its samples of the prompt. So all prompts
-weigh the same, and samples of one prompt are not treated as independent.
+weigh the same, and the samples of one prompt, which are correlated, count as one observation.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.metrics.reward import EQUAL_WITHIN
+from rlpanel.metrics.student_t import t95
 
 #: Half the width of a 95 % interval of a normal distribution, in standard deviations.
 Z95 = 1.959963984540054
@@ -50,17 +51,27 @@ class WinRate:
         Prompts whose difference is above 0, equal to 0 (within `EQUAL_WITHIN`) and below 0.
     mean : float
         Mean difference; NaN if there are no prompts.
-    low, high : float
-        95 % interval of the mean by the normal approximation, mean ± 1.96 · s / √P; NaN for fewer than two
-        prompts.
+    half : float
+        Half the width of the mean's 95 % interval by Student's t: t(P − 1) · s / √P. NaN if it has none.
     """
 
     wins: Share
     ties: Share
     losses: Share
     mean: float
-    low: float
-    high: float
+    half: float
+
+    @property
+    def prompts(self) -> int:
+        """Number of compared prompts."""
+        return self.wins.of
+
+    @property
+    def no_interval(self) -> str:
+        """Why the mean has no interval; empty if it has one."""
+        if not math.isnan(self.half):
+            return ""
+        return "fewer than 2 prompts" if self.prompts < 2 else "all differences are equal"
 
 
 def wilson(count: int, of: int) -> Share:
@@ -87,7 +98,7 @@ def wilson(count: int, of: int) -> Share:
 
 
 def win_rate_of(differences: np.ndarray) -> WinRate:
-    """Return wins, ties, losses and mean of paired differences.
+    """Return wins, ties, losses, and the mean with its interval, of paired differences.
 
     Parameters
     ----------
@@ -101,7 +112,13 @@ def win_rate_of(differences: np.ndarray) -> WinRate:
     of = len(differences)
     wins, losses = int((differences > EQUAL_WITHIN).sum()), int((differences < -EQUAL_WITHIN).sum())
     mean = float(differences.mean()) if of else math.nan
-    half = Z95 * float(differences.std(ddof=1)) / math.sqrt(of) if of > 1 else math.nan
-    return WinRate(
-        wilson(wins, of), wilson(of - wins - losses, of), wilson(losses, of), mean, mean - half, mean + half
-    )
+    shares = wilson(wins, of), wilson(of - wins - losses, of), wilson(losses, of)
+    return WinRate(*shares, mean, _half_width(differences))
+
+
+def _half_width(differences: np.ndarray) -> float:
+    """Return half the width of the mean's 95 % interval; NaN if nothing is known about the spread."""
+    of = len(differences)
+    if of < 2 or float(np.ptp(differences)) <= EQUAL_WITHIN:
+        return math.nan
+    return t95(of - 1) * float(differences.std(ddof=1)) / math.sqrt(of)

@@ -142,11 +142,17 @@ def _newest_attempt(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _once(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows without the repetitions of earlier lines that are too improbable to repeat."""
-    seen, kept = set(), []
+    """Return rows without the repetitions of earlier lines that are too improbable to repeat.
+
+    A recorder's equal lines in one file are several samples.
+    """
+    seen, kept, numbers = set(), [], Counter[tuple[str, ...]]()
     for row in rows:
         unlikely = row.get("surprisal_sum", 0.0) >= DUPLICATE_SURPRISAL
-        key = (row["step"], row["_split"], row["_line"])
+        file = row["uid"].rpartition(":")[0]
+        line = (row["step"], row["_split"], row["_line"])
+        key = (*line, numbers[file, *line] if row["_session"] else 0)
+        numbers[file, *line] += 1
         if key not in seen or not unlikely:
             kept.append(row)
         seen.add(key)
@@ -224,7 +230,7 @@ def _reductions(row: dict[str, Any]) -> dict[str, float]:
             continue
         tokens = [formula(*values) for values in zip(*inputs, strict=True)]  # type: ignore[arg-type]
         mask = arrays.get("loss_mask")
-        if mask is not None and len(mask) == len(tokens):
+        if mask is not None and len(mask) == len(tokens) and name not in _UNMASKED:
             tokens = [token for token, kept in zip(tokens, mask, strict=True) if kept]
         if tokens:
             both = {"sum": math.fsum(tokens), "mean": math.fsum(tokens) / len(tokens)}
@@ -233,7 +239,7 @@ def _reductions(row: dict[str, Any]) -> dict[str, float]:
 
 
 def _clamped(d: float) -> float:
-    return d if math.isnan(d) else max(-20.0, min(20.0, d))
+    return max(-20.0, min(20.0, d)) if math.isfinite(d) else math.nan
 
 
 _PAIR = ("logprobs", "ref_logprobs")
@@ -252,6 +258,9 @@ _FORMULAS: dict[str, tuple[tuple[str, ...], Callable[..., float], tuple[str, ...
     "token_reward": (("token_rewards",), lambda reward: reward, ("sum",)),
     "token_entropy": (("entropy",), lambda entropy: entropy, ("mean",)),
 }
+
+#: Metrics that count the tokens outside the loss mask, too: the score may be on one of them.
+_UNMASKED = frozenset({"token_reward"})
 
 
 def by_step(frame: pd.DataFrame, columns: list[str]) -> dict[str, pd.DataFrame]:

@@ -42,7 +42,8 @@ def kl_leap(context: RuleContext) -> Iterator[Finding]:
                 f"Step {context.steps[worst]:,}: KL k3 {kl[worst]:.3g} nats per token, "
                 f"{kl[worst] / median[worst]:.0f} times the median of the steps before "
                 f"({median[worst]:.3g}).",
-                "A single token with a very low reference probability can dominate the mean: sort by KL.",
+                "A single token that the policy held very unlikely and the reference did not can dominate "
+                "the mean: sort by KL.",
             ),
             steps=tuple(context.steps[mask].tolist()),
             column="kl_k3_mean",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rlpanel import schema
+from rlpanel.metrics.engine import definition, trainer_names
+from rlpanel.metrics.engine.definition import Definition
 from rlpanel.metrics.engine.metric import (
     LEVELS,
     METRICS,
@@ -21,14 +23,13 @@ from rlpanel.metrics.engine.metric import (
     unregister,
     zero_means_missing,
 )
+from rlpanel.metrics.engine.step_statistics import STATISTICS, split_statistic
 
 __all__ = [
     "ALIASES",
     "METRICS",
     "ColumnInfo",
     "Metric",
-    "aliases",
-    "canonical",
     "computed_columns",
     "describe",
     "get",
@@ -58,6 +59,7 @@ class ColumnInfo:
     good: Good = ""
     advice: str = ""
     level: str = "sample"
+    definition: Definition = definition.NO_DEFINITION
 
     @property
     def axis(self) -> str:
@@ -67,16 +69,19 @@ class ColumnInfo:
 
     @property
     def tip(self) -> str:
-        """Tooltip: definition, advice, source of the formula and trainer names, in one paragraph."""
-        parts = [f"{self.axis}: {self.help}", self.advice, f"Good: {self.good}." if self.good else ""]
+        """Tooltip: meaning, compared pair, advice, source and trainer names, in one paragraph."""
+        pair = self.definition.pair
+        parts = [f"{self.axis}: {self.help}", f"Compares: {pair}." if pair else "", self.advice]
+        parts.append(f"Good: {self.good}." if self.good else "")
         parts.append(f"Formula: {self.source}." if self.source else "")
-        parts.append(f"In TRL: {', '.join(self.aliases)}." if self.aliases else "")
+        names = [f"{scalar} in {row.trainer}" for row, scalar in trainer_names.names_of(self.name)]
+        parts.append(f"Logged as {', '.join(names)}." if names else "")
         return " ".join(part for part in parts if part)
 
     @property
     def aliases(self) -> tuple[str, ...]:
         """Names under which trainers log this number."""
-        return tuple(alias for alias, name in aliases().items() if name == self.name)
+        return tuple(dict.fromkeys(scalar for _, scalar in trainer_names.names_of(self.name)))
 
 
 _REDUCED = {"mean": "mean per token", "sum": "sum over tokens", "count": "tokens"}
@@ -155,35 +160,6 @@ _FIELD_READING: dict[str, tuple[Good, str]] = {
 #: Second names of columns: k1 *is* the log-ratio, so it is stored only once.
 ALIASES = {"kl_k1_mean": "log_ratio_mean", "kl_k1_sum": "log_ratio_sum"}
 
-#: TRL's names of logged columns. A step's mean, std and distribution lead to the same plot.
-_FIELD_ALIASES = {
-    "objective/scores": "reward",
-    "env/reward_mean": "reward",
-    "env/reward_std": "reward",
-    "env/reward_dist": "reward",
-    "reward_std": "reward",
-    "tokens/responses_len_mean": "response_tokens",
-    "tokens/responses_len_std": "response_tokens",
-    "tokens/responses_len_dist": "response_tokens",
-    "completions/mean_length": "response_tokens",
-    "tokens/queries_len_mean": "prompt_chars",
-    "tokens/queries_len_std": "prompt_chars",
-    "tokens/queries_len_dist": "prompt_chars",
-    "completions/clipped_ratio": "truncated",
-}
-
-
-@registry_cache
-def aliases() -> dict[str, str]:
-    """Return the column or step metric for each name under which trainers log it."""
-    declared = {alias: name for m in METRICS.values() for alias, name in m.aliases.items()}
-    return {**_FIELD_ALIASES, **declared}
-
-
-def canonical(name: str) -> str:
-    """Return rlpanel's name for a trainer's name; other names are returned unchanged."""
-    return aliases().get(name, name)
-
 
 @registry_cache
 def computed_columns() -> frozenset[str]:
@@ -194,30 +170,47 @@ def computed_columns() -> frozenset[str]:
 
 @registry_cache
 def describe(name: str) -> ColumnInfo:
-    """Return the description of a column; an unknown name is taken for a custom column of the trainer."""
+    """Return the description of a curve; an unknown name is taken for a custom column of the trainer."""
+    column, statistic = split_statistic(name)
+    if statistic:
+        return _describe_statistic(describe(column), name, statistic)
     if name in ALIASES:
-        source = describe(ALIASES[name])
-        return ColumnInfo(name, "KL k1", "nats", source.detail, source.help, "kl", source.source)
+        return replace(describe(ALIASES[name]), name=name, label="KL k1")
     if name in METRICS:
         return _describe_metric(METRICS[name], name, "")
     base, _, reduction = name.rpartition("_")
     if base in METRICS and reduction in METRICS[base].columns:
         return _describe_metric(METRICS[base], name, _REDUCED[reduction])
     if name in _FIELDS:
-        return _FIELDS[name]
+        return replace(_FIELDS[name], definition=definition.COLUMNS[name])
     if name in schema.BY_NAME:
         f = schema.BY_NAME[name]
         good, advice = _FIELD_READING.get(name, ("", ""))
         color = _FIELD_COLORS.get(name, "muted")
-        return ColumnInfo(name, f.label, f.unit, "", f.help, color, good=good, advice=advice)
+        defined = definition.COLUMNS.get(name, definition.NO_DEFINITION)
+        return ColumnInfo(name, f.label, f.unit, "", f.help, color, "", good, advice, definition=defined)
     # Quote a name of blanks only, since it would be invisible on screen.
     label = name if name.strip() else f'"{name}"'
     return ColumnInfo(name, label, help="Logged by the trainer under this name.")
 
 
+def _describe_statistic(column: ColumnInfo, name: str, statistic: str) -> ColumnInfo:
+    return replace(
+        column,
+        name=name,
+        label=f"{column.label} {statistic}",
+        detail=f"of {column.detail}" if column.detail else "over samples",
+        help=f"{STATISTICS[statistic].capitalize()} over the samples of a step. {column.help}",
+        good="",
+        advice="",
+        level="step",
+    )
+
+
 def _describe_metric(m: Metric, name: str, detail: str) -> ColumnInfo:
     level = "sample" if detail else m.level
-    return ColumnInfo(name, m.label, m.unit, detail, m.help, m.color, m.source, m.good, m.advice, level)
+    text = definition.of_metric(m)
+    return ColumnInfo(name, m.label, m.unit, detail, m.help, m.color, m.source, m.good, m.advice, level, text)
 
 
 def visible_metrics() -> list[Metric]:

@@ -15,7 +15,7 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS
 from rlpanel.metrics.engine.derived_arrays import with_derived
 from rlpanel.metrics.engine.metric import registry_cache
-from rlpanel.metrics.engine.ragged import Arrays, Ragged, ragged_fields
+from rlpanel.metrics.engine.ragged import Arrays, Ragged, ragged_fields, token_mask
 
 _NO_COLUMNS: Mapping[str, np.ndarray] = {}
 
@@ -81,26 +81,29 @@ class _SampleSubset:
 
 
 class _MetricInputs:
-    """Cache of metric inputs by the names of the needed fields.
+    """Cache of metric inputs by the names of the needed fields and the use of the loss mask.
 
     Selects the samples that have all needed fields, with equal lengths and at least one token.
     """
 
     def __init__(self, fields: Mapping[str, Ragged], constants: Mapping[str, Any]) -> None:
         self._fields, self._constants = fields, constants
-        self._cached: dict[tuple[str, ...], tuple[_SampleSubset, dict[str, Any]] | None] = {}
+        self._cached: dict[tuple[bool, tuple[str, ...]], tuple[_SampleSubset, dict[str, Any]] | None] = {}
         #: Subsets that contain all samples, by the id of the ``counts`` array that the fields share.
         self._whole: dict[int, _SampleSubset] = {}
 
-    def __getitem__(self, needs: tuple[str, ...]) -> tuple[_SampleSubset, dict[str, Any]] | None:
-        if needs not in self._cached:
-            self._cached[needs] = self._select(needs)
-        return self._cached[needs]
+    def select(self, m: column_info.Metric) -> tuple[_SampleSubset, dict[str, Any]] | None:
+        """Return the samples that have all inputs of a token metric, and the inputs; None if none has."""
+        masked = m.masked and "loss_mask" in self._fields
+        key = masked, m.needs
+        if key not in self._cached:
+            self._cached[key] = self._select(m.needs, masked=masked)
+        return self._cached[key]
 
-    def _select(self, needs: tuple[str, ...]) -> tuple[_SampleSubset, dict[str, Any]] | None:
+    def _select(self, needs: tuple[str, ...], *, masked: bool) -> tuple[_SampleSubset, dict[str, Any]] | None:
         fields = self._fields
         counts = fields[needs[0]].counts
-        alike = all(fields[need].counts is counts for need in needs) and "loss_mask" not in fields
+        alike = all(fields[need].counts is counts for need in needs) and not masked
         subset = self._whole.get(id(counts)) if alike else None
         if subset is not None:
             return subset, self._with_constants(subset, {need: fields[need].flat for need in needs})
@@ -109,8 +112,8 @@ class _MetricInputs:
             rows &= fields[need].counts == counts
         inputs = {need: fields[need].values(rows) for need in needs}
         lengths = counts[rows]
-        if "loss_mask" in fields:
-            keep = _token_mask(fields["loss_mask"], rows, lengths)
+        if masked:
+            keep = token_mask(fields["loss_mask"], rows, lengths)
             inputs = {need: values[keep] for need, values in inputs.items()}
             lengths = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[keep], minlength=len(lengths))
             rows[rows] = lengths > 0
@@ -126,16 +129,6 @@ class _MetricInputs:
         return {**self._constants, **inputs, "lengths": subset.lengths}
 
 
-def _token_mask(mask: Ragged, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return the mask of tokens to use; a sample without a loss mask of its length uses all its tokens."""
-    masked = mask.counts[rows] == counts
-    masked_rows = rows.copy()
-    masked_rows[rows] = masked
-    keep = np.ones(int(counts.sum()), bool)
-    keep[np.repeat(masked, counts)] = mask.values(masked_rows) != 0
-    return keep
-
-
 def reduce_tokens(
     samples: Sequence[Arrays],
     numbers: Mapping[str, np.ndarray] = _NO_COLUMNS,
@@ -143,7 +136,8 @@ def reduce_tokens(
 ) -> dict[str, np.ndarray]:
     """Compute sample columns from token arrays.
 
-    Tokens outside ``loss_mask`` are left out, if a mask of the arrays' length was logged.
+    Tokens outside ``loss_mask`` are left out, if a mask of the arrays' length was logged and the metric is
+    `Metric.masked`.
 
     Parameters
     ----------
@@ -173,7 +167,7 @@ def reduce_ragged(
     cached_inputs, columns = _MetricInputs(fields, constants), {}
     with np.errstate(all="ignore"):
         for m in _reducible(frozenset((*fields, *constants))):
-            selected = cached_inputs[m.needs]
+            selected = cached_inputs.select(m)
             if selected is not None:
                 subset, inputs = selected
                 columns |= subset.columns(m, inputs)

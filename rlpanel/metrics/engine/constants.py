@@ -55,7 +55,7 @@ DECLARED: tuple[DeclaredConstant, ...] = (
         "kl_coef", "KL coefficient β", "Weight of the KL penalty in the reward or the loss.", ("beta",)
     ),
     DeclaredConstant(
-        "kl_estimator", "KL estimator", "KL estimator that the trainer logs.", ("kl_logged", "estimator")
+        "kl_estimator", "KL estimator", "Estimator of the KL that the trainer uses.", ("estimator",)
     ),
     DeclaredConstant("gamma", "discount γ", "Discount factor of later rewards.", (), 1.0),
     DeclaredConstant(
@@ -85,16 +85,32 @@ NAMES = frozenset(d.name for d in DECLARED)
 AT_INGEST = ("kl_coef", "gamma", "lam", "epsilon", "epsilon_high")
 
 
+#: Maximum number of reward functions whose weights are used, and maximum length of weights as text.
+MOST_WEIGHTS, _TEXT = 1000, 200
+
+
+class RewardWeights(dict[str, float]):
+    """Weight of each reward function by its name; its text is cut, as runs may name many."""
+
+    def __str__(self) -> str:
+        return super().__repr__()[:_TEXT]
+
+
 class Constants(Mapping[str, Any]):
     """Mapping of constants to values, for formulas; `by_name` also has their origins.
 
     Parameters
     ----------
     constants : tuple of KnownConstant
+    logged : mapping, optional
+        Whole content of the run's ``run.json``; it does not count in comparisons.
     """
 
-    def __init__(self, constants: tuple[KnownConstant, ...] = ()) -> None:
+    def __init__(
+        self, constants: tuple[KnownConstant, ...] = (), logged: Mapping[str, Any] | None = None
+    ) -> None:
         self.by_name = {constant.name: constant for constant in constants}
+        self.logged: Mapping[str, Any] = logged or {}
 
     def __getitem__(self, name: str) -> Any:
         return self.by_name[name].value
@@ -120,7 +136,8 @@ class Constants(Mapping[str, Any]):
         """Return these constants plus an inferred one; a given value is not replaced."""
         if name in self.by_name:
             return self
-        return Constants((*self.by_name.values(), KnownConstant(name, value, "inferred", note)))
+        inferred = KnownConstant(name, value, "inferred", note)
+        return Constants((*self.by_name.values(), inferred), self.logged)
 
 
 def gather_constants(logged: Mapping[str, Any], settings: Mapping[str, Any]) -> Constants:
@@ -144,20 +161,29 @@ def gather_constants(logged: Mapping[str, Any], settings: Mapping[str, Any]) -> 
     for declared in DECLARED:
         if declared.name not in values and declared.usual is not None:
             values[declared.name] = KnownConstant(declared.name, declared.usual, "usual")
-    return Constants(tuple(values[d.name] for d in DECLARED if d.name in values))
+    return Constants(tuple(values[d.name] for d in DECLARED if d.name in values), logged)
 
 
 def _usable(name: str, value: Any) -> Any:
     """Return the value in the constant's type; None if it has a wrong type."""
     if name == "reward_weights":
-        if isinstance(value, (list, tuple, dict)):
-            return str(value)[:200]
-        return None
+        return _weights(value)
     if name in {"algo", "kl_estimator"}:
         return value[:64] if isinstance(value, str) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if abs(float(value)) < 1e300 else None
+
+
+def _weights(value: Any) -> Any:
+    """Return weights by function; as text if they lack the functions' names or are not all numbers."""
+    if isinstance(value, dict) and len(value) <= MOST_WEIGHTS and all(map(_is_weight, value.values())):
+        return RewardWeights({str(function): float(weight) for function, weight in value.items()})
+    return str(value)[:_TEXT] if isinstance(value, (list, tuple, dict)) else None
+
+
+def _is_weight(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
 
 
 #: Constants of a run that gives none.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rlpanel.metrics.engine.gae import advantages as gae
-from rlpanel.metrics.engine.ragged import Arrays, Ragged, first_available, ragged_fields
+from rlpanel.metrics.engine.ragged import Arrays, Ragged, first_available, ragged_fields, token_mask
 
 #: Derived arrays that metrics may take and that are never logged.
 DERIVED = ("weight",)
@@ -67,18 +67,15 @@ def _set(fields: dict[str, Ragged], name: str, array: Ragged | None) -> None:
 def _add_update(fields: dict[str, Ragged]) -> None:
     """Add the logprobs after (``new_logprobs``) and before an update (``old_logprobs``).
 
-    If a trainer logs one of them, ``logprobs`` is the other. If it logs neither, the engine's logprobs are
-    used as the old ones.
+    If a trainer logs one of them, ``logprobs`` are the other. The engine's logprobs are neither of them.
     """
-    logprobs = fields.get("logprobs")
-    new, old, engine = (fields.get(name) for name in ("new_logprobs", "old_logprobs", "rollout_logprobs"))
-    if logprobs is None or (new is None and old is None and engine is None):
+    logprobs, new, old = (fields.get(name) for name in ("logprobs", "new_logprobs", "old_logprobs"))
+    if logprobs is None:
         return
-    no_sample = np.zeros(len(logprobs.counts), bool)
-    has_new, has_old, has_engine = (no_sample if array is None else array.has for array in (new, old, engine))
-    _set(fields, "new_logprobs", first_available(new, logprobs.only(has_old | has_engine)))
-    before = None if engine is None else engine.only(logprobs.has & ~has_new)
-    _set(fields, "old_logprobs", first_available(old, logprobs.only(has_new), before))
+    if old is not None:
+        _set(fields, "new_logprobs", first_available(new, logprobs.only(old.has)))
+    if new is not None:
+        _set(fields, "old_logprobs", first_available(old, logprobs.only(new.has)))
 
 
 def _add_returns(
@@ -91,6 +88,7 @@ def _add_returns(
     wanted = (values.counts > 0) & (values.counts == rewards.counts)
     if logged is not None:
         wanted &= ~logged.has
+    keep = _policy_tokens(fields.get("loss_mask"), values, wanted)
     if not wanted.any():
         return
     values = values.only(wanted)
@@ -102,9 +100,24 @@ def _add_returns(
         terminal_reward=_column_at(numbers, "terminal_reward", wanted),
         gamma=constants["gamma"],
         lam=constants["lam"],
+        keep=keep,
     )
     _set(fields, "returns", first_available(logged, Ragged(values.counts, advantages + values.flat)))
     _set(fields, "advantages", first_available(fields.get("advantages"), Ragged(values.counts, advantages)))
+
+
+def _policy_tokens(mask: Ragged | None, values: Ragged, wanted: np.ndarray) -> np.ndarray | None:
+    """Return the tokens of the wanted samples that the policy wrote; None without loss masks.
+
+    Samples of which no token takes part in the loss have no advantages: they are removed from ``wanted``.
+    """
+    if mask is None or not wanted.any():
+        return None
+    keep = token_mask(mask, wanted, values.counts[wanted])
+    lengths = values.counts[wanted]
+    counted = np.add.reduceat(keep, np.cumsum(lengths) - lengths) > 0
+    wanted[wanted] = counted
+    return keep[np.repeat(counted, lengths)]
 
 
 def _column_at(numbers: Mapping[str, np.ndarray], name: str, rows: np.ndarray) -> np.ndarray:

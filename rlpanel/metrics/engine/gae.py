@@ -26,11 +26,15 @@ def advantages(
     terminal_reward: np.ndarray,
     gamma: float,
     lam: float,
+    keep: np.ndarray | None = None,
 ) -> np.ndarray:
     """Compute A_t = δ_t + γλ A_{t+1} with δ_t = r_t + γ V_{t+1} − V_t, separately for each response.
 
     TRL's PPO puts the score one slot after the end token. If that slot was logged, the score is moved there
     from the last token's reward, which contains it: A_T = terminal_reward − terminal_value.
+
+    Tokens that the policy did not write are skipped, as in verl's ``compute_gae_advantage_return``: their
+    values and rewards have no effect, and they have the advantage of the next token that counts.
 
     Parameters
     ----------
@@ -39,12 +43,26 @@ def advantages(
         Number of tokens of each response, all above 0.
     terminal_value, terminal_reward : ndarray of float, shape (N,)
         Value and reward of the slot after the last token; NaN for responses without it.
+    keep : ndarray of bool, shape (T₁ + … + T_N,), optional
+        Mask of the tokens that count, at least one of each response; by default all.
 
     Returns
     -------
     ndarray of float, shape (T₁ + … + T_N,)
         Advantages, not whitened. Advantage plus value is the return.
     """
+    if keep is not None and not keep.all():
+        kept_lengths = np.add.reduceat(keep, np.cumsum(lengths) - lengths, dtype=np.int64)
+        kept = advantages(
+            token_rewards[keep],
+            values[keep],
+            lengths=kept_lengths,
+            terminal_value=terminal_value,
+            terminal_reward=terminal_reward,
+            gamma=gamma,
+            lam=lam,
+        )
+        return _spread(kept, keep, np.repeat(np.cumsum(kept_lengths), lengths))
     last = np.cumsum(lengths) - 1
     slot_value, slot_reward = (
         np.where(np.isnan(slot), 0.0, slot) for slot in (terminal_value, terminal_reward)
@@ -56,6 +74,15 @@ def advantages(
     delta -= values
     delta[last] += gamma * lam * (slot_reward - slot_value) - slot_reward
     return discounted(delta, gamma * lam, lengths)
+
+
+def _spread(kept: np.ndarray, keep: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return each token's value from the next kept token; 0 behind the last one of its response.
+
+    ``ends`` is the number of kept tokens up to the end of each token's response.
+    """
+    following = np.cumsum(keep) - keep
+    return np.where(following < ends, kept[following.clip(max=len(kept) - 1)], 0.0)
 
 
 def discounted(values: np.ndarray, factor: float, lengths: np.ndarray) -> np.ndarray:

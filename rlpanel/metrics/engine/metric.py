@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property, wraps
 from typing import Any, Literal, TypeVar, get_args
 
@@ -62,6 +62,10 @@ class Metric:
     pooled : bool
         Whether step metrics pool its tokens. If so, sum and count become columns too; they are hidden unless
         they are among ``reductions``.
+    masked : bool
+        Whether its reductions leave out tokens outside the loss mask.
+    single : bool
+        Whether groups of one sample have a value, so that it exists in runs without groups, too.
     zero_means_missing : bool
         Whether a run in which it is always 0 counts as not having logged it, since trainers without a critic
         fill such fields with 0.0. Single rows prove nothing, because a critic may start at 0.
@@ -69,8 +73,9 @@ class Metric:
         Desired direction or value; empty if neither is better.
     advice : str
         How to read the metric and what can mislead, in one or two sentences.
-    aliases : mapping of str to str
-        Names under which TRL logs it → column.
+    compares, over, undefined : str
+        Pair or quantity that it compares, what it is averaged over, and where it has no value. An empty text
+        is generated from the inputs, see `rlpanel.metrics.engine.definition`.
     scale, color : str
         Colour scale, ``diverging`` around zero or ``sequential``, and the theme's colour name.
     """
@@ -88,10 +93,14 @@ class Metric:
     function: Callable[..., np.ndarray]
     reductions: tuple[Reduction, ...] = ()
     pooled: bool = False
+    masked: bool = True
+    single: bool = False
     zero_means_missing: bool = False
     good: Good = ""
     advice: str = ""
-    aliases: Mapping[str, str] = field(default_factory=dict)
+    compares: str = ""
+    over: str = ""
+    undefined: str = ""
     scale: Scale = "sequential"
     color: str = "muted"
 
@@ -155,20 +164,19 @@ def metric(
     source: str = "",
     reductions: tuple[Reduction, ...] = (),
     pooled: bool = False,
+    masked: bool = True,
+    single: bool = False,
     zero_means_missing: bool = False,
     good: Good = "",
     advice: str = "",
-    aliases: tuple[str, ...] | Mapping[str, str] = (),
+    compares: str = "",
+    over: str = "",
+    undefined: str = "",
     scale: Scale = "sequential",
     color: str = "muted",
     name: str = "",
 ) -> Callable[[Function], Function]:
     """Register the decorated function as a metric under its own name, or under ``name``.
-
-    Parameters
-    ----------
-    aliases : tuple of str, or mapping of str to str
-        Trainer names of the metric; a mapping gives those of its reductions, ``{"objective/kl": "sum"}``.
 
     Raises
     ------
@@ -200,10 +208,14 @@ def metric(
             function=function,
             reductions=reductions,
             pooled=pooled,
+            masked=masked,
+            single=single,
             zero_means_missing=zero_means_missing,
             good=good,
             advice=advice,
-            aliases=_aliases(metric_name, aliases),
+            compares=compares,
+            over=over,
+            undefined=undefined,
             scale=scale,
             color=color,
         )
@@ -217,13 +229,6 @@ def unregister(name: str) -> None:
     """Remove a metric, so that the name can be registered again; KeyError if it is not registered."""
     del METRICS[name]
     _clear_caches()
-
-
-def _aliases(name: str, aliases: tuple[str, ...] | Mapping[str, str]) -> Mapping[str, str]:
-    """Return the column for each alias."""
-    if isinstance(aliases, tuple):
-        return dict.fromkeys(aliases, name)
-    return {alias: f"{name}_{reduction}" for alias, reduction in aliases.items()}
 
 
 def of_level(level: Level) -> list[Metric]:

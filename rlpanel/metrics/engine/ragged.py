@@ -81,3 +81,47 @@ def first_available(*options: Ragged | None) -> Ragged | None:
         for sample in np.flatnonzero(option.has).tolist():
             counts[sample], pieces[sample] = option.counts[sample], arrays[sample]
     return Ragged(counts, np.concatenate(pieces))
+
+
+def token_mask(mask: Ragged, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the mask of tokens to use; a sample without a loss mask of its length uses all its tokens.
+
+    Parameters
+    ----------
+    mask : Ragged
+        Loss masks of N samples.
+    rows : ndarray of bool, shape (N,)
+        Mask of the samples to return, all of which have tokens.
+    counts : ndarray of int
+        Number of tokens of each of these samples.
+
+    Returns
+    -------
+    ndarray of bool
+        One value per token of these samples.
+    """
+    masked = mask.counts[rows] == counts
+    masked_rows = rows.copy()
+    masked_rows[rows] = masked
+    keep = np.ones(int(counts.sum()), bool)
+    keep[np.repeat(masked, counts)] = mask.values(masked_rows) != 0
+    return keep
+
+
+def squared_deviations(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return each value's squared deviation from the mean of its own sample.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (T₁ + … + T_N,)
+    lengths : ndarray of int, shape (N,)
+        Number of tokens of each sample, all above 0.
+
+    Returns
+    -------
+    ndarray of float, shape (T₁ + … + T_N,)
+    """
+    means = np.add.reduceat(values, np.cumsum(lengths) - lengths, dtype=np.float64) / lengths
+    deviations = values - np.repeat(means, lengths)
+    deviations *= deviations
+    return deviations

@@ -104,15 +104,37 @@ class Segments:
         share = position - np.floor(position)
         return np.where(count > 0, ordered[low] + (ordered[high] - ordered[low]) * share, np.nan)
 
-    def distinct(self, keys: np.ndarray) -> np.ndarray:
-        """Return the number of distinct keys, shape (S,)."""
+    def variance(self, sums: np.ndarray, squares: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Return the variance (ddof 0) of values of which each row holds several, shape (S,).
+
+        The squared deviations from each row's own mean and those of these means from the segment's mean are
+        added up. Unlike E[x²] − E[x]², this is exact for values that are large compared to their spread.
+
+        Parameters
+        ----------
+        sums, squares, counts : ndarray of float, shape (N,)
+            Of a row's values: the sum, the sum of squared deviations from their mean, and the number. Rows in
+            which one of them is not finite are left out.
+
+        References
+        ----------
+        Chan, Golub, LeVeque 1983, Algorithms for Computing the Sample Variance.
+        """
+        known = np.isfinite(sums) & np.isfinite(squares) & np.isfinite(counts)
+        sums, squares, counts = (np.where(known, column, np.nan) for column in (sums, squares, counts))
+        total = self.sum(counts)
+        deviations = sums / counts - self.broadcast(self.sum(sums) / total)
+        return (self.sum(squares) + self.sum(counts * deviations * deviations)) / total
+
+    def distinct(self, keys: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Return the number of distinct keys, shape (S,), among the rows in the mask ``known``."""
         keys = np.asarray(keys)
         order = np.argsort(keys)
         rank = np.empty(self.rows, np.int64)
         rank[order] = np.cumsum(np.append(False, keys[order[1:]] != keys[order[:-1]]))
         # Segment and key are packed into one number: sorting two columns at once takes three times as long.
-        pairs = np.sort(self.number * self.rows + rank)
-        first = np.append(True, pairs[1:] != pairs[:-1])
+        pairs = np.sort((self.number * self.rows + rank)[known])
+        first = np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]
         return np.bincount(pairs[first] // self.rows, minlength=len(self)).astype(float)
 
     def broadcast(self, values: np.ndarray) -> np.ndarray:

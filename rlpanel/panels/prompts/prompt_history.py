@@ -13,7 +13,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html
+from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html, response_side
 from rlpanel.panels.export.card_export import CardExport, file_name
 from rlpanel.panels.export.export_menu import ExportMenu, plot_with_menu
 from rlpanel.panels.plots.prompt_history_plot import PromptHistoryPlot
@@ -254,4 +254,4 @@ def _read_diff(index: RunIndex, view: RunView, row: int, sample: Sample, pad_tok
         previous.response,
         previous.reward,
     )
-    yield from diff_html(sample, side, pad_token)
+    yield from diff_html(response_side(sample), side, pad_token)

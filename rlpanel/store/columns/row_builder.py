@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
+from math import isnan
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -248,7 +249,8 @@ def _ended_column(
 ) -> dict[str, np.ndarray]:
     """Return column ``ended``: 1 if a response finished, 0 if it was truncated, NaN if unknown.
 
-    An argument is None if no sample has that key. The result is empty if nothing is known of any response.
+    The finish reason is used where ``truncated`` is missing or null. An argument is None if no sample has
+    that key. The result is empty if nothing is known of any response.
     """
     if truncated is None and reasons is None:
         return {}
@@ -256,7 +258,7 @@ def _ended_column(
     finish_reasons = repeat(None) if reasons is None else reasons
     column = np.array(
         [
-            1.0 - cut if cut is not None else _FINISHED.get((reason or "").lower(), np.nan)
+            _FINISHED.get((reason or "").lower(), np.nan) if cut is None or isnan(cut) else 1.0 - cut
             for cut, reason in zip(cuts, finish_reasons, strict=False)
         ]
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rlpanel.metrics.reward import EQUAL_WITHIN
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
@@ -42,7 +43,7 @@ class UnsolvedPrompt:
     steps, samples : int
         Number of steps that contain it, and number of its samples.
     target : float
-        The reference's mean reward, or its own at its first step.
+        The reference's mean reward over these steps or, without a reference, its own at its first step.
     best, last : float
         Highest mean reward at a step, and mean reward at its last step.
     """
@@ -69,8 +70,9 @@ def samples_of_prompt(snapshot: Snapshot, row: int) -> SamplesOfPrompt:
 def unsolved_prompts(snapshot: Snapshot, least: int) -> list[UnsolvedPrompt]:
     """Return prompts seen at ``least`` or more steps whose reward never beat a target, worst first.
 
-    If a reference is logged, the mean reward is below the reference's at every step. Else no later step
-    exceeds the mean reward of the prompt's first step.
+    If a reference is logged, the mean reward of every step is below the reference's mean over all steps. Else
+    no later step exceeds the mean reward of the prompt's first step, and that was not the best possible: the
+    pass threshold if it was given, else the run's highest reward.
     """
     rows = snapshot.alive_rows[np.isfinite(_numbers(snapshot, "reward", snapshot.alive_rows))]
     if not len(rows) or least < 1:
@@ -85,15 +87,14 @@ def unsolved_prompts(snapshot: Snapshot, least: int) -> list[UnsolvedPrompt]:
     has_reference = bool(np.isfinite(ref_reward).any())
     firsts = np.flatnonzero(new_prompt[cells])  # first cell of each prompt
     lengths = np.diff(np.r_[firsts, len(cells)])
-    if has_reference:
-        bar = _cell_means(ref_reward, cells)
-        bar_of = np.add.reduceat(bar, firsts) / lengths
-        below = reward < bar
-    else:
-        bar_of = reward[firsts]
-        below = reward <= np.repeat(bar_of, lengths)
-    unsolved = np.logical_and.reduceat(below, firsts) & (lengths >= max(least, 1 if has_reference else 2))
     best, lasts = np.maximum.reduceat(reward, firsts), firsts + lengths - 1
+    if has_reference:
+        target = _cell_means(_cell_means(ref_reward, cells), firsts)
+        unsolved = best < target
+    else:
+        target = reward[firsts]
+        unsolved = (best <= target) & (target < _best_possible(snapshot, rows) - EQUAL_WITHIN)
+    unsolved &= lengths >= max(least, 1 if has_reference else 2)
     ends = np.r_[cells, len(rows)][firsts + lengths]
     samples = ends - cells[firsts]
     prompts = [
@@ -102,11 +103,21 @@ def unsolved_prompts(snapshot: Snapshot, least: int) -> list[UnsolvedPrompt]:
         )
         for number, values in zip(
             np.flatnonzero(unsolved).tolist(),
-            zip(bar_of[unsolved], best[unsolved], reward[lasts][unsolved], strict=True),
+            zip(target[unsolved], best[unsolved], reward[lasts][unsolved], strict=True),
             strict=True,
         )
     ]
     return sorted(prompts, key=lambda prompt: (prompt.best - prompt.target, -prompt.steps))
+
+
+def _best_possible(snapshot: Snapshot, rows: np.ndarray) -> float:
+    """Return the reward that no mean can exceed, or from which on a prompt counts as solved."""
+    rewards = snapshot.number("reward")[rows]
+    solved = snapshot.constants.by_name["pass_reward"]
+    # If all rewards are equal, they do not show whether they are the best or the worst possible.
+    if solved.origin == "usual" and np.ptp(rewards) > EQUAL_WITHIN:
+        return float(rewards.max())
+    return float(solved.value)
 
 
 def _numbers(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from rlpanel.metrics.engine.column_info import ALIASES, pooling_columns, step_names, token_mean_columns
 from rlpanel.metrics.engine.constants import Constants
+from rlpanel.metrics.engine.step_statistics import split_statistic
 from rlpanel.store.columns.step_stats import MAX, MIN
 from rlpanel.store.snapshot import step_metric_cache
 from rlpanel.store.snapshot.histograms import Histogram, Histograms
@@ -22,6 +23,8 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Minimum R² of a fitted KL coefficient; worse fits are ignored.
 _GOOD_FIT = 0.99
+#: Maximum range of the fitted coefficients of a constant one, relative to their median.
+_SAME_COEFFICIENT = 1e-3
 
 
 class SplitMemory:
@@ -69,37 +72,50 @@ class RunView:
     @cached_property
     def derived(self) -> tuple[str, ...]:
         """Names of number columns that compare the samples of a group; `Snapshot.numbers` excludes them."""
-        return step_metric_cache.lazy_columns(self.snapshot, self.grouped)
+        return step_metric_cache.lazy_columns(self.snapshot, self.constants, self.grouped)
 
     @cached_property
     def step_metrics(self) -> frozenset[str]:
         """Names of the step metrics that have a finite value at some step."""
         return self._memory.step_metrics.names_with_values(self.snapshot, self.grouped)
 
-    def has(self, column: str) -> bool:
-        """Return True if a number column or step metric of this name has a finite value."""
-        return self.snapshot.has_number(column) or column in self.step_metrics
+    def has(self, curve: str) -> bool:
+        """Return True if a number column, step metric or statistic of this name has a finite value."""
+        if self.snapshot.has_number(curve) or curve in self.step_metrics:
+            return True
+        return self.is_statistic(curve) and self.snapshot.has_number(split_statistic(curve)[0])
+
+    def is_statistic(self, curve: str) -> bool:
+        """Return True if this is a statistic of a column per step, such as ``reward:std``, and no column."""
+        return bool(split_statistic(curve)[1]) and not self.snapshot.has_number(curve)
 
     def number(self, column: str) -> np.ndarray:
         """Return a stored or derived number column, shape (rows,)."""
         name = ALIASES.get(column, column)
         if name in self.derived:
-            return step_metric_cache.sample_values(self.snapshot, name, np.arange(self.snapshot.rows))
+            return self.values(name, np.arange(self.snapshot.rows))
         return self.snapshot.number(name)
 
     def values(self, column: str, rows: np.ndarray) -> np.ndarray:
         """Return a number column at ``rows``; a derived column is computed for their steps only."""
         if column in self.derived:
-            return step_metric_cache.sample_values(self.snapshot, column, rows)
+            return step_metric_cache.sample_values(self.snapshot, self.constants, column, rows)
         return self.snapshot.number(column)[rows]
 
     # -- steps -----------------------------------------------------------------------------------
 
-    def step_values(self, column: str) -> np.ndarray:
-        """Return one value per step, shape (S,): a step metric, or the mean of a number column."""
-        if column in step_names():
-            return self.step_metrics_of([column])[column]
-        return self.snapshot.steps.mean(ALIASES.get(column, column))
+    def step_values(self, curve: str) -> np.ndarray:
+        """Return one value per step, shape (S,): a step metric, or a number column's mean or statistic."""
+        if curve in step_names():
+            return self.step_metrics_of([curve])[curve]
+        steps = self.snapshot.steps
+        if not self.is_statistic(curve):
+            return steps.mean(ALIASES.get(curve, curve))
+        column, statistic = split_statistic(curve)
+        name = ALIASES.get(column, column)
+        return (
+            steps.std(name) if statistic == "std" else steps.stat(name, {"min": MIN, "max": MAX}[statistic])
+        )
 
     def step_metrics_of(self, names: list[str]) -> dict[str, np.ndarray]:
         """Return step metrics by name, shape (S,) each; only changed steps are recomputed."""
@@ -107,7 +123,10 @@ class RunView:
 
     @cached_property
     def constants(self) -> Constants:
-        """Training constants; a KL coefficient that was not given is inferred from token rewards."""
+        """Training constants; a KL coefficient that was not given is inferred from token rewards.
+
+        It is inferred only if it is the same at all steps: an adaptive one is no constant.
+        """
         constants = self.snapshot.constants
         if "kl_coef" in constants or "kl_coef_fit" not in self.step_metrics:
             return constants
@@ -117,8 +136,12 @@ class RunView:
             return constants
         share = f"R² ≥ {r2[good].min():.4f} in {good.sum()} of {len(good)} steps"
         median = float(np.median(coefficient[good]))
-        spread = "" if np.ptp(coefficient[good]) < 1e-3 * abs(median) else ", median of steps"
-        return constants.with_inferred("kl_coef", median, f"inferred from token rewards{spread}, {share}")
+        if np.ptp(coefficient[good]) > _SAME_COEFFICIENT * abs(median):
+            return constants
+        # Rounded, so that a new step does not change it by the rounding of the logged numbers.
+        return constants.with_inferred(
+            "kl_coef", float(f"{median:.4g}"), f"inferred from token rewards, {share}"
+        )
 
     def quantiles(self, column: str, q: tuple[float, ...]) -> np.ndarray:
         """Return exact quantiles per step, shape (len(q), S); NaN if a step has no finite value."""

@@ -104,18 +104,22 @@ def _with_finite_values(metrics: Mapping[str, np.ndarray]) -> frozenset[str]:
     return frozenset(name for name, values in metrics.items() if np.isfinite(values).any())
 
 
-def sample_values(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:
-    """Compute a sample metric that compares the samples of a group; NaN for rows that do not count."""
+def sample_values(snapshot: Snapshot, constants: Constants, name: str, rows: np.ndarray) -> np.ndarray:
+    """Compute a sample metric that compares the samples of a group; NaN for rows that do not count.
+
+    ``constants`` are those of the snapshot and inferred ones.
+    """
     steps = np.unique(snapshot.metadata("step")[rows])
     column = np.full(snapshot.rows, np.nan)
     for part in _batches_of_steps(snapshot, steps):
-        column[part] = step_rows(snapshot, part).value(name)
+        column[part] = step_rows(snapshot, part, constants).value(name)
     return column[rows]
 
 
-def lazy_columns(snapshot: Snapshot, grouped: bool) -> tuple[str, ...]:
+def lazy_columns(snapshot: Snapshot, constants: Constants, grouped: bool) -> tuple[str, ...]:
     """Return the sample metrics that compare the samples of a group, if the run has the columns they need."""
-    return tuple(m.name for m in of_level("sample") if m.lazy and available(snapshot, m, grouped))
+    metrics = [m for m in of_level("sample") if m.lazy]
+    return tuple(m.name for m in metrics if available(snapshot, m, grouped, constants))
 
 
 def _compute(
@@ -153,10 +157,10 @@ def _batches_of_steps(snapshot: Snapshot, steps: np.ndarray) -> Iterator[np.ndar
             start = end
 
 
-def step_rows(snapshot: Snapshot, rows: np.ndarray) -> StepRows:
-    """Return the inputs of metrics for rows sorted by step."""
+def step_rows(snapshot: Snapshot, rows: np.ndarray, constants: Constants | None = None) -> StepRows:
+    """Return the inputs of metrics for rows sorted by step; by default with the snapshot's constants."""
     step = snapshot.metadata("step")[rows]
-    return StepRows(step, lambda name: _column(snapshot, name, rows), snapshot.constants)
+    return StepRows(step, lambda name: _column(snapshot, name, rows), constants or snapshot.constants)
 
 
 def _column(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:
@@ -189,11 +193,15 @@ def group_keys(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
     return keys if codes is None else np.where(codes[rows] >= 0, codes[rows], keys)
 
 
-def available(snapshot: Snapshot, m: Metric, grouped: bool) -> bool:
-    """Return True if the run has all inputs of a metric; ``grouped`` is the result of `grouped`."""
-    if m.lazy and not grouped:
+def available(snapshot: Snapshot, m: Metric, grouped: bool, constants: Constants | None = None) -> bool:
+    """Return True if the run has all inputs of a metric.
+
+    ``grouped`` is the result of `grouped`; ``constants`` are by default those of the snapshot.
+    """
+    known = constants or snapshot.constants
+    if m.lazy and not grouped and not m.single:
         return False
-    return all(_has(snapshot, need) for need in m.needs) and all(c in snapshot.constants for c in m.constants)
+    return all(_has(snapshot, need) for need in m.needs) and all(c in known for c in m.constants)
 
 
 def _has(snapshot: Snapshot, need: str) -> bool:

@@ -73,5 +73,22 @@ def test_pass_at_k_is_the_share_of_draws_with_a_pass(rewards: list[float], k: in
 
 
 def test_diversity_and_repetition_count_distinct_responses() -> None:
-    said = rows([1] * 4, [7, 7, 8, 8], response_key=[1, 1, 1, 2])
+    said = rows([1] * 4, [7, 7, 8, 8], response_key=[1, 1, 1, 2], response_chars=[3, 3, 3, 3])
     assert (said.value("response_diversity")[0], said.value("repeated_responses")[0]) == (0.75, 0.5)
+
+
+def test_responses_that_were_not_logged_do_not_repeat_each_other() -> None:
+    nan = np.nan
+    said = rows(
+        [1] * 6, [7, 7, 7, 8, 8, 8], response_key=[1, 2, 0, 0, 0, 3], response_chars=[3, 3, nan, nan, nan, 3]
+    )
+    assert (said.value("response_diversity")[0], said.value("repeated_responses")[0]) == (1, 0)
+    unknown = rows([1, 1], [7, 7], response_key=[0, 0], response_chars=[nan, nan])
+    assert np.isnan([unknown.value("response_diversity")[0], unknown.value("repeated_responses")[0]]).all()
+
+
+def test_pass_at_one_counts_groups_of_one_sample() -> None:
+    rewards = [1.0] * 5 + [0.0] * 5 + [1.0, 1.0]
+    found = rows([1] * 12, [*range(10), 10, 10], reward=rewards)
+    assert found.value("pass_at_1")[0] == pytest.approx(6 / 11)
+    assert found.value("pass_at_2")[0] == 1

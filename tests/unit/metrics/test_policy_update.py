@@ -68,10 +68,9 @@ def test_a_samples_advantage_is_that_of_its_tokens() -> None:
     [
         {"new_logprobs": NEW, "logprobs": OLD},
         {"logprobs": NEW, "old_logprobs": OLD},
-        {"logprobs": NEW, "rollout_logprobs": OLD},
         {"new_logprobs": NEW, "old_logprobs": OLD, "logprobs": np.zeros(3)},
     ],
-    ids=["after", "before", "engine", "both"],
+    ids=["after", "before", "both"],
 )
 def test_whichever_side_of_an_update_was_logged(streams: dict[str, np.ndarray]) -> None:
     np.testing.assert_allclose(token_values(streams)["ratio"], [2, 0.5, 1])

@@ -154,3 +154,31 @@ def test_the_recorded_run_agrees_with_pandas(ppo_run: Path) -> None:
     np.testing.assert_allclose(
         read(ppo_run).steps["reward_mean"], [np.mean(means[step]) for step in sorted(means)]
     )
+
+
+#: ``truncated``, finish reason, and whether the response ended.
+ENDINGS = [
+    (None, "length", 0.0),
+    (None, "stop", 1.0),
+    (1, "stop", 0.0),
+    (0, "length", 1.0),
+    (None, None, np.nan),
+]
+
+
+@pytest.mark.parametrize("same_keys", [True, False], ids=["as columns", "line by line"])
+def test_the_finish_reason_says_what_a_missing_truncated_does_not(tmp_path: Path, same_keys: bool) -> None:
+    lines = [
+        line(
+            1,
+            index=index,
+            truncated=truncated,
+            finish_reason=reason,
+            **({} if same_keys else {f"k{index}": 1}),
+        )
+        for index, (truncated, reason, _) in enumerate(ENDINGS)
+    ]
+    append(tmp_path / "rollout_data_rank_0.jsonl", *lines)
+    run = read(tmp_path)
+    np.testing.assert_array_equal(run.samples()["ended"], [ended for *_, ended in ENDINGS])
+    assert run.steps["truncated_share"].tolist() == [0.5]

@@ -177,6 +177,24 @@ def test_a_rule_finds_what_breaks_it_and_where(tmp_path: Path, rule: str) -> Non
     assert found[0].evidence
 
 
+@pytest.mark.parametrize(
+    ("policy", "reference", "rules"),
+    [(-12.0, -0.5, ["kl_leap"]), (-0.5, -40.0, [])],
+    ids=["held unlikely by the policy", "held impossible by the reference"],
+)
+def test_one_token_makes_kl_leap_if_the_policy_held_it_unlikely(
+    tmp_path: Path, policy: float, reference: float, rules: list[str]
+) -> None:
+    def change(step: int, index: int, row: dict[str, Any]) -> None:
+        if (step, index) == (FROM, 3):
+            row["logprobs"][0], row["ref_logprobs"][0] = policy, reference
+
+    found = [finding for finding in look(tmp_path / "run", change) if finding.rule == "kl_leap"]
+    assert [finding.rule for finding in found] == rules
+    for finding in found:
+        assert "token that the policy held very unlikely and the reference did not" in finding.evidence[1]
+
+
 def test_every_rule_is_broken_once() -> None:
     assert {*BROKEN, "quiet"} == set(RULES)
 

@@ -66,29 +66,11 @@ def test_an_ordinary_field_is_not_computed() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("alias", "name"),
-    [
-        ("objective/kl", "log_ratio_sum"),
-        ("objective/scores", "reward"),
-        ("objective/non_score_reward", "non_score_reward"),
-        ("ppo/val/var_explained", "var_explained"),
-        ("ppo/policy/approxkl", "approxkl"),
-        ("tokens/responses_len_mean", "response_tokens"),
-        ("val/num_eos_tokens", "ended_count"),
-        ("env/reward_dist", "reward"),
-        ("my own", "my own"),
-    ],
-)
-def test_trainers_names_lead_to_ours(alias: str, name: str) -> None:
-    assert column_info.canonical(alias) == name
-
-
-def test_every_alias_names_something_that_is_described() -> None:
-    lost = {
-        alias: name for alias, name in column_info.aliases().items() if not column_info.describe(name).help
-    }
-    assert lost == {}
+def test_a_statistic_is_described_by_its_column() -> None:
+    info = column_info.describe("response_tokens:max")
+    assert info.axis == "response length max, over samples (tokens)"
+    assert info.help.startswith("Maximum over the samples of a step. Number of response tokens")
+    assert column_info.describe("kl_k3_mean:std").axis == "KL k3 std, of mean per token (nats)"
 
 
 def test_optional_parameters_are_separate_from_required_ones() -> None:
@@ -96,7 +78,7 @@ def test_optional_parameters_are_separate_from_required_ones() -> None:
     assert (m.needs, m.optional) == (("reward",), ("token_reward_sum", "log_ratio_sum", "kl_coef"))
 
 
-def test_a_tip_says_what_it_is_how_to_read_it_and_what_trl_calls_it() -> None:
-    tip = column_info.describe("var_explained").tip
-    assert "Share of the returns' variance" in tip
-    assert tip.endswith("Good: near 1. Formula: 1 − Var(G − V) / Var(G). In TRL: ppo/val/var_explained.")
+def test_a_tip_says_what_it_is_how_to_read_it_and_under_which_name_trainers_log_it() -> None:
+    tip = column_info.describe("kl_k1_pooled").tip
+    assert "Sum of the step's log-ratios divided by its number of tokens." in tip
+    assert tip.endswith("Good: near 0. Formula: TRL RLOO, kl: Σd / ΣT. Logged as kl in TRL RLOO.")

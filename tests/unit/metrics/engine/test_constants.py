@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from rlpanel.errors import SettingError
@@ -39,6 +41,18 @@ def test_each_value_says_where_it_comes_from() -> None:
     assert [str(known[name]) for name in ("kl_coef", "reward_weights", "gamma")] == [
         "0.05 (from run.json)", "{'a': 1.0} (from run.json)", "1 (usual value, not logged)",
     ]  # fmt: skip
+
+
+def test_reward_weights_are_numbers_by_function() -> None:
+    weights = gather_constants({"reward_weights": {"a": 1, "b": 0.5}}, {})["reward_weights"]
+    assert weights == {"a": 1.0, "b": 0.5}
+    many = gather_constants({"reward_weights": {f"f{at}": 1 for at in range(1000)}}, {})["reward_weights"]
+    assert (len(many), len(str(many))) == (1000, 200)
+
+
+@pytest.mark.parametrize("given", [[1.0, 0.5], {"a": "half"}, {"a": True}, {"a": math.nan}, {"a": 10**400}])
+def test_weights_without_functions_or_numbers_are_only_text(given: object) -> None:
+    assert gather_constants({"reward_weights": given}, {})["reward_weights"] == str(given)[:200]
 
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,47 @@ def test_without_a_reference_a_prompt_is_measured_by_its_first_step(tmp_path: Pa
     assert list(found) == ["twice only"]
 
 
+def run_with(folder: Path, rewards: dict[str, list[float]], references: tuple[float, ...] = ()) -> Run:
+    """A run with one sample of each prompt at each step, with the step's reference if there is one."""
+    lines = [
+        line(
+            step,
+            prompt=prompt,
+            reward=by_step[step],
+            drop=() if references else ("ref_reward",),
+            **(_ref(True, references[step]) if references else {}),
+        )
+        for step in range(3)
+        for prompt, by_step in rewards.items()
+    ]
+    append(folder / "rollout_data_rank_0.jsonl", *lines)
+    return rlpanel.open_run(folder, follow=False)
+
+
+def test_a_prompt_that_is_solved_at_every_step_is_not_listed(tmp_path: Path) -> None:
+    run = run_with(tmp_path, {"solved": [1.0] * 3, "failed": [0.0] * 3, "half": [0.5] * 3})
+    assert set(named(run, 2)) == {"failed", "half"}
+
+
+@pytest.mark.parametrize(("reward", "listed"), [(0.0, True), (1.0, False)])
+def test_if_all_rewards_are_equal_the_pass_threshold_tells_what_is_solved(
+    tmp_path: Path, reward: float, listed: bool
+) -> None:
+    assert bool(named(run_with(tmp_path, {"all": [reward] * 3}), 2)) == listed
+
+
+def test_from_a_given_pass_threshold_on_a_prompt_is_solved(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"pass_reward": 0.5}')
+    run = run_with(tmp_path, {"best": [2.0] * 3, "passed": [0.5] * 3, "failed": [0.4] * 3})
+    assert set(named(run, 2)) == {"failed"}
+
+
+def test_the_target_is_the_mean_of_references_that_are_answered_anew(tmp_path: Path) -> None:
+    rewards = {"above once": [0.5, 0.2, 0.2], "below": [0.1, 0.2, 0.2]}
+    found = named(run_with(tmp_path, rewards, references=(0.0, 0.8, 0.1)), 2)
+    assert found == {"below": pytest.approx((3, 3, 0.3, 0.2, 0.2))}
+
+
 def test_the_row_given_is_the_newest(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", reference=True)
     assert {run.snapshot.metadata("step")[one.row] for one in unsolved_prompts(run.snapshot, 3)} == {3, 4}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -193,6 +194,64 @@ def test_the_coefficient_is_inferred_and_says_how_well(ppo_run: Path) -> None:
 
 def test_no_coefficient_is_inferred_from_rewards_that_are_no_penalty(tmp_path: Path) -> None:
     assert "kl_coef" not in RunView(scratch(write_run(tmp_path / "run"))).constants
+
+
+def penalized(folder: Path, beta: float, *, steps: int = 2) -> Path:
+    """A run of RLOO with β Σ log-ratio in the reward, which logs token rewards and no ``run.json``."""
+    folder.mkdir(exist_ok=True)
+    chance = np.random.default_rng(0)
+    for step in range(1, steps + 1):
+        logprobs, reference = -chance.exponential(size=(2, 4, 6))
+        scores = chance.normal(size=4)
+        token_rewards = -beta * (logprobs - reference)
+        token_rewards[:, -1] += scores
+        rewards = token_rewards.sum(1)
+        advantages = [reward - np.delete(rewards, at).mean() for at, reward in enumerate(rewards)]
+        lines = [
+            line(
+                step,
+                prompt="p",
+                group="g",
+                tokens=False,
+                reward=scores[index],
+                advantage=advantages[index],
+                logprobs=logprobs[index].tolist(),
+                ref_logprobs=reference[index].tolist(),
+                token_rewards=token_rewards[index].tolist(),
+            )
+            for index in range(4)
+        ]
+        append(folder / "rollout_data_rank_0.jsonl", *lines)
+    return folder
+
+
+def test_formulas_use_the_coefficient_that_was_inferred(tmp_path: Path) -> None:
+    view = RunView(scratch(penalized(tmp_path, 0.03)))
+    assert view.constants.by_name["kl_coef"].origin == "inferred"
+    assert abs(view.number("advantage_less_rloo")).max() < 1e-6
+    np.testing.assert_allclose(view.number("rloo_kl_advantage"), view.number("advantage"), atol=1e-6)
+    assert abs(view.number("rloo_advantage") - view.number("advantage")).max() > 0.01
+
+
+def test_a_missing_logprob_does_not_cost_the_inferred_coefficient(tmp_path: Path) -> None:
+    run = penalized(tmp_path, 0.05)
+    text = (run / "rollout_data_rank_0.jsonl").read_text().splitlines(keepends=True)
+    row = json.loads(text[0])
+    row["logprobs"][2] = math.nan
+    (run / "rollout_data_rank_0.jsonl").write_text("".join([json.dumps(row) + "\n", *text[1:]]))
+    view = RunView(scratch(run))
+    assert view.step_values("kl_coef_r2").tolist() == pytest.approx([1.0, 1.0])
+    assert view.constants["kl_coef"] == pytest.approx(0.05)
+
+
+def test_a_coefficient_that_changes_is_not_inferred(tmp_path: Path) -> None:
+    penalized(tmp_path, 0.03, steps=1)
+    later = penalized(tmp_path / "later", 0.06).joinpath("rollout_data_rank_0.jsonl").read_text()
+    with (tmp_path / "rollout_data_rank_0.jsonl").open("a") as file:
+        file.writelines(row for row in later.splitlines(keepends=True) if json.loads(row)["step"] == 2)
+    view = RunView(scratch(tmp_path))
+    assert view.step_values("kl_coef_fit").tolist() == pytest.approx([0.03, 0.06])
+    assert "kl_coef" not in view.constants
 
 
 def test_a_sample_has_the_returns_that_follow(tmp_path: Path) -> None:

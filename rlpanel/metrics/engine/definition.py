@@ -1,0 +1,179 @@
+"""States of every number what it compares, what it is averaged over, and where it is not defined.
+
+A metric declares the texts that its inputs do not tell. The others are generated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlpanel import schema
+from rlpanel.metrics.engine.constants import NAMES
+from rlpanel.metrics.engine.metric import METRICS, Metric, reduced_columns, registry_cache, zero_means_missing
+
+_ONE_QUANTITY = "one quantity: "
+_PAIRS = {
+    frozenset(fields): text
+    for fields, text in (
+        (("logprobs", "ref_logprobs"), "policy and frozen reference, at each sampled token"),
+        (("new_logprobs", "old_logprobs"), "policy after and before the update, at each sampled token"),
+        (("logprobs", "rollout_logprobs"), "trainer's and sampling engine's logprob of the same token"),
+        (("values", "returns"), "the critic's value and the return that it should predict, at each token"),
+        (("reward", "ref_reward"), "reward of the sample and of the reference's answer to the same prompt"),
+        (
+            ("valid_reward", "ref_valid_reward"),
+            "held-out reward of the sample and of the reference's answer to the same prompt",
+        ),
+    )
+}
+#: Inputs that order the others and are not compared.
+_ORDER = frozenset({"micro_batch"})
+_SAMPLES = "the step's samples that have it, all equally"
+_ZEROS = "; a run with zeros only"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What a number compares, what it is averaged over, and where it is not defined; each a short text."""
+
+    compares: str = ""
+    over: str = ""
+    undefined: str = ""
+
+    @property
+    def pair(self) -> str:
+        """The pair that the number compares; empty if it is about one quantity."""
+        return "" if self.quantity else self.compares
+
+    @property
+    def quantity(self) -> str:
+        """The only quantity that the number is about; empty if it compares several."""
+        return self.compares.removeprefix(_ONE_QUANTITY) if self.compares.startswith(_ONE_QUANTITY) else ""
+
+
+NO_DEFINITION = Definition()
+
+
+def _logged(quantity: str, undefined: str) -> Definition:
+    return Definition(_ONE_QUANTITY + quantity, _SAMPLES, undefined)
+
+
+#: Definitions of sample columns that are logged, or counted when a line is read.
+COLUMNS: dict[str, Definition] = {
+    "reward": _logged("the score of the whole response, as logged", "a sample without a finite reward"),
+    "ref_reward": _logged(
+        "the score of the reference's response, as logged", "a sample without a finite score of the reference"
+    ),
+    "valid_reward": _logged("a held-out score, as logged", "a sample without a finite held-out score"),
+    "ref_valid_reward": _logged(
+        "a held-out score of the reference's response, as logged",
+        "a sample without a finite held-out score of the reference",
+    ),
+    "advantage": _logged(
+        "the advantage of the whole response, as logged",
+        "a sample without a finite advantage; advantages of tokens have their own column",
+    ),
+    "truncated": _logged(
+        "whether the length limit ended the response, as logged", "a sample without `truncated`"
+    ),
+    "response_tokens": _logged(
+        "tokens that the policy wrote", "a sample without tokens, token ids and logprobs"
+    ),
+    "trajectory_tokens": _logged(
+        "all response tokens, including those of tools and environments",
+        "a sample without a loss mask, or without tokens",
+    ),
+    "prompt_chars": _logged("characters of the prompt", "a sample without a prompt"),
+    "response_chars": _logged("characters of the response", "a sample without a response"),
+    "invalid_chars": _logged("U+FFFD characters of the response", "a sample without a response"),
+    "ended": _logged(
+        "whether the response ended before the length limit",
+        "a sample without `truncated` and without a finish reason that is known",
+    ),
+}
+
+
+def of_metric(m: Metric) -> Definition:
+    """Return the definition of a metric: declared texts, and generated ones where none is declared."""
+    return Definition(m.compares or _compares(m), m.over or _over(m), m.undefined or _undefined(m))
+
+
+@registry_cache
+def inputs(m: Metric) -> tuple[str, ...]:
+    """Return what a metric needs, directly or by way of other metrics: fields, counted columns, constants."""
+    found: list[str] = []
+    for name, base in _named(*m.needs, *m.constants):
+        found += inputs(base) if base else [name]
+    return tuple(dict.fromkeys(found))
+
+
+@registry_cache
+def optional_inputs(m: Metric) -> tuple[str, ...]:
+    """Return what a metric uses besides its `inputs` if it is known."""
+    found: list[str] = []
+    for name, base in _named(*m.optional):
+        found += [*inputs(base), *optional_inputs(base)] if base else [name]
+    for _, base in _named(*m.needs):
+        found += optional_inputs(base) if base else []
+    return tuple(name for name in dict.fromkeys(found) if name not in inputs(m))
+
+
+def _named(*names: str) -> Iterator[tuple[str, Metric | None]]:
+    """Return the names with the metric that each is computed by; None for other names."""
+    for name in names:
+        yield name, METRICS.get(name.rpartition("_")[0] if name in reduced_columns() else name)
+
+
+def _compares(m: Metric) -> str:
+    fields = frozenset(inputs(m)) - _ORDER - NAMES
+    if fields in _PAIRS:
+        return _PAIRS[fields]
+    if fields == {"reward"} and m.lazy:
+        return "rewards of the samples of one group"
+    names = " and ".join(map(_label, sorted(fields)))
+    return names if len(fields) > 1 else f"{_ONE_QUANTITY}{names}"
+
+
+def _label(name: str) -> str:
+    return schema.BY_NAME[name].label if name in schema.BY_NAME else f"`{name}`"
+
+
+def _over(m: Metric) -> str:
+    if m.level == "token":
+        if not m.reductions:
+            return "nothing: each token shows its own value, and there is no column"
+        tokens = "the sample's tokens in the loss mask" if m.masked else "all tokens of the sample"
+        return f"{tokens} ({' or '.join(m.reductions)}); in a step, over its samples, all equally"
+    if m.level == "sample":
+        return _SAMPLES
+    if m.level == "group":
+        return "the group's samples that have a reward, all equally"
+    if m.lazy:
+        return "the step's groups with at least two rewards, all equally"
+    if _pools_tokens(m):
+        return "all tokens in the loss mask of the step, all equally"
+    return "the step's samples that have its inputs, all equally"
+
+
+def _undefined(m: Metric) -> str:
+    zeros = _ZEROS if m.zero_means_missing or zero_means_missing() & set(m.needs) else ""
+    if m.level == "token" and not m.reductions:
+        return f"a token without {' or '.join(map(_label, m.needs))}"
+    if m.level == "token" and len(m.needs) > 1:
+        return "a sample without both arrays in equal length, or with a missing or infinite number in them"
+    if m.level == "token":
+        return f"a sample without this array, or with a missing or infinite number in it{zeros}"
+    if m.level == "sample":
+        return f"a sample without {' or '.join(map(_label, m.needs))}{zeros}"
+    if m.level == "group":
+        return "a group of fewer than two rewards"
+    if m.lazy:
+        return "a step without such a group"
+    if _pools_tokens(m):
+        return f"a step without these arrays; samples with a missing or infinite token are left out{zeros}"
+    return f"a step without such samples{zeros}"
+
+
+def _pools_tokens(m: Metric) -> bool:
+    return bool(m.needs) and reduced_columns() >= set(m.needs) - _ORDER
