@@ -17,6 +17,7 @@ from tests.ui.raw import raw_frame
 
 FILE = "rollout_data_rank_0.jsonl"
 PPO, GRPO, SFT, EVALS = "couplets-ppo", "couplets-grpo", "sft", "with evals"
+BONUS, PLAIN = "with bonus", "without bonus"
 HOSTILE = "<img src=x onerror=\"window.ran = 'runs'\">"
 #: Prompt, step, reward, response.
 RL = [("a", 1, 0.0, "cat"), ("a", 2, 1.0, "the cat sat"), ("b", 2, 0.5, HOSTILE), ("c", 2, 0.25, "x"),
@@ -36,6 +37,15 @@ def rows(samples: list[tuple[str, int, float, str]]) -> list[bytes]:
     ]  # fmt: skip
 
 
+def scored(bonus: dict[str, float]) -> list[bytes]:
+    """Return three steps with 16 prompts; their match falls by step, and the bonus is part of the reward."""
+    return [
+        line(step, index=at, prompt=f"prompt {at}", reward=at / 16 - step + sum(bonus.values()),
+             rewards={"match": at / 16 - step} | bonus)
+        for step in (1, 2, 3) for at in range(16)
+    ]  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("root")
@@ -44,6 +54,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, samples in {HOSTILE: RL, SFT: BASE}.items():
         (root / name).mkdir()
         append(root / name / FILE, *rows(samples))
+    for name, bonus in {BONUS: {"<i>bonus": 1.0}, PLAIN: {}}.items():
+        (root / name).mkdir()
+        append(root / name / FILE, *scored(bonus))
     (root / EVALS).mkdir()
     evals = [made.replace(b'"step"', b'"split": "eval", "step"') for made in rows(EVAL)]
     append(root / EVALS / FILE, *rows(RL), *evals)
@@ -149,8 +162,10 @@ def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
     expect(words).to_contain_text(f"1 only in {SFT}")
     expect(words).to_contain_text("Matched by text without chat template")
     for outcome in ("won", "tied", "lost"):
-        expect(words.locator(".outcome")).to_contain_text(re.compile(rf"{outcome}\s+33%\s+6%–79%\s+1"))
-    expect(words.locator(".outcome")).to_contain_text("mean difference 0")
+        expect(words.locator(".outcome")).to_contain_text(re.compile(rf"{outcome}\s+33%\s+\(6–79%\)\s+1"))
+    expect(words.locator(".outcome")).to_contain_text(
+        "mean difference 0.0 ± 1.2 (95 %, Student's t over 3 prompts)"
+    )
     pairs = board.page.locator(".rl-pairs .tabulator-row")
     expect(pairs.locator(cells_of("prompt"))).to_have_text(["c", "b", "a"])
     expect(pairs.locator(cells_of("difference"))).to_have_text(["-0.500", "0.000", "0.500"])
@@ -163,6 +178,33 @@ def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
     pairs.nth(1).click()
     expect(pair.locator(".sides ins")).to_have_text([HOSTILE])
     assert board.page.evaluate("() => window.ran") is None
+
+
+def test_shared_reward_functions_and_the_other_half_of_the_prompts(board: BoardPage) -> None:
+    """The bonus would win every prompt; step 1 is the best one, and each prompt loses 2 until step 3."""
+    board.go(run=BONUS, step=3, against=PLAIN).settled(3)
+    board.tab("Run comparison")
+    words, columns = board.page.locator(".rl-compare-runs"), board.page.locator(".rl-pairs .tabulator-col")
+    expect(words).to_contain_text("Compared on 1 shared reward function: match, unweighted")
+    expect(words).to_contain_text(f"Left out: <i>bonus (only in {BONUS})")
+    expect(words).to_contain_text("mean difference 0 (no interval: all differences are equal)")
+    used = columns.filter(has_text="used")
+    expect(used).not_to_be_visible()
+    pairs = board.page.locator(".rl-pairs .tabulator-row")
+    expect(pairs.locator(cells_of("difference"))).to_have_text(["0.000"] * 5)
+    shown = float(pairs.first.locator(cells_of("here")).inner_text())
+    pairs.locator(cells_of("prompt")).first.click()
+    same = re.compile(f"shared reward −{-shown:.2f}")
+    expect(board.page.locator(".rl-run-pair .sides h5")).to_contain_text([same, same])
+    board.page.locator(".rl-here-at").get_by_role("combobox").click()
+    board.page.locator("li").get_by_text("Best step").click()
+    expect(words).to_contain_text(f"Best step of {BONUS} (1) chosen on")
+    expect(words).to_contain_text("mean difference +2 (no interval")
+    expect(used).to_be_visible()
+    said = words.locator(".basis").last.inner_text()
+    chosen, compared = re.findall(r"on (\d+) prompts; compared on the other (\d+)", said)[0]
+    assert int(chosen) + int(compared) == 16
+    assert sum(board.source("difference-good")["top"]) == int(compared)
 
 
 def test_a_pair_token_by_token_and_at_another_step(board: BoardPage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -37,6 +38,7 @@ class PromptPair:
         self.context = context
         self._samples: tuple[Sample, Sample] | None = None
         self._labels = ("", "")
+        self._rewards, self._reward_name = (math.nan, math.nan), "reward"
         self._work: BackgroundTask[str] = BackgroundTask(self._show_diff)
         self._head = _html("rl-run-pair-head")
         self._diff = _html("rl-run-pair")
@@ -80,6 +82,9 @@ class PromptPair:
         except RLPanelError as error:
             self._head.object = _NOTE.format(safe_text(error))
             return
+        sides = comparison.pairs.here, comparison.pairs.there
+        self._rewards = float(sides[0].row_reward[pair]), float(sides[1].row_reward[pair])
+        self._reward_name = "shared reward" if comparison.reward.functions else "reward"
         counts = int(comparison.pairs.here.samples[pair]), int(comparison.pairs.there.samples[pair])
         self._head.object = self._head_html(self._samples[0], counts)
         self._draw()
@@ -100,11 +105,15 @@ class PromptPair:
             return
         here, there = self._samples
         self._body.objects = [self._diff]
-        side = DiffSide(
-            self._labels[1], f"step {there.step} · {there.place}", "reference", there.response, there.reward,
-            there.response_tokens,
+        left = DiffSide(
+            self._labels[0], "", "policy", here.response, self._rewards[0], here.response_tokens,
+            self._reward_name,
         )  # fmt: skip
-        results = diff_html(here, side, self.context.display.pad_token, self._labels[0])
+        right = DiffSide(
+            self._labels[1], f"step {there.step} · {there.place}", "reference", there.response,
+            self._rewards[1], there.response_tokens, self._reward_name,
+        )  # fmt: skip
+        results = diff_html(left, right, self.context.display.pad_token)
         if len(here.response or "") + len(there.response or "") <= NOW_CHARS:
             self._show_diff(next(results))
         else:

@@ -19,17 +19,21 @@ from rlpanel.panels.ui.table_click import click_field
 PAGE = 5
 _NUMBERS = ("here", "there", "difference", "n here", "n there", "step here", "step there")
 _WHOLE = _NUMBERS[3:]
+#: Column that marks the prompts of the win rate; shown if a best step was chosen by the other prompts.
+_USED = "used"
 _TITLES = {"difference": "Δ", "n here": "n", "n there": "n", "step here": "step", "step there": "step"}
 #: Width of a column in pixels, by the first word of its name.
-_WIDTHS = {"n": 46, "step": 66}
+_WIDTHS = {"n": 46, "step": 66, _USED: 66}
 _TIPS = {
-    "here": "Mean reward of the prompt's samples in this run.",
-    "there": "Mean reward of the prompt's samples in the other run.",
-    "difference": "Mean reward of this run minus that of the other run.",
+    "here": "Mean of the compared reward over the prompt's samples in this run.",
+    "there": "Mean of the compared reward over the prompt's samples in the other run.",
+    "difference": "This run's mean minus the other run's.",
     "n here": "Number of samples in this run.",
     "n there": "Number of samples in the other run.",
     "step here": "Step of this run's samples.",
     "step there": "Step of the other run's samples.",
+    _USED: "✓: counted in the win rate, the mean difference and the chart. The best step was chosen on "
+    "the other prompts.",
 }
 
 
@@ -58,18 +62,19 @@ class PromptTable:
             layout="fit_columns",
             stylesheets=[read_assets("panels/ui/table.css")],
             css_classes=["rl-pairs"],
-            hidden_columns=["uid"],
+            hidden_columns=["uid", _USED],
             formatters={
                 "prompt": {"type": "plaintext"},
+                _USED: {"type": "plaintext"},
                 **{
                     name: NumberFormatter(format="0,0" if name in _WHOLE else "0.000", nan_format="–")
                     for name in _NUMBERS
                 },
             },
-            text_align=dict.fromkeys(_NUMBERS, "right"),
+            text_align=dict.fromkeys(_NUMBERS, "right") | {_USED: "center"},
             titles=_TITLES,
             header_tooltips=_TIPS,
-            widths={name: _WIDTHS.get(name.partition(" ")[0], 70) for name in _NUMBERS},
+            widths={name: _WIDTHS.get(name.partition(" ")[0], 70) for name in (*_NUMBERS, _USED)},
             row_height=27,
             configuration={"placeholder": "The runs have no prompt in common", "renderVertical": "basic"},
         )
@@ -85,6 +90,8 @@ class PromptTable:
         prompts = [first_line(text, pad_token, system_end) for text in comparison.prompts]
         frame = _frame(prompts, dict(zip(_NUMBERS, columns, strict=True)))
         frame["uid"] = listed.astype(str)
+        frame[_USED] = np.where(pairs.held_out[listed], "✓", "")
+        self._table.hidden_columns = ["uid"] if not pairs.held_out.all() else ["uid", _USED]
         if not frame.equals(self._table.value):
             self._table.value = frame
 
@@ -96,4 +103,5 @@ class PromptTable:
 
 def _frame(prompts: list[str], numbers: dict[str, np.ndarray]) -> pd.DataFrame:
     data: dict[str, Any] = {"prompt": pd.Series(prompts, dtype=str), **numbers}
-    return pd.DataFrame({**data, "uid": pd.Series([""] * len(prompts), dtype=str)})
+    texts = pd.Series([""] * len(prompts), dtype=str)
+    return pd.DataFrame({**data, _USED: texts, "uid": texts})

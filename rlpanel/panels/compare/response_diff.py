@@ -38,7 +38,7 @@ _NAMES = {"reference": "Reference response", "truth": "Ground truth"}
 
 @dataclass(frozen=True)
 class DiffSide:
-    """One of the two compared texts, with its heading."""
+    """One of the two compared texts, with its heading; ``reward_name`` says which number ``reward`` is."""
 
     title: str
     location: str
@@ -46,6 +46,7 @@ class DiffSide:
     text: str | None
     reward: float = math.nan
     tokens: Sequence[str] | None = None
+    reward_name: str = "reward"
 
 
 class ResponseDiff(Viewer):
@@ -203,26 +204,30 @@ class ResponseDiff(Viewer):
             self._show(f'<p class="note">{safe_text(error)}</p>')
             return
         if len(sample.response or "") + len(side.text or "") <= NOW_CHARS:
-            self._show(next(diff_html(sample, side, pad)))
+            self._show(next(diff_html(response_side(sample), side, pad)))
         else:
             self._show('<p class="note">Comparing …</p>')
-            self._work.start(diff_html(sample, side, pad))
+            self._work.start(diff_html(response_side(sample), side, pad))
 
     def _show(self, html: str) -> None:
         self._pane.object = html
 
 
-def diff_html(sample: Sample, side: DiffSide, pad_token: str, title: str = "Response") -> Iterator[str]:
+def response_side(sample: Sample) -> DiffSide:
+    """Return the side with a sample's own response."""
+    return DiffSide("Response", "", "policy", sample.response, sample.reward, sample.response_tokens)
+
+
+def diff_html(left: DiffSide, right: DiffSide, pad_token: str) -> Iterator[str]:
     """Yield the diff as HTML: a single result, as `BackgroundTask` expects an iterator."""
-    left = DiffSide(title, "", "policy", sample.response, sample.reward, sample.response_tokens)
-    by_tokens = bool(left.tokens and side.tokens)
-    result = diff(_units(left, pad_token, by_tokens), _units(side, pad_token, by_tokens))
+    by_tokens = bool(left.tokens and right.tokens)
+    result = diff(_units(left, pad_token, by_tokens), _units(right, pad_token, by_tokens))
     summary = f"{result.shared:.0%} of the {'tokens' if by_tokens else 'words'} in common"
     summary += "" if result.whole else "; a long passage was not aligned and is marked as different"
     body = "".join(_row_html(here, there) for here, there in result.rows)
     yield (
         f'<p class="note">{summary} · <ins>only on the left</ins> · <del>only on the right</del></p>'
-        f'<div class="sides">{_head(left)}{_head(side)}{body or _row_html([], [])}</div>'
+        f'<div class="sides">{_head(left)}{_head(right)}{body or _row_html([], [])}</div>'
     )
 
 
@@ -235,7 +240,9 @@ def _units(side: DiffSide, pad_token: str, by_tokens: bool) -> list[DiffUnit]:
 
 
 def _head(side: DiffSide) -> str:
-    reward = "" if math.isnan(side.reward) else f"<em>reward <b>{number(side.reward)}</b></em>"
+    reward = ""
+    if not math.isnan(side.reward):
+        reward = f"<em>{safe_text(side.reward_name)} <b>{number(side.reward)}</b></em>"
     location = f"<em>{safe_text(side.location)}</em>" if side.location else ""
     return f'<h5><span class="{side.color}">{safe_text(side.title)}</span>{reward}{location}</h5>'
 

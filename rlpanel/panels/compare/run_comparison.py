@@ -8,16 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlpanel.errors import RLPanelError
+from rlpanel.metrics.win_rate import WinRate, win_rate_of
 from rlpanel.panels.ui.prompt_text import clean
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_texts
+from rlpanel.store.snapshot.compared_reward import ComparedReward, compared_reward
 from rlpanel.store.snapshot.prompt_pairs import (
     NEWEST,
     Keys,
     PromptPairs,
+    candidate_rows,
     exact_keys,
     pair_prompts,
-    rows_at,
     run_side,
     text_keys,
 )
@@ -56,6 +58,8 @@ class RunComparison:
     ----------
     here, there : ComparedRun
         The selected run and the run it is compared with.
+    reward : ComparedReward
+        The number that is compared; all rewards and differences of ``pairs`` are this number.
     pairs : PromptPairs
     how : str
         Description of the way prompts were matched.
@@ -67,10 +71,16 @@ class RunComparison:
 
     here: ComparedRun
     there: ComparedRun
+    reward: ComparedReward
     pairs: PromptPairs
     how: str
     listed: np.ndarray
     prompts: list[str]
+
+    @property
+    def rate(self) -> WinRate:
+        """Win rate and mean difference over the prompts by which no step was chosen."""
+        return win_rate_of(self.pairs.difference[self.pairs.held_out])
 
 
 class Prompts:
@@ -80,9 +90,9 @@ class Prompts:
         self._pad, self._end = pad_token, system_end
         self._texts: dict[int, str] = {}
 
-    def keys(self, runs: tuple[ComparedRun, ComparedRun]) -> Keys | None:
+    def keys(self, runs: tuple[ComparedRun, ComparedRun], reward: ComparedReward) -> Keys | None:
         """Return match keys by prompt text without template; None if a run has too many prompts to read."""
-        row_of = [_row_by_prompt(run) for run in runs]
+        row_of = [_row_by_prompt(run, reward) for run in runs]
         if max(map(len, row_of)) > MOST_READ:
             return None
         for run, rows in zip(runs, row_of, strict=True):
@@ -102,11 +112,12 @@ class Prompts:
 
 def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Iterator[RunComparison]:
     """Yield the comparison: a single result, as `BackgroundTask` expects an iterator."""
-    pairs, how = _match(here, there, exact_keys), EXACT
+    reward = compared_reward(here.snapshot, there.snapshot)
+    pairs, how = _match(here, there, reward, exact_keys), EXACT
     if pairs.only_here and pairs.only_there:
-        keys = prompts.keys((here, there))
+        keys = prompts.keys((here, there), reward)
         how = TOO_MANY if keys is None else how
-        by_text = pairs if keys is None else _match(here, there, keys)
+        by_text = pairs if keys is None else _match(here, there, reward, keys)
         if len(by_text) > len(pairs) or by_text.only_here + by_text.only_there < (
             pairs.only_here + pairs.only_there
         ):
@@ -115,7 +126,7 @@ def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Ite
     if len(listed) > MOST_LISTED:
         listed = np.concatenate([listed[: MOST_LISTED // 2], listed[-MOST_LISTED // 2 :]])
     texts = [prompts.text(here, row) for row in pairs.here.row[listed].tolist()]
-    yield RunComparison(here, there, pairs, how, listed, texts)
+    yield RunComparison(here, there, reward, pairs, how, listed, texts)
 
 
 def prompt_of(run: ComparedRun, row: int) -> str | None:
@@ -126,12 +137,13 @@ def prompt_of(run: ComparedRun, row: int) -> str | None:
         return None
 
 
-def _match(here: ComparedRun, there: ComparedRun, keys: Keys) -> PromptPairs:
-    return pair_prompts(run_side(here.snapshot, here.at, keys), run_side(there.snapshot, there.at, keys))
+def _match(here: ComparedRun, there: ComparedRun, reward: ComparedReward, keys: Keys) -> PromptPairs:
+    sides = (run_side(run.snapshot, run.at, reward.values(run.snapshot), keys) for run in (here, there))
+    return pair_prompts(*sides)
 
 
-def _row_by_prompt(run: ComparedRun) -> dict[int, int]:
+def _row_by_prompt(run: ComparedRun, reward: ComparedReward) -> dict[int, int]:
     """Return one row of each prompt, by the prompt's hash."""
-    rows = rows_at(run.snapshot, run.at)
+    rows = candidate_rows(run.snapshot, run.at, reward.values(run.snapshot))
     hashes, first = np.unique(run.snapshot.metadata("prompt_hash")[rows], return_index=True)
     return dict(zip(hashes.tolist(), rows[first].tolist(), strict=True))

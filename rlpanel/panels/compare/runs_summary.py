@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from rlpanel.metrics.win_rate import Share, WinRate
+from rlpanel.panels.compare.comparison_notes import ComparisonNote
 from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.store.snapshot.prompt_pairs import PromptPairs
 
-_WILSON = "Share of prompts with 95 % Wilson score interval. Each prompt counts once, with its mean reward."
-_NORMAL = "Mean difference over prompts ± 1.96 standard errors (normal approximation)."
+#: Half widths outside of these bounds are shown with an exponent.
+_SMALLEST, _LARGEST = 1e-4, 1e6
+_UNIT = (
+    "Each prompt counts once, with its mean reward over its samples in a run: samples of one prompt are "
+    "correlated and do not count as independent."
+)
+_WILSON = f"Share of the prompts with its 95 % Wilson score interval. {_UNIT}"
+_MEAN = f"Mean over prompts of this run's reward minus the other run's. {_UNIT}"
 
 
 def matched_html(pairs: PromptPairs, here: str, there: str, how: str) -> str:
@@ -23,26 +31,58 @@ def matched_html(pairs: PromptPairs, here: str, there: str, how: str) -> str:
     )
 
 
+def notes_html(notes: Iterable[ComparisonNote]) -> str:
+    """Return HTML with a line for each note."""
+    return "".join(
+        f'<div class="basis{" warns" if note.warns else ""}" title="{safe_text(note.tip)}">'
+        f"{safe_text(note.text)}</div>"
+        for note in notes
+    )
+
+
 def win_rate_html(rate: WinRate) -> str:
     """Return HTML with a bar of wins, ties and losses, their intervals, and the mean difference."""
     parts = (("won", "good", rate.wins), ("tied", "tie", rate.ties), ("lost", "bad", rate.losses))
     bar = "".join(f'<i class="{color}" style="flex-grow:{share.count}"></i>' for _, color, share in parts)
     shares = "".join(
-        f'<span title="{_WILSON}"><em class="{color}">{word}</em> <b>{share.value:.0%}</b> '
-        f"{_interval(share)} <small>{share.count:,}</small></span>"
+        f'<span><em class="{color}">{word}</em> <b>{share.value:.0%}</b> '
+        f"({_interval(share)}) <small>{share.count:,}</small></span>"
         for word, color, share in parts
     )
-    mean = f'<span title="{_NORMAL}">mean difference <b>{number(rate.mean, sign=True)}</b>'
-    if not math.isnan(rate.low):
-        mean += f" {number(rate.low, sign=True)} … {number(rate.high, sign=True)}"
-    return f'<div class="bar">{bar}</div><div class="outcome">{shares}{mean}</span></div>'
+    return (
+        f'<div class="bar">{bar}</div><div class="outcome">'
+        f'<div title="{_WILSON}">{shares}<small>Wilson 95 %</small></div>'
+        f'<div title="{_MEAN}">mean difference <b>{_mean(rate)}</b> <small>{_method(rate)}</small></div>'
+        "</div>"
+    )
 
 
 def win_rate_text(rate: WinRate) -> str:
     """Return the win rate and mean difference as plain text."""
-    won, tied, lost = (f"{share.value:.0%}" for share in (rate.wins, rate.ties, rate.losses))
-    return f"{won} won, {tied} tied, {lost} lost; mean difference {number(rate.mean, sign=True)}"
+    if not rate.prompts:
+        return ""
+    parts = (("won", rate.wins), ("tied", rate.ties), ("lost", rate.losses))
+    shares = ", ".join(f"{share.value:.0%} {word} ({_interval(share)})" for word, share in parts)
+    return f"{shares}, Wilson 95 %; mean difference {_mean(rate)} {_method(rate)}"
+
+
+def _mean(rate: WinRate) -> str:
+    """Return the mean difference, rounded like its half width, which has two significant digits."""
+    if rate.no_interval:
+        return number(rate.mean, sign=True)
+    if not _SMALLEST <= rate.half < _LARGEST:
+        return f"{number(rate.mean, sign=True)} ± {number(rate.half)}"
+    decimals = max(0, 1 - math.floor(math.log10(rate.half)))
+    mean = round(rate.mean, decimals)
+    sign = "+" if mean > 0 else "−" if mean < 0 else ""
+    return f"{sign}{abs(mean):,.{decimals}f} ± {rate.half:,.{decimals}f}"
+
+
+def _method(rate: WinRate) -> str:
+    if rate.no_interval:
+        return f"(no interval: {rate.no_interval})"
+    return f"(95 %, Student's t over {rate.prompts:,} prompts)"
 
 
 def _interval(share: Share) -> str:
-    return f"{share.low:.0%}–{share.high:.0%}"
+    return f"{100 * share.low:.0f}–{100 * share.high:.0f}%"

@@ -12,13 +12,13 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.metrics.reward import EQUAL_WITHIN
-from rlpanel.metrics.win_rate import win_rate_of
+from rlpanel.panels.compare.comparison_notes import comparison_notes
 from rlpanel.panels.compare.prompt_pair import PromptPair
 from rlpanel.panels.compare.prompt_table import PromptTable
 from rlpanel.panels.compare.response_diff import compact_select
 from rlpanel.panels.compare.run_comparison import ComparedRun, Prompts, RunComparison, compare_runs
 from rlpanel.panels.compare.runs_export import comparison_export
-from rlpanel.panels.compare.runs_summary import matched_html, win_rate_html
+from rlpanel.panels.compare.runs_summary import matched_html, notes_html, win_rate_html
 from rlpanel.panels.export.card_export import CardExport
 from rlpanel.panels.export.export_menu import ExportMenu, plot_with_menu
 from rlpanel.panels.plots.bar_chart import BarChart
@@ -205,12 +205,15 @@ class RunsTab(Viewer):
         self._duration = time.monotonic() - self._started
         before, self._comparison = self._comparison, comparison
         labels, pairs = self._labels(), comparison.pairs
-        matched = matched_html(pairs, *labels, comparison.how)
+        head = matched_html(pairs, *labels, comparison.how)
         if not len(pairs):
-            self._show_summary(matched + _no_pairs_html(comparison, labels))
+            self._show_summary(head + _no_pairs_html(comparison, labels))
             return
-        self._show_summary(matched + win_rate_html(win_rate_of(pairs.difference)), results=True)
-        self._bars.draw(_layers(pairs.difference))
+        at = comparison.here.at, comparison.there.at
+        head += notes_html(comparison_notes(comparison.reward, pairs, at, labels))
+        rate = comparison.rate
+        self._show_summary(head + (win_rate_html(rate) if rate.prompts else ""), results=True)
+        self._bars.draw(_layers(pairs.difference[pairs.held_out]))
         self._table.draw(comparison, self.context.display.pad_token, self.context.display.system_end)
         self._keep_pair(before, comparison)
 
@@ -299,7 +302,9 @@ def _from_zero(bins: Bins) -> Bins:
 def _no_pairs_html(comparison: RunComparison, labels: tuple[str, str]) -> str:
     """Return HTML that explains why the runs have no prompt to compare."""
     sides = zip((comparison.here, comparison.there), labels, strict=True)
-    without_reward = [label for run, label in sides if not run.snapshot.has_number("reward")]
+    without_reward = [
+        label for run, label in sides if not np.isfinite(comparison.reward.values(run.snapshot)).any()
+    ]
     if without_reward:
         return f'<p class="note">No reward is logged in {safe_text(" and ".join(without_reward))}.</p>'
     return '<p class="note">The runs have no prompt in common.</p>'

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
+from rlpanel.store.snapshot.best_step import best_step, choosing_half
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Choice of the samples that represent a run: each prompt's samples at its newest step, or the samples of the
-#: step with the highest mean reward. A number selects the samples of that step.
+#: best step (see `rlpanel.store.snapshot.best_step`). A number selects the samples of that step.
 NEWEST, BEST = "newest", "best"
 
 _NO_PROMPT = np.uint64(xxh3_64_intdigest(b""))
@@ -39,6 +41,10 @@ class RunSide:
         Step of these samples.
     row : ndarray of int, shape (K,)
         Sample whose reward is nearest to the mean; the earliest one among equals.
+    row_reward : ndarray of float, shape (K,)
+        Reward of this sample.
+    chose : ndarray of bool, shape (K,)
+        True if the run's best step was chosen by this prompt, among others.
     """
 
     keys: np.ndarray
@@ -46,6 +52,8 @@ class RunSide:
     samples: np.ndarray
     step: np.ndarray
     row: np.ndarray
+    row_reward: np.ndarray
+    chose: np.ndarray
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -65,12 +73,16 @@ class PromptPairs:
         The first and the second run.
     only_here, only_there : int
         Number of prompts that only one run has.
+    chose_here, chose_there : int
+        Number of prompts at the run's best step by which it was chosen; 0 for another choice of samples.
     """
 
     here: RunSide
     there: RunSide
     only_here: int
     only_there: int
+    chose_here: int = 0
+    chose_there: int = 0
 
     def __len__(self) -> int:
         return len(self.here)
@@ -80,29 +92,28 @@ class PromptPairs:
         """Mean reward of the first run minus that of the second, shape (P,)."""
         return self.here.reward - self.there.reward
 
+    @property
+    def held_out(self) -> np.ndarray:
+        """Mask of the prompts by which no step was chosen, shape (P,); only these are compared fairly."""
+        return ~(self.here.chose | self.there.chose)
+
 
 def exact_keys(hashes: np.ndarray) -> np.ndarray:
     """Return the hashes themselves, so that only prompts with identical text match."""
     return hashes
 
 
-def rows_at(snapshot: Snapshot, at: str) -> np.ndarray:
-    """Return the samples that represent a run (see `NEWEST`), if they have a prompt and a reward."""
-    if not snapshot.has_number("reward"):
-        return np.empty(0, int)
-    step = None if at == NEWEST else best_step(snapshot) if at == BEST else int(at)
-    rows = snapshot.alive_rows if step is None else snapshot.rows_of(step)
+def candidate_rows(snapshot: Snapshot, at: str, reward: np.ndarray) -> np.ndarray:
+    """Return the samples among which those that represent a run are chosen (see `NEWEST`).
+
+    They have a prompt and a finite reward. The best step is chosen among the samples of all steps.
+    """
+    rows = snapshot.alive_rows if at in (NEWEST, BEST) else snapshot.rows_of(int(at))
     has_prompt = snapshot.metadata("prompt_hash")[rows] != _NO_PROMPT
-    return rows[has_prompt & np.isfinite(snapshot.number("reward")[rows])]
+    return rows[has_prompt & np.isfinite(reward[rows])]
 
 
-def best_step(snapshot: Snapshot) -> int | None:
-    """Return the first step with the highest mean reward; None if no reward is logged."""
-    means = snapshot.steps.mean("reward") if snapshot.has_number("reward") else np.empty(0)
-    return int(snapshot.steps.values[np.nanargmax(means)]) if np.isfinite(means).any() else None
-
-
-def run_side(snapshot: Snapshot, at: str, keys: Keys = exact_keys) -> RunSide:
+def run_side(snapshot: Snapshot, at: str, reward: np.ndarray, keys: Keys = exact_keys) -> RunSide:
     """Return the prompts of a run.
 
     Parameters
@@ -110,31 +121,61 @@ def run_side(snapshot: Snapshot, at: str, keys: Keys = exact_keys) -> RunSide:
     snapshot : Snapshot
     at : str
         `NEWEST`, `BEST` or a step's number.
+    reward : ndarray of float, shape (rows,)
+        The number by which runs are compared (see `rlpanel.store.snapshot.compared_reward`).
     keys : callable, optional
         Keys by which prompts are matched; by default their text as logged.
     """
-    rows = rows_at(snapshot, at)
-    key, step = keys(snapshot.metadata("prompt_hash")[rows]), snapshot.metadata("step")[rows]
-    order = np.lexsort((rows, step, key))
-    rows, key, step = rows[order], key[order], step[order]
+    samples = _candidates(snapshot, at, reward, keys)
+    if at == BEST and len(samples.row):
+        best = best_step(samples.step, samples.key, samples.reward, samples.chose)
+        samples = samples.take(samples.step == best)
+    samples = samples.take(np.lexsort((samples.row, samples.step, samples.key)))
     # Keep each prompt's samples at its last step. If one step was chosen, these are all its samples.
+    key, step = samples.key, samples.step
     ends = np.append(key[1:] != key[:-1], True) if len(key) else np.empty(0, bool)
     last = step[ends][np.cumsum(np.append(0, ends[:-1]))] if len(key) else step
-    is_last = step == last
-    rows, key, step = rows[is_last], key[is_last], step[is_last]
+    return _by_prompt(samples.take(step == last))
+
+
+class _Samples(NamedTuple):
+    """Samples of a run; ``chose`` marks those by which its best step was chosen."""
+
+    row: np.ndarray
+    key: np.ndarray
+    step: np.ndarray
+    reward: np.ndarray
+    chose: np.ndarray
+
+    def take(self, chosen: np.ndarray) -> _Samples:
+        return _Samples(*(column[chosen] for column in self))
+
+
+def _candidates(snapshot: Snapshot, at: str, reward: np.ndarray, keys: Keys) -> _Samples:
+    rows = candidate_rows(snapshot, at, reward)
+    key = keys(snapshot.metadata("prompt_hash")[rows])
+    chose = choosing_half(key) if at == BEST else np.zeros(len(rows), bool)
+    return _Samples(rows, key, snapshot.metadata("step")[rows], reward[rows], chose)
+
+
+def _by_prompt(samples: _Samples) -> RunSide:
+    """Return one entry per prompt of samples that are sorted by prompt."""
+    row, key, step, reward, chose = samples
     starts = np.flatnonzero(np.append(True, key[1:] != key[:-1])) if len(key) else np.empty(0, int)
-    samples = np.diff(np.append(starts, len(key)))
-    reward = snapshot.number("reward")[rows] if len(rows) else np.empty(0)
-    mean = np.add.reduceat(reward, starts) / samples if len(starts) else reward
-    distance = np.abs(reward - np.repeat(mean, samples))
-    nearest = np.lexsort((np.arange(len(rows)), distance, np.repeat(np.arange(len(starts)), samples)))
-    return RunSide(key[starts], mean, samples, step[starts], rows[nearest[starts]])
+    count = np.diff(np.append(starts, len(key)))
+    mean = np.add.reduceat(reward, starts) / count if len(starts) else reward
+    distance = np.abs(reward - np.repeat(mean, count))
+    order = np.lexsort((np.arange(len(row)), distance, np.repeat(np.arange(len(starts)), count)))
+    nearest = order[starts]
+    return RunSide(key[starts], mean, count, step[starts], row[nearest], reward[nearest], chose[starts])
 
 
 def pair_prompts(here: RunSide, there: RunSide) -> PromptPairs:
     """Match the prompts of two runs by their keys."""
     _, mine, theirs = np.intersect1d(here.keys, there.keys, assume_unique=True, return_indices=True)
-    return PromptPairs(here.take(mine), there.take(theirs), len(here) - len(mine), len(there) - len(theirs))
+    alone = len(here) - len(mine), len(there) - len(theirs)
+    chose = int(here.chose.sum()), int(there.chose.sum())
+    return PromptPairs(here.take(mine), there.take(theirs), *alone, *chose)
 
 
 def without_template(prompt: str) -> str:

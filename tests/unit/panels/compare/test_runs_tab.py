@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +20,9 @@ from rlpanel.panels.compare.run_comparison import (
     compare_runs,
 )
 from rlpanel.panels.compare.runs_export import comparison_export
-from rlpanel.panels.compare.runs_summary import win_rate_html
+from rlpanel.panels.compare.runs_summary import win_rate_html, win_rate_text
 from rlpanel.panels.compare.runs_tab import _layers
+from rlpanel.store.snapshot.prompt_pairs import BEST
 from tests.factories import append, line
 
 
@@ -83,7 +85,8 @@ def test_the_file_has_a_row_a_prompt_with_its_text(seats: tuple[ComparedRun, Com
     assert [seats[0].snapshot.row(uid) for uid in frame.uid] == [1, 0]
     assert [seats[1].snapshot.row(uid) for uid in frame.against_uid] == [1, 0]
     assert taken.name == "here-against-_there_"
-    assert "50% won, 0% tied, 50% lost; mean difference −0.25" in taken.words
+    assert "50% won (9–91%), 0% tied (0–66%), 50% lost (9–91%), Wilson 95 %" in taken.words
+    assert "mean difference −0.2 ± 9.5 (95 %, Student's t over 2 prompts)" in taken.words
 
 
 def test_the_file_leaves_prompts_out_that_are_too_many(
@@ -110,5 +113,71 @@ def test_no_bar_holds_lost_and_won_prompts() -> None:
 
 def test_the_outcome_is_said_with_its_intervals() -> None:
     html = win_rate_html(win_rate_of(np.array([1.0, 1.0, 0.0, -0.5])))
-    assert '<em class="good">won</em> <b>50%</b> 15%–85%' in html
+    assert '<em class="good">won</em> <b>50%</b> (15–85%)' in html
+    assert "mean difference <b>+0.4 ± 1.2</b> <small>(95 %, Student's t over 4 prompts)" in html
     assert "Wilson" in html
+
+
+def test_one_prompt_has_no_interval_and_the_reason_is_said() -> None:
+    rate = win_rate_of(np.array([0.5]))
+    for text in (win_rate_html(rate), win_rate_text(rate)):
+        assert "(no interval: fewer than 2 prompts)" in text
+        assert "±" not in text
+
+
+@pytest.mark.parametrize(
+    ("scale", "said"),
+    [
+        (1.0, "+0.50 ± 0.91 "),
+        (0.1, "+0.050 ± 0.091 "),
+        (-100.0, "−50 ± 91 "),
+        (1e-6, "+5.00e-07 ± 9.05e-07 "),
+    ],
+)
+def test_the_mean_is_rounded_like_its_interval(scale: float, said: str) -> None:
+    """The mean is 0.5, the standard deviation 0.7289, half the width 2.7764 · 0.7289 / √5 = 0.905."""
+    differences = np.array([1.2, 0.9, 0.8, -0.65, 0.25]) * scale
+    assert f"mean difference {said}" in win_rate_text(win_rate_of(differences))
+
+
+def functions_run(folder: Path, steps: int, bonus: float | None) -> ComparedRun:
+    """Write a run with 16 prompts; with a bonus, the rewards of steps are its only difference."""
+    folder.mkdir()
+    rows = [
+        line(step, index=at, prompt=f"prompt {at}", reward=at / 16 + (bonus or 0.0) * step,
+             rewards={"match": at / 16} | ({} if bonus is None else {"<b>bonus": bonus * step}))
+        for step in range(1, steps + 1) for at in range(16)
+    ]  # fmt: skip
+    append(folder / "rollout_data_rank_0.jsonl", *rows)
+    run = rlpanel.open_run(folder, follow=False)
+    return ComparedRun(run._index, run.view)
+
+
+def test_the_whole_tab_uses_the_shared_reward_functions(tmp_path: Path) -> None:
+    """The bonus of one run is in its reward, and would win every prompt."""
+    seats = functions_run(tmp_path / "here", 2, 1.0), functions_run(tmp_path / "there", 1, None)
+    prompts = Prompts("", "")
+    found = next(compare_runs(*seats, prompts))
+    assert found.reward.functions == ("match",)
+    assert (found.rate.ties.count, found.rate.mean) == (16, 0.0)
+    assert found.pairs.here.row_reward.max() == 15 / 16
+    taken = comparison_export(found, prompts, ("here", "there"))
+    assert "Compared on 1 shared reward function: match" in taken.words
+    assert taken.rows().reward.max() == 15 / 16
+    own = next(compare_runs(seats[0], replace(seats[0], at="1"), prompts))
+    assert (own.reward.functions, own.rate.mean) == ((), 1.0)
+
+
+def test_the_best_step_is_compared_on_the_other_prompts(tmp_path: Path) -> None:
+    seats = functions_run(tmp_path / "here", 3, 1.0), functions_run(tmp_path / "there", 3, 1.0)
+    best = replace(seats[0], at=BEST)
+    prompts = Prompts("", "")
+    found = next(compare_runs(best, replace(seats[1], at="1"), prompts))
+    held_out = int(found.pairs.held_out.sum())
+    assert 0 < held_out < 16
+    assert found.rate.prompts == held_out
+    taken = comparison_export(found, prompts, ("here", "there"))
+    chosen = f"Best step of here (3) chosen on {16 - held_out} prompts; compared on the other {held_out}."
+    assert chosen in taken.words
+    assert int(taken.rows().in_win_rate.sum()) == held_out
+    assert len(taken.rows()) == 16

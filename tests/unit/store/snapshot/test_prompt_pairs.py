@@ -8,13 +8,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from xxhash import xxh3_64_intdigest
 
 import rlpanel
+from rlpanel.store.snapshot.best_step import choosing_half
+from rlpanel.store.snapshot.compared_reward import ComparedReward
 from rlpanel.store.snapshot.prompt_pairs import (
     BEST,
     NEWEST,
+    Keys,
     RunSide,
-    best_step,
+    exact_keys,
     pair_prompts,
     run_side,
     text_keys,
@@ -56,6 +60,10 @@ def there(tmp_path: Path) -> Snapshot:
     return write(tmp_path / "there", THERE)
 
 
+def side_of(snapshot: Snapshot, at: str, keys: Keys = exact_keys) -> RunSide:
+    return run_side(snapshot, at, ComparedReward().values(snapshot), keys)
+
+
 def shown(found: RunSide) -> list[tuple[int, int, float]]:
     return sorted(zip(found.step.tolist(), found.samples.tolist(), found.reward.tolist(), strict=True))
 
@@ -65,21 +73,50 @@ def test_each_prompt_stands_at_the_newest_step_that_asked_it(here: Snapshot) -> 
     newest = frame[frame.step == frame.groupby("prompt").step.transform("max")]
     groups = newest.groupby("prompt")
     wanted = zip(groups.step.first(), groups.size(), groups.reward.mean(), strict=True)
-    assert shown(run_side(here, NEWEST)) == sorted(wanted)
+    assert shown(side_of(here, NEWEST)) == sorted(wanted)
 
 
-def test_the_best_step_and_a_chosen_one(here: Snapshot) -> None:
-    """Means by step: 0.5, 0.3125, −2."""
-    assert best_step(here) == 1
-    assert shown(run_side(here, BEST)) == shown(run_side(here, "1")) == [(1, 1, 0.0), (1, 1, 1.0)]
-    assert shown(run_side(here, "7")) == []
+def test_a_given_step(here: Snapshot) -> None:
+    found = side_of(here, "1")
+    assert shown(found) == [(1, 1, 0.0), (1, 1, 1.0)]
+    assert not found.chose.any()
+    assert shown(side_of(here, "7")) == []
+
+
+def test_the_best_step_is_that_of_the_choosing_half(tmp_path: Path) -> None:
+    """Of 16 prompts, those that choose are best at step 2, the others and all together at step 3."""
+    prompts = [f"prompt {at}" for at in range(16)]
+    chooses = {text: bool(xxh3_64_intdigest(text.encode()) & 1) for text in prompts}
+    assert 3 < sum(chooses.values()) < 13
+    best = {True: 2, False: 3}
+    rows = [
+        (text, step, 1.0 + 10 * (step == 3 and not chooses[text]) if step == best[chooses[text]] else 0.0)
+        for step in (1, 2, 3)
+        for text in prompts
+    ]
+    found = side_of(write(tmp_path / "run", rows), BEST)
+    assert set(found.step.tolist()) == {2}
+    assert len(found) == 16
+    assert found.chose.tolist() == choosing_half(found.keys).tolist()
+    assert (found.reward[found.chose] == 1.0).all()
+
+
+def test_only_prompts_that_chose_no_step_are_held_out(tmp_path: Path) -> None:
+    rows = [(f"prompt {at}", 1, float(at)) for at in range(16)]
+    here, there = write(tmp_path / "here", rows), write(tmp_path / "there", rows[4:])
+    pairs = pair_prompts(side_of(here, BEST), side_of(there, NEWEST))
+    assert pairs.held_out.tolist() == (~choosing_half(pairs.here.keys)).tolist()
+    assert (pairs.chose_here, pairs.chose_there) == (int(side_of(here, BEST).chose.sum()), 0)
+    assert pair_prompts(side_of(here, NEWEST), side_of(there, "1")).held_out.all()
+    both = pair_prompts(side_of(here, BEST), side_of(there, BEST))
+    assert both.held_out.tolist() == pairs.held_out.tolist()
 
 
 def test_pairs_are_means_of_the_same_prompt_and_the_others_are_counted(
     here: Snapshot, there: Snapshot
 ) -> None:
     """a: 0.75 − 0.25, b: 1 − 2, c: −1 − −1; x and y are alone."""
-    found = pair_prompts(run_side(here, NEWEST), run_side(there, NEWEST))
+    found = pair_prompts(side_of(here, NEWEST), side_of(there, NEWEST))
     assert sorted(found.difference.tolist()) == [-1.0, 0.0, 0.5]
     assert (found.only_here, found.only_there) == (1, 1)
     assert [here.metadata("prompt_hash")[row] for row in found.here.row] == [
@@ -89,18 +126,19 @@ def test_pairs_are_means_of_the_same_prompt_and_the_others_are_counted(
 
 def test_the_sample_that_is_shown_is_the_nearest_to_the_mean(here: Snapshot) -> None:
     """Rewards 1, 0.5 and 0.75 of prompt a at step 2."""
-    found = run_side(here, "2")
+    found = side_of(here, "2")
     assert sorted(here.number("reward")[found.row].tolist()) == [-1.0, 0.75]
+    assert sorted(found.row_reward.tolist()) == [-1.0, 0.75]
 
 
 def test_a_sample_without_a_reward_or_a_prompt_is_left_out(tmp_path: Path) -> None:
-    found = run_side(write(tmp_path / "run", [("a", 1, None), ("a", 1, 2.0), ("", 1, 5.0)]), NEWEST)
+    found = side_of(write(tmp_path / "run", [("a", 1, None), ("a", 1, 2.0), ("", 1, 5.0)]), NEWEST)
     assert shown(found) == [(1, 1, 2.0)]
 
 
 def test_a_run_without_rewards_has_no_side(tmp_path: Path) -> None:
     snapshot = write(tmp_path / "run", [("a", 1, None)])
-    assert len(run_side(snapshot, NEWEST)) == len(run_side(snapshot, BEST)) == 0
+    assert len(side_of(snapshot, NEWEST)) == len(side_of(snapshot, BEST)) == 0
 
 
 @pytest.mark.parametrize(
@@ -127,11 +165,11 @@ def test_prompts_in_other_templates_are_matched(tmp_path: Path) -> None:
         tmp_path / "here", [("<|user|>a<|assistant|>", 1, 1.0), ("<|pad|><|user|>a<|assistant|>", 1, 0.0)]
     )
     there = write(tmp_path / "there", [("a", 1, 0.25), ("b", 1, 0.0)])
-    assert len(pair_prompts(run_side(here, NEWEST), run_side(there, NEWEST))) == 0
+    assert len(pair_prompts(side_of(here, NEWEST), side_of(there, NEWEST))) == 0
     texts = {"<|user|>a<|assistant|>", "<|pad|><|user|>a<|assistant|>", "a"}
     hashes = np.concatenate([here.metadata("prompt_hash"), there.metadata("prompt_hash")]).tolist()
     names = ["<|user|>a<|assistant|>", "<|pad|><|user|>a<|assistant|>", "a", "b"]
     keys = text_keys({one: name for one, name in zip(hashes, names, strict=True) if name in texts})
-    found = pair_prompts(run_side(here, NEWEST, keys), run_side(there, NEWEST, keys))
+    found = pair_prompts(side_of(here, NEWEST, keys), side_of(there, NEWEST, keys))
     assert found.difference.tolist() == [0.25]
     assert (found.here.samples.tolist(), found.only_here, found.only_there) == ([2], 0, 1)
