@@ -128,11 +128,9 @@ def _delay(args: Any) -> int:
 
 
 def _algo(trainer: Any) -> str:
-    """Return grpo, rloo or ppo, by the names of the trainer's classes; other trainers are taken for grpo."""
+    """Return grpo, rloo or ppo, by the names of the trainer's classes; empty for other trainers."""
     names = [kind.__name__.lower() for kind in type(trainer).__mro__]
-    return next(
-        (algo for name in names for algo in ("rloo", "ppo", "grpo") if name == f"{algo}trainer"), "grpo"
-    )
+    return next((algo for name in names for algo in ("rloo", "ppo", "grpo") if name == f"{algo}trainer"), "")
 
 
 def record(trainer: Any, dir: str | os.PathLike[str] | None = None, **settings: Any) -> Recording:

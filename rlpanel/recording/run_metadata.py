@@ -26,6 +26,7 @@ _ARGUMENTS = (
     "importance_sampling_level",
     "num_generations",
     "num_iterations",
+    "logging_steps",
     "steps_per_generation",
     "gradient_accumulation_steps",
     "per_device_train_batch_size",
@@ -38,10 +39,11 @@ _ARGUMENTS = (
     "max_steps",
     "seed",
     "use_vllm",
+    "mask_truncated_completions",
 )
 _PACKAGES = ("trl", "transformers", "torch", "accelerate", "vllm")
-#: The KL estimator, and its reduction, behind the scalar that each trainer logs as kl.
-_KL = {"grpo": "k3, mean per token", "rloo": "k1, mean per token", "ppo": "sum per sequence"}
+#: The KL estimators of trainers without such an option.
+_KL_ESTIMATORS = {"grpo": "k3", "rloo": "k1"}
 
 
 def constants_of(trainer: Any, algo: str) -> dict[str, Any]:
@@ -53,9 +55,9 @@ def constants_of(trainer: Any, algo: str) -> dict[str, Any]:
         names = getattr(trainer, "reward_func_names", [])
         arguments["reward_weights"] = dict(zip(names, weights.tolist(), strict=False))
     return {
-        "algo": algo,
+        **({"algo": algo} if algo else {}),
         "trainer": type(trainer).__name__,
-        "kl_logged": _KL.get(algo, ""),
+        **({"kl_estimator": estimator} if (estimator := _KL_ESTIMATORS.get(algo)) else {}),
         **arguments,
         "processes": getattr(trainer.accelerator, "num_processes", 1),
         "versions": {name: number for name in _PACKAGES if (number := _version(name))},

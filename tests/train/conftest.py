@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ QUIET = {
     "OMP_NUM_THREADS": "1",
     "PYTHONWARNINGS": "ignore",
 }
+#: Makes a run of an algorithm with options; see the fixture `trained`.
+Trained = Callable[..., tuple[Path, dict[str, Any]]]
 LAST_TRL_WITH_PPO = TRAIN / "trl-1.12"
 
 
@@ -76,7 +79,21 @@ def logged(folder: Path, key: str) -> dict[int, float]:
 
 
 @pytest.fixture(scope="session")
-def grpo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Return a function that makes a recorded run once and returns its folder and last output."""
+    runs: dict[str, tuple[Path, dict[str, Any]]] = {}
+
+    def make(algo: str, **options: Any) -> tuple[Path, dict[str, Any]]:
+        key = json.dumps([algo, options], sort_keys=True)
+        if key not in runs:
+            folder = tmp_path_factory.mktemp(algo)
+            runs[key] = folder, train(algo, folder, **options)
+        return runs[key]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def grpo(trained: Trained) -> tuple[Path, dict[str, Any]]:
     """A recorded GRPO run with two micro-batches per step."""
-    folder = tmp_path_factory.mktemp("grpo")
-    return folder, train("grpo", folder)
+    return trained("grpo")

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from rlpanel import open_run
-from tests.train.conftest import QUIET, ROOT, TRAIN, finish, lines, logged, rollouts, start, train
+from tests.train.conftest import QUIET, ROOT, TRAIN, Trained, finish, lines, logged, rollouts, start, train
 from tests.waiting import wait_until
 
 Rows = list[dict[str, Any]]
@@ -117,33 +117,33 @@ def test_columns_of_the_data_set_come_along(grpo: tuple[Path, dict[str, Any]]) -
     assert row["level"] in (0, 1, 2)
 
 
-def test_rloo_rows_are_what_trl_logged(tmp_path: Path) -> None:
-    train("rloo", tmp_path)
-    with open_run(tmp_path / "run", follow=False) as run:
-        check_rewards(tmp_path, run.steps)
-        agree(column_by_step(run.steps, "kl_k1_pooled"), logged(tmp_path, "kl"), 1e-6)
-    k1 = by_step(rollouts(tmp_path), lambda rows: float(np.mean(log_ratio(rows))))
-    agree(k1, logged(tmp_path, "kl"), 1e-6)
-    rows = pd.DataFrame(rollouts(tmp_path))
+def test_rloo_rows_are_what_trl_logged(trained: Trained) -> None:
+    folder, _ = trained("rloo")
+    with open_run(folder / "run", follow=False) as run:
+        check_rewards(folder, run.steps)
+        agree(column_by_step(run.steps, "kl_k1_pooled"), logged(folder, "kl"), 1e-6)
+    k1 = by_step(rollouts(folder), lambda rows: float(np.mean(log_ratio(rows))))
+    agree(k1, logged(folder, "kl"), 1e-6)
+    rows = pd.DataFrame(rollouts(folder))
     penalty = [sum(lp) - sum(ref) for lp, ref in zip(rows["logprobs"], rows["ref_logprobs"], strict=True)]
     rows["q"] = rows["reward"] - 0.1 * np.array(penalty)
     others = (rows.groupby("group")["q"].transform("sum") - rows["q"]) / 3
     np.testing.assert_allclose(rows["advantage"], rows["q"] - others, atol=5e-6)
 
 
-def test_ppo_rows_are_what_trl_logged(tmp_path: Path) -> None:
-    train("ppo", tmp_path)
-    rows = rollouts(tmp_path)
+def test_ppo_rows_are_what_trl_logged(trained: Trained) -> None:
+    folder, _ = trained("ppo")
+    rows = rollouts(folder)
     kl = by_step(rows, lambda some: float(np.mean([log_ratio([row]).sum() for row in some])))
-    agree(kl, logged(tmp_path, "objective/kl"), 5e-6)
+    agree(kl, logged(folder, "objective/kl"), 5e-6)
     agree(
         by_step(rows, lambda some: float(np.mean([row["reward"] for row in some]))),
-        logged(tmp_path, "objective/scores"),
+        logged(folder, "objective/scores"),
         1e-6,
     )
     agree(
         by_step(rows, lambda some: float(np.mean([-sum(row["logprobs"]) for row in some]))),
-        logged(tmp_path, "objective/entropy"),
+        logged(folder, "objective/entropy"),
         2e-6,
     )
     assert {row["truncated"] for row in rows} == {True, False}
@@ -256,9 +256,9 @@ def test_evaluation_is_a_run_of_its_own(tmp_path: Path) -> None:
     agree(scores, logged(tmp_path, "eval_reward"), 1e-6)
 
 
-def test_a_tool_run_is_recorded_as_a_conversation(tmp_path: Path) -> None:
-    train("tools", tmp_path)
-    rows = rollouts(tmp_path)
+def test_a_tool_run_is_recorded_as_a_conversation(trained: Trained) -> None:
+    folder, _ = trained("tools")
+    rows = rollouts(folder)
     called = [row for row in rows if row["rewards"]["score_calls"]]
     plain = [row for row in rows if not row["rewards"]["score_calls"]]
     assert (len(called), len(plain)) == (8, 8)
@@ -274,14 +274,14 @@ def test_a_tool_run_is_recorded_as_a_conversation(tmp_path: Path) -> None:
         assert row["response_length"] == len(said) < len(row["response_tokens"])
     assert {row["response"] for row in plain} == {"4"}
     assert all(row["loss_mask"] == [1] * len(row["response_tokens"]) for row in plain)
-    with open_run(tmp_path / "run", follow=False) as run:
+    with open_run(folder / "run", follow=False) as run:
         sample = run.sample(run.samples()["uid"][rows.index(called[0])])
         lengths = run.samples().set_index("uid").trajectory_tokens
         read = [run.sample(uid) for uid in lengths.index]
     assert lengths.tolist() == [len(each.response_tokens or ()) for each in read]
     assert sample.messages[2]["tool_calls"] == [{"name": "add", "arguments": '{"a": 2, "b": 2}'}]
     assert sample.messages[3]["content"] == "4"
-    with open_run(tmp_path / "output" / "completions", follow=False) as run:
+    with open_run(folder / "output" / "completions", follow=False) as run:
         parquet = [run.sample(uid) for uid in run.samples()["uid"]]
     assert [each.reward for each in parquet].count(1.0) == 8
     logged = next(each for each in parquet if each.reward)

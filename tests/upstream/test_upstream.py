@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 
 import rlpanel
+from rlpanel.metrics.engine.trainer_names import TABLE
+from rlpanel.panels.curves.log_comparison import comparisons
 from rlpanel.schema import Sample
 from tests.upstream.sources import ROOT
 
@@ -100,6 +102,15 @@ def test_the_hook_records_verls_tokens_masks_and_advantages(written: Any) -> Non
     assert rejected is not None
     assert rejected.tolist() == [-0.25, -0.25, -5.0]
     assert {sample.prompt for sample in samples} == {"2 + 2?", "2 + 2?add 2 2=4", "月?"}
+
+
+def test_the_board_compares_its_numbers_with_verls(written: Any) -> None:
+    """Each row of the table about verl, on masked tokens of several lengths."""
+    rows = [row for row in TABLE if row.trainer == "verl"]
+    with rlpanel.open_run(written("verl_metrics"), follow=False) as run:
+        found = [comparison for row in rows for comparison in comparisons(run.view, row.number)]
+    assert {c.scalar for c in found if c.verdict == "equal" and c.points == 3} == {row.name for row in rows}
+    assert {c.scalar for c in found if c.verdict == "differs"} == set()
 
 
 def test_areals_groups_are_whole_and_their_step_is_the_folders_version(written: Any) -> None:

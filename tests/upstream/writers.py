@@ -9,6 +9,7 @@ import asyncio
 import dataclasses
 import itertools
 import json
+import logging
 import os
 import sys
 from collections import defaultdict, deque
@@ -108,6 +109,51 @@ def verl_hook(folder: Path) -> None:
     from tests.upstream.verl_trainer import train_one_step
 
     train_one_step(folder, TOKENS, _Now())
+
+
+def verl_metrics(folder: Path) -> None:
+    """Write the rows of three steps of PPO, and the numbers that verl computes from their padded tensors."""
+    metrics = load(
+        "verl/trainer/ppo/metric_utils.py", "_compute_response_info", "compute_data_metrics", torch=torch,
+        logger=logging.getLogger(),
+    )  # fmt: skip
+    random = np.random.default_rng(3)
+    for step in (1, 2, 3):
+        rows = [_verl_row(step, random) for _ in range(8)]
+        batch = SimpleNamespace(batch=_verl_tensors(rows), non_tensor_batch={})
+        for name, entries in (
+            ("rollout_data_rank_0.jsonl", rows),
+            ("scalars.jsonl", [{"step": step, **metrics.compute_data_metrics(batch)}]),
+        ):
+            with (folder / name).open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(entry) + "\n" for entry in entries)
+
+
+def _verl_row(step: int, random: np.random.Generator) -> dict[str, Any]:
+    """Return a row of 2 to 12 tokens; a tool wrote some tokens, but not the last one."""
+    length = int(random.integers(2, 13))
+    mask = [*(random.random(length - 1) < 0.7), True]
+    names = ("logprobs", "values", "returns", "advantages")
+    arrays = {name: (-random.random(length)).tolist() for name in names}
+    texts = {"prompt": "2 + 2?", "response": "4" * length}
+    return {"step": step, **texts, "reward": random.normal(), "loss_mask": list(map(int, mask)), **arrays}
+
+
+def _verl_tensors(rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    width = max(len(row["values"]) for row in rows)
+    tensors = {
+        name: torch.tensor([row[name] + [0] * (width - len(row[name])) for row in rows], dtype=torch.float32)
+        for name in ("values", "returns", "advantages", "loss_mask")
+    }
+    scores = torch.zeros(len(rows), width)
+    for index, row in enumerate(rows):
+        scores[index, len(row["values"]) - 1] = row["reward"]
+    lengths = torch.tensor([float(len(row["values"])) for row in rows])
+    return tensors | {
+        "token_level_scores": scores, "token_level_rewards": scores, "response_mask": tensors["loss_mask"],
+        "prompts": torch.ones(len(rows), 6), "responses": torch.ones(len(rows), width),
+        "prompt_length": torch.full((len(rows),), 6.0), "response_length": lengths,
+    }  # fmt: skip
 
 
 # -- AReaL -------------------------------------------------------------------------------------------
@@ -365,7 +411,18 @@ def main() -> None:
     """Run the writer that the command line names."""
     name, folder = sys.argv[1], Path(sys.argv[2])
     folder.mkdir(parents=True)
-    writers = (verl_v1, verl_hook, areal, skyrl, swift, swift_megatron, swift_ray, tinker, openrlhf)
+    writers = (
+        verl_v1,
+        verl_hook,
+        verl_metrics,
+        areal,
+        skyrl,
+        swift,
+        swift_megatron,
+        swift_ray,
+        tinker,
+        openrlhf,
+    )
     {writer.__name__: writer for writer in writers}[name](folder)
 
 

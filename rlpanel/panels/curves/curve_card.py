@@ -158,12 +158,12 @@ class CurveCard:
         column = trainer_scalars.describe(self.curve.columns[0])
         value, before = trainer_scalars.values(self._view, column.name, step)
         change = delta(value, before)
-        difference = trainer_scalars.difference(self._view, self.curve.columns[1:])
+        comparison = trainer_scalars.comparison_of(self._view, self.curve.columns)
         self._head.object = (
             f'<div class="head" title="{safe_text(column.tip)}">'
             f"<b>{safe_text(self.curve.title)}</b>"
             f'<span class="unit">{safe_text(self._subtitle(column))}</span>'
-            f"{difference.html if difference else ''}"
+            f"{comparison.html if comparison else ''}"
             f'<span class="number {column.color}">{number(value)}</span>{change}</div>'
         )
 
@@ -172,7 +172,7 @@ class CurveCard:
         display = self.context.display
         scalar = trainer_scalars.scalar_of(column.name)
         pooled = column.level == "step"
-        parts = ["pooled" if pooled else column.detail.removeprefix("mean ") or "mean"]
+        parts = [column.detail.removeprefix("mean ") or ("pooled" if pooled else "mean")]
         if column.unit and column.unit != "reward":
             parts.append(column.unit)
         banded = scalar is None and not pooled
@@ -186,17 +186,27 @@ class CurveCard:
             and display.band in _BAND_LABELS
             and (self._distribution.pane or display.band not in DISTRIBUTION_BANDS)
         ):
-            parts[0] += f", {_BAND_LABELS[display.band]}"
+            parts[0] += f", {self._band_label()}"
         if self._distribution.note:
             parts.append(self._distribution.note)
         if display.zero_shift:
             parts.append("minus its first step")
-        snapshot = self._view.snapshot
-        steps = snapshot.steps.values if scalar is None else snapshot.scalars.series(scalar).steps
-        size = series.bucket_size(len(steps))
+        size = self._steps_per_point()
         if size > 1:
             parts.append(f"{size} steps per point")
         return ", ".join(parts)
+
+    def _band_label(self) -> str:
+        """Return the band's name; the quantiles of several steps are not those of their samples together."""
+        band = self.context.display.band
+        if band == "iqr" and self._steps_per_point() > 1:
+            return "lowest to highest quartile of its steps"
+        return _BAND_LABELS[band]
+
+    def _steps_per_point(self) -> int:
+        snapshot, scalar = self._view.snapshot, trainer_scalars.scalar_of(self.curve.columns[0])
+        steps = snapshot.steps.values if scalar is None else snapshot.scalars.series(scalar).steps
+        return series.bucket_size(len(steps))
 
     # -- building --------------------------------------------------------------------------------
 
@@ -224,9 +234,7 @@ class CurveCard:
             raw.visible = False
             self._add_renderers(column, ("band", band), ("line", line), ("mark", mark), ("raw", raw))
             renderers: list[Any] = [line, band, mark]
-            scalar = trainer_scalars.scalar_of(column)
-            label = "trainer log" if scalar else trainer_scalars.describe(column).label
-            items.append(LegendItem(label=_LEGEND.get(column, label), renderers=renderers))
+            items.append(LegendItem(label=self._legend_label(column), renderers=renderers))
         self._cursor_line = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
         plot.add_layout(self._cursor_line)
         [dot] = theme.add_glyphs(plot, self._dot, glyphs.Scatter(x="x", y="y", size=8, line_width=1.5))
@@ -235,6 +243,14 @@ class CurveCard:
             plot.add_layout(_legend(items))
         self._add_tools(plot)
         return plot
+
+    def _legend_label(self, column: str) -> str:
+        if trainer_scalars.scalar_of(column) is not None:
+            return "trainer log"
+        others = self.curve.columns[1:]
+        if all(trainer_scalars.scalar_of(other) is not None for other in others):
+            return "from samples"  # the title says the rest, and long names would not fit
+        return _LEGEND.get(column, trainer_scalars.describe(column).label)
 
     def _add_renderers(self, column: str, *renderers: tuple[str, Any]) -> None:
         for renderer in renderers:

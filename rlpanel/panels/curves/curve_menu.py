@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rlpanel.metrics.engine import column_info
+from rlpanel.metrics.engine.step_statistics import STATISTICS
 from rlpanel.store.snapshot.run_view import RunView
 
 
@@ -12,7 +13,15 @@ def options(view: RunView) -> dict[str, str]:
     """Return the menu of curves: label → column or step metric. A search also matches the trainers' names."""
     columns = [name for name in view.snapshot.numbers if view.snapshot.has_number(name)]
     pooled = [name for name in column_info.step_names() if name in view.step_metrics]
-    return unique_labels([(_label(name), name) for name in [*columns, *pooled]])
+    statistics = [
+        f"{name}:{statistic}" for name in columns if _has_statistics(name) for statistic in STATISTICS
+    ]
+    return unique_labels([(_label(name), name) for name in [*columns, *statistics, *pooled]])
+
+
+def _has_statistics(column: str) -> bool:
+    """Whether the menu offers a column's statistics; offering those of every column would flood it."""
+    return column in ("reward", "response_tokens") or column.startswith("rewards/")
 
 
 def unique_labels(entries: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -27,4 +36,4 @@ def unique_labels(entries: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 def _label(name: str) -> str:
     column = column_info.describe(name)
-    return " · ".join([column.axis, *column.aliases])
+    return " · ".join([column.axis, *(alias for alias in column.aliases if not alias.startswith(name))])

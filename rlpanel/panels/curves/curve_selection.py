@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlpanel.metrics.engine import column_info
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.session.context import Context
 
@@ -31,7 +30,7 @@ def kl_column(context: Context) -> str:
 def curves_of(context: Context) -> list[Curve]:
     """Return the cards to show: the chosen columns, else the first four defaults that the run has."""
     view = context.view
-    wanted = map(column_info.canonical, context.selection.curves)
+    wanted = [trainer_scalars.resolve(view, name) for name in context.selection.curves]
     chosen = [name for name in wanted if trainer_scalars.has_data(view, name)]
     if chosen:
         return [_curve(name, context) for name in chosen]
@@ -54,4 +53,4 @@ def _curve(name: str, context: Context) -> Curve:
     label = trainer_scalars.describe(name).label
     if trainer_scalars.scalar_of(name) is None:
         label = label[:1].upper() + label[1:]
-    return Curve(name, label, (*columns, *trainer_scalars.matching_scalars(view, columns)))
+    return Curve(name, label, (*columns, *trainer_scalars.drawn_over(view, columns)))

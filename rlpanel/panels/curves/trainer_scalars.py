@@ -1,27 +1,21 @@
-"""The trainer's own scalars as curves: names, points, and their difference from our step means.
+"""The trainer's own scalars as curves: names, points, and the numbers of ours that they are drawn over.
 
 A curve is named by its column. A scalar's name gets the prefix `PREFIX`, so that the two never collide.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from rlpanel.metrics.engine import column_info
-from rlpanel.metrics.engine.trainer_names import column_of, skips_missing
+from rlpanel.metrics.engine.trainer_names import USERS_MEAN, rows_of
+from rlpanel.panels.curves.log_comparison import LogComparison, comparisons
 from rlpanel.panels.plots import series
-from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.settings import Display
-from rlpanel.store.columns.splits import TRAIN
-from rlpanel.store.columns.step_stats import COUNT
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 PREFIX = "log:"
-#: Relative difference that 32-bit floats and another order of summation can cause between equal numbers.
-_ROUNDING = 1e-5
 
 
 def scalar_of(curve: str) -> str | None:
@@ -45,8 +39,8 @@ def describe(curve: str) -> column_info.ColumnInfo:
     scalar = scalar_of(curve)
     if scalar is None:
         return column_info.describe(curve)
-    column = column_of(scalar)
-    color = column_info.describe(column).color if column else "muted"
+    equal = [curve for row, curve in rows_of(scalar) if row is not USERS_MEAN]
+    color = column_info.describe(equal[0]).color if equal else "muted"
     label = column_info.describe(scalar).label if not scalar.strip() else scalar
     return column_info.ColumnInfo(
         curve, label, detail="trainer log", help="Logged by the trainer, one number per step.", color=color
@@ -80,97 +74,28 @@ def values(view: RunView, curve: str, step: int) -> tuple[float, float]:
     )
 
 
-@dataclass(frozen=True)
-class ScalarDifference:
-    """The largest difference between a column's step means and the scalar that should equal them.
-
-    Attributes
-    ----------
-    largest, step : float, int
-        The largest absolute difference, and the step where it occurs.
-    steps : int
-        Compared steps: both logs have them, and every sample of the step has the column. The mean over some
-        samples cannot equal the mean over all.
-    partial : int
-        Steps left out because some samples lack the column.
-    size : float
-        The largest absolute value of the scalar.
-    """
-
-    scalar: str
-    largest: float
-    step: int
-    steps: int
-    partial: int
-    size: float
-
-    @property
-    def html(self) -> str:
-        """The comparison as a short HTML label for the card's head, with the details as its tooltip."""
-        where = f" at step {self.step}" if self.largest else ""
-        tip = (
-            f"The trainer logs the same quantity as {self.scalar}. The largest difference over "
-            f"{self.steps:,} steps is {self.largest:.2g}{where}."
-        )
-        if self.partial:
-            tip += f" {self.partial:,} steps are left out because some samples lack it."
-        equal = self.largest <= _ROUNDING * self.size
-        label = (
-            'matches<span class="optional"> trainer</span> log'
-            if equal
-            else f'differs<span class="optional"> from trainer log</span> by {number(self.largest)}'
-        )
-        return f'<span class="unit log" title="{safe_text(tip)}">{label}</span>'
+def resolve(view: RunView, name: str) -> str:
+    """Return the curve of a name that may be a trainer's; the name itself if the run has no such number."""
+    if has_data(view, name):
+        return name
+    facts = view.snapshot.constants.logged
+    rows = [(row, curve) for row, curve in rows_of(name) if view.has(curve)]
+    known = [curve for row, curve in rows if all(condition.holds(facts) for condition in row.conditions)]
+    if known:
+        return known[0]
+    return rows[0][1] if len(rows_of(name)) == 1 and rows else name
 
 
-def matching_scalars(view: RunView, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the curve names of the scalars that equal these columns, at most one per column."""
-    curve_of: dict[str, str] = {}
-    for name in view.snapshot.scalars.names:
-        column = _equal_column(view.snapshot, name)
-        if column in columns and view.has(column):
-            curve_of.setdefault(column, f"{PREFIX}{name}")
-    return tuple(curve_of.values())
+def drawn_over(view: RunView, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the curve names of the scalars that are drawn over these columns, at most one per column."""
+    found = []
+    for column in columns:
+        comparable = [c for c in comparisons(view, column) if c.verdict != "not comparable"]
+        found += [f"{PREFIX}{comparison.scalar}" for comparison in comparable[:1]]
+    return tuple(found)
 
 
-def difference(view: RunView, curves: tuple[str, ...]) -> ScalarDifference | None:
-    """Compare the first scalar that equals a column with that column; None if no curve is such a scalar."""
-    for curve in curves:
-        scalar = scalar_of(curve)
-        column = _equal_column(view.snapshot, scalar) if scalar is not None else None
-        if scalar is not None and column is not None and view.has(column):
-            return _compare(view, scalar, column)
-    return None
-
-
-def _equal_column(snapshot: Snapshot, scalar: str) -> str | None:
-    """Return the column that a scalar equals in this run, if any.
-
-    Under plain names trainers log statistics of training samples, so other splits have none.
-    """
-    if snapshot.has_splits and snapshot.split != TRAIN:
-        return None
-    return column_of(scalar, str(snapshot.constants.get("algo", "")).lower())
-
-
-def _compare(view: RunView, scalar: str, column: str) -> ScalarDifference | None:
-    snapshot = view.snapshot
-    logged, steps = snapshot.scalars.series(scalar), snapshot.steps.values
-    common, theirs, ours = np.intersect1d(logged.steps, steps, assume_unique=True, return_indices=True)
-    differences = np.abs(logged.values[theirs] - view.step_values(column)[ours])
-    complete = np.ones(len(theirs), bool)
-    if column in snapshot.steps.columns and not skips_missing(scalar):
-        complete = snapshot.steps.stat(column, COUNT)[ours] == snapshot.steps.samples[ours]
-    compared = np.isfinite(differences) & complete
-    if not compared.any():
-        return None
-    worst = int(np.argmax(np.where(compared, differences, -1.0)))
-    size = float(np.abs(logged.values[theirs][compared]).max())
-    return ScalarDifference(
-        scalar,
-        largest=float(differences[worst]),
-        step=int(common[worst]),
-        steps=int(compared.sum()),
-        partial=int((~complete).sum()),
-        size=size,
-    )
+def comparison_of(view: RunView, columns: tuple[str, ...]) -> LogComparison | None:
+    """Return the comparison for a card's head: the first column's that can be compared, else any."""
+    found = [comparison for column in columns for comparison in comparisons(view, column)]
+    return next((c for c in found if c.verdict != "not comparable"), next(iter(found), None))

@@ -32,7 +32,7 @@ def bucket_size(steps: int) -> int:
 
 
 def curve(view: RunView, column: str, display: Display) -> Points:
-    """Return the points of a column's mean with its band, or of a step metric, which has no band.
+    """Return the points of a column's mean with its band, or of one number per step, which has no band.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def curve(view: RunView, column: str, display: Display) -> Points:
         ``x`` (step), ``y`` (mean), ``lo`` and ``hi`` (band), ``n`` (samples behind the point).
     """
     steps = view.snapshot.steps
-    if column in step_names():
+    if column in step_names() or view.is_statistic(column):
         return points_without_band(steps.values, view.step_values(column), display)
     size = bucket_size(len(steps.values))
     starts = np.arange(0, len(steps.values), size)

@@ -9,7 +9,6 @@ import panel_material_ui as pmui
 import param
 from panel.viewable import Viewer
 
-from rlpanel.metrics.engine import column_info
 from rlpanel.panels.curves import curve_menu, trainer_scalars
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
@@ -56,7 +55,7 @@ class DisplayControls(Viewer):
         options = curve_menu.unique_labels(available)
         if options != self._curves.options:
             self._curves.options = options
-        selected = map(column_info.canonical, self.context.selection.curves)
+        selected = [trainer_scalars.resolve(view, name) for name in self.context.selection.curves]
         value = [name for name in selected if name in options.values()]
         if value != self._curves.value:
             self._curves.value = value

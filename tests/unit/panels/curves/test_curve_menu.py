@@ -17,9 +17,9 @@ def found(options: dict[str, str], text: str) -> list[str]:
 
 def test_a_number_is_found_under_the_trainers_name(ppo_run: Path) -> None:
     options = curve_menu.options(rlpanel.open_run(ppo_run, follow=False).view)
-    names = ("objective/kl", "objective/rlhf_reward", "ppo/val/var_explained", "val/num_eos_tokens")
-    assert [found(options, f"{name}")[0] for name in names] == [
-        "log_ratio_sum", "rlhf_reward", "var_explained", "ended_count",
+    names = ("objective/kl", "objective/rlhf_reward", "critic/values/mean", "reward_std")
+    assert [found(options, name) for name in names] == [
+        ["log_ratio_sum", "kl_k3_sum"], ["rlhf_reward"], ["value_pooled"], ["reward:std"],
     ]  # fmt: skip
 
 
@@ -28,14 +28,18 @@ def test_no_two_numbers_have_one_label(ppo_run: Path, grpo_run: Path) -> None:
         snapshot = rlpanel.open_run(run, follow=False).snapshot
         options = curve_menu.options(RunView(snapshot))
         columns = {name for name in snapshot.numbers if snapshot.has_number(name)}
-        assert set(options.values()) == RunView(snapshot).step_metrics | columns
+        with_statistics = {"reward", "response_tokens", *(c for c in columns if c.startswith("rewards/"))}
+        statistics = {f"{c}:{s}" for c in with_statistics & columns for s in ("std", "min", "max")}
+        assert set(options.values()) == RunView(snapshot).step_metrics | columns | statistics
 
 
 def test_constants_are_listed_if_a_metric_uses_them(ppo_run: Path, tmp_path: Path) -> None:
     told = training_constants.lines(rlpanel.open_run(ppo_run, follow=False).view)
-    assert [text.partition(" <b>")[0] for text, _ in told] == ["KL coefficient β", "discount γ", "GAE λ"]
+    assert [text.partition(" <b>")[0] for text, _ in told] == [
+        "KL coefficient β", "discount γ", "GAE λ", "pass threshold",
+    ]  # fmt: skip
     assert "R² ≥ 1.0000" in told[0][1]
-    plain = write_run(tmp_path / "run", tokens=False, drop=["group", "prompt"])
+    plain = write_run(tmp_path / "run", tokens=False, drop=["group", "prompt", "reward"])
     assert training_constants.lines(rlpanel.open_run(plain, follow=False).view) == []
 
 
