@@ -11,12 +11,11 @@ from pathlib import Path
 import param
 
 from docs import rooms, writers
+from docs.metrics_page import metrics_page
 from rlpanel import schema
 from rlpanel.app.security.request_guard import ROUTES
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
 from rlpanel.findings.engine.rule import RULES, Rule
-from rlpanel.metrics.engine import column_info
-from rlpanel.metrics.engine.constants import DECLARED
 from rlpanel.settings import Alerts, Display, FindingSettings, Reading, Training, Watching
 
 FOLDER = Path(__file__).parent
@@ -139,91 +138,16 @@ def _thresholds(rule: Rule) -> str:
     )
 
 
-_LEVELS = {
-    "token": (
-        "By token",
-        "One value per token, shown in the token view. Its reductions are columns of the sample.",
-    ),
-    "sample": (
-        "By sample",
-        "One value per sample: columns of the grid, and curves with bands over the steps.",
-    ),
-    "group": (
-        "By group",
-        "One value for the samples of a step that have the same group id or prompt.",
-    ),
-    "step": ("By step", "One value per step, pooled over its samples or tokens: curves without bands."),
-}
-
-
-def metrics_page() -> str:
-    """Return the page of all declared metrics, by level."""
-    parts = ["# Metrics", "", _FROM_REGISTRY, "", _READING, ""]
-    for level, (title, text) in _LEVELS.items():
-        visible = [m for m in column_info.visible_metrics() if m.level == level]
-        parts += [f"## {title}", "", text, "", *(line for m in visible for line in _metric(m)), ""]
-    return "\n".join([*parts, *_constants(), *_aliases()])
-
-
-def _metric(m: column_info.Metric) -> list[str]:
-    """Return a metric as an entry of a list: formula, advice, columns it needs, columns it makes, aliases."""
-    columns = tuple(f"{m.name}_{r}" for r in m.reductions)
-    facts = [
-        f"needs {_code((*m.needs, *m.constants)) or 'groups'}",
-        f"columns {_code(columns)}" if columns else "",
-        f"in {m.unit}" if m.unit else "",
-        f"good: {m.good}" if m.good else "",
-        f"source: {m.source}" if m.source else "",
-        f"also known as {_code(tuple(m.aliases))}" if m.aliases else "",
-    ]
-    return [f"- **{m.label}** `{m.name}`: {m.help} {m.advice}", f"  ({'; '.join(f for f in facts if f)})"]
-
-
 _FINDINGS = """<!-- Generated from rlpanel/findings by `make docs`; edit the rules instead. -->
 
 A rule checks the complete steps of a run and reports what it observed, with the numbers. The badge at the
-top right counts the findings. A click on a finding shows its step, its curve and the samples behind it. A
-healthy run has no findings. An alarm (▲) means that training can hardly continue like this. A warning (●)
-means that the step is worth a look. A rule that needs a field that is not logged makes no findings.
+top right counts the findings. A click on a finding shows its step, its curve and the samples behind it. An
+alarm (▲) means that training can hardly continue like this. A warning (●) means that the step is worth a
+look: rules compare noisy numbers, so a run that nothing is wrong with can have some. A rule that needs a
+field that is not logged makes no findings.
 
 Rewards are compared within groups, and shares within categories (any short text logged with the samples, such
 as a language), because such contrasts mislead when they are pooled over different prompts."""
-
-
-def _constants() -> list[str]:
-    """Return the section on the constants of the training that formulas use."""
-    head = ["| constant | keys in `run.json` | default | meaning |", "|---|---|---|---|"]
-    rows = [f"| {c.label} | {_code((c.name, *c.keys))} | {_usual(c.usual)} | {c.help} |" for c in DECLARED]
-    return ["## Constants of the training", "", _CONSTANTS, "", *head, *rows, ""]
-
-
-def _usual(value: float | None) -> str:
-    return "–" if value is None else f"`{value:g}`"
-
-
-def _aliases() -> list[str]:
-    """Return the section on the names under which trainers log the same values."""
-    head = ["| name in TRL | name in rlpanel |", "|---|---|"]
-    rows = [f"| `{alias}` | `{name}` |" for alias, name in sorted(column_info.aliases().items())]
-    return ["## Names in TRL", "", _ALIASES, "", *head, *rows, ""]
-
-
-_FROM_REGISTRY = "<!-- Generated from rlpanel/metrics by `make docs`; edit the declarations instead. -->"
-_READING = (
-    "A step's mean and standard deviation (ddof 1) of a sample column are computed over samples: `reward` "
-    "becomes `reward_mean` and `reward_std`, and `kl_k3_mean` of a step is the mean, over its samples, of "
-    "their mean per token. NaN and infinities are left out: a missing value affects only its own row. "
-    "`kl_k1_mean` and `kl_k1_sum` are other names of `log_ratio_mean` and `log_ratio_sum`."
-)
-_CONSTANTS = (
-    "A log's rows lack the coefficients that some formulas need. They are taken from the run's `run.json`, "
-    "which rlpanel's recorder writes, or else from settings (`RLPANEL_KL_COEF` and so on). Otherwise they "
-    "are estimated from the rows and shown with their fit. If a default is used, the board says so."
-)
-_ALIASES = (
-    "The curve menu also finds a metric by these names. TRL logs three different values as `kl`, so that "
-    "name is combined with the name of its trainer."
-)
 
 
 def _keys(field: schema.Field) -> str:
@@ -232,10 +156,6 @@ def _keys(field: schema.Field) -> str:
 
 def _unit(unit: str) -> str:
     return f" In {unit}." if unit == "nats" else ""
-
-
-def _code(names: tuple[str, ...]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
 
 
 def between(text: str, name: str, part: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 from docs import generate
 from rlpanel import schema
 from rlpanel.metrics.engine import column_info
+from rlpanel.metrics.engine.definition import COLUMNS
 from rlpanel.recording import Options
 from rlpanel.store.query.filter import LABEL, NUMBER, TEXT, Filter
 
@@ -28,14 +29,25 @@ def test_the_readme_names_every_key_of_a_line() -> None:
     assert [f.name for f in schema.FIELDS if f"`{f.name}`" not in text] == []
 
 
-def test_every_metric_has_a_row_and_a_sentence() -> None:
+def test_every_metric_has_an_entry_and_a_sentence() -> None:
     page = generate.metrics_page()
     missing = [
         m.name
         for m in column_info.visible_metrics()
-        if f"`{m.name}`" not in page or not m.help or not m.advice
+        if f" · `{m.name}`\n" not in page or not m.help or not m.advice
     ]
     assert missing == []
+
+
+def test_every_entry_says_what_a_number_compares_averages_and_leaves_undefined() -> None:
+    sections = generate.metrics_page().split("\n### ")[1:]
+    entries = {name: text for text in sections for name in re.findall(r"^.* · `(\w+)`\n", text)}
+    assert entries.keys() == {*COLUMNS, *(m.name for m in column_info.visible_metrics())}
+    for name, text in entries.items():
+        said = column_info.describe(name).definition
+        assert f"- **Averaged over:** {said.over}\n- **Not defined:** {said.undefined}\n" in text, name
+        subject = f"- **Compares:** {said.pair}\n" if said.pair else f"- **Quantity:** {said.quantity}\n"
+        assert subject in text, name
 
 
 def test_every_setting_of_recording_is_told_of() -> None:

@@ -1,0 +1,145 @@
+"""Generates the page on metrics: what each number compares, averages and needs, and where it is undefined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from docs import trainer_names
+from rlpanel.metrics.engine import column_info, definition
+from rlpanel.metrics.engine.constants import DECLARED
+from rlpanel.metrics.engine.step_statistics import STATISTICS
+
+_LEVELS = {
+    "token": (
+        "By token",
+        "One value per token, shown in the token view. Its mean and sum are columns of the sample.",
+    ),
+    "sample": (
+        "By sample",
+        "One value per sample: columns of the grid, and curves with bands over the steps.",
+    ),
+    "group": (
+        "By group",
+        "One value for the samples of a step that have the same group id or prompt.",
+    ),
+    "step": ("By step", "One value per step, pooled over its samples or tokens: curves without bands."),
+}
+
+
+def metrics_page() -> str:
+    """Return the page of all numbers: logged ones, and declared metrics by level."""
+    parts = ["# Metrics", "", _FROM_REGISTRY, "", *_READING, "", *_logged()]
+    for level, (title, text) in _LEVELS.items():
+        visible = [m for m in column_info.visible_metrics() if m.level == level]
+        parts += [f"## {title}", "", text, "", *(line for m in visible for line in _metric(m))]
+    return "\n".join([*parts, *_constants(), *trainer_names.section()])
+
+
+def _logged() -> list[str]:
+    """Return the section on columns that are logged, or counted when a line is read."""
+    lines = ["## Logged and counted", "", _LOGGED, ""]
+    for name in definition.COLUMNS:
+        lines += _entry(column_info.describe(name), [name, *(f"{name}:{each}" for each in STATISTICS)])
+    return lines
+
+
+def _metric(m: column_info.Metric) -> list[str]:
+    """Return the entry of a metric."""
+    facts = {
+        "Needs": ", ".join([*_fields(definition.inputs(m)), *(["groups of samples"] if m.lazy else [])]),
+        "Uses if known": ", ".join(_fields(definition.optional_inputs(m))),
+        "Columns": ", ".join(f"`{name}`" for name in _columns(m)),
+    }
+    return _entry(column_info.describe(m.name), [m.name, *_columns(m)], facts)
+
+
+def _logged_as(curve: str) -> str:
+    names = trainer_names.names_text(curve)
+    return f"`{curve}` = {names}" if names else ""
+
+
+def _columns(m: column_info.Metric) -> list[str]:
+    return [f"{m.name}_{reduction}" for reduction in m.reductions]
+
+
+def _fields(names: tuple[str, ...]) -> Iterable[str]:
+    """Return inputs as fields of a line, each once."""
+    return dict.fromkeys(_NEEDS.get(name, f"`{name}`") for name in names)
+
+
+def _entry(info: column_info.ColumnInfo, curves: list[str], more: dict[str, str] | None = None) -> list[str]:
+    """Return the entry of a number with these curves: heading, meaning, and a list of facts."""
+    pair, quantity = info.definition.pair, info.definition.quantity
+    facts = {
+        "Compares": pair,
+        "Quantity": quantity,
+        "Averaged over": info.definition.over,
+        "Not defined": info.definition.undefined,
+        "Formula": info.source,
+        **(more or {}),
+        "Logged as": "; ".join(filter(None, map(_logged_as, curves))),
+        "Unit": info.unit,
+        "Good": info.good,
+    }
+    listed = [f"- **{title}:** {text}" for title, text in facts.items() if text]
+    return [f"### {info.label} · `{info.name}`", "", f"{info.help} {info.advice}".strip(), "", *listed, ""]
+
+
+def _constants() -> list[str]:
+    """Return the section on the constants of the training that formulas use."""
+    head = ["| constant | keys in `run.json` | default | meaning |", "|---|---|---|---|"]
+    rows = [f"| {c.label} | {_code((c.name, *c.keys))} | {_usual(c.usual)} | {c.help} |" for c in DECLARED]
+    return ["## Constants of the training", "", _CONSTANTS, "", *head, *rows, ""]
+
+
+def _usual(value: float | None) -> str:
+    return "–" if value is None else f"`{value:g}`"
+
+
+_FROM_REGISTRY = "<!-- Generated from rlpanel/metrics by `make docs`; edit the declarations instead. -->"
+#: Inputs of metrics that are no fields of a line, as the fields that they are taken from.
+_NEEDS = {
+    "weight": "`advantages` or `advantage`",
+    "response_key": "`response`",
+    "response_chars": "`response`",
+    "response_text": "`response`",
+    "invalid_chars": "`response`",
+    "length": "`response_tokens` or `response`",
+    "ended": "`truncated` or `finish_reason`",
+}
+_READING = (
+    "Each entry tells what the number compares, what it is averaged over, and where it is not defined. "
+    "These rules hold for all:",
+    "",
+    "- **Steps.** A step's mean and standard deviation (ddof 1) of a sample column are computed over "
+    "samples: `reward` becomes `reward_mean` and `reward_std`, and `kl_k3_mean` of a step is the mean, "
+    "over its samples, of their mean per token.",
+    "- **Missing values.** NaN and infinities are left out, by all estimators alike. If an array of a "
+    "sample has one at a token that counts, the sample has no value; other samples are not affected.",
+    "- **Loss mask.** Tokens outside the loss mask do not count, except in the sum of token rewards. A "
+    "mask of another length than the array is ignored, and a sample of which no token is in the loss "
+    "has no value.",
+    "- **Zeros.** Trainers without a critic fill its fields with 0. So values, returns, advantages of "
+    "tokens, token rewards, and what is computed from them, do not exist in a run in which all of them "
+    "are 0.",
+    "- **Update.** If only one of `new_logprobs` and `old_logprobs` is logged, `logprobs` are the other"
+    " one. The engine's logprobs (`rollout_logprobs`) are neither: without one of the two, a run has no"
+    " numbers of an update.",
+    "- **Derived.** Samples with `values` and `token_rewards` but no `returns` get returns by GAE, and "
+    "advantages if none are logged.",
+    "- **Names.** `kl_k1_mean` and `kl_k1_sum` are other names of `log_ratio_mean` and `log_ratio_sum`.",
+)
+_LOGGED = (
+    "Columns of the sample that the trainer logs, or that are counted when a line is read. Every other "
+    "number of a line, such as `rewards/<name>`, is a column, too: as logged, and in a step averaged "
+    "over the samples that have it."
+)
+_CONSTANTS = (
+    "A log's rows lack the coefficients that some formulas need. They are taken from the run's `run.json`, "
+    "which rlpanel's recorder writes, or else from settings (`RLPANEL_KL_COEF` and so on). Otherwise they "
+    "are estimated from the rows and shown with their fit. If a default is used, the board says so."
+)
+
+
+def _code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
