@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from rlpanel.panels.curves.trainer_scalars import comparison_of, drawn_over
 from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.store.snapshot.snapshot import Progress
 from tests.factories import append, line, write_run
 
 #: Facts of a TRL run in which a rollout is trained on once, as the recorder writes them.
@@ -228,6 +230,17 @@ def test_a_file_that_cannot_be_read_leaves_the_comparison_open(tmp_path: Path) -
     (run / "rollout_data_rank_1.jsonl").rename(run / "rollout_data_rank_1.jsonl.zst")  # no such archive
     found = only(view_of(run), "reward")
     assert (found.verdict, found.reason) == ("not comparable", "some of the run's files cannot be read")
+
+
+@pytest.mark.parametrize(
+    "unfinished", [{"backlog_starts": {0: 4096}}, {"progress": Progress(10, 20, caught_up=True, halted=True)}]
+)
+def test_while_older_rows_are_missing_nothing_is_compared(tmp_path: Path, unfinished: dict[str, Any]) -> None:
+    run = write_run(tmp_path / "run")
+    log(run, "reward", means(run))
+    view = view_of(run)
+    assert comparisons(view, "reward") != ()
+    assert comparisons(RunView(replace(view.snapshot, **unfinished)), "reward") == ()
 
 
 def test_a_hostile_run_json_is_survived(tmp_path: Path) -> None:
