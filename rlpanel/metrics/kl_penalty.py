@@ -25,7 +25,7 @@ _TRL = "TRL PPO and RLOO; the documentation's signs contradict the code, which t
     "negative: see its advice.",
     scale="diverging",
     color="kl",
-    compares="token rewards and score; without token rewards, −β times the log-ratios",
+    compares="token rewards and score; without token rewards, −β times the sum of k1 or k3",
     undefined="a sample without token rewards and score, unless it has log-ratios and β is given; "
     "a run with zeros only",
 )
@@ -34,15 +34,18 @@ def non_score_reward(
     *,
     token_reward_sum: np.ndarray | None = None,
     log_ratio_sum: np.ndarray | None = None,
+    kl_k3_sum: np.ndarray | None = None,
     kl_coef: float | None = None,
+    kl_estimator: str | None = None,
 ) -> np.ndarray:
-    """KL penalty's part of the reward: Σ token rewards − score or, without those, −β Σ log-ratio.
+    """KL penalty's part of the reward: Σ token rewards − score or, without those, −β Σ KL.
 
-    Token rewards that sum to exactly 0 while the score is not 0 are ignored: trainers without a critic fill
-    the field with zeros. If the score is 0 too, they may be real.
+    The KL of a token is its log-ratio, or its k3 if that is the trainer's estimator. Token rewards that sum
+    to exactly 0 while the score is not 0 are ignored: trainers without a critic fill the field with zeros.
+    If the score is 0 too, they may be real.
     """
-    missing = np.full(len(reward), np.nan)
-    penalty = missing if kl_coef is None or log_ratio_sum is None else -kl_coef * log_ratio_sum
+    kl = kl_k3_sum if kl_estimator == "k3" else log_ratio_sum
+    penalty = np.full(len(reward), np.nan) if kl_coef is None or kl is None else -kl_coef * kl
     if token_reward_sum is None:
         return penalty
     logged = np.isfinite(token_reward_sum) & ((token_reward_sum != 0) | (reward == 0))

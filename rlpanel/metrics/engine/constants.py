@@ -82,7 +82,7 @@ _NAMES = {key: d.name for d in DECLARED for key in (d.name, *d.keys)}
 NAMES = frozenset(d.name for d in DECLARED)
 
 #: Constants that columns computed at ingest depend on. If one changes, the run is read again.
-AT_INGEST = ("kl_coef", "gamma", "lam", "epsilon", "epsilon_high")
+AT_INGEST = ("kl_coef", "kl_estimator", "gamma", "lam", "epsilon", "epsilon_high")
 
 
 #: Maximum number of reward functions whose weights are used, and maximum length of weights as text.

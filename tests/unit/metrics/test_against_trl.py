@@ -6,6 +6,7 @@ The recorded runs carry the trainer's own scalar log; ours must agree with it st
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -126,3 +127,15 @@ def rewritten(run: Path, folder: Path, drop: set[str]) -> Path:
 
 def test_all_steps_were_compared(ppo_run: Path) -> None:
     assert logged(ppo_run, "objective/kl").index.tolist() == list(range(1, 61))
+
+
+@pytest.mark.parametrize(("estimator", "kl"), [("k1", 0.5), ("k3", math.exp(-0.5) - 0.5)])
+def test_without_token_rewards_the_penalty_follows_the_trainers_estimator(
+    tmp_path: Path, estimator: str, kl: float
+) -> None:
+    """TRL PPO subtracts β times the KL of its estimator from each token's reward."""
+    (tmp_path / "run.json").write_text(json.dumps({"kl_coef": 0.1, "kl_estimator": estimator}))
+    row = {"step": 1, "prompt": "p", "reward": 1.0, "logprobs": [-1.0, -2.0], "ref_logprobs": [-1.5, -2.0]}
+    (tmp_path / "rank_0.jsonl").write_text(json.dumps(row) + "\n")
+    with open_run(tmp_path, follow=False) as run:
+        assert run.samples()["non_score_reward"].tolist() == [pytest.approx(-0.1 * kl)]

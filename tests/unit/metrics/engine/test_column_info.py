@@ -75,7 +75,8 @@ def test_a_statistic_is_described_by_its_column() -> None:
 
 def test_optional_parameters_are_separate_from_required_ones() -> None:
     m = column_info.get("non_score_reward")
-    assert (m.needs, m.optional) == (("reward",), ("token_reward_sum", "log_ratio_sum", "kl_coef"))
+    optional = ("token_reward_sum", "log_ratio_sum", "kl_k3_sum", "kl_coef", "kl_estimator")
+    assert (m.needs, m.optional) == (("reward",), optional)
 
 
 def test_a_tip_says_what_it_is_how_to_read_it_and_under_which_name_trainers_log_it() -> None:

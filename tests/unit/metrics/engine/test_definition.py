@@ -106,7 +106,7 @@ def test_inputs_are_the_fields_of_a_line() -> None:
         "pass_at_2": ("reward", "pass_reward"),
     }
     penalty = definition.optional_inputs(column_info.get("non_score_reward"))
-    assert penalty == ("token_rewards", "logprobs", "ref_logprobs", "kl_coef")
+    assert penalty == ("token_rewards", "logprobs", "ref_logprobs", "kl_coef", "kl_estimator")
 
 
 def samples() -> list[Sample]:
