@@ -48,7 +48,7 @@ def _metric(m: column_info.Metric) -> list[str]:
     facts = {
         "Needs": ", ".join([*_fields(definition.inputs(m)), *(["groups of samples"] if m.lazy else [])]),
         "Uses if known": ", ".join(_fields(definition.optional_inputs(m))),
-        "Columns": ", ".join(f"`{name}`" for name in _columns(m)),
+        "Columns": _code(_columns(m)),
     }
     return _entry(column_info.describe(m.name), [m.name, *_columns(m)], facts)
 

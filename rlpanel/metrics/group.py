@@ -154,7 +154,7 @@ def values_of_several(groups: SubSegments, reward: np.ndarray, values: np.ndarra
     unit="groups",
     color="muted",
     advice="Groups of one sample are not counted.",
-    compares="one quantity: groups of at least two samples",
+    quantity="groups of at least two samples",
     over="nothing: it is a number of groups",
 )
 def group_count(by: Segments, groups: SubSegments) -> np.ndarray:

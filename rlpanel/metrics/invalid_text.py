@@ -17,7 +17,7 @@ from rlpanel.metrics.engine.segments import Segments
     color="bad",
     advice="A rise means that the policy degrades, whatever the reward does. Check whether one language is "
     "affected.",
-    compares="one quantity: whether the response contains U+FFFD",
+    quantity="whether the response contains U+FFFD",
     over="the step's samples that have a response, all equally",
     undefined="a step without responses",
 )

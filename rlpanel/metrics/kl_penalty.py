@@ -63,7 +63,7 @@ def non_score_reward(
     "the gain.",
     scale="diverging",
     color="policy",
-    compares="one quantity: score plus non-score reward",
+    quantity="score plus non-score reward",
     undefined="a sample without reward or non-score reward; a run with zeros only",
 )
 def rlhf_reward(reward: np.ndarray, non_score_reward: np.ndarray) -> np.ndarray:

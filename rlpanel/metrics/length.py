@@ -16,7 +16,7 @@ from rlpanel.metrics.engine.segments import Segments
     good="down",
     color="bad",
     advice="Truncated answers often score low just because they lack an end; near 1 no answer finishes.",
-    compares="one quantity: whether the response ended",
+    quantity="whether the response ended",
     over="the step's samples of which this is known, all equally",
     undefined="a step in which this is known of no sample",
 )
@@ -34,7 +34,7 @@ def truncated_share(by: Segments, ended: np.ndarray) -> np.ndarray:
     color="length",
     advice="A fall means that more answers exceed the length limit. TRL counts end tokens instead; its "
     "number may differ by one or two.",
-    compares="one quantity: whether the response ended",
+    quantity="whether the response ended",
     over="nothing: it is a number of samples",
     undefined="a step in which this is known of no sample",
 )

@@ -15,7 +15,7 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS
 from rlpanel.metrics.engine.derived_arrays import with_derived
 from rlpanel.metrics.engine.metric import registry_cache
-from rlpanel.metrics.engine.ragged import Arrays, Ragged, ragged_fields, token_mask
+from rlpanel.metrics.engine.ragged import Arrays, Ragged, ragged_fields, sample_starts, token_mask
 
 _NO_COLUMNS: Mapping[str, np.ndarray] = {}
 
@@ -57,7 +57,7 @@ class _SampleSubset:
     def __init__(self, rows: np.ndarray, counts: np.ndarray) -> None:
         self._rows = None if len(counts) == len(rows) else rows
         self.lengths = counts
-        self._starts = np.cumsum(counts) - counts
+        self._starts = sample_starts(counts)
         self._counts = counts.astype(float)
 
     def columns(self, metric: column_info.Metric, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:

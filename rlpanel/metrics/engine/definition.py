@@ -12,7 +12,6 @@ from rlpanel import schema
 from rlpanel.metrics.engine.constants import NAMES
 from rlpanel.metrics.engine.metric import METRICS, Metric, reduced_columns, registry_cache, zero_means_missing
 
-_ONE_QUANTITY = "one quantity: "
 _PAIRS = {
     frozenset(fields): text
     for fields, text in (
@@ -35,28 +34,34 @@ _ZEROS = "; a run with zeros only"
 
 @dataclass(frozen=True)
 class Definition:
-    """What a number compares, what it is averaged over, and where it is not defined; each a short text."""
+    """Definition of a number, in short texts.
 
-    compares: str = ""
+    Attributes
+    ----------
+    pair, quantity : str
+        What it compares or, if it is about one quantity only, that quantity; the other one is empty.
+    over : str
+        What it is averaged over.
+    undefined : str
+        Where it is not defined.
+    """
+
+    pair: str = ""
+    quantity: str = ""
     over: str = ""
     undefined: str = ""
 
     @property
-    def pair(self) -> str:
-        """The pair that the number compares; empty if it is about one quantity."""
-        return "" if self.quantity else self.compares
-
-    @property
-    def quantity(self) -> str:
-        """The only quantity that the number is about; empty if it compares several."""
-        return self.compares.removeprefix(_ONE_QUANTITY) if self.compares.startswith(_ONE_QUANTITY) else ""
+    def compares(self) -> str:
+        """The pair or the quantity."""
+        return self.pair or self.quantity
 
 
 NO_DEFINITION = Definition()
 
 
 def _logged(quantity: str, undefined: str) -> Definition:
-    return Definition(_ONE_QUANTITY + quantity, _SAMPLES, undefined)
+    return Definition("", quantity, _SAMPLES, undefined)
 
 
 #: Definitions of sample columns that are logged, or counted when a line is read.
@@ -96,7 +101,8 @@ COLUMNS: dict[str, Definition] = {
 
 def of_metric(m: Metric) -> Definition:
     """Return the definition of a metric: declared texts, and generated ones where none is declared."""
-    return Definition(m.compares or _compares(m), m.over or _over(m), m.undefined or _undefined(m))
+    pair, quantity = (m.compares, m.quantity) if m.compares or m.quantity else _pair_or_quantity(m)
+    return Definition(pair, quantity, m.over or _over(m), m.undefined or _undefined(m))
 
 
 @registry_cache
@@ -125,14 +131,14 @@ def _named(*names: str) -> Iterator[tuple[str, Metric | None]]:
         yield name, METRICS.get(name.rpartition("_")[0] if name in reduced_columns() else name)
 
 
-def _compares(m: Metric) -> str:
+def _pair_or_quantity(m: Metric) -> tuple[str, str]:
     fields = frozenset(inputs(m)) - _ORDER - NAMES
     if fields in _PAIRS:
-        return _PAIRS[fields]
+        return _PAIRS[fields], ""
     if fields == {"reward"} and m.lazy:
-        return "rewards of the samples of one group"
+        return "rewards of the samples of one group", ""
     names = " and ".join(map(_label, sorted(fields)))
-    return names if len(fields) > 1 else f"{_ONE_QUANTITY}{names}"
+    return (names, "") if len(fields) > 1 else ("", names)
 
 
 def _label(name: str) -> str:

@@ -10,7 +10,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from rlpanel.metrics.engine.gae import advantages as gae
-from rlpanel.metrics.engine.ragged import Arrays, Ragged, first_available, ragged_fields, token_mask
+from rlpanel.metrics.engine.ragged import (
+    Arrays,
+    Ragged,
+    first_available,
+    ragged_fields,
+    sample_starts,
+    token_mask,
+)
 
 #: Derived arrays that metrics may take and that are never logged.
 DERIVED = ("weight",)
@@ -115,7 +122,7 @@ def _policy_tokens(mask: Ragged | None, values: Ragged, wanted: np.ndarray) -> n
         return None
     keep = token_mask(mask, wanted, values.counts[wanted])
     lengths = values.counts[wanted]
-    counted = np.add.reduceat(keep, np.cumsum(lengths) - lengths) > 0
+    counted = np.add.reduceat(keep, sample_starts(lengths)) > 0
     wanted[wanted] = counted
     return keep[np.repeat(counted, lengths)]
 

@@ -11,6 +11,8 @@ import math
 
 import numpy as np
 
+from rlpanel.metrics.engine.ragged import sample_starts
+
 #: Powers of the factor stay below e^300, so that values up to 10^170 do not overflow.
 _MAX_EXPONENT = 300.0
 #: Responses of at least this many tokens are summed one by one.
@@ -52,7 +54,7 @@ def advantages(
         Advantages, not whitened. Advantage plus value is the return.
     """
     if keep is not None and not keep.all():
-        kept_lengths = np.add.reduceat(keep, np.cumsum(lengths) - lengths, dtype=np.int64)
+        kept_lengths = np.add.reduceat(keep, sample_starts(lengths), dtype=np.int64)
         kept = advantages(
             token_rewards[keep],
             values[keep],

@@ -73,9 +73,9 @@ class Metric:
         Desired direction or value; empty if neither is better.
     advice : str
         How to read the metric and what can mislead, in one or two sentences.
-    compares, over, undefined : str
-        Pair or quantity that it compares, what it is averaged over, and where it has no value. An empty text
-        is generated from the inputs, see `rlpanel.metrics.engine.definition`.
+    compares, quantity, over, undefined : str
+        What it compares or, if it is about one quantity only, that quantity; what it is averaged over; and
+        where it has no value. Texts that are empty are generated, see `rlpanel.metrics.engine.definition`.
     scale, color : str
         Colour scale, ``diverging`` around zero or ``sequential``, and the theme's colour name.
     """
@@ -99,6 +99,7 @@ class Metric:
     good: Good = ""
     advice: str = ""
     compares: str = ""
+    quantity: str = ""
     over: str = ""
     undefined: str = ""
     scale: Scale = "sequential"
@@ -170,6 +171,7 @@ def metric(
     good: Good = "",
     advice: str = "",
     compares: str = "",
+    quantity: str = "",
     over: str = "",
     undefined: str = "",
     scale: Scale = "sequential",
@@ -214,6 +216,7 @@ def metric(
             good=good,
             advice=advice,
             compares=compares,
+            quantity=quantity,
             over=over,
             undefined=undefined,
             scale=scale,

@@ -83,6 +83,11 @@ def first_available(*options: Ragged | None) -> Ragged | None:
     return Ragged(counts, np.concatenate(pieces))
 
 
+def sample_starts(lengths: np.ndarray) -> np.ndarray:
+    """Return the position of each sample's first token in a flat array of all tokens, shape (N,)."""
+    return np.cumsum(lengths) - lengths
+
+
 def token_mask(mask: Ragged, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Return the mask of tokens to use; a sample without a loss mask of its length uses all its tokens.
 
@@ -121,7 +126,7 @@ def squared_deviations(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     -------
     ndarray of float, shape (T₁ + … + T_N,)
     """
-    means = np.add.reduceat(values, np.cumsum(lengths) - lengths, dtype=np.float64) / lengths
+    means = np.add.reduceat(values, sample_starts(lengths), dtype=np.float64) / lengths
     deviations = values - np.repeat(means, lengths)
     deviations *= deviations
     return deviations
