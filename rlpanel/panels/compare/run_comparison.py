@@ -31,6 +31,9 @@ MOST_READ = 4000
 #: Maximum number of listed prompts: half with the lowest, half with the highest difference.
 MOST_LISTED = 500
 
+#: The compared number of each sample of the two runs.
+Rewards = tuple[np.ndarray, np.ndarray]
+
 EXACT = "Matched by exact text"
 BY_WORDS = "Matched by text without chat template, padding and whitespace"
 TOO_MANY = f"Matched by exact text; chat templates are removed only up to {MOST_READ:,} prompts"
@@ -90,9 +93,9 @@ class Prompts:
         self._pad, self._end = pad_token, system_end
         self._texts: dict[int, str] = {}
 
-    def keys(self, runs: tuple[ComparedRun, ComparedRun], reward: ComparedReward) -> Keys | None:
+    def keys(self, runs: tuple[ComparedRun, ComparedRun], rewards: Rewards) -> Keys | None:
         """Return match keys by prompt text without template; None if a run has too many prompts to read."""
-        row_of = [_row_by_prompt(run, reward) for run in runs]
+        row_of = [_row_by_prompt(run, values) for run, values in zip(runs, rewards, strict=True)]
         if max(map(len, row_of)) > MOST_READ:
             return None
         for run, rows in zip(runs, row_of, strict=True):
@@ -113,11 +116,12 @@ class Prompts:
 def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Iterator[RunComparison]:
     """Yield the comparison: a single result, as `BackgroundTask` expects an iterator."""
     reward = compared_reward(here.snapshot, there.snapshot)
-    pairs, how = _match(here, there, reward, exact_keys), EXACT
+    runs, rewards = (here, there), (reward.values(here.snapshot), reward.values(there.snapshot))
+    pairs, how = _match(runs, rewards, exact_keys), EXACT
     if pairs.only_here and pairs.only_there:
-        keys = prompts.keys((here, there), reward)
+        keys = prompts.keys(runs, rewards)
         how = TOO_MANY if keys is None else how
-        by_text = pairs if keys is None else _match(here, there, reward, keys)
+        by_text = pairs if keys is None else _match(runs, rewards, keys)
         if len(by_text) > len(pairs) or by_text.only_here + by_text.only_there < (
             pairs.only_here + pairs.only_there
         ):
@@ -137,13 +141,15 @@ def prompt_of(run: ComparedRun, row: int) -> str | None:
         return None
 
 
-def _match(here: ComparedRun, there: ComparedRun, reward: ComparedReward, keys: Keys) -> PromptPairs:
-    sides = (run_side(run.snapshot, run.at, reward.values(run.snapshot), keys) for run in (here, there))
-    return pair_prompts(*sides)
+def _match(runs: tuple[ComparedRun, ComparedRun], rewards: Rewards, keys: Keys) -> PromptPairs:
+    here, there = (
+        run_side(run.snapshot, run.at, values, keys) for run, values in zip(runs, rewards, strict=True)
+    )
+    return pair_prompts(here, there)
 
 
-def _row_by_prompt(run: ComparedRun, reward: ComparedReward) -> dict[int, int]:
+def _row_by_prompt(run: ComparedRun, reward: np.ndarray) -> dict[int, int]:
     """Return one row of each prompt, by the prompt's hash."""
-    rows = candidate_rows(run.snapshot, run.at, reward.values(run.snapshot))
+    rows = candidate_rows(run.snapshot, run.at, reward)
     hashes, first = np.unique(run.snapshot.metadata("prompt_hash")[rows], return_index=True)
     return dict(zip(hashes.tolist(), rows[first].tolist(), strict=True))
