@@ -21,6 +21,8 @@ import numpy as np
 #: Steps per chunk: a commit that changes one step copies this many.
 CHUNK = 64
 COUNT, MEAN, M2, MIN, MAX = range(5)
+#: Statistics that are stored, by name.
+_STATISTICS = {"mean": MEAN, "min": MIN, "max": MAX}
 
 
 def summarize(columns: Sequence[np.ndarray], starts: np.ndarray) -> np.ndarray:
@@ -253,6 +255,10 @@ class Steps:
         count = self.stat(column, COUNT)
         with np.errstate(all="ignore"):
             return np.where(count > 1, np.sqrt(self.stat(column, M2) / (count - 1)), np.nan)
+
+    def statistic(self, column: str, name: str) -> np.ndarray:
+        """Return the ``mean``, ``std``, ``min`` or ``max`` of a column per step, shape (S,)."""
+        return self.std(column) if name == "std" else self.stat(column, _STATISTICS[name])
 
     def position(self, step: int) -> int:
         """Return the position of a step in `values`; -1 if it has no samples."""

@@ -14,8 +14,7 @@ import pandas as pd
 
 from rlpanel.metrics.engine.column_info import ALIASES, pooling_columns, step_names, token_mean_columns
 from rlpanel.metrics.engine.constants import Constants
-from rlpanel.metrics.engine.step_statistics import split_statistic
-from rlpanel.store.columns.step_stats import MAX, MIN
+from rlpanel.metrics.engine.step_statistics import STATISTICS, split_statistic
 from rlpanel.store.snapshot import step_metric_cache
 from rlpanel.store.snapshot.histograms import Histogram, Histograms
 from rlpanel.store.snapshot.quantiles import Quantiles
@@ -108,14 +107,8 @@ class RunView:
         """Return one value per step, shape (S,): a step metric, or a number column's mean or statistic."""
         if curve in step_names():
             return self.step_metrics_of([curve])[curve]
-        steps = self.snapshot.steps
-        if not self.is_statistic(curve):
-            return steps.mean(ALIASES.get(curve, curve))
-        column, statistic = split_statistic(curve)
-        name = ALIASES.get(column, column)
-        return (
-            steps.std(name) if statistic == "std" else steps.stat(name, {"min": MIN, "max": MAX}[statistic])
-        )
+        column, statistic = split_statistic(curve) if self.is_statistic(curve) else (curve, "mean")
+        return self.snapshot.steps.statistic(ALIASES.get(column, column), statistic)
 
     def step_metrics_of(self, names: list[str]) -> dict[str, np.ndarray]:
         """Return step metrics by name, shape (S,) each; only changed steps are recomputed."""
@@ -203,10 +196,8 @@ class RunView:
         for column, name in {**{c: c for c in steps.columns}, **aliases}.items():
             if name in pooling_columns() or not self.snapshot.has_number(name):
                 continue
-            data[step_name(column, "mean")] = steps.mean(name)
-            data[step_name(column, "std")] = steps.std(name)
-            data[step_name(column, "min")] = steps.stat(name, MIN)
-            data[step_name(column, "max")] = steps.stat(name, MAX)
+            for statistic in ("mean", *STATISTICS):
+                data[step_name(column, statistic)] = steps.statistic(name, statistic)
         metrics = [name for name in step_names() if name in self.step_metrics]
         return pd.DataFrame(data | self.step_metrics_of(metrics))
 
