@@ -54,10 +54,9 @@ def constants_of(trainer: Any, algo: str) -> dict[str, Any]:
     if weights is not None:
         names = getattr(trainer, "reward_func_names", [])
         arguments["reward_weights"] = dict(zip(names, weights.tolist(), strict=False))
+    named = {"algo": algo, "trainer": type(trainer).__name__, "kl_estimator": _KL_ESTIMATORS.get(algo)}
     return {
-        **({"algo": algo} if algo else {}),
-        "trainer": type(trainer).__name__,
-        **({"kl_estimator": estimator} if (estimator := _KL_ESTIMATORS.get(algo)) else {}),
+        **{name: value for name, value in named.items() if value},
         **arguments,
         "processes": getattr(trainer.accelerator, "num_processes", 1),
         "versions": {name: number for name in _PACKAGES if (number := _version(name))},
