@@ -159,7 +159,8 @@ def rows_of(scalar: str) -> tuple[tuple[TrainerScalar, str], ...]:
     return tuple((row, curve) for row, curve in named if curve is not None)
 
 
-def names_of(curve: str) -> list[tuple[TrainerScalar, str]]:
+@lru_cache(4096)
+def names_of(curve: str) -> tuple[tuple[TrainerScalar, str], ...]:
     """Return the rows about one of our curves, each with the trainer's name."""
     named = [(row, row.name_of(curve)) for row in TABLE]
-    return [(row, scalar) for row, scalar in named if scalar is not None]
+    return tuple((row, scalar) for row, scalar in named if scalar is not None)

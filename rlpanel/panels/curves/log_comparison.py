@@ -128,31 +128,25 @@ def _compare_all(view: RunView, curve: str) -> tuple[LogComparison, ...]:
 
 
 def _is_known(view: RunView, scalar: str, rows: Sequence[tuple[TrainerScalar, str]]) -> bool:
-    """Whether one of these rows is known to be about this run, or its number equals the scalar."""
+    """Return True if the scalar is known to be the number of one of these rows, or equals it."""
     for row, curve in rows:
-        if _failed(view, row) or not view.has(curve):
+        if _conditions(view, row, False) or not view.has(curve):
             continue
-        result = _compare(view, scalar, curve, row) if _unknown(view, row) else None
+        result = _compare(view, scalar, curve, row) if _conditions(view, row, None) else None
         if result is None or result.verdict == "equal":
             return True
     return False
 
 
-def _failed(view: RunView, row: TrainerScalar) -> list[str]:
-    """Return the conditions that do not hold."""
+def _conditions(view: RunView, row: TrainerScalar, result: bool | None) -> list[str]:
+    """Return the conditions that do not hold (False), or of which ``run.json`` says nothing (None)."""
     facts = view.snapshot.constants.logged
-    return [condition.text for condition in row.conditions if condition.holds(facts) is False]
-
-
-def _unknown(view: RunView, row: TrainerScalar) -> list[str]:
-    """Return the conditions of which ``run.json`` says nothing."""
-    facts = view.snapshot.constants.logged
-    return [condition.text for condition in row.conditions if condition.holds(facts) is None]
+    return [condition.text for condition in row.conditions if condition.holds(facts) is result]
 
 
 def _doubt(view: RunView, row: TrainerScalar) -> str:
     """Return why a difference may not be one; empty if there is no doubt."""
-    if unknown := _unknown(view, row):
+    if unknown := _conditions(view, row, None):
         return f"run.json does not say that {', and that '.join(unknown)}"
     return "some of the run's files cannot be read" if view.snapshot.unread else ""
 
@@ -162,7 +156,7 @@ def _compare(view: RunView, scalar: str, curve: str, row: TrainerScalar) -> LogC
     windows = LogWindows(view, logged, curve, row)
     if not windows.common:
         return None
-    if failed := _failed(view, row):
+    if failed := _conditions(view, row, False):
         reason = f"they are equal only if {', and '.join(failed)}"
         return LogComparison(scalar, curve, "not comparable", reason)
     ours, theirs, compared = windows.means, logged.values, windows.comparable

@@ -56,7 +56,7 @@ class LogWindows:
 
     @property
     def common(self) -> bool:
-        """Whether a logged point covers any of our steps."""
+        """Return True if a logged point covers any of our steps."""
         return bool(self.has_steps.any())
 
 

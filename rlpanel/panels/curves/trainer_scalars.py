@@ -75,7 +75,7 @@ def values(view: RunView, curve: str, step: int) -> tuple[float, float]:
 
 
 def resolve(view: RunView, name: str) -> str:
-    """Return the curve of a name that may be a trainer's; the name itself if the run has no such number."""
+    """Translate a trainer's name into a curve of the run; other names are returned unchanged."""
     if has_data(view, name):
         return name
     facts = view.snapshot.constants.logged
