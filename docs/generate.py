@@ -120,10 +120,10 @@ def fields_table() -> str:
 
 
 def findings_page() -> str:
-    """Return the page of all declared rules with their thresholds."""
+    """Return the page on findings, with the generated table of all declared rules."""
     head = ["| rule | condition | threshold |", "|---|---|---|"]
     rows = [f"| {r.label} | {_cell(r.help)} | {_thresholds(r)} |" for r in RULES.values()]
-    return "\n".join(["# Findings", "", _FINDINGS, "", *head, *rows, ""])
+    return between((FOLDER / "findings.md").read_text("utf-8"), "rules", "\n".join([*head, *rows]))
 
 
 def _cell(text: str) -> str:
@@ -136,18 +136,6 @@ def _thresholds(rule: Rule) -> str:
         ", ".join(f"`RLPANEL_{name.upper()}` {FindingSettings.param[name].default:g}" for name in names)
         or "–"
     )
-
-
-_FINDINGS = """<!-- Generated from rlpanel/findings by `make docs`; edit the rules instead. -->
-
-A rule checks the complete steps of a run and reports what it observed, with the numbers. The badge at the
-top right counts the findings. A click on a finding shows its step, its curve and the samples behind it. An
-alarm (▲) means that training can hardly continue like this. A warning (●) means that the step is worth a
-look: rules compare noisy numbers, so a run that nothing is wrong with can have some. A rule that needs a
-field that is not logged makes no findings.
-
-Rewards are compared within groups, and shares within categories (any short text logged with the samples, such
-as a language), because such contrasts mislead when they are pooled over different prompts."""
 
 
 def _keys(field: schema.Field) -> str:

@@ -46,11 +46,14 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "store/snapshot",
         "store/index",
     ),
-    "store": ("sources/*", "metrics/*", "store/*"),
-    # Rules.
+    "store": (),
+    # Explanations and rules.
+    "analysis": ("metrics/*", "store/*"),
     "findings/engine": ("metrics/*", "store/*"),
-    "findings/rules": ("metrics/*", "store/*", "findings/engine"),
-    "findings": ("metrics/*", "store/*", "findings/*"),
+    "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),
+    "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
+    # The Python interface.
+    "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*"),
     # The screen.
     "panels": (),
     "panels/ui": (),
@@ -58,11 +61,14 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/session": ("sources/*", "store/*", "panels/ui", "panels/plots"),
     "panels/export": ("store/*", "panels/ui", "panels/plots", "panels/session"),
     "panels/curves": ("metrics/*", "store/*", *_PARTS),
-    "panels/step": ("metrics/*", "store/*", *_PARTS),
+    "panels/step": ("metrics/*", "store/*", *_PARTS, "panels/curves"),
     "panels/tokens": ("metrics/*", "store/*", *_PARTS),
     "panels/samples": ("metrics/*", "store/*", *_PARTS),
     "panels/findings": ("store/*", "findings/*", *_PARTS, "panels/curves"),
-    "panels/sidebar": ("sources/*", "metrics/*", "store/*", *_PARTS, "panels/curves", "panels/samples"),
+    "panels/sidebar": (
+        *("sources/*", "metrics/*", "store/*", "findings", *_PARTS),
+        *("panels/curves", "panels/samples"),
+    ),
     "panels/status": ("sources/*", "store/*", *_PARTS, "panels/sidebar"),
     "panels/compare": (
         *("metrics/*", "store/*", *_PARTS),
@@ -70,6 +76,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "panels/groups": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
     "panels/prompts": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
+    "panels/explain": (
+        *("metrics/*", "store/*", "analysis", *_PARTS),
+        *("panels/samples", "panels/sidebar", "panels/compare", "panels/tokens"),
+    ),
     "panels/report": (
         *("metrics/*", "store/*", *_PARTS, "panels/curves", "panels/step", "panels/tokens"),
         *("panels/samples", "panels/findings", "panels/groups"),
@@ -82,16 +92,17 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "panels/compare",
         "panels/groups",
         "panels/prompts",
+        "panels/explain",
         "panels/report",
     ),
-    "panels/notebook": ("store/*", *_PARTS),
-    "views": ("store/*", "panels/*"),
+    "panels/notebook": ("store/*", "api", *_PARTS),
+    "views": ("store/*", "api", "panels/*"),
     # The program.
     "recording/writer": (),
     "recording/trainers": ("recording/writer",),
     "recording": ("recording/writer", "recording/trainers"),
     "app/security": (),
-    "app": ("sources/*", "store/*", "panels/*"),
+    "app": ("sources/*", "store/*", "api", "panels/*"),
     "app/alerts": ("sources/*", "store/*", "findings/*", "app"),
     "app/board": ("sources/*", "store/*", "panels/*", "app/security", "app"),
     "app/server": ("sources/*", "store/*", "app", "app/alerts", "app/board", "app/security"),

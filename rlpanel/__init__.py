@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlpanel import views
+    from rlpanel.api.open_run import open_run
+    from rlpanel.api.run import Run
     from rlpanel.app.board.notebook_board import board
     from rlpanel.errors import (
         LineError,
@@ -22,18 +24,16 @@ if TYPE_CHECKING:
     from rlpanel.recording import RolloutWriter, record
     from rlpanel.schema import Sample
     from rlpanel.sources.discovery.directory import discover
-    from rlpanel.store.open_run import open_run
-    from rlpanel.store.run import Run
 
 __version__ = "0.1.0"
 
 _MODULE_OF = {
     "board": "rlpanel.app.board.notebook_board",
     "discover": "rlpanel.sources.discovery.directory",
-    "open_run": "rlpanel.store.open_run",
+    "open_run": "rlpanel.api.open_run",
     "record": "rlpanel.recording",
     "RolloutWriter": "rlpanel.recording",
-    "Run": "rlpanel.store.run",
+    "Run": "rlpanel.api.run",
     "Sample": "rlpanel.schema",
     "RLPanelError": "rlpanel.errors",
     "RunNotFound": "rlpanel.errors",

@@ -176,6 +176,12 @@ class FindingSettings(_FromEnvironment):
         0.25, "Surprisal as a fraction of the first five steps' surprisal; lower values make a finding."
     )
     rise = _share(0.1, "Minimum rise of a share above its level in the first five steps.")
+    change_z = param.Number(
+        default=5.0,
+        bounds=(3.0, 1e6),
+        doc="Smallest sustained change, in standard errors of the difference of two windows.",
+    )
+    missing_share = _share(0.05, "Minimum share of samples without a reward.")
     length_correlation = _share(0.5, "Minimum correlation of length and reward.")
     kl_factor = param.Number(
         default=10.0, bounds=(1.0, 1e6), doc="KL k3 as a multiple of its median over the previous steps."

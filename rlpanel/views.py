@@ -13,6 +13,7 @@ from typing import Any
 import panel as pn
 from panel.viewable import Viewer
 
+from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.findings.findings_list import FindingsList
 from rlpanel.panels.groups.group_strip import GroupStrip
@@ -25,7 +26,6 @@ from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGa
 from rlpanel.panels.step.step_summary import StepSummary
 from rlpanel.panels.tokens.token_view import TokenView
 from rlpanel.schema import Sample
-from rlpanel.store.run import Run
 
 __all__ = ["curves", "distribution", "findings", "gap", "grid", "groups", "numbers", "tokens"]
 

@@ -80,7 +80,7 @@ _hub_lock = threading.Lock()
 
 def hub() -> SessionHub:
     """Return the hub of this process, which listens to the process's reader."""
-    from rlpanel.store.open_run import reader
+    from rlpanel.api.open_run import reader
 
     global _hub
     with _hub_lock:

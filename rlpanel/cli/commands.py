@@ -1,4 +1,4 @@
-"""The commands ``rlpanel demo | serve | index | export | convert``.
+"""The commands ``rlpanel demo | serve | index | check | export | convert``.
 
 Each command imports its modules only when it runs, so that ``rlpanel --help`` starts quickly.
 """
@@ -10,9 +10,10 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -22,14 +23,20 @@ from rlpanel.cli.options import (
     AlertSeverity,
     AlertUrl,
     CsvFile,
+    FailLevel,
+    FailOn,
     FollowLinks,
     Host,
     HtmlFile,
+    Jobs,
+    Json,
     JsonlFile,
     Map,
     Origin,
     ParquetFile,
     Port,
+    RunFolder,
+    Scheduler,
     Show,
     Token,
     Tokenizer,
@@ -38,6 +45,9 @@ from rlpanel.cli.options import (
 from rlpanel.cli.resource_usage import cpu_seconds, peak_memory
 from rlpanel.cli.serving import folder_of, say, serve_board
 from rlpanel.errors import RLPanelError
+
+if TYPE_CHECKING:
+    from rlpanel.sources.files.unreadable import Unread
 
 #: Most samples of one HTML file; the browser builds a view for each of them.
 MOST_IN_HTML = 10_000
@@ -50,8 +60,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-#: Exit code of `index` if a file of the run was not read.
-_INCOMPLETE = 3
+#: Exit codes: `check` found something; a file of the run was not read.
+_FOUND, _INCOMPLETE = 1, 3
+#: Severities for which `check` exits with 1.
+_FAILING = {FailOn.ALARM: ("alarm",), FailOn.WARNING: ("alarm", "warning"), FailOn.NEVER: ()}
 
 convert_app = typer.Typer(
     no_args_is_help=True, help="Convert files that the board cannot read to JSON lines."
@@ -121,21 +133,10 @@ def serve(
 
 @app.command()
 def index(
-    run: Annotated[str, typer.Argument(help="A run's folder, local or remote (s3://bucket/runs/exp1).")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=64, help="Worker processes that read a large run.", show_default="$RLPANEL_JOBS, 2"
-        ),
-    ] = None,
-    scheduler: Annotated[
-        str,
-        typer.Option(
-            help="Dask scheduler (tcp://HOST:8786) whose workers read a large run, not local processes.",
-            show_default=False,
-        ),
-    ] = "",
+    run: RunFolder,
+    as_json: Json = False,
+    jobs: Jobs = None,
+    scheduler: Scheduler = "",
     keys: Map = None,
     tokenizer: Tokenizer = None,
     follow_links: FollowLinks = False,
@@ -155,16 +156,67 @@ def index(
         "peak_memory_bytes": peak_memory(),
     }
     if as_json:
-        listed = [{"file": skipped.file, "reason": skipped.reason} for skipped in unread]
-        typer.echo(json.dumps(stats | {"unread": listed}))
+        typer.echo(json.dumps(stats | {"unread": _listed(unread)}))
     else:
         for name, value in (stats | {"files_not_read": len(unread)}).items():
             text = "unknown" if value is None else f"{value:,}"
             typer.echo(f"{name.replace('_', ' '):<18} {text:>16}")
-    for skipped in unread:
-        say(f"not read: {skipped.file}: {skipped.reason}", typer.colors.YELLOW)
+    _say_unread(unread)
     if unread:
         raise typer.Exit(_INCOMPLETE)
+
+
+@app.command()
+def check(
+    run: RunFolder,
+    as_json: Json = False,
+    fail_on: FailLevel = FailOn.ALARM,
+    split: Annotated[
+        str, typer.Option(help="Split, for runs that log evaluations as well.", show_default="train")
+    ] = "",
+    jobs: Jobs = None,
+    scheduler: Scheduler = "",
+    keys: Map = None,
+    tokenizer: Tokenizer = None,
+    follow_links: FollowLinks = False,
+) -> None:
+    """Read a run once and print what the rules find in its complete steps, for scripts and CI.
+
+    The exit code is 1 if a finding is at least as severe as --fail-on, 2 after an error, and 3 if there is no
+    such finding but a file of the run was not read; otherwise it is 0.
+    """
+    _set_reader_environment(keys, tokenizer, follow_links)
+    from rlpanel.cli.findings_text import print_findings
+    from rlpanel.findings.findings_table import finding_dict
+    from rlpanel.store.snapshot.complete_steps import newest_complete_step
+
+    with rlpanel.open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
+        checked = opened.split(split) if split else opened
+        findings, snapshot = checked.findings["finding"].tolist(), checked.snapshot
+    newest = newest_complete_step(snapshot, time.time())
+    steps = 0 if newest is None else int((snapshot.steps.values <= newest).sum())
+    if as_json:
+        about = {"run": snapshot.name, "path": str(checked.path), "split": snapshot.split, "steps": steps}
+        listed = [finding_dict(finding) for finding in findings]
+        typer.echo(json.dumps(about | {"findings": listed, "unread": _listed(snapshot.unread)}))
+    else:
+        print_findings(snapshot.name, findings, steps)
+    _say_unread(snapshot.unread)
+    if any(finding.severity in _FAILING[fail_on] for finding in findings):
+        raise typer.Exit(_FOUND)
+    if snapshot.unread:
+        raise typer.Exit(_INCOMPLETE)
+
+
+def _listed(unread: Sequence[Unread]) -> list[dict[str, str]]:
+    """Return the files that were not read as JSON."""
+    return [{"file": skipped.file, "reason": skipped.reason} for skipped in unread]
+
+
+def _say_unread(unread: Sequence[Unread]) -> None:
+    """Print the files that were not read."""
+    for skipped in unread:
+        say(f"not read: {skipped.file}: {skipped.reason}", typer.colors.YELLOW)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,37 @@ Token = Annotated[
 Origin = Annotated[
     list[str] | None,
     typer.Option(help="host:port of a proxy through which browsers reach the board; repeat it for several."),
+]
+
+RunFolder = Annotated[
+    str, typer.Argument(help="A run's folder, local or remote (s3://bucket/runs/exp1).", metavar="RUN")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=64, help="Worker processes that read a large run.", show_default="$RLPANEL_JOBS, 2"
+    ),
+]
+Scheduler = Annotated[
+    str,
+    typer.Option(
+        help="Dask scheduler (tcp://HOST:8786) whose workers read a large run, not local processes.",
+        show_default=False,
+    ),
+]
+
+
+class FailOn(StrEnum):
+    """Lowest severity of a finding for which `check` exits with 1."""
+
+    ALARM = "alarm"
+    WARNING = "warning"
+    NEVER = "never"
+
+
+FailLevel = Annotated[
+    FailOn, typer.Option("--fail-on", help="Lowest severity of a finding that makes the exit code 1.")
 ]
 
 Map = Annotated[

@@ -6,7 +6,9 @@ import logging
 from dataclasses import dataclass
 
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
-from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.causes import merged
+from rlpanel.findings.engine.finding import SEVERITIES, Finding
+from rlpanel.findings.engine.place_series import PlaceSeries
 from rlpanel.findings.engine.rule import RULES
 from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.settings import FindingSettings
@@ -27,11 +29,14 @@ class CheckResult:
         Version of the snapshot and number of complete steps. While both stay the same, `steady` is reused.
     steady : list of Finding
         The findings of rules that do not depend on the clock.
+    place_series : PlaceSeries, optional
+        Means by place and step, which the next check reuses for steps that do not change.
     """
 
     findings: list[Finding]
     data_version: tuple[int, int]
     steady: list[Finding]
+    place_series: PlaceSeries | None = None
 
 
 def check(
@@ -54,13 +59,20 @@ def check(
         Alarms come first, then the newest. A rule that raises an error is logged and reports nothing, so that
         the findings of the other rules are still shown.
     """
-    context = RuleContext(view, thresholds, now)
+    context = RuleContext(view, thresholds, now, previous.place_series if previous is not None else None)
     data_version = view.snapshot.version, len(context.steps)
-    reusable = previous is not None and previous.data_version == data_version
-    steady = previous.steady if previous is not None and reusable else _run_rules(context, clock=False)
-    results = [*steady, *_run_rules(context, clock=True)]
-    results.sort(key=lambda finding: (finding.severity != "alarm", -max(finding.steps, default=0)))
-    return CheckResult(results, data_version, steady)
+    if previous is not None and previous.data_version == data_version:
+        steady, series = previous.steady, previous.place_series
+    else:
+        steady = merged(_run_rules(context, clock=False), context.steps)
+        series = context.place_series.release() if len(context.steps) else None
+    results = sorted([*steady, *_run_rules(context, clock=True)], key=_urgency)
+    return CheckResult(results, data_version, steady, series)
+
+
+def _urgency(finding: Finding) -> tuple[int, int]:
+    """Sort key: alarms first, then the newest."""
+    return SEVERITIES.index(finding.severity), -max(finding.steps, default=0)
 
 
 def findings(view: RunView, thresholds: FindingSettings, now: float) -> list[Finding]:

@@ -7,6 +7,7 @@ import weakref
 
 from rlpanel.findings.check import CheckResult, check
 from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.run_marks import note_findings
 from rlpanel.settings import FindingSettings
 from rlpanel.store.index.run_index import RunIndex
 
@@ -36,4 +37,6 @@ def cached_findings(
     result = check(view, thresholds, now, previous)
     with _lock:
         _cache[index][name] = result
+    if name == index.view.in_split("").snapshot.split:
+        note_findings(index, result.findings, now)
     return result.findings

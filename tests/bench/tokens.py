@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
+from rlpanel.api.open_run import open_run
 from rlpanel.panels.tokens.token_payload import pack_sample
-from rlpanel.store.open_run import open_run
 from tests.bench.latency import chromium, served
 from tests.conftest import QUIET, VIEWPORT
 

@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -41,7 +42,7 @@ def test_it_says_its_version() -> None:
     assert say("--version").stdout == f"rlpanel {rlpanel.__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["demo", "serve", "index", "export"])
+@pytest.mark.parametrize("command", ["demo", "serve", "index", "check", "export"])
 def test_help_names_every_command(command: str) -> None:
     assert re.search(rf"\b{command}\b", say("--help").stdout)
 
@@ -81,6 +82,99 @@ def test_index_writes_a_table_for_a_person(tmp_path: Path) -> None:
 def test_a_program_reads_stdout_and_nothing_else_is_on_it(tmp_path: Path) -> None:
     done = say("index", write_run(tmp_path / "run"), "--json")
     assert (done.stdout.count("\n"), done.stderr) == (1, "")
+
+
+def write_truncated_run(folder: Path, **fields: Any) -> Path:
+    """A run in which all responses are truncated."""
+    return write_run(folder, steps=8, samples=32, tokens=False, truncated=1, **fields)
+
+
+@pytest.mark.parametrize(
+    ("truncated", "options", "code"),
+    [
+        (1, [], 1),
+        (1, ["--fail-on", "warning"], 1),
+        (1, ["--fail-on", "never"], 0),
+        (1, ["--json"], 1),
+        (0, ["--fail-on", "warning"], 0),
+    ],
+)
+def test_the_exit_code_of_check_tells_whether_a_finding_is_severe_enough(
+    tmp_path: Path, truncated: int, options: list[str], code: int
+) -> None:
+    run = write_run(tmp_path / "run", steps=8, samples=32, tokens=False, truncated=truncated)
+    assert say("check", run, *options).returncode == code
+
+
+def test_a_warning_fails_a_check_only_if_asked_for(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    write_run(run, steps=range(1, 11), samples=32, tokens=False, truncated=1)
+    write_run(run, steps=(11, 12), samples=32, tokens=False, truncated=0)
+    severities = [each["severity"] for each in json.loads(say("check", run, "--json").stdout)["findings"]]
+    assert severities == ["warning"]
+    codes = [say("check", run, "--fail-on", level).returncode for level in ("alarm", "warning")]
+    assert codes == [0, 1]
+
+
+def test_check_prints_sentence_evidence_and_advice(tmp_path: Path) -> None:
+    shown = say("check", write_truncated_run(tmp_path / "run")).stdout.splitlines()
+    assert shown[:2] == ["run: 1 alarm in 8 complete steps", ""]
+    assert shown[2:5] == [
+        "ALARM  Truncated responses",
+        "  From step 1 on, 100% of the responses are truncated by the length limit.",
+        "  Steps 1–8: 100% on average; step 1 has the most, 32 of 32.",
+    ]
+    assert shown[5].startswith("  Check next: Read how the longest ones end")
+
+
+def test_check_says_that_nothing_was_found(tmp_path: Path) -> None:
+    done = say("check", write_run(tmp_path / "run", steps=8, samples=32, tokens=False))
+    assert (done.stdout, done.stderr) == ("run: no findings in 8 complete steps\n", "")
+
+
+def test_check_prints_one_json_object(tmp_path: Path) -> None:
+    run = write_truncated_run(tmp_path / "run")
+    done = say("check", run, "--json")
+    assert (done.stdout.count("\n"), done.stderr) == (1, "")
+    found = json.loads(done.stdout)
+    (finding,) = found.pop("findings")
+    assert found == {"run": "run", "path": str(run), "split": "train", "steps": 8, "unread": []}
+    assert (finding["rule"], finding["severity"], finding["onset"]) == ("truncated", "alarm", 1)
+    assert (finding["filter"], finding["metric"]) == ("ended == 0", "truncated_share")
+
+
+def test_check_of_a_split_checks_its_samples_only(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", steps=8, samples=32, tokens=False)
+    write_truncated_run(run, file_name="eval.jsonl", split="eval")
+    assert [say("check", run, *options).returncode for options in ([], ["--split", "eval"])] == [0, 1]
+    done = say("check", run, "--split", "test")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_a_label_in_a_finding_cannot_act_on_the_terminal(tmp_path: Path, encoding: str) -> None:
+    run, evil = tmp_path / "run", "\x1b[31m\r\x07月\u202e"
+    run.mkdir()
+    rows = [
+        line(
+            step,
+            index=index,
+            tokens=False,
+            lang=(evil, "en")[index % 2],
+            truncated=step > 8 and index % 2 == 0,
+        )
+        for step in range(1, 21)
+        for index in range(64)
+    ]
+    append(run / "rollout_data_rank_0.jsonl", *rows)
+    done = subprocess.run(
+        [*COMMAND, "check", str(run)],
+        capture_output=True, env=PLAIN | {"PYTHONIOENCODING": encoding}, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    shown = done.stdout.decode(encoding)
+    assert "lang = " in shown
+    assert all(each.isprintable() for each in shown.splitlines())
 
 
 def test_export_writes_the_page_that_it_names(tmp_path: Path) -> None:
@@ -258,7 +352,7 @@ def test_a_recipient_of_alerts_that_cannot_be_is_one_line(tmp_path: Path) -> Non
 
 
 def test_a_board_that_nobody_looks_at_alerts(tmp_path: Path, free_port: int) -> None:
-    write_run(tmp_path / "runs" / "run", steps=8, truncated=1)
+    write_truncated_run(tmp_path / "runs" / "run")
     told = tmp_path / "told"
     alert = shlex.join(
         [sys.executable, "-c", f"import sys; open({str(told)!r}, 'a').write(sys.stdin.read())"]
@@ -272,7 +366,7 @@ def test_a_board_that_nobody_looks_at_alerts(tmp_path: Path, free_port: int) -> 
             process.wait(timeout=30)
     found = json.loads(told.read_text())
     assert (found["rule"], found["severity"]) == ("truncated", "alarm")
-    assert found["link"].startswith(f"http://127.0.0.1:{free_port}/?run=run&step=")
+    assert found["link"].startswith(f"http://127.0.0.1:{free_port}/?run=run&step=1&filter=")
 
 
 @contextmanager

@@ -97,6 +97,11 @@ BY_INFERRED = ["rloo_kl_advantage"]
 ELSEWHERE = {
     "ended",
     "invalid_chars",
+    "special_tokens",
+    "prompt_echo",
+    "foreign_script",
+    "engine_shift",
+    "ref_shift",
     "token_advantage_mean",
     "token_return_mean",
     "non_score_reward",

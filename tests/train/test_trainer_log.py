@@ -10,8 +10,9 @@ import pytest
 
 from rlpanel import open_run
 from rlpanel.metrics.engine.trainer_names import TABLE, rows_of
-from rlpanel.panels.curves.log_comparison import LogComparison, comparisons
+from rlpanel.panels.curves.log_comparison import LogComparison
 from tests.train.conftest import Trained, logged, rollouts
+from tests.trainer_log import all_comparisons
 
 _ONE_MICRO_BATCH = {"gradient_accumulation_steps": 1, "per_device_train_batch_size": 8}
 #: Runs by name: the trainer and its options.
@@ -57,18 +58,11 @@ def compared(trained: Trained) -> Any:
         if name not in runs:
             algo, options = RUNS[name]
             folder, _ = trained(algo, **options)
-            runs[name] = folder, all_comparisons(folder / "run")
+            with open_run(folder / "run", follow=False) as run:
+                runs[name] = folder, all_comparisons(run.view)
         return runs[name]
 
     return compare
-
-
-def all_comparisons(folder: Path) -> list[LogComparison]:
-    with open_run(folder, follow=False) as run:
-        view = run.view
-        columns = [*view.snapshot.numbers, *view.step_metrics]
-        curves = [*columns, *(f"{column}:{each}" for column in columns for each in ("std", "min", "max"))]
-        return [comparison for curve in curves for comparison in comparisons(view, curve)]
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -1,24 +1,33 @@
-"""Findings: their count, the list with evidence, and clicks that show the samples behind them."""
+"""Findings: badge, list, clicks that show what is behind them, shading, links, and the keyboard."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.factories import append, sample
-from tests.ui.board import BoardPage
+from tests.conftest import VIEWPORT
+from tests.factories import append, sample, write_run
+from tests.ui.board import BoardPage, cells_of
+from tests.ui.conftest import OpenBoard
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
 
 MARKUP = '<img src=x onerror="window.ran = 1">'
 
 
 @pytest.fixture(scope="module", autouse=True)
 def runs(root: Path, grpo_run: Path) -> None:
-    """The recorded run, and a run whose labels are markup."""
+    """The recorded run, a run whose labels are markup, and a run without findings."""
     shutil.copytree(grpo_run, root / "grpo")
+    write_run(root / "healthy", steps=3)
     folder = root / "markup"
     folder.mkdir()
     rows = [
@@ -34,28 +43,208 @@ def _response(step: int, index: int) -> str:
     return f"{step} {index} half \ufffd" if step > 8 and index % 2 == 0 else f"{step} {index}"
 
 
-def listed(board: BoardPage) -> BoardPage:
-    board.page.locator(".rl-findings summary").click()
-    return board
+def badge_of(board: BoardPage) -> Locator:
+    return board.page.locator(".rl-findings summary.pill")
 
 
-def test_a_click_leads_to_step_curve_and_samples(board: BoardPage) -> None:
+def listed(board: BoardPage) -> Locator:
+    """Open the list, and return its findings."""
+    badge_of(board).click()
+    return board.page.locator(".rl-findings .finding")
+
+
+def open_finding(board: BoardPage) -> None:
+    """Open the GRPO run's finding about invalid characters at its onset."""
+    board.settled().go(run="grpo", step=3, theme="dark").settled(3)
+    listed(board).filter(has_text="Invalid UTF-8").locator(".sentence").first.click()
+    expect(board.step_label.locator("b")).to_have_text("Step 11")
+
+
+def query(board: BoardPage) -> dict[str, str]:
+    """Return the page's query string as a dict."""
+    return dict(parse_qsl(urlsplit(board.page.url).query))
+
+
+def shaded(board: BoardPage) -> list[list[float]]:
+    """Return the left and right edges of the shading, for each curve of a newly opened page."""
+    edges = board.page.evaluate(SHADING)
+    assert len(edges) == board.page.locator(".rl-curve").count()
+    return list(edges)
+
+
+#: Edges of the shading, for each figure that is on the page.
+SHADING = """() => Bokeh.documents.flatMap((doc) => [...doc.all_models])
+    .filter((model) => model.type === "Figure")
+    .map((figure) => figure.renderers.find((renderer) => renderer.data_source.name === "shading"))
+    .filter((renderer) => renderer)
+    .map((renderer) => renderer.visible
+        ? [...renderer.data_source.get_array("left"), ...renderer.data_source.get_array("right")] : [])"""
+#: Text of the element that has the focus, also inside shadow roots.
+FOCUSED = """() => {
+    let focused = document.activeElement
+    while (focused?.shadowRoot?.activeElement) { focused = focused.shadowRoot.activeElement }
+    return focused.textContent
+}"""
+
+
+def test_the_list_shows_title_sentence_evidence_and_advice(board: BoardPage) -> None:
     board.settled().go(run="grpo", step=3).settled(3)
-    badge = board.page.locator(".rl-findings summary")
-    expect(badge).to_have_text("2 findings")
-    items = listed(board).page.locator(".rl-findings li")
-    expect(items.first).to_contain_text("Invalid UTF-8: the share of affected responses rises from 2% to 67%")
-    expect(items.first).to_contain_text("zh 64% of 2,112, en 3% of 1,088")
-    items.first.get_by_role("button").click()
+    expect(badge_of(board)).to_have_text("▲1 alarm")
+    expect(badge_of(board)).to_have_class("pill alarm")
+    first = listed(board).first
+    expect(first.locator(".title")).to_contain_text("Invalid UTF-8")
+    expect(first.locator(".sentence")).to_contain_text("with lang = zh contain invalid characters")
+    expect(first.locator(".evidence").first).to_contain_text("on average; step")
+    expect(first.locator(".advice")).to_contain_text("Check next: ")
+    board.press("Escape")
+
+
+def test_a_click_lands_at_the_onset_with_filter_sort_tab_curve_and_sample(board: BoardPage) -> None:
+    board.settled().go(run="grpo", step=3, theme="dark").settled(3)
+    board.tab("Group")
+    open_finding(board)
+    expect(listed(board).first).to_be_visible()
+    board.press("Escape")
+    expect(board.curve("Responses with invalid characters")).to_be_in_viewport()
+    board.until(lambda: query(board).get("filter", "").startswith("invalid_chars > 0"), "the filter is set")
+    shown = query(board)
+    assert (shown["sort"], shown["finding"]) == ("-invalid_chars", "invalid_text:")
+    assert "search" not in shown
+    expect(board.page.get_by_role("tab", name="Tokens", selected=True)).to_be_visible()
+    expect(board.count).to_contain_text("match")
+    expect(board.sample_head).to_contain_text("step 11 ·")
+    assert board.uid() == shown["sample"]
+    expect(board.selected).to_have_count(1)
+    assert float(board.selected.locator(cells_of("invalid_chars")).inner_text()) > 0
+
+
+def test_the_affected_steps_are_shaded_in_all_curves_until_the_finding_is_closed(
+    open_board: OpenBoard,
+) -> None:
+    board = open_board(run="grpo", step=3).settled(3)
+    open_finding(board)
+    board.until(lambda: all(edges == [10.5, 60.0] for edges in shaded(board)), "all curves are shaded")
+    line = board.page.locator(".rl-opened-finding")
+    expect(line).to_contain_text("Finding: Invalid UTF-8")
+    board.press("ArrowRight")
+    expect(board.step_label.locator("b")).to_have_text("Step 12")
+    assert all(edges == [10.5, 60.0] for edges in shaded(board))
+    line.get_by_role("button", name="Close the finding").click()
+    expect(line).to_be_hidden()
+    board.until(lambda: all(edges == [] for edges in shaded(board)), "no curve is shaded")
+    board.until(lambda: "finding" not in query(board), "the link does not name the finding")
+
+
+def test_the_step_before_and_the_worst_step_are_one_click_away(board: BoardPage) -> None:
+    open_finding(board)
+    line = board.page.locator(".rl-opened-finding")
+    line.get_by_role("button", name="before 10").click()
+    expect(board.step_label.locator("b")).to_have_text("Step 10")
+    expect(line.get_by_role("button", name="before 10")).to_have_attribute("aria-current", "step")
+    line.get_by_role("button", name="worst 60").click()
     expect(board.step_label.locator("b")).to_have_text("Step 60")
-    expect(board.curve("Responses with invalid characters")).to_be_visible()
-    expect(items.first).not_to_be_visible()
-    board.until(lambda: "filter=invalid_chars" in board.page.url, "the samples behind it are listed")
+    expect(line.get_by_role("button", name="worst 60")).to_have_attribute("aria-current", "step")
+
+
+def test_where_no_sample_passes_only_the_place_is_filtered(board: BoardPage) -> None:
+    board.settled().go(run="markup").settled(20)
+    listed(board).first.get_by_role("button", name="before 8").click()
+    expect(board.step_label.locator("b")).to_have_text("Step 8")
+    board.until(lambda: query(board)["filter"].startswith("kind == "), "the filter names the category only")
+    expect(board.count).to_have_text("16 of 32 match")
+
+
+def test_a_link_to_a_finding_shows_it(open_board: OpenBoard) -> None:
+    board = open_board(run="grpo", finding="invalid_text:").settled()
+    expect(board.step_label.locator("b")).to_have_text("Step 11")
+    board.until(lambda: all(edges == [10.5, 60.0] for edges in shaded(board)), "all curves are shaded")
+
+
+def test_a_shared_link_keeps_its_step_and_shades_the_finding(open_board: OpenBoard) -> None:
+    board = open_board(run="grpo", step=20, finding="invalid_text:").settled(20)
+    expect(board.page.locator(".rl-opened-finding")).to_contain_text("Invalid UTF-8")
+    board.until(lambda: all(edges for edges in shaded(board)), "all curves are shaded")
+    board.at_step(20)
+
+
+def test_a_finding_that_the_run_lacks_is_ignored(open_board: OpenBoard) -> None:
+    board = open_board(run="grpo", step=20, finding="nonsense:<b>").settled(20)
+    expect(badge_of(board)).to_contain_text("alarm")
+    board.until(lambda: "finding" not in query(board), "the link does not name it")
+    expect(board.page.locator(".rl-opened-finding")).to_be_hidden()
+
+
+def test_the_list_is_used_by_keyboard(board: BoardPage) -> None:
+    board.settled().go(run="grpo", step=3).settled(3)
+    expect(badge_of(board)).to_contain_text("alarm")
+    badge_of(board).focus()
+    board.press("Enter")
+    items = board.page.locator(".rl-findings .finding")
+    expect(items.first).to_be_visible()
+    for text in ("before 10", "onset 11", "worst 60", "From step 11 on"):
+        board.press("Tab")
+        assert board.page.evaluate(FOCUSED).startswith(text)
+    board.press("Escape")
+    expect(items.first).to_be_hidden()
+    assert board.page.evaluate(FOCUSED) == "▲1 alarm"
+    board.press("Space")
+    for _ in range(4):
+        board.press("Tab")
+    board.press("Enter")
+    expect(board.step_label.locator("b")).to_have_text("Step 11")
+
+
+def test_symptoms_are_below_their_cause_and_open_as_well(board: BoardPage) -> None:
+    board.settled().go(run="markup").settled(20)
+    symptom = listed(board).first.locator(".symptom .sentence")
+    expect(symptom).to_contain_text("The critic predicts returns worse than a constant")
+    symptom.click()
+    expect(board.step_label.locator("b")).to_have_text("Step 6")
+    board.until(lambda: query(board).get("metric") == "value", "the tokens are coloured by value")
+    expect(board.page.locator(".rl-opened-finding")).to_contain_text("Critic worse than a constant")
+
+
+def test_a_run_without_findings_says_so(board: BoardPage) -> None:
+    board.settled().go(run="healthy").settled(3)
+    expect(badge_of(board)).to_have_text("no findings")
+    badge_of(board).click()
+    expect(board.page.locator(".rl-findings .list")).to_have_text("No findings in the complete steps.")
+    board.press("Escape")
 
 
 def test_texts_of_the_log_stay_texts(board: BoardPage) -> None:
     board.settled().go(run="markup").settled(20)
-    expect(board.page.locator(".rl-findings summary")).to_contain_text("finding")
-    expect(listed(board).page.locator(".rl-findings ul")).to_contain_text(MARKUP)
+    items = listed(board)
+    expect(items.first).to_contain_text(MARKUP)
+    items.first.locator(".sentence").first.click()
+    expect(board.page.locator(".rl-opened-finding")).to_contain_text(MARKUP)
     assert board.page.evaluate("window.ran") is None
-    assert board.page.locator(".rl-findings img").count() == 0
+    assert board.page.locator(".rl-findings img, .rl-opened-finding img").count() == 0
+
+
+def test_a_number_of_the_step_leads_to_its_curve(board: BoardPage) -> None:
+    board.settled().go(run="grpo", step=3).settled(3)
+    number = board.page.get_by_role("button", name="Show the curve of zero-variance groups")
+    expect(board.curve("Zero-variance groups")).to_have_count(0)
+    board.page.set_viewport_size({"width": 1000, "height": 500})
+    number.click()
+    expect(board.curve("Zero-variance groups")).to_be_in_viewport(ratio=1)
+    count = board.page.locator(".rl-curve").count()
+    number.click()
+    expect(board.curve("Zero-variance groups")).to_be_in_viewport(ratio=1)
+    assert board.page.locator(".rl-curve").count() == count
+    board.page.set_viewport_size(VIEWPORT)
+
+
+def test_a_checked_run_is_marked_in_the_list_of_runs(board: BoardPage) -> None:
+    board.settled().go(run="grpo").settled(60)
+    expect(badge_of(board)).to_contain_text("alarm")
+    grpo = board.page.locator(".rl-runs button").filter(has_text="grpo")
+    expect(grpo.get_by_role("img", name="alarm")).to_be_visible()
+    expect(grpo).to_have_attribute("title", re.compile("^grpo at step 60: alarm: From step 11 on"))
+    board.page.locator(".rl-runs").get_by_role("button", name="healthy").click()
+    board.settled(3)
+    healthy = board.page.locator(".rl-runs button").filter(has_text="healthy")
+    expect(healthy).to_have_attribute("title", re.compile("no current findings"))
+    expect(healthy.get_by_role("img")).to_have_count(0)
+    expect(grpo.get_by_role("img", name="alarm")).to_be_visible()

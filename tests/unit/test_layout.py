@@ -192,15 +192,15 @@ def test_every_room_says_what_it_is() -> None:
     ("file", "text"),
     [
         ("sources/readers/tail.py", "from rlpanel.metrics import kl"),
-        ("metrics/kl.py", "import rlpanel.store.run"),
-        ("store/run.py", "def later():\n    from rlpanel.panels.ui.theme import x"),
-        ("schema.py", "from rlpanel.store import run"),
+        ("metrics/kl.py", "import rlpanel.api.run"),
+        ("api/run.py", "def later():\n    from rlpanel.panels.ui.theme import x"),
+        ("schema.py", "from rlpanel.api import run"),
         ("sources/readers/own.py", "from ...metrics import kl"),
         (
             "metrics/kl.py",
-            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import rlpanel.store.run",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import rlpanel.api.run",
         ),
-        ("store/columns/splits.py", "from rlpanel.store import run"),
+        ("store/columns/splits.py", "from rlpanel.api import run"),
         ("app/board/page.py", "from rlpanel.app.server import server"),
     ],
     ids=[
@@ -216,7 +216,7 @@ def test_every_room_says_what_it_is() -> None:
 )
 def test_an_import_that_is_not_allowed_is_found(tmp_path: Path, file: str, text: str) -> None:
     names = ["__init__.py", "schema.py", "metrics/__init__.py", "metrics/kl.py", "sources/__init__.py"]
-    names += ["store/__init__.py", "store/run.py", "panels/ui/theme.py", "app/server/server.py"]
+    names += ["store/__init__.py", "api/run.py", "panels/ui/theme.py", "app/server/server.py"]
     package = house(tmp_path, dict.fromkeys(names, "") | {file: text})
     assert len(wrong_imports(package)) == 1
 

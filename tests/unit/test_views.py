@@ -11,11 +11,11 @@ import panel as pn
 import pytest
 
 import rlpanel
+from rlpanel.api.open_run import open_run
+from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.notebook.run_binding import context_of
 from rlpanel.panels.session.context import Context
-from rlpanel.store.open_run import open_run
-from rlpanel.store.run import Run
 from tests.factories import append, line, write_run
 from tests.waiting import wait_until
 

@@ -15,6 +15,7 @@ from rlpanel.app.alerts.recipients import Recipient
 from rlpanel.app.live_runs import LiveRun, LiveRuns
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.findings_cache import cached_findings
+from rlpanel.findings.findings_table import finding_dict
 from rlpanel.settings import Alerts, FindingSettings
 from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.store.index.run_index import RunIndex
@@ -35,7 +36,7 @@ class AlertWatcher:
 
     def __init__(self, live: LiveRuns, recipients: Sequence[Recipient], settings: Alerts, board: str) -> None:
         self._queues = [AlertQueue(recipient) for recipient in recipients]
-        self._alarms_only = settings.alert_severity == "alarm"
+        self._severities = ("alarm",) if settings.alert_severity == "alarm" else ("alarm", "warning")
         self._board = (settings.alert_board or board).rstrip("/")
         self._thresholds = FindingSettings.from_environment()
         self._stopping = threading.Event()
@@ -72,7 +73,7 @@ class AlertWatcher:
         if not snapshot.version or not snapshot.progress.caught_up or self._stopping.is_set():
             return
         findings = cached_findings(index, self._thresholds, now)
-        to_send = [finding for finding in findings if finding.severity == "alarm" or not self._alarms_only]
+        to_send = [finding for finding in findings if finding.severity in self._severities]
         if not to_send:
             return
         sent = SentAlerts(run.path)
@@ -93,21 +94,24 @@ def alert_id(run: RunInfo, finding: Finding) -> str:
 
 def alert_json(run: RunInfo, finding: Finding, now: float, board: str) -> dict[str, Any]:
     """Return the JSON object that recipients get for a finding, as a dict."""
-    steps = finding.steps
-    query = urlencode({"run": run.name} | ({"step": steps[-1]} if steps else {}), errors="replace")
+    finding_json = finding_dict(finding)
     return {
         "id": alert_id(run, finding),
         "text": f"{finding.severity} in {run.label}: {finding.sentence}",
         "run": run.name,
         "path": str(run.path),
-        "severity": finding.severity,
-        "rule": finding.rule,
-        "subject": finding.subject,
-        "sentence": finding.sentence,
-        "evidence": list(finding.evidence),
-        "steps": len(steps),
-        "first_step": steps[0] if steps else None,
-        "last_step": steps[-1] if steps else None,
+        **finding_json,
+        "first_step": finding_json["onset"],
+        "last_step": finding_json["last"],
         "time": round(now, 3),
-        "link": f"{board}/?{query}",
+        "link": f"{board}/?{_query(run, finding)}",
     }
+
+
+def _query(run: RunInfo, finding: Finding) -> str:
+    """Return the query string of the board at the onset of a finding, with its filter and sort order."""
+    values: dict[str, Any] = {"run": run.name, "step": finding.onset, "filter": finding.where}
+    values |= {"sort": finding.sort, "finding": finding.key}
+    return urlencode(
+        {key: value for key, value in values.items() if value not in ("", None)}, errors="replace"
+    )

@@ -55,10 +55,12 @@ class Layout:
         context = board.context
         self.samples = SampleGrid(context, board_download)
         self.detail = SampleDetail(context)
+        self.findings = FindingsBadge(context)
         empty_state = EmptyState(context, board.open_demo)
         self._empty_state = pn.Column(empty_state, sizing_mode="stretch_width", styles=_COVERING)
         self._views = pn.Column(
             BacklogBar(context),
+            self.findings.opened,
             Curves(context),
             StepBar(context),
             self._step_and_sample(),
@@ -152,7 +154,7 @@ def page_of(board: Board, *, owns_window: bool) -> Page:
     layout, selection = Layout(board), board.context.selection
     settings = pn.Column(sizing_mode="stretch_width", margin=0)
     sidebar = [caption("Runs"), RunList(board.context), LeftOut(board.context), settings]
-    header = [_logo(), RunBadge(board.context), FindingsBadge(board.context), _help()]
+    header = [_logo(), RunBadge(board.context), layout.findings, _help()]
     if owns_window:
         window = BrowserWindow(on_key=layout.on_key)
         board.bind_window(window)
@@ -257,6 +259,9 @@ _NO_SCROLL_BUTTON = ".scroll-button { display: none; }"
 _BOARD = {"gap": "10px", "padding": "12px", "box-sizing": "border-box", "filter": "var(--rl-faded, none)"}
 _COVERING = {"position": "absolute", "inset": "0", "z-index": "1", "background": "var(--rl-bg)"}
 _PAGE_SX = {
+    # In a narrow window the run's badge is cut, so that the findings stay visible.
+    "& .MuiToolbar-root > .MuiBox-root, & .rl-badge": {"minWidth": 0},
+    "& .rl-badge": {"flexShrink": "1 !important"},
     "& .MuiToolbar-root": {"minHeight": "46px !important", "padding": "0 10px 0 16px !important"},
     "& .MuiAppBar-root": {"backgroundImage": "none"},
     "& .MuiPaper-root": {"backgroundImage": "none"},

@@ -99,6 +99,7 @@ KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
     "against": ("against", str, str),
     "here_at": ("here_at", _samples_at, str),
     "there_at": ("there_at", _samples_at, str),
+    "finding": ("finding", str, str),
     "theme": ("dark", _flag, lambda dark: "dark" if dark else "light"),
 }
 MAX_QUERY = 8192

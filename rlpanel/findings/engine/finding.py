@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
+Severity = Literal["alarm", "warning", "info"]
 
-from rlpanel.findings.engine.step_series import stretches
-
-Severity = Literal["alarm", "warning"]
+#: Severities, the worst first.
+SEVERITIES: tuple[Severity, ...] = ("alarm", "warning", "info")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,59 +18,76 @@ class Finding:
     Attributes
     ----------
     severity : str
-        ``alarm``: training will probably fail; ``warning``: worth a look.
+        ``alarm``: it goes on in the newest complete steps and hurts training; ``warning``: worth a look;
+        ``info``: it ended long ago.
     sentence : str
-        Title and observation in one sentence.
+        What happened, since when and where, in one sentence.
     evidence : tuple of str
         Measured numbers, one sentence each.
+    advice : str
+        What to check next; may be empty.
     steps : tuple of int
         The affected steps, ascending; empty if the finding is about the whole run.
+    ongoing : bool
+        Whether the newest complete steps are affected.
+    worst : int, optional
+        The most affected step.
+    rank : int, optional
+        The only affected rank; None if it is not limited to one.
+    category : str
+        The only affected category, such as ``lang = zh``; empty if it is not limited to one.
     column : str
         The curve that shows the problem; may be empty.
     where : str
         Filter expression for the affected samples; empty for all samples of the steps.
+    sort : str
+        Column by which the grid shows the cause first, descending with a leading ``-``; may be empty.
+    color : str
+        Token metric that shows the cause in the token view; may be empty.
+    tab : str
+        Title of the tab that shows the cause; may be empty.
     uid : str
         An example sample; may be empty.
+    symptoms : tuple of Finding
+        Findings with the same cause.
     subject : str
         Distinguishes findings of the same rule and stays the same while the problem lasts, for example a
         column or a rank; may be empty.
-    rule : str
-        Name of the rule; `rlpanel.findings.engine.rule.rule` fills it in.
+    rule, title : str
+        Name of the rule and its title on the screen; `rlpanel.findings.engine.rule.rule` fills them in.
     """
 
     severity: Severity
     sentence: str
     evidence: tuple[str, ...] = ()
+    advice: str = ""
     steps: tuple[int, ...] = ()
+    ongoing: bool = False
+    worst: int | None = None
+    rank: int | None = None
+    category: str = ""
     column: str = ""
     where: str = ""
+    sort: str = ""
+    color: str = ""
+    tab: str = ""
     uid: str = ""
+    symptoms: tuple[Finding, ...] = ()
     subject: str = ""
     rule: str = ""
+    title: str = ""
 
     @property
     def key(self) -> str:
         """Identifier that stays the same while the problem lasts."""
         return f"{self.rule}:{self.subject}"
 
+    @property
+    def onset(self) -> int | None:
+        """The first affected step; None if the finding is about the whole run."""
+        return self.steps[0] if self.steps else None
 
-def span(steps: np.ndarray, mask: np.ndarray, most: int = 4) -> str:
-    """Format steps as text, such as ``step 3`` or ``steps 3–5 and 9``; consecutive steps form a range.
-
-    Parameters
-    ----------
-    steps : ndarray of int, shape (S,)
-        Ascending.
-    mask : ndarray of bool, shape (S,)
-        Selects the steps to format.
-    most : int
-        Maximum number of ranges; the rest is abbreviated to "and N more".
-    """
-    bounds = stretches(mask)
-    ranges = [f"{steps[a]:,}" if b - a == 1 else f"{steps[a]:,}–{steps[b - 1]:,}" for a, b in bounds.tolist()]
-    noun = "step" if mask.sum() == 1 else "steps"
-    if len(ranges) > most:
-        left = int(mask.sum()) - int(mask[: bounds[most - 1, 1]].sum())
-        return f"{noun} {', '.join(ranges[:most])} and {left:,} more"
-    text = f"{', '.join(ranges[:-1])} and {ranges[-1]}" if len(ranges) > 1 else "".join(ranges)
-    return f"{noun} {text}"
+    @property
+    def last(self) -> int | None:
+        """The last affected step; None if the finding is about the whole run."""
+        return self.steps[-1] if self.steps else None

@@ -45,7 +45,7 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(label: str, *thresholds: str, clock: bool = False) -> Callable[[Check], Check]:
-    """Register the decorated function under its own name, and fill this name into its findings.
+    """Register the decorated function under its own name; fill name and title into its findings.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def rule(label: str, *thresholds: str, clock: bool = False) -> Callable[[Check],
         @wraps(check)
         def named(context: RuleContext) -> Iterator[Finding]:
             for finding in check(context):
-                yield replace(finding, rule=name)
+                yield replace(finding, rule=name, title=label)
 
         description = " ".join((inspect.getdoc(check) or "").split())
         RULES[name] = Rule(name, label, named, thresholds, description, clock)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from rlpanel.metrics.engine.column_info import describe
+from rlpanel.findings.engine.place_series import PlaceSeries
+from rlpanel.findings.engine.places import RANK
+from rlpanel.findings.engine.row_batch import RowBatch
+from rlpanel.findings.engine.signal import Signal
+from rlpanel.metrics.engine.column_info import describe, step_names
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.run_view import RunView
@@ -24,11 +29,14 @@ class RuleContext:
     thresholds : FindingSettings
     now : float
         Seconds since the epoch.
+    previous : PlaceSeries, optional
+        Means by place and step of an earlier check of the same run and split.
     """
 
     view: RunView
     thresholds: FindingSettings
     now: float
+    previous: PlaceSeries | None = None
 
     @property
     def snapshot(self) -> Snapshot:
@@ -44,9 +52,10 @@ class RuleContext:
 
     def series(self, column: str) -> np.ndarray | None:
         """Return a column's value for each complete step, shape (S,); None if the run does not have it."""
-        if not self.view.has(column):
+        if column not in step_names() and not self.snapshot.has_number(column):
             return None
-        return self.view.step_values(column)[: len(self.steps)]
+        values = self.view.step_values(column)[: len(self.steps)]
+        return values if np.isfinite(values).any() else None
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -59,9 +68,38 @@ class RuleContext:
         """Position in `steps` of the step of each row of `rows`, shape (N,)."""
         return np.searchsorted(self.steps, self.snapshot.metadata("step")[self.rows])
 
+    @cached_property
+    def place_series(self) -> PlaceSeries:
+        """Means of signals by place and step."""
+        return PlaceSeries(self.view, self.rows, self.steps, self.previous)
+
+    def available(self, signal: Signal) -> bool:
+        """Return True if the run has all columns that the signal needs."""
+        return self.place_series.available(signal)
+
+    def table(self, signal: Signal) -> np.ndarray:
+        """Return the means of a signal by place and step, see `PlaceSeries.table`."""
+        return self.place_series.table(signal)
+
+    def ranks(self) -> tuple[list[str], np.ndarray]:
+        """Return the names of the ranks and their positions in `PlaceSeries.places`; none for one rank."""
+        places = self.place_series.places
+        rows = np.flatnonzero([place.dimension == RANK for place in places])
+        return [places[row].value for row in rows.tolist()], rows
+
+    @cached_property
+    def results(self) -> dict[Any, Any]:
+        """Results that several rules need, by the arguments of the test."""
+        return {}
+
+    @cached_property
+    def all_rows(self) -> RowBatch:
+        """All rows of complete steps, with the columns that signals read."""
+        return RowBatch(self.view, self.rows, self.steps)
+
     def column(self, name: str) -> np.ndarray:
-        """Return the values of a numeric column at `rows`, shape (N,)."""
-        return self.view.values(name, self.rows)
+        """Return the values of a stored number column at `rows`, shape (N,)."""
+        return self.snapshot.number(name)[self.rows]
 
     @staticmethod
     def label(column: str) -> str:

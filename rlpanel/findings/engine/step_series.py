@@ -1,4 +1,4 @@
-"""Series with one value per step: stretches of marked steps, and robust z-scores against a running median."""
+"""Series with one value per step: stretches of marked steps, and running medians."""
 
 from __future__ import annotations
 
@@ -21,30 +21,25 @@ def long_stretches(mask: np.ndarray, count: int) -> np.ndarray:
     return result
 
 
-def deviations(values: np.ndarray, least: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the robust z-score of each step against the `WINDOW` steps before it, and their median.
-
-    The spread is 1.4826 times the median absolute deviation.
+def running_median(values: np.ndarray, least: int) -> np.ndarray:
+    """Return the median of the finite values among the `WINDOW` steps before each step.
 
     Parameters
     ----------
     values : ndarray of float, shape (S,)
     least : int
-        Minimum number of finite values in the window before a step.
+        Minimum number of finite values.
 
     Returns
     -------
-    z, median : ndarray of float, shape (S,)
-        0 and NaN for steps with fewer values before them.
+    ndarray of float, shape (S,)
+        NaN for steps with fewer values before them.
     """
-    z, median = np.zeros(len(values)), np.full(len(values), np.nan)
-    for position in range(least, len(values)):
-        window = values[max(0, position - WINDOW) : position]
-        finite = window[np.isfinite(window)]
-        if len(finite) < least or not np.isfinite(values[position]):
-            continue
-        median[position] = np.median(finite)
-        spread = 1.4826 * np.median(np.abs(finite - median[position]))
-        floor = max(1e-3 * abs(median[position]), 1e-12)
-        z[position] = (values[position] - median[position]) / max(spread, floor)
-    return z, median
+    padded = np.concatenate([np.full(WINDOW, np.nan), values])[:-1] if len(values) else values
+    if not len(padded):
+        return values
+    windows = np.sort(np.lib.stride_tricks.sliding_window_view(padded, WINDOW), axis=1)  # NaN last
+    count = np.isfinite(windows).sum(axis=1)
+    rows = np.arange(len(windows))
+    low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, WINDOW - 1)
+    return np.where(count >= max(least, 1), (windows[rows, low] + windows[rows, high]) / 2, np.nan)

@@ -6,9 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.findings.engine.finding import Finding, span
+from rlpanel.findings.engine.change_finding import finding_of_rows, severity_of
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.row_batch import RowBatch
 from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.share_rule import ShareRule, share_finding
+from rlpanel.findings.engine.signal import mark, signal
+from rlpanel.findings.engine.wording import span
 from rlpanel.store.columns.step_stats import MAX
 
 #: Array → a sample column that is NaN if the array contains a NaN, and a sample column with its token count.
@@ -26,9 +31,18 @@ _SUMS = {
 _LONG = 3600.0
 
 
+@signal("missing_advantage", "advantage")
+def _missing_advantage(rows: RowBatch) -> np.ndarray:
+    return mark(~np.isfinite(rows.number("advantage")), np.ones(len(rows), bool))
+
+
 @rule("NaN or Inf in the log")
 def not_finite(context: RuleContext) -> Iterator[Finding]:
-    """A logged array contains NaN, infinity or null."""
+    """A logged array contains NaN, infinity or null, or fewer samples have an advantage.
+
+    The share of samples without an advantage must rise by 5 points, by a test of two windows of steps.
+    """
+    advice = "Check the learning rate, the loss and the precision; the policy may have diverged."
     seen = np.zeros(len(context.rows), bool)
     for array, (mean, count) in _SUMS.items():
         if not {mean, count} <= set(context.snapshot.steps.columns):
@@ -36,21 +50,31 @@ def not_finite(context: RuleContext) -> Iterator[Finding]:
         bad = (context.column(count) > 0) & ~np.isfinite(context.column(mean)) & ~seen
         seen |= bad
         if bad.any():
-            mask = np.bincount(context.row_steps[bad], minlength=len(context.steps)) > 0
-            yield Finding(
-                severity="alarm",
-                sentence=(
-                    f"NaN or Inf in the log: {array} has NaN, infinity or null entries in "
-                    f"{span(context.steps, mask)}."
-                ),
-                evidence=(
-                    f"{int(bad.sum()):,} of {len(bad):,} samples; they are excluded from means and sums.",
-                ),
-                steps=tuple(context.steps[mask].tolist()),
+            yield finding_of_rows(
+                context,
+                bad,
+                f"The array {array}{{place}} has NaN, infinity or null in {{steps}}.",
+                harmful=True,
+                evidence=[f"{int(bad.sum()):,} of {len(bad):,} samples; means and sums leave them out."],
+                advice=advice,
                 column=mean,
                 where=f"missing({mean})",
+                tab="tokens",
                 subject=array,
             )
+    without = ShareRule(
+        signal=_missing_advantage,
+        verb="have no finite advantage",
+        noun="samples without an advantage",
+        of="of the samples",
+        rise=0.05,
+        column="advantage",
+        where="missing(advantage)",
+        advice=advice,
+    )
+    found = share_finding(context, without, "advantage")
+    if found is not None:
+        yield found
 
 
 @rule("Invalid fields")
@@ -58,16 +82,14 @@ def odd_fields(context: RuleContext) -> Iterator[Finding]:
     """The length of an array differs from the response's token count, or a field has the wrong type."""
     odd = context.snapshot.metadata("notes")[context.rows] > 0
     if odd.any():
-        mask = np.bincount(context.row_steps[odd], minlength=len(context.steps)) > 0
-        yield Finding(
-            severity="warning",
-            sentence=(
-                f"Invalid fields: {int(odd.sum()):,} samples have an array of the wrong length or a value of "
-                f"the wrong type in {span(context.steps, mask)}."
-            ),
-            evidence=(f"{odd.mean():.1%} of the samples; open one to see which of its fields is invalid.",),
-            steps=tuple(context.steps[mask].tolist()),
-            uid=context.snapshot.uid(int(context.rows[odd][-1])),
+        yield finding_of_rows(
+            context,
+            odd,
+            f"{int(odd.sum()):,} samples{{place}} have an array of the wrong length or a value of the wrong "
+            "type in {steps}.",
+            harmful=False,
+            evidence=[f"{odd.mean():.1%} of the samples; open one to see which of its fields is invalid."],
+            advice="Compare the lengths of the arrays with the number of response tokens in the recorder.",
         )
 
 
@@ -80,17 +102,22 @@ def missing_rank(context: RuleContext) -> Iterator[Finding]:
     present = np.zeros((len(ranks), len(context.steps)), bool)
     present[index, context.row_steps] = True
     # Skip ranks that take part in few steps, as with asynchronous trainers: there a gap is normal.
-    regular = present.mean(axis=1) > 0.5
-    missing = present.any(axis=0) & ~present & (np.cumsum(present, axis=1) > 0)
+    taken = np.cumsum(present, axis=1)
+    until = present.shape[1] - present[:, ::-1].argmax(axis=1)
+    regular = taken[:, -1] / until > 0.5
+    missing = present.any(axis=0) & ~present & (taken > 0)
     for rank in np.flatnonzero(regular & missing.any(axis=1)).tolist():
         mask = missing[rank]
         yield Finding(
-            severity="alarm" if mask[-3:].all() else "warning",
-            sentence=f"Missing rank: rank {ranks[rank]} has no samples in {span(context.steps, mask)}.",
+            severity=severity_of(context, mask, harmful=bool(mask[-3:].all())),
+            sentence=f"Rank {ranks[rank]} has no samples in {span(context.steps, mask)}.",
             evidence=(
                 f"{int(present[:, mask].sum(axis=0).min())} or more other ranks have samples in these steps.",
             ),
+            advice="Look at the log of this rank's process, and whether its file is still written.",
             steps=tuple(context.steps[mask].tolist()),
+            ongoing=bool(mask[-1]),
+            rank=int(ranks[rank]),
             subject=str(ranks[rank]),
         )
 
@@ -114,12 +141,14 @@ def quiet(context: RuleContext) -> Iterator[Finding]:
         yield Finding(
             severity="warning",
             sentence=(
-                f"No new lines: nothing was written for {elapsed} since step {steps.values[-1]:,}; "
+                f"Nothing was written for {elapsed} since step {steps.values[-1]:,}; "
                 f"the median step takes {usual:.0f} s."
             ),
             evidence=(
                 "Training may have ended, may be waiting or may have crashed: the log does not show which.",
             ),
+            advice="Look at the processes of the training.",
             steps=(int(steps.values[-1]),),
+            ongoing=True,
             subject=f"after step {steps.values[-1]}",
         )

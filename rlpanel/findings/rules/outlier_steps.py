@@ -1,4 +1,4 @@
-"""Rule on outlier steps: a step's value deviates from the running median of the steps before."""
+"""Rule on outlier steps: one or two steps far from those around them."""
 
 from __future__ import annotations
 
@@ -6,72 +6,87 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.findings.engine.finding import Finding, span
+from rlpanel.findings.engine.change_finding import finding_of
+from rlpanel.findings.engine.changes import Change, PlaceTable
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.places import WHOLE_RUN
+from rlpanel.findings.engine.reward_falls import spread as spread_of
 from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.engine.step_series import WINDOW, deviations
+from rlpanel.findings.engine.signal import Signal, column_signal
+from rlpanel.findings.engine.step_series import long_stretches, running_median
+from rlpanel.findings.engine.wording import number, span, standard_errors
 
-#: Checked columns, besides every component of the reward.
-_WATCHED = (
-    "reward",
-    "ref_reward",
-    "valid_reward",
-    "kl_k3_mean",
-    "surprisal_pooled",
-    "entropy_pooled",
-    "response_tokens",
-    "value_error",
-    "approxkl",
-    "clipfrac",
-    "engine_kl",
-)
+#: Checked columns, besides the parts of the reward. KL has a rule of its own.
+_WATCHED = ("reward", "ref_reward", "valid_reward", "response_tokens", "response_chars", "surprisal_mean")
 #: Minimum number of earlier steps.
 _LEAST = 8
-#: Columns that start at 0 and climb, so that every early step deviates from the median. They need a full
-#: window of earlier steps. Their deviation within a step is ignored, since a few tokens dominate it.
-_CLIMBING = frozenset({"kl_k3_mean"})
-#: Smallest deviation of interest, relative to the median and to the standard deviation within a step.
-_EFFECT = 0.25
+#: Smallest distance in standard deviations of the samples of a step, and relative to the median.
+_EFFECT, _RELATIVE = 1.0, 0.25
+#: Smallest factor of a positive number.
+_FACTOR = 1.6
 
 
 @rule("Outlier step", "outlier_z")
 def outlier(context: RuleContext) -> Iterator[Finding]:
-    """A step's value is more than this many robust deviations from the median of the 15 steps before.
+    """One or two steps are more than this many errors from the median of the 15 steps before.
 
-    A robust deviation is 1.4826 times the median absolute deviation. The difference must also exceed a
-    quarter of the median and a quarter of the samples' standard deviation within the step.
+    The error is the largest of the step's standard error, clustered by group, and of the noise between steps.
+    The distance must also exceed a standard deviation of a step's samples and a quarter of the median; of
+    the response length, a factor of 1.6.
     """
     parts = [name for name in context.snapshot.numbers if name.startswith("rewards/")]
     for column in (*_WATCHED, *parts):
-        values = context.series(column)
-        if values is None:
+        if column == "response_chars" and context.snapshot.has_number("response_tokens"):
             continue
-        spread = 0.0 if column in _CLIMBING else _spread(context, column)
-        z, median = deviations(values, WINDOW if column in _CLIMBING else _LEAST)
-        effect = np.abs(values - median) > _EFFECT * np.fmax(np.abs(median), spread)
-        mask = (np.abs(z) > context.thresholds.outlier_z) & effect
-        if mask.any():
-            worst = int(np.argmax(np.where(mask, np.abs(z), -1)))
-            yield Finding(
-                severity="warning",
-                sentence=(
-                    f"Outlier step: {context.label(column)} is far from the median of the steps before in "
-                    f"{span(context.steps, mask)}."
-                ),
-                evidence=(
-                    f"Step {context.steps[worst]:,}: {values[worst]:.4g}, {abs(z[worst]):.0f} robust "
-                    f"deviations {'above' if z[worst] > 0 else 'below'} the median of the steps before "
-                    f"({median[worst]:.4g}).",
-                ),
-                steps=tuple(context.steps[mask].tolist()),
-                column=column,
-                subject=column,
-            )
+        which = column_signal(column, "positive" if column.startswith("response_") else "level")
+        if context.available(which):
+            yield from _outliers(context, column, which)
 
 
-def _spread(context: RuleContext, column: str) -> np.ndarray:
-    """Return the standard deviation within each step, shape (S,); 0 for columns without sample values."""
-    steps = context.snapshot.steps
-    if column not in steps.columns:
-        return np.zeros(len(context.steps))
-    return np.nan_to_num(steps.std(column)[: len(context.steps)])
+def _outliers(context: RuleContext, column: str, which: Signal) -> Iterator[Finding]:
+    table = PlaceTable.of(context, which)
+    values, error = table.scaled[0], table.error[0]
+    median = running_median(values, _LEAST)
+    spread = spread_of(context, column)
+    distance = np.abs(values - median)
+    if which.kind == "positive":
+        far = distance > np.log(_FACTOR)
+        shown = np.exp(median)
+    else:
+        far = distance > np.fmax(_EFFECT * spread, _RELATIVE * np.abs(median))
+        shown = median
+    with np.errstate(all="ignore"):
+        z = distance / error
+        mask = far & (z > context.thresholds.outlier_z)
+    mask &= ~long_stretches(mask, 3)
+    if not mask.any():
+        return
+    worst = int(np.argmax(np.where(mask, z, -1)))
+    mean = table.mean[0]
+    above = mean[worst] > shown[worst]
+    change = Change(
+        which,
+        WHOLE_RUN,
+        mask,
+        bool(mask[-1]),
+        float(shown[worst]),
+        float(mean[worst]),
+        mean,
+        sign=1 if above else -1,
+    )
+    yield finding_of(
+        context,
+        change,
+        f"In step {context.steps[worst]:,}, the mean of {context.label(column)} is {number(mean[worst])}, "
+        f"far {'above' if above else 'below'} the median of the steps before ({number(shown[worst])}).",
+        harmful=False,
+        column=column,
+        evidence=[
+            f"The distance is {standard_errors(z[worst])}.",
+            *([f"Also in {span(context.steps, mask)}."] if mask.sum() > 1 else []),
+        ],
+        advice="Read the samples of this step: another data source, a time-out, or a bug in the reward.",
+        sort=f"-{column}" if above else column,
+        subject=column,
+    )

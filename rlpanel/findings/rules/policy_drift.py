@@ -1,4 +1,4 @@
-"""Rules on the policy: KL spikes, entropy collapse, importance ratios, mismatch with the sampling engine."""
+"""Rules on the policy: KL spikes, negative KL estimates, collapse, importance ratios."""
 
 from __future__ import annotations
 
@@ -6,19 +6,29 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.findings.engine.finding import Finding, span
+from rlpanel.analysis.step_change import explain_step, sentences
+from rlpanel.findings.engine.change_finding import finding_of, reward_clause, severity_of
+from rlpanel.findings.engine.changes import PlaceTable, beyond, sustained
+from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.engine.step_series import deviations, long_stretches
+from rlpanel.findings.engine.signal import Kind, column_signal
+from rlpanel.findings.engine.step_series import long_stretches, running_median
+from rlpanel.findings.engine.wording import at_place, number, percent, since, span, standard_errors
+from rlpanel.findings.rules.response_repetition import duplicate_signal
 
-#: Number of steps of the initial level, and minimum number of steps of a running median.
+#: Number of steps before a step from which a spike is told.
 _LEAST = 5
 #: KL in nats per token that is too small to report: the policy is still close to the reference.
 _SMALL_KL = 0.3
+#: Rise of the share of duplicate responses that confirms a collapse.
+_MORE_DUPLICATES = 0.1
+#: Numbers that fall when a policy collapses, the best one first.
+_SURPRISALS = ("token_entropy_mean", "surprisal_mean", "engine_logprob_mean")
 
 
 @rule("KL spike", "kl_factor")
-def kl_leap(context: RuleContext) -> Iterator[Finding]:
+def kl_spike(context: RuleContext) -> Iterator[Finding]:
     """A step's KL k3 is more than this many times the median of the 15 steps before it.
 
     It must also exceed 0.3 nats per token and twice every earlier step, because KL starts at 0 and climbs.
@@ -26,127 +36,143 @@ def kl_leap(context: RuleContext) -> Iterator[Finding]:
     kl = context.series("kl_k3_mean")
     if kl is None:
         return
-    median = deviations(kl, _LEAST)[1]
-    with np.errstate(invalid="ignore"):
+    median = running_median(kl, _LEAST)
+    with np.errstate(all="ignore"):
         highest = np.fmax.accumulate(np.concatenate([[0.0], np.nan_to_num(kl[:-1])]))
         mask = (kl > context.thresholds.kl_factor * median) & (kl > 2 * highest) & (kl > _SMALL_KL)
-    if mask.any():
-        worst = int(np.nanargmax(np.where(mask, kl / median, np.nan)))
-        yield Finding(
-            severity="alarm" if long_stretches(mask, 3).any() else "warning",
-            sentence=(
-                f"KL spike: KL k3 is more than {context.thresholds.kl_factor:g} times its running median in "
-                f"{span(context.steps, mask)}."
-            ),
-            evidence=(
-                f"Step {context.steps[worst]:,}: KL k3 {kl[worst]:.3g} nats per token, "
-                f"{kl[worst] / median[worst]:.0f} times the median of the steps before "
-                f"({median[worst]:.3g}).",
-                "A single token that the policy held very unlikely and the reference did not can dominate "
-                "the mean: sort by KL.",
-            ),
-            steps=tuple(context.steps[mask].tolist()),
-            column="kl_k3_mean",
-        )
+    if not mask.any():
+        return
+    worst = int(np.nanargmax(np.where(mask, kl / median, np.nan)))
+    step = int(context.steps[worst])
+    rows = context.rows[context.row_steps == worst]
+    top = rows[np.nanargmax(context.view.values("kl_k3_mean", rows))]
+    yield Finding(
+        severity=severity_of(context, mask, harmful=bool(long_stretches(mask, 3).any())),
+        sentence=(
+            f"KL k3 to the reference is {number(kl[worst])} nats per token in step {step:,}, "
+            f"{kl[worst] / median[worst]:.0f} times the median of the steps before ({number(median[worst])})."
+        ),
+        evidence=(
+            *sentences(explain_step(context.view, "kl_k3_mean", step)),
+            "A token that the policy held very unlikely and the reference did not can dominate the mean.",
+            *([f"Also in {span(context.steps, mask)}."] if mask.sum() > 1 else []),
+        ),
+        advice="Look at the tokens with the largest KL; a few of them can be masked or clipped.",
+        steps=tuple(context.steps[mask].tolist()),
+        ongoing=bool(mask[-1]),
+        worst=step,
+        column="kl_k3_mean",
+        sort="-kl_k3_mean",
+        color="kl_k3",
+        tab="tokens",
+        uid=context.snapshot.uid(int(top)),
+    )
 
 
 @rule("Negative KL estimate")
 def negative_kl(context: RuleContext) -> Iterator[Finding]:
-    """The step's mean log-ratio is below 0 by more than two standard errors, for three steps in a row."""
-    ratio = context.series("log_ratio_mean")
-    if ratio is None:
+    """The mean log-ratio to the reference is below 0 for three steps in a row, by four standard errors.
+
+    Errors are clustered by group, and count only samples that have both logprobs.
+    """
+    change = beyond(context, column_signal("log_ratio_mean"), 0.0, sign=-1)
+    if change is None or change.z < 4:
         return
-    count = context.snapshot.steps.samples[: len(context.steps)]
-    error = context.snapshot.steps.std("log_ratio_mean")[: len(context.steps)] / np.sqrt(count)
-    with np.errstate(invalid="ignore"):
-        mask = long_stretches(ratio < -2 * error, 3)
-    if mask.any():
-        yield Finding(
-            severity="warning",
-            sentence=(
-                "Negative KL estimate: the mean log-ratio to the reference is below 0 in "
-                f"{span(context.steps, mask)}; a KL divergence cannot be negative."
-            ),
-            evidence=(
-                f"Lowest: {np.nanmin(ratio[mask]):.3g} nats per token.",
-                "Either the logged logprobs are not those of the policy that sampled, or sampling used "
-                "another temperature or truncation (top-p, top-k).",
-            ),
-            steps=tuple(context.steps[mask].tolist()),
-            column="log_ratio_mean",
-            where="log_ratio_mean < 0",
-        )
+    yield finding_of(
+        context,
+        change,
+        f"{since(context.steps, change)}, the mean log-ratio to the reference{at_place(change)} is "
+        f"{number(change.after)} nats per token; a KL divergence cannot be negative.",
+        harmful=False,
+        column="log_ratio_mean",
+        evidence=[f"It is {standard_errors(change.z)} below 0, clustered by group."],
+        advice="Either the logged logprobs are not those of the policy that sampled, or sampling used "
+        "another temperature or truncation (top-p, top-k).",
+        where="log_ratio_mean < 0",
+        sort="log_ratio_mean",
+        color="log_ratio",
+        tab="tokens",
+    )
 
 
-@rule("Low entropy", "surprisal_share")
+@rule("Entropy collapse", "surprisal_share", "change_z")
 def collapse(context: RuleContext) -> Iterator[Finding]:
-    """Surprisal per token is below this share of its mean over the first five steps, two steps in a row."""
-    surprisal = context.series("surprisal_mean")
-    if surprisal is None or len(surprisal) <= _LEAST or not np.isfinite(surprisal[:_LEAST]).any():
+    """Entropy or surprisal falls by half while more responses are duplicates, or it falls below this share.
+
+    The fall is tested by two windows of steps with errors clustered by group, against the highest level held
+    earlier. The share of duplicates must rise by 10 points.
+    """
+    column = next((name for name in _SURPRISALS if context.snapshot.has_number(name)), "")
+    if not column:
         return
-    start = float(np.nanmean(surprisal[:_LEAST]))
-    with np.errstate(invalid="ignore"):
-        mask = long_stretches(surprisal < context.thresholds.surprisal_share * start, 2)
-    if mask.any():
-        yield Finding(
-            severity="alarm",
-            sentence=(
-                f"Low entropy: surprisal per token is below {context.thresholds.surprisal_share:.0%} of its "
-                f"initial level in {span(context.steps, mask)}."
-            ),
-            evidence=(
-                f"Mean of the first five steps: {start:.3g} nats per token; "
-                f"lowest later step: {np.nanmin(surprisal[mask]):.3g}.",
-            ),
-            steps=tuple(context.steps[mask].tolist()),
-            column="surprisal_mean",
-        )
+    sign = 1 if column == "engine_logprob_mean" else -1
+    kind: Kind = "level" if column == "engine_logprob_mean" else "positive"
+    level = context.series(column)
+    least = (
+        np.log(2) if kind == "positive" else 0.5 * abs(float(np.nanmedian(level))) if level is not None else 0
+    )
+    change = sustained(context, column_signal(column, kind), least, sign=sign)
+    if change is None or not np.isfinite(change.before):
+        return
+    old, new = (abs(part) for part in (change.before, change.after))
+    repeated = _duplicates(context, change.mask, change.onset)
+    alike = repeated is not None and repeated[1] - repeated[0] > _MORE_DUPLICATES
+    if not alike and new > context.thresholds.surprisal_share * old:
+        return
+    noun = "entropy" if column == "token_entropy_mean" else "surprisal"
+    evidence = [f"The difference is {standard_errors(change.z)} of the two windows."]
+    if repeated is not None:
+        evidence.append(f"Duplicate responses: {percent(repeated[0])} before, then {percent(repeated[1])}.")
+    yield finding_of(
+        context,
+        change,
+        f"{since(context.steps, change)}, the {noun} per token{at_place(change)} is {number(new)} nats; it "
+        f"was {number(old)} before{', and more responses repeat each other' if alike else ''}"
+        f"{reward_clause(context, change)}.",
+        harmful=alike or "fell" in reward_clause(context, change),
+        column=column,
+        evidence=evidence,
+        advice="Raise the entropy bonus, the sampling temperature or the upper clip range; check for "
+        "repeated texts that score high.",
+        sort=column if sign < 0 else f"-{column}",
+        color="token_entropy" if column == "token_entropy_mean" else "surprisal",
+        tab="group",
+    )
+
+
+def _duplicates(context: RuleContext, mask: np.ndarray, onset: int) -> tuple[float, float] | None:
+    """Return the share of duplicate responses before the onset and in the newest affected steps."""
+    if not context.available(duplicate_signal) or not onset:
+        return None
+    share = PlaceTable.of(context, duplicate_signal).mean[0]
+    late = np.flatnonzero(mask)[-5:]
+    early = share[max(0, onset - 8) : onset]
+    if not (np.isfinite(early).any() and np.isfinite(share[late]).any()):
+        return None
+    return float(np.nanmean(early)), float(np.nanmean(share[late]))
 
 
 @rule("Importance ratio far from 1", "ratio_low", "ratio_high")
 def ratio(context: RuleContext) -> Iterator[Finding]:
-    """The mean over tokens of new over old probability is outside this range."""
-    ratios = context.series("ratio_pooled")
-    if ratios is None:
-        return
+    """The mean over tokens of new over old probability is outside this range, by three standard errors."""
     low, high = context.thresholds.ratio_low, context.thresholds.ratio_high
-    with np.errstate(invalid="ignore"):
-        mask = (ratios < low) | (ratios > high)
-    if mask.any():
-        yield Finding(
-            severity="alarm",
-            sentence=(
-                f"Importance ratio far from 1: its mean over tokens is outside {low:g} to {high:g} in "
-                f"{span(context.steps, mask)}."
-            ),
-            evidence=(
-                f"Mean over tokens: {ratios[mask].min():.3g} to {ratios[mask].max():.3g}; "
-                "its expected value is 1.",
-            ),
-            steps=tuple(context.steps[mask].tolist()),
-            column="ratio_pooled",
-        )
-
-
-@rule("Engine mismatch", "engine_mismatch")
-def engine(context: RuleContext) -> Iterator[Finding]:
-    """The mean over tokens of exp|trainer logprob − engine logprob| is above this."""
-    mismatch = context.series("engine_mismatch")
-    if mismatch is None:
+    signal = column_signal("ratio_mean")
+    change = beyond(context, signal, high, least=1) or beyond(context, signal, low, least=1, sign=-1)
+    if change is None:
         return
-    with np.errstate(invalid="ignore"):
-        mask = mismatch > context.thresholds.engine_mismatch
-    if mask.any():
-        yield Finding(
-            severity="alarm" if long_stretches(mask, 3).any() else "warning",
-            sentence=(
-                "Engine mismatch: trainer and sampling engine report different logprobs for the same "
-                f"tokens in {span(context.steps, mask)}."
-            ),
-            evidence=(
-                f"Mean over tokens of exp|difference|: up to {mismatch[mask].max():.3g}; 1 means equal.",
-                "Possible causes: different precision or kernels, or stale weights in the engine.",
-            ),
-            steps=tuple(context.steps[mask].tolist()),
-            column="engine_mismatch",
-        )
+    yield finding_of(
+        context,
+        change,
+        f"{since(context.steps, change)}, the importance ratio{at_place(change)} is {number(change.after)} "
+        "on average; its expected value is 1.",
+        harmful=True,
+        column="ratio_pooled",
+        evidence=[
+            f"Outside {low:g} to {high:g} in {span(context.steps, change.mask)}, by "
+            f"{standard_errors(change.z)}."
+        ],
+        advice="Check which weights computed the old and the new logprobs, and the learning rate.",
+        sort="-ratio_mean" if change.sign > 0 else "ratio_mean",
+        color="ratio",
+        tab="tokens",
+    )

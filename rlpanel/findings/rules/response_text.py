@@ -1,4 +1,4 @@
-"""Rules on the text of responses: duplicates and invalid UTF-8."""
+"""Rules on the text of responses: empty ones, special tokens, repeated prompts, invalid UTF-8, language."""
 
 from __future__ import annotations
 
@@ -6,95 +6,182 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rlpanel.findings.engine.contrast import by_category, within_groups
-from rlpanel.findings.engine.finding import Finding, span
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.row_batch import RowBatch
 from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext
-from rlpanel.findings.engine.step_series import long_stretches
+from rlpanel.findings.engine.share_rule import ShareRule, share_finding
+from rlpanel.findings.engine.signal import mark, signal
 
-#: Number of initial steps that later ones are compared with; also the window of the running mean.
-_START = 5
-
-
-@rule("Duplicate responses", "duplicate_share")
-def duplicates(context: RuleContext) -> Iterator[Finding]:
-    """At least this share of a step's responses duplicates another response of the step."""
-    share = context.series("repeated_responses")
-    if share is None:
-        return
-    mask = share >= context.thresholds.duplicate_share
-    if mask.any():
-        worst = int(np.argmax(np.where(mask, share, -1)))
-        yield Finding(
-            severity="alarm" if long_stretches(mask, 3).any() else "warning",
-            sentence=(
-                f"Duplicate responses: at least {context.thresholds.duplicate_share:.0%} of the responses "
-                f"repeat another one of the same step in {span(context.steps, mask)}."
-            ),
-            evidence=(
-                f"Step {context.steps[worst]:,}: only {1 - share[worst]:.0%} of the responses are distinct.",
-                "For short answers, such as numbers, duplicates are normal.",
-            ),
-            steps=tuple(context.steps[mask].tolist()),
-            column="repeated_responses",
-        )
+#: Share of a response's letters in foreign scripts from which on it counts as written in another language.
+_FOREIGN = 0.3
 
 
-@rule("Invalid UTF-8", "rise")
-def invalid_text(context: RuleContext) -> Iterator[Finding]:
-    """The share of responses with U+FFFD exceeds that of the first five steps by more than this.
+@signal("empty_response", "response_chars")
+def _empty(rows: RowBatch) -> np.ndarray:
+    chars, tokens = rows.number("response_chars"), rows.number("response_tokens")
+    return mark((chars == 0) | (tokens == 0), np.isfinite(chars) | np.isfinite(tokens))
 
-    It must do so for five steps in a row and by more than four standard errors. U+FFFD replaces bytes that
-    are not valid UTF-8.
+
+@signal("one_token_response", "response_tokens")
+def _one_token(rows: RowBatch) -> np.ndarray:
+    tokens = rows.number("response_tokens")
+    return mark(tokens == 1, np.isfinite(tokens))
+
+
+@signal("special_tokens", "special_tokens")
+def _special(rows: RowBatch) -> np.ndarray:
+    tokens = rows.number("special_tokens")
+    return mark(tokens > 0, np.isfinite(tokens))
+
+
+@signal("prompt_echo", "prompt_echo")
+def _echo(rows: RowBatch) -> np.ndarray:
+    return rows.number("prompt_echo")
+
+
+@signal("invalid_text", "invalid_chars")
+def _invalid(rows: RowBatch) -> np.ndarray:
+    chars = rows.number("invalid_chars")
+    return mark(chars > 0, np.isfinite(chars))
+
+
+@signal("foreign_script", "foreign_script")
+def _foreign(rows: RowBatch) -> np.ndarray:
+    share = rows.number("foreign_script")
+    return mark(share > _FOREIGN, np.isfinite(share))
+
+
+@rule("Empty responses", "change_z")
+def empty_responses(context: RuleContext) -> Iterator[Finding]:
+    """The share of empty responses rises by 10 points or is above 30%, or that of one-token ones rises by 20.
+
+    A rise is tested by two windows of steps with errors clustered by group. Responses of one token from the
+    start are normal, for example in multiple choice.
     """
-    share = context.series("invalid_text_share")
-    if share is None or len(share) < 2 * _START:
-        return
-    if not (np.isfinite(share[:_START]).any() and np.isfinite(share[-_START:]).any()):
-        return
-    start = float(np.nanmean(share[:_START]))
-    risen = long_stretches(_above_chance(context, share, start), _START)
-    risen[:_START] = False
-    if not risen.any():
-        return
-    last = float(np.nanmean(share[-_START:]))
-    mostly = long_stretches(_running_mean(share) > 0.5, _START)
-    first = f"{context.steps[0]:,}–{context.steps[_START - 1]:,}"
-    evidence = [
-        f"Share of responses with U+FFFD: {start:.1%} in steps {first}, {last:.1%} in the last five steps.",
-        f"Significantly above the start in {span(context.steps, risen)}"
-        + (f"; five-step mean above 50% in {span(context.steps, mostly)}." if mostly.any() else "."),
-    ]
-    rows = context.rows[risen[context.row_steps]]
-    broken = context.snapshot.number("invalid_chars")[rows] > 0
-    evidence += by_category(context.snapshot, rows, broken, "responses with U+FFFD")
-    late = context.snapshot.metadata("step")[rows] >= np.median(context.steps[risen])
-    for part, when in ((~late, "In the first half of these steps"), (late, "In the second half")):
-        contrast = within_groups(context.view, rows[part], broken[part], "responses with U+FFFD")
-        evidence += [f"{when}: {line}" for line in contrast]
-    yield Finding(
-        severity="alarm" if last > 0.5 else "warning",
-        sentence=(
-            f"Invalid UTF-8: the share of affected responses rises from {start:.0%} to {last:.0%} since step "
-            f"{context.steps[risen][0]:,}."
-        ),
-        evidence=tuple(evidence),
-        steps=tuple(context.steps[risen].tolist()),
-        column="invalid_text_share",
-        where="invalid_chars > 0",
+    advice = "Check stop strings, the chat template, and whether the reward favours saying nothing."
+    empty = ShareRule(
+        signal=_empty,
+        verb="are empty",
+        noun="empty responses",
+        limit=0.3,
+        column="response_chars",
+        where="response_chars == 0 or response_tokens == 0"
+        if context.snapshot.has_number("response_tokens")
+        else "response_chars == 0",
+        advice=advice,
     )
+    short = ShareRule(
+        signal=_one_token,
+        verb="have a single token",
+        noun="one-token responses",
+        rise=0.2,
+        column="response_tokens",
+        where="response_tokens == 1",
+        sort="response_tokens",
+        advice=advice,
+    )
+    found = share_finding(context, empty)
+    found = found or share_finding(context, short, "one token")
+    if found is not None:
+        yield found
 
 
-def _running_mean(share: np.ndarray) -> np.ndarray:
-    """Return the centred mean over five steps, shape (S,); over fewer steps at both ends."""
-    kernel = np.ones(_START)
-    return np.convolve(share, kernel, "same") / np.convolve(np.ones(len(share)), kernel, "same")
+@rule("Special tokens in responses", "change_z")
+def special_tokens(context: RuleContext) -> Iterator[Finding]:
+    """The share of responses with special tokens or padding rises by 10 points or is above 50%.
+
+    A rise is tested by two windows of steps with errors clustered by group. One token that ends the response
+    is normal.
+    """
+    found = share_finding(
+        context,
+        ShareRule(
+            signal=_special,
+            verb="contain special tokens or parts of a chat template",
+            noun="responses with special tokens",
+            limit=0.5,
+            harmful_always=False,
+            column="special_tokens",
+            where="special_tokens > 0",
+            sort="-special_tokens",
+            advice="Compare the chat template and stop tokens of the engine with those of the model.",
+        ),
+    )
+    if found is not None:
+        yield found
 
 
-def _above_chance(context: RuleContext, share: np.ndarray, start: float) -> np.ndarray:
-    """Return a mask of steps above the initial share by threshold and four standard errors, shape (S,)."""
-    count = context.snapshot.steps.samples[: len(share)]
-    expected = max(start, 1 / (_START * float(np.median(count))))
-    error = np.sqrt(expected * (1 - expected) / count)
-    with np.errstate(invalid="ignore"):
-        return share > start + np.maximum(context.thresholds.rise, 4 * error)
+@rule("Prompt repeated in responses", "change_z")
+def prompt_echo(context: RuleContext) -> Iterator[Finding]:
+    """The share of responses that repeat a long part of their prompt rises by 15 points or is above 50%.
+
+    A rise is tested by two windows of steps with errors clustered by group.
+    """
+    found = share_finding(
+        context,
+        ShareRule(
+            signal=_echo,
+            verb="repeat a long part of the prompt",
+            noun="responses that repeat the prompt",
+            rise=0.15,
+            limit=0.5,
+            harmful_always=False,
+            column="prompt_echo",
+            where="prompt_echo > 0",
+            advice="Check whether prompt tokens are decoded with the response, and whether copying is "
+            "rewarded.",
+        ),
+    )
+    if found is not None:
+        yield found
+
+
+@rule("Invalid UTF-8", "rise", "change_z")
+def invalid_text(context: RuleContext) -> Iterator[Finding]:
+    """The share of responses with U+FFFD rises by more than this, or is above 30%.
+
+    U+FFFD replaces bytes that are not valid UTF-8. A rise is tested by two windows of steps with errors
+    clustered by group.
+    """
+    found = share_finding(
+        context,
+        ShareRule(
+            signal=_invalid,
+            verb="contain invalid characters",
+            noun="responses with invalid characters",
+            rise=context.thresholds.rise,
+            limit=0.3,
+            column="invalid_text_share",
+            where="invalid_chars > 0",
+            sort="-invalid_chars",
+            advice="Read some of them: the policy emits half characters. Check whether the reward sees them.",
+        ),
+    )
+    if found is not None:
+        yield found
+
+
+@rule("Language drift", "change_z")
+def language_drift(context: RuleContext) -> Iterator[Finding]:
+    """The share of responses in scripts that their prompt does not use rises by 15 points, from at most 30%.
+
+    A response counts if at least 30% of its letters are in such scripts. A rise is tested by two windows of
+    steps with errors clustered by group.
+    """
+    found = share_finding(
+        context,
+        ShareRule(
+            signal=_foreign,
+            verb="are written in another script than their prompt",
+            noun="responses in another script",
+            rise=0.15,
+            at_most_before=0.3,
+            column="foreign_script",
+            where=f"foreign_script > {_FOREIGN}",
+            sort="-foreign_script",
+            advice="Check whether the reward depends on the language; a language reward may be needed.",
+        ),
+    )
+    if found is not None:
+        yield found

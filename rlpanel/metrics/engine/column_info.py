@@ -133,6 +133,57 @@ _FIELDS: dict[str, ColumnInfo] = {
             "U+FFFD.",
         ),
         ColumnInfo(
+            "special_tokens",
+            "special tokens in the response",
+            "tokens",
+            help="Number of special tokens, padding and parts of chat templates in the response's text. One "
+            "token that ends the response does not count, nor do those of thoughts, tool calls and images.",
+            source="<|…|>, <｜…｜>, <s>, </s>, <pad>, <start_of_turn>, [INST], [PAD] and the like",
+            good="near 0",
+            color="bad",
+            advice="A rise means that the policy continues after its end, or that padding is decoded.",
+        ),
+        ColumnInfo(
+            "prompt_echo",
+            "prompt repeated in the response",
+            help="1 if the response contains the second half of the prompt verbatim, else 0.",
+            source="64 to 256 characters at the end of the prompt's last text between special tokens",
+            good="near 0",
+            color="bad",
+            advice="Some answers restate the whole question; watch for a rise.",
+        ),
+        ColumnInfo(
+            "foreign_script",
+            "letters in scripts that the prompt does not use",
+            "share",
+            help="Share of the response's letters in scripts, such as Han or Cyrillic, that make up less "
+            "than 5% of the prompt's letters. Latin letters count only if nearly all are Latin and less than "
+            "30% of the prompt's. Of a long text, the first and the last 500 characters count.",
+            good="near 0",
+            color="bad",
+            advice="A rise means that the policy drifts into another language.",
+        ),
+        ColumnInfo(
+            "engine_shift",
+            "shift of the engine's logprobs",
+            help="Correlation of trainer's and engine's logprobs with a shift by one token, to the better "
+            "side, minus that without.",
+            source="Pearson, over the tokens of a sample",
+            good="down",
+            color="bad",
+            advice="Usually near -1. Well above 0, the two arrays are shifted by one token.",
+        ),
+        ColumnInfo(
+            "ref_shift",
+            "shift of the reference's logprobs",
+            help="Correlation of trainer's and reference's logprobs with a shift by one token, to the better "
+            "side, minus that without.",
+            source="Pearson, over the tokens of a sample",
+            good="down",
+            color="bad",
+            advice="Usually below -0.3. Well above 0, the two arrays are shifted by one token.",
+        ),
+        ColumnInfo(
             "ended",
             "ended (not truncated)",
             help="1 if the response ended with an end token, 0 if it was truncated.",
@@ -142,6 +193,8 @@ _FIELDS: dict[str, ColumnInfo] = {
         ),
     )
 }
+#: Columns that are counted when a line is read, whose names are reserved.
+COUNTED = {"ended", "special_tokens", "prompt_echo", "foreign_script", "engine_shift", "ref_shift"}
 _FIELD_COLORS = {
     "reward": "policy",
     "ref_reward": "reference",
@@ -164,7 +217,7 @@ ALIASES = {"kl_k1_mean": "log_ratio_mean", "kl_k1_sum": "log_ratio_sum"}
 @registry_cache
 def computed_columns() -> frozenset[str]:
     """Return the reserved column names: rlpanel computes columns with these names itself."""
-    names = {m.name for m in METRICS.values()} | set(ALIASES) | {"ended"}
+    names = {m.name for m in METRICS.values()} | set(ALIASES) | COUNTED
     return frozenset(names | reduced_columns())
 
 

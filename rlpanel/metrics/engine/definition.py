@@ -64,6 +64,9 @@ def _logged(quantity: str, undefined: str) -> Definition:
     return Definition("", quantity, _SAMPLES, undefined)
 
 
+#: Where a shift of logprobs is not defined.
+_SHIFT = "fewer than 8 tokens that are finite in both arrays, arrays of unequal length, or a constant array"
+
 #: Definitions of sample columns that are logged, or counted when a line is read.
 COLUMNS: dict[str, Definition] = {
     "reward": _logged("the score of the whole response, as logged", "a sample without a finite reward"),
@@ -92,6 +95,23 @@ COLUMNS: dict[str, Definition] = {
     "prompt_chars": _logged("characters of the prompt", "a sample without a prompt"),
     "response_chars": _logged("characters of the response", "a sample without a response"),
     "invalid_chars": _logged("U+FFFD characters of the response", "a sample without a response"),
+    "special_tokens": _logged("special tokens in the response's text", "a sample without a response"),
+    "prompt_echo": _logged(
+        "whether the response contains the second half of the prompt",
+        "a sample without a response, or with a prompt of fewer than 32 characters",
+    ),
+    "foreign_script": _logged(
+        "letters of the response, by script", "a sample without a prompt, or with a response without letters"
+    ),
+    "engine_shift": Definition(
+        "logprobs of the trainer and of the sampling engine, shifted by one token and not",
+        "",
+        _SAMPLES,
+        _SHIFT,
+    ),
+    "ref_shift": Definition(
+        "logprobs of the policy and of the reference, shifted by one token and not", "", _SAMPLES, _SHIFT
+    ),
     "ended": _logged(
         "whether the response ended before the length limit",
         "a sample without `truncated` and without a finish reason that is known",

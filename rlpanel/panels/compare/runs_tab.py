@@ -24,7 +24,7 @@ from rlpanel.panels.export.export_menu import ExportMenu, plot_with_menu
 from rlpanel.panels.plots.bar_chart import BarChart
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.sidebar.run_list import unique_label
+from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.step.reward_distribution import Bins, bins_of
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -104,9 +104,8 @@ class RunsTab(Viewer):
         if not self.active:
             return
         context, selection = self.context, self.context.selection
-        others = {
-            unique_label(info, context.runs): info.name for info in context.runs if info.name != selection.run
-        }
+        labels = run_labels(context.runs)
+        others = {label: name for name, label in labels.items() if name != selection.run}
         names = [*(name for name in selection.over if name in others.values()), *others.values()]
         chosen = selection.against if selection.against in names else next(iter(names), "")
         self._updating = True
@@ -127,7 +126,7 @@ class RunsTab(Viewer):
 
     def _labels(self) -> tuple[str, str]:
         context = self.context
-        names = {info.name: unique_label(info, context.runs) for info in context.runs}
+        names = run_labels(context.runs)
         here = names.get(context.selection.run, context.selection.run)
         return here, names.get(context.selection.against, context.selection.against)
 

@@ -22,6 +22,7 @@ from rlpanel.panels.export.export_menu import ExportMenu, head_with_menu
 from rlpanel.panels.export.plot_tables import PlotLine
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.alignment import alignment_of, chosen_axis
+from rlpanel.panels.plots.step_shading import StepShading
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -100,6 +101,7 @@ class CurveCard:
         self._update_visibility()
         self.overlay.draw()
         self._distribution.draw(self._view.snapshot)
+        self.shade()
         if self.card[1] is not (self._distribution.pane or self._pane):
             self.card[1] = self._distribution.pane or self._pane
         self.move_cursor()
@@ -120,6 +122,14 @@ class CurveCard:
         self._dot.data = {"x": [points["x"][point]], "y": [points["y"][point]]}
         self._write_head(step)
 
+    def shade(self) -> None:
+        """Shade the marked steps behind the curve."""
+        marked = self.context.marked
+        if marked is not None:
+            self._shading.restyle(marked.color, self.context.selection.dark)
+        self._shading.draw(self._axis, marked.steps if marked is not None else ())
+        self._distribution.shade(self._axis, marked)
+
     def restyle(self) -> None:
         """Apply the colours of the dark or light theme."""
         colors = theme.palette(self.context.selection.dark)
@@ -135,6 +145,7 @@ class CurveCard:
                 renderer.glyph.line_color = color
             else:
                 renderer.glyph.update(fill_color=color, line_color=colors["surface"])
+        self.shade()
         self.overlay.draw()
         self._distribution.restyle(self.context.selection.dark)
         for legend in self._plot.legend:
@@ -217,6 +228,7 @@ class CurveCard:
             x_range=DataRange1d(range_padding=0.01),
             y_range=DataRange1d(only_visible=True),
         )
+        self._shading = StepShading(plot)
         self._glyph_columns: list[str] = []
         items: list[LegendItem] = []
         for column, source in self._sources.items():

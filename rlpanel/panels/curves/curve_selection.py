@@ -47,6 +47,16 @@ def curves_of(context: Context) -> list[Curve]:
     return [_curve(name, context) for name in defaults if view.has(name)][:_DEFAULT_COUNT]
 
 
+def show_curve(context: Context, column: str) -> None:
+    """Reveal the card of a column, and add it if it is hidden; does nothing if the run lacks the column."""
+    if not column or not context.view.has(column):
+        return
+    shown = [curve.columns[0] for curve in curves_of(context)]
+    if column not in shown:
+        context.selection.curves = [*shown, column]
+    context.reveal(column)
+
+
 def _curve(name: str, context: Context) -> Curve:
     view = context.view
     columns = tuple(c for c in _REWARDS if view.has(c)) if name == "reward" else (name,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import panel as pn
+from panel.custom import JSComponent
 from panel.viewable import Viewer
 
 from rlpanel.panels.curves.curve_card import CurveCard
@@ -12,6 +13,13 @@ from rlpanel.panels.curves.curve_selection import curves_of
 from rlpanel.panels.curves.run_legend import RunLegend
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+
+
+class CardScroller(JSComponent):
+    """Invisible component that scrolls to a card; it receives the card's position and the number of cards."""
+
+    _esm = read_assets("panels/curves/card_scroller.js")
 
 
 class Curves(Viewer):
@@ -29,13 +37,18 @@ class Curves(Viewer):
             margin=0,
             css_classes=["rl-curves"],
         )
-        self._column = pn.Column(RunLegend(context), self._row, sizing_mode="stretch_width", margin=0)
+        self._scroller = CardScroller(width=0, height=0, margin=0)
+        self._column = pn.Column(
+            RunLegend(context), self._row, self._scroller, sizing_mode="stretch_width", margin=0
+        )
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, ["view"])
         context.param.watch(self._on_overlay, ["others", "muted"])
         selection.param.watch(self._redraw, ["align", "smooth"])
         selection.param.watch(self._update_cards, ["curves"])
         selection.param.watch(self._move_cursors, ["step"])
+        context.param.watch(self._shade, ["marked"])
+        context.param.watch(self._reveal, ["revealed"])
         selection.param.watch(self._restyle, ["dark"])
         display.param.watch(self._update_cards, ["kl_estimator", "per_sequence"])
         display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift", "log_values"])
@@ -79,6 +92,17 @@ class Curves(Viewer):
         with theme.hold_changes():
             for card in self._cards.values():
                 card.move_cursor()
+
+    def _shade(self, *_: object) -> None:
+        with theme.hold_changes():
+            for card in self._cards.values():
+                card.shade()
+
+    def _reveal(self, *_: object) -> None:
+        """Scroll to the card of the revealed column."""
+        shown = [columns[0] for columns in self._cards]
+        if self.context.revealed in shown:
+            self._scroller._send_msg({"position": shown.index(self.context.revealed), "count": len(shown)})
 
     def _restyle(self, *_: object) -> None:
         with theme.hold_changes():

@@ -10,11 +10,12 @@ from bokeh.models import ColumnDataSource
 
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.export.plot_tables import density_frame, ridges_frame
-from rlpanel.panels.plots.alignment import STEP
+from rlpanel.panels.plots.alignment import STEP, RunAxis
 from rlpanel.panels.plots.density_plot import DensityPlot
 from rlpanel.panels.plots.ridge_plot import RidgePlot, ridges
 from rlpanel.panels.plots.value_range import ValueRange
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Values of the setting *band* that replace the curve by a plot of the distribution.
@@ -77,6 +78,13 @@ class ValueDistribution:
         """Move the cursor to the selected step."""
         if self._plot is not None:
             self._plot.move_cursor(step)
+
+    def shade(self, axis: RunAxis, marked: MarkedSteps | None) -> None:
+        """Shade the marked steps of a heatmap; ridges have no axis of steps."""
+        if isinstance(self._plot, DensityPlot):
+            if marked is not None:
+                self._plot.shading.restyle(marked.color, self.context.selection.dark)
+            self._plot.shading.draw(axis, marked.steps if marked is not None else ())
 
     def restyle(self, dark: bool) -> None:
         """Apply the colours of the dark or light theme."""

@@ -1,47 +1,99 @@
 // Draws a badge with the number of findings, and their list below it. Texts are inserted as text, never as
 // HTML.
-function createElement(tag, name, text) {
-  const element = document.createElement(tag)
-  if (name) { element.className = name }
-  if (text !== undefined) { element.textContent = text }
-  return element
+const SEVERITIES = ["alarm", "warning", "info"]
+const NOUNS = { alarm: ["alarm", "alarms"], warning: ["warning", "warnings"], info: ["earlier", "earlier"] }
+
+const counted = (severity, count) => `${count} ${NOUNS[severity][count === 1 ? 0 : 1]}`
+
+/** Draw the worst severity with its name, and the number of the others. */
+function drawBadge(badge, findings, checked) {
+  const counts = SEVERITIES.map((severity) => [severity, findings.filter((f) => f.severity === severity).length])
+    .filter(([, count]) => count)
+  badge.className = `pill ${counts.length ? counts[0][0] : ""}`
+  if (!counts.length) {
+    badge.replaceChildren(checked ? "no findings" : "checking …")
+    badge.title = checked ? "The rules found nothing in the complete steps" : "The rules check the run"
+    return
+  }
+  badge.title = `Findings: ${counts.map(([severity, count]) => counted(severity, count)).join(", ")}`
+  badge.replaceChildren(...counts.map(([severity, count], position) => {
+    const part = element("span", `count ${severity}`)
+    part.append(mark(severity), position ? `${count}` : counted(severity, count))
+    return part
+  }))
 }
 
-function createItem(model, finding, close) {
-  const item = createElement("li", finding.severity)
-  const open = createElement("button", "open")
-  const mark = createElement("span", "mark", finding.severity === "alarm" ? "▲" : "●")
-  open.type = "button"
-  open.append(mark, createElement("b", "", finding.sentence))
-  open.title = "Show the affected step and samples"
-  open.addEventListener("click", () => { model.send_msg(finding.key); close() })
-  item.append(open, ...finding.evidence.map((line) => createElement("p", "", line)))
+function createItem(finding, open, opened) {
+  const item = element("li", finding.key === opened ? "finding opened" : "finding")
+  const title = element("div", "title")
+  title.append(mark(finding.severity), element("span", "", finding.title), stepLinks(finding, open))
+  const sentence = link("sentence", finding.sentence, "Show the first affected step and a sample",
+    () => open(finding.key, "onset"))
+  item.append(title, sentence, ...finding.evidence.map((line) => element("p", "evidence", line)))
+  if (finding.advice) {
+    const advice = element("p", "advice")
+    advice.append(element("b", "", "Check next: "), finding.advice)
+    item.append(advice)
+  }
+  if (finding.symptoms.length) {
+    const symptoms = element("div", "symptoms")
+    symptoms.append(element("p", "caption", "Also seen"), ...finding.symptoms.map((symptom) => createSymptom(symptom, open)))
+    item.append(symptoms)
+  }
   return item
 }
 
-const heading = (count) => `${count} ${count === 1 ? "finding" : "findings"}`
+function createSymptom(symptom, open) {
+  const row = element("div", "symptom")
+  row.append(mark(symptom.severity), link("sentence", symptom.sentence, "Show the first affected step and a sample",
+    () => open(symptom.key, "onset")))
+  return row
+}
+
+function createEarlier(findings, items, wasOpen) {
+  const row = element("li")
+  const box = element("details", "earlier")
+  const list = element("ul")
+  list.append(...items)
+  box.append(element("summary", "", `Earlier (${findings.length})`), list)
+  box.open = wasOpen
+  row.append(box)
+  return row
+}
 
 export function render({ model, el }) {
-  const box = createElement("details", "rl-finding-list")
-  const badge = createElement("summary", "pill")
-  const list = createElement("ul")
+  const box = element("details", "rl-finding-list")
+  const badge = element("summary", "pill")
+  const list = element("ul", "list")
   box.append(badge, list)
-  const close = () => { box.open = false }
+  const close = () => {
+    if (!box.open) { return }
+    const focused = box.contains(box.getRootNode().activeElement)
+    box.open = false
+    if (focused) { badge.focus() }
+  }
+  const open = (key, choice) => { model.send_msg([key, choice]); close() }
   const onPointerDown = (event) => { if (!event.composedPath().includes(box)) { close() } }
   const onKeyDown = (event) => { if (event.key === "Escape") { close() } }
   document.addEventListener("pointerdown", onPointerDown)
   document.addEventListener("keydown", onKeyDown)
 
   const draw = () => {
-    const findings = model.found
-    const alarm = findings.some((finding) => finding.severity === "alarm")
-    badge.className = `pill${findings.length ? (alarm ? " alarm" : " warning") : ""}`
-    badge.textContent = model.checked ? heading(findings.length) : "checking …"
-    const none = createElement("li", "none", "No findings in the complete steps.")
-    list.replaceChildren(...(findings.length ? findings.map((f) => createItem(model, f, close)) : [none]))
+    const now = model.found.filter((finding) => finding.severity !== "info")
+    const past = model.found.filter((finding) => finding.severity === "info")
+    const createItems = (findings) => findings.map((finding) => createItem(finding, open, model.opened))
+    const wasOpen = list.querySelector(".earlier")?.open ?? !now.length
+    drawBadge(badge, model.found, model.checked)
+    const rows = createItems(now)
+    if (!now.length) {
+      const text = !model.checked ? "The rules check the run …"
+        : past.length ? "Nothing goes on in the newest complete steps." : "No findings in the complete steps."
+      rows.push(element("li", "none", text))
+    }
+    if (past.length) { rows.push(createEarlier(past, createItems(past), wasOpen)) }
+    list.replaceChildren(...rows)
   }
-  model.on("found", draw)
-  model.on("checked", draw)
+  model.on(["found", "checked", "opened"], draw)
   model.on("remove", () => {
     document.removeEventListener("pointerdown", onPointerDown)
     document.removeEventListener("keydown", onKeyDown)

@@ -1,24 +1,27 @@
-"""Badge in the header with the number of findings; its list shows the evidence and opens the samples."""
+"""Checks the selected run by the rules, shows the findings, and opens the one that is clicked."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any, ClassVar
+from typing import Any, get_args
 
 import panel as pn
-import param
-from panel.custom import JSComponent
 from panel.viewable import Viewer
 
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.findings_cache import cached_findings
-from rlpanel.panels.curves.curve_selection import curves_of
+from rlpanel.panels.curves.curve_selection import show_curve
+from rlpanel.panels.findings.finding_landing import StepChoice, show_finding
+from rlpanel.panels.findings.findings_popup import (
+    SEVERITY_COLORS,
+    FindingsPopup,
+    OpenedFinding,
+    finding_json,
+)
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.settings import FindingSettings
 from rlpanel.store.index.run_index import RunIndex
 
@@ -26,49 +29,49 @@ from rlpanel.store.index.run_index import RunIndex
 EVERY = 3.0
 
 
-class FindingsPopup(JSComponent):
-    """Badge and list, drawn by ``findings_badge.js``; a click sends the key of a finding."""
-
-    found = param.List(default=[], doc="The findings as JSON objects.")
-    checked = param.Boolean(default=False, doc="True once the rules have run.")
-    on_open = param.Callable(doc="Called with the key of the clicked finding.", precedence=-1)
-
-    _esm = read_assets("panels/findings/findings_badge.js")
-    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/findings/findings_badge.css")]
-    _rename: ClassVar[dict[str, None]] = {"on_open": None}
-
-    def _handle_msg(self, msg: Any) -> None:
-        if isinstance(msg, str):
-            self.on_open(msg)
-
-
 class FindingsBadge(Viewer):
-    """Badge for the selected run; a click on a finding opens its step, curve and samples."""
+    """Badge for the selected run; a click on a finding opens its step, curve and samples.
+
+    Attributes
+    ----------
+    opened : OpenedFinding
+        The line with the opened finding, hidden while none is open.
+    """
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
         self._findings: dict[str, Finding] = {}
         self._last_check = 0.0
+        self._linked = True  # the key may come from the URL, without the rest of the selection
         self._thresholds = FindingSettings.from_environment()
         self._work: BackgroundTask[list[Finding]] = BackgroundTask(self._show)
         self._list = FindingsPopup(
-            on_open=self._open,
             margin=(0, 10, 0, 0),
             align="center",
             css_classes=["rl-findings"],
-            styles={"margin-left": "auto"},
+            styles={"margin-left": "auto", "flex": "none"},
         )
+        self.opened = OpenedFinding(
+            visible=False, sizing_mode="stretch_width", margin=0, css_classes=["rl-opened-finding"]
+        )
+        for component in (self._list, self.opened):
+            component.on_msg(lambda event: self._on_click(event.data))
         context.param.watch(self._restart, "index")
         context.param.watch(self._check_if_due, ["view", "now"])
+        context.selection.param.watch(self._mark, "finding")
+        context.selection.param.watch(self._update_step, "step")
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._list
+
+    # -- checking --------------------------------------------------------------------------------
 
     def _restart(self, *_: Any) -> None:
         self._last_check, self._findings = 0.0, {}
         self._work.stop()
         self._list.param.update(found=[], checked=False)
+        self._mark()
 
     def _check_if_due(self, *_: Any) -> None:
         """Run the rules in the background, at most every `EVERY` seconds and not while a backlog is read."""
@@ -80,33 +83,62 @@ class FindingsBadge(Viewer):
         self._work.start(_compute_findings(index, self._thresholds, now, context.snapshot.split))
 
     def _show(self, findings: list[Finding]) -> None:
-        self._findings = {finding.key: finding for finding in findings}
-        self._list.param.update(found=[_to_json(finding) for finding in findings], checked=True)
+        """List the findings; follow the link to one of them; close the opened one if it no longer holds."""
+        self._findings = {}
+        for finding in findings:
+            for each in (finding, *finding.symptoms):
+                self._findings.setdefault(each.key, each)
+        snapshot = self.context.snapshot
+        self._list.param.update(found=[finding_json(each, snapshot) for each in findings], checked=True)
+        linked = self._findings.get(self.context.selection.finding)
+        if linked is None:
+            self.context.selection.finding = ""
+        elif self._linked:
+            self._follow_link(linked)
+        self._linked = False
+        self._mark()
 
-    def _open(self, key: str) -> None:
-        """Select the samples of a finding: of the current step if it is affected, else of the last one."""
-        finding = self._findings.get(key)
-        if finding is None:
+    # -- opening ---------------------------------------------------------------------------------
+
+    def _follow_link(self, finding: Finding) -> None:
+        """Show the finding of a link; a link that names a step shows that step."""
+        if self.context.selection.follow:
+            show_finding(self.context, finding)
+        else:
+            self.context.tab = finding.tab or self.context.tab
+
+    def _on_click(self, message: Any) -> None:
+        """Open a finding at one of its steps, or close the opened one. The message comes from the browser."""
+        if not (isinstance(message, list) and len(message) == 2 and all(isinstance(m, str) for m in message)):
             return
-        context, selection = self.context, self.context.selection
+        key, choice = message
+        finding = self._findings.get(key)
         with pn.io.hold():
-            visible = [curve.columns[0] for curve in curves_of(context)]
-            if finding.column and finding.column not in visible and context.view.has(finding.column):
-                selection.curves = [*visible, finding.column]
-            if finding.uid:
-                context.choose_sample(finding.uid)
-            elif finding.steps:
-                affected = selection.step in finding.steps
-                context.choose_range(selection.step if affected else finding.steps[-1], finding.where)
+            if choice == "close":
+                self.context.selection.finding = ""
+            elif finding is not None and choice == "curve":
+                show_curve(self.context, finding.column)
+            elif finding is not None and choice in get_args(StepChoice):
+                show_finding(self.context, finding, choice)
+
+    def _mark(self, *_: Any) -> None:
+        """Shade the steps of the opened finding, and show its line."""
+        finding = self._findings.get(self.context.selection.finding)
+        marked = MarkedSteps(finding.steps, SEVERITY_COLORS[finding.severity]) if finding else None
+        with pn.io.hold():
+            if marked != self.context.marked:
+                self.context.marked = marked
+            self._list.opened = finding.key if finding else ""
+            self.opened.param.update(
+                finding=finding_json(finding, self.context.snapshot) if finding else {},
+                visible=finding is not None,
+            )
+
+    def _update_step(self, event: Any) -> None:
+        self.opened.step = event.new
 
 
 def _compute_findings(
     index: RunIndex, thresholds: FindingSettings, now: float, split: str
 ) -> Iterator[list[Finding]]:
     yield cached_findings(index, thresholds, now, split)
-
-
-def _to_json(finding: Finding) -> dict[str, Any]:
-    """Return a finding as a JSON object for the browser, which shows its texts as text, never as HTML."""
-    plain = asdict(finding) | {"key": finding.key, "steps": len(finding.steps)}
-    return {name: plain[name] for name in ("key", "severity", "sentence", "evidence", "steps", "where")}

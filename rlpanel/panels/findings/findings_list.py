@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import panel as pn
@@ -17,6 +18,9 @@ from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.run_view import RunView
+
+#: Signs of the severities, as in the list of the badge.
+_MARKS = {"alarm": "▲", "warning": "●", "info": "○"}
 
 
 class FindingsList(Viewer):
@@ -47,17 +51,41 @@ class FindingsList(Viewer):
 
 
 def findings_html(view: RunView, now: float) -> str:
-    """Run the rules and return their findings with the evidence as HTML."""
-    findings = check(view, FindingSettings.from_environment(), now).findings
+    """Run the rules and return their findings as HTML: what goes on first, then what ended long ago."""
+    return list_html(check(view, FindingSettings.from_environment(), now).findings)
+
+
+def list_html(findings: Sequence[Finding]) -> str:
+    """Return findings as HTML, with evidence, advice and symptoms; those that ended are below "Earlier"."""
+    past = [finding for finding in findings if finding.severity == "info"]
+    present = [finding for finding in findings if finding.severity != "info"]
     if not findings:
         return '<p class="note">No findings in the complete steps.</p>'
+    html = _items(present) if present else '<p class="note">Nothing goes on in the newest complete steps.</p>'
+    if past:
+        summary = f"<summary>Earlier ({len(past)})</summary>"
+        html += f'<details class="earlier"{"" if present else " open"}>{summary}{_items(past)}</details>'
+    return html
+
+
+def _items(findings: Sequence[Finding]) -> str:
     return f'<ul class="findings">{"".join(map(_finding_html, findings))}</ul>'
 
 
 def _finding_html(finding: Finding) -> str:
-    mark = "▲" if finding.severity == "alarm" else "●"
     evidence = "".join(f"<p>{safe_text(line)}</p>" for line in finding.evidence)
-    return (
-        f'<li class="{safe_text(finding.severity)}"><b><span>{mark}</span> {safe_text(finding.sentence)}</b>'
-        f"{evidence}</li>"
+    advice = f"<p><b>Check next:</b> {safe_text(finding.advice)}</p>" if finding.advice else ""
+    symptoms = "".join(
+        f"<li>{_mark(symptom)} {safe_text(symptom.sentence)}</li>" for symptom in finding.symptoms
     )
+    also = f'<div class="symptoms"><p>Also seen</p><ul>{symptoms}</ul></div>' if symptoms else ""
+    return (
+        f"<li>{_mark(finding)} <span>{safe_text(finding.title)}</span>"
+        f"<strong>{safe_text(finding.sentence)}</strong>{evidence}{advice}{also}</li>"
+    )
+
+
+def _mark(finding: Finding) -> str:
+    """Return the sign of a severity, which is read aloud as its name."""
+    severity = finding.severity
+    return f'<span class="mark {severity}" role="img" aria-label="{severity}">{_MARKS[severity]}</span>'

@@ -6,10 +6,10 @@ import time
 import weakref
 from typing import Any
 
+from rlpanel.api.run import Run
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.event_loop import SessionLoop, current_loop
 from rlpanel.panels.session.session import Session
-from rlpanel.store.run import Run
 
 #: Seconds after which the newest step may count as complete if no sample was added.
 _COMPLETE_AFTER = 1.1

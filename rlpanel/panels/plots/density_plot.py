@@ -17,6 +17,7 @@ from bokeh.models import ColumnDataSource, HoverTool, LinearColorMapper, LogTick
 from bokeh.models.annotations import Span
 from bokeh.models.glyphs import Image, Line
 
+from rlpanel.panels.plots.step_shading import StepShading
 from rlpanel.panels.plots.value_range import ValueRange
 from rlpanel.panels.ui import theme
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -72,6 +73,7 @@ class DensityPlot:
             self._plot.yaxis.ticker = LogTicker(desired_num_ticks=3, num_minor_ticks=0)
         image = Image(image="image", x="x", y="y", dw="dw", dh="dh", color_mapper=self._mapper)
         self._cells = self._plot.add_glyph(self._image, image, level="underlay")
+        self.shading = StepShading(self._plot, level="glyph")
         # An outline in the surface's colour keeps the line of the mean visible on the brightest cells.
         self._outline, self._line = theme.add_glyphs(
             self._plot,

@@ -13,8 +13,9 @@ from rlpanel.panels.report.carried_samples import collect_samples
 from rlpanel.panels.report.html_document import document
 from rlpanel.panels.report.report_contents import check_step, first_position, run_query, select_rows
 from rlpanel.panels.report.report_facts import facts_html
-from rlpanel.panels.report.report_plots import Drawing, plot_json, plots_of, step_summary_html
+from rlpanel.panels.report.report_plots import Drawing, plot_json, plots_of
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.step.step_summary import step_numbers_html
 from rlpanel.panels.tokens.token_payload import metric_declarations
 from rlpanel.panels.tokens.token_view import TokenComponent
 from rlpanel.panels.ui import theme
@@ -57,7 +58,7 @@ def board_html(context: Context, samples: int = SAMPLES) -> bytes:
         f'<h2>Curves</h2><div class="cards">{_cards(plots.curves, 0)}</div>'
         f'<h2>Step {context.selection.step}</h2><div class="cards of-step">'
         f"{_cards(plots.step, len(plots.curves))}</div>"
-        f'<div class="numbers">{step_summary_html(context)}</div>'
+        f'<div class="numbers">{step_numbers_html(context)}</div>'
         f'<h2>Samples</h2><div class="samples"><div class="grid">{carried.table}</div>'
         f'<div class="shown">{"".join(carried.articles)}</div></div>'
     )

@@ -16,7 +16,6 @@ from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
-from rlpanel.panels.step.step_summary import StepSummary
 from rlpanel.panels.ui import theme
 
 #: Model id → property → its values in the dark and in the light theme; only properties that differ.
@@ -71,11 +70,6 @@ def plot_json(drawing: Drawing) -> dict[str, Any]:
     }
 
 
-def step_summary_html(context: Context) -> str:
-    """Return the summary of the step, with means and their change, as HTML."""
-    return "".join(pane.object for pane in _visible_panes(StepSummary(context), pn.pane.HTML))
-
-
 def _drawings(views: Iterable[Viewer]) -> Iterator[Drawing]:
     """Yield a drawing for each visible card; every card contains one header and one plot."""
     for view in views:
@@ -88,7 +82,8 @@ def _drawings(views: Iterable[Viewer]) -> Iterator[Drawing]:
 
 def _visible_panes(view: Viewer, kind: type[pn.pane.PaneBase]) -> list[Any]:
     """Return the panes of a type in the visible cards of a view."""
-    cards = view.__panel__().select(pn.Column)
+    columns = view.__panel__().select(pn.Column)
+    cards = [column for column in columns if column.select(pn.Column) == [column]]  # not what holds cards
     return [pane for card in cards if card.visible for pane in card.select(kind)]
 
 

@@ -45,7 +45,7 @@ class SampleDetail(Viewer):
             css_classes=["rl-tabs"],
             sx={
                 "& .MuiTabs-root": {"minHeight": "34px"},
-                "& .MuiTab-root": {"minHeight": "34px", "minWidth": 0, "padding": "4px 10px"},
+                "& .MuiTab-root": {"minHeight": "34px", "minWidth": 0, "padding": "4px 7px"},
             },
         )
         self._card = pn.Column(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from rlpanel.panels.compare.response_diff import ResponseDiff
 from rlpanel.panels.compare.runs_tab import RunsTab
+from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.groups.groups_tab import GroupsTab
 from rlpanel.panels.prompts.prompts_tab import PromptsTab
 from rlpanel.panels.sample.reference_tab import ReferenceTab
@@ -51,6 +52,7 @@ TABS: tuple[Tab, ...] = (
     Tab("prompt", "Prompt history", PromptsTab),
     Tab("ranking", "Token ranking", _token_ranking),
     Tab("runs", "Run comparison", RunsTab),
+    Tab("explain", "Why", ExplainTab),
 )
 
 

@@ -59,6 +59,7 @@ class SampleGrid(Viewer):
         self._view = context.view
         self._query = QueryRunner(context, self._on_result, self._rows_to_export, board)
         self._loaded: tuple[str, int | None] = ("", None)  # name of the run, and step
+        self._paged_to = ""  # chosen sample whose page was opened
         self._sorting = False
         self._read_later: Callable[[], None] | None = None
         self._head = HtmlPane("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
@@ -104,7 +105,7 @@ class SampleGrid(Viewer):
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, "view")
         selection.param.watch(self._on_step, "step")
-        selection.param.watch(self._highlight, "uid")
+        selection.param.watch(self._on_chosen, "uid")
         context.param.watch(self._highlight, "first")
         selection.param.watch(self._on_query, ["filter", "scope", "search", "sort"])
         context.param.watch(self._on_noted, "noted")
@@ -124,8 +125,7 @@ class SampleGrid(Viewer):
             uid = self.context.selection.uid or self.context.first
             position = uids.index(uid) + by if uid in uids else 0
             position = min(max(position, 0), len(uids) - 1)
-            size = self._table.page_size or self._table.initial_page_size
-            self._table.page = position // size + 1
+            self._open_page(position)
             self.context.choose_sample(uids[position])
 
     def load(self, *_: Any) -> None:
@@ -152,7 +152,7 @@ class SampleGrid(Viewer):
             self._read_rest(context.index, view.snapshot)
         uids = self._uids()
         context.first = uids[0] if uids else ""
-        self._highlight()
+        self._on_chosen()
 
     @property
     def _whole_run(self) -> bool:
@@ -227,6 +227,23 @@ class SampleGrid(Viewer):
             self._sorting = True
             self.context.selection.sort = sort
             self._sorting = False
+
+    def _on_chosen(self, *_: Any) -> None:
+        """Highlight the chosen sample, and open its page once: afterwards the viewer may turn pages."""
+        self._highlight()
+        uid = self.context.selection.uid
+        if uid and uid != self._paged_to and len(self._table.value):
+            uids = list(self._table.current_view["uid"])
+            if uid in uids:
+                self._open_page(uids.index(uid))
+                self._paged_to = uid
+        elif not uid:
+            self._paged_to = ""
+
+    def _open_page(self, position: int) -> None:
+        """Open the page of the row at a position in the grid's current order."""
+        size = self._table.page_size or self._table.initial_page_size
+        self._table.page = position // size + 1
 
     def _highlight(self, *_: Any) -> None:
         uid = self.context.selection.uid or self.context.first

@@ -16,6 +16,7 @@ from rlpanel.errors import RLPanelError, SampleNotFound
 from rlpanel.panels.plots.alignment import ALIGNMENTS, STEP
 from rlpanel.panels.plots.smoothing import MAX_WEIGHT as MOST_SMOOTH
 from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.panels.session.overlay_run import OverlayRun
 from rlpanel.schema import Sample
 from rlpanel.settings import DARK_DEFAULT, Display
@@ -67,6 +68,7 @@ class Selection(param.Parameterized):
     )
     here_at = param.String(default=NEWEST, doc="Compared samples of the run: a choice, or a step's number.")
     there_at = param.String(default=NEWEST, doc="Compared samples of the other run, as `here_at`.")
+    finding = param.String(default="", doc="Key of the opened finding; empty for none.")
     dark = param.Boolean(default=DARK_DEFAULT, doc="Whether the theme is dark.")
 
 
@@ -101,6 +103,10 @@ class Context(param.Parameterized):
     against = param.ClassSelector(
         class_=OverlayRun, allow_None=True, doc="The run whose responses to the same prompts are compared."
     )
+    marked = param.ClassSelector(
+        class_=MarkedSteps, allow_None=True, doc="Steps that all curves shade; None for none."
+    )
+    revealed = param.String(default="", doc="Column whose card is scrolled into view when this is set.")
     now = param.Number(default=0.0, doc="Current time, updated once a second, for ages.")
     first = param.String(default="", doc="Uid of the grid's first row, shown while no sample is chosen.")
     #: Set by the grid, for other views of the same samples.
@@ -146,6 +152,12 @@ class Context(param.Parameterized):
             draw()
         else:
             self._parts[draw] = None
+
+    def reveal(self, column: str) -> None:
+        """Scroll to the card of a column, also if that was the last one."""
+        if column == self.revealed:
+            self.param.trigger("revealed")
+        self.revealed = column
 
     # -- steps -----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from panel.viewable import Viewer
 
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
-from rlpanel.panels.sidebar.run_list import unique_label
+from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.multi_choice import multi_choice
 
@@ -66,9 +66,8 @@ class OverlayControls(Viewer):
 
     def _update(self, *_: Any) -> None:
         context, selection = self.context, self.context.selection
-        options = {
-            unique_label(info, context.runs): info.name for info in context.runs if info.name != selection.run
-        }
+        labels = run_labels(context.runs)
+        options = {label: name for name, label in labels.items() if name != selection.run}
         self._runs.visible = bool(options)
         if options != self._runs.options:
             self._runs.options = options

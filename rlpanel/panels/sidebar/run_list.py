@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import panel as pn
-import panel_material_ui as pmui
+import param
+from panel.custom import JSComponent
 from panel.viewable import Viewer
 
+from rlpanel.findings.run_marks import known_mark, read_saved_marks
 from rlpanel.panels.samples.visible_rows import excluded_html
+from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -20,60 +25,89 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Seconds after its last line for which a run is shown as live; later it is shown as idle.
 LIVE_SECONDS = 60.0
+#: Number of runs whose saved marks are read.
+MOST_SAVED_MARKS = 500
+
+
+class RunChoices(JSComponent):
+    """The buttons of the list, drawn by ``run_list.js``; a click sends the name of a run."""
+
+    runs = param.List(default=[], doc="One plain object per run.")
+    value = param.String(default="", doc="Name of the selected run.")
+
+    _esm = read_assets("panels/ui/dom.js", "panels/sidebar/run_list.js")
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/sidebar/run_list.css")]
 
 
 class RunList(Viewer):
-    """List of the runs below the root; a click selects one."""
+    """List of the runs below the root with the mark of each run's worst finding; a click selects one.
+
+    Runs are not read for their marks: a run has one if this process checked it, or if its mark was saved.
+    """
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._updating = False
-        self._list = pmui.RadioButtonGroup(
-            options={},
-            orientation="vertical",
-            sizing_mode="stretch_width",
-            margin=(0, 12),
-            size="small",
-            color="primary",
-            css_classes=["rl-runs"],
-            sx=_LIST_SX,
-        )
-        self._list.param.watch(self._on_choice, "value")
-        context.param.watch(self._draw, "runs")
+        self._choices = RunChoices(sizing_mode="stretch_width", margin=(0, 12), css_classes=["rl-runs"])
+        self._choices.on_msg(lambda event: self._on_click(event.data))
+        self._saved_marks: BackgroundTask[int] = BackgroundTask(self._draw)
+        context.param.watch(self._draw, ["runs", "now"])
+        context.param.watch(self._read_marks, "runs")
         context.selection.param.watch(self._draw, "run")
         self._draw()
+        self._read_marks()
 
     def __panel__(self) -> pn.viewable.Viewable:
-        return self._list
+        return self._choices
 
     def _draw(self, *_: Any) -> None:
-        self._updating = True
-        try:
-            # In one update: Panel selects the first option while the value is not among the options.
-            self._list.param.update(options=self._options(), value=self.context.selection.run or None)
-        finally:
-            self._updating = False
+        shown, value = self._items(), self.context.selection.run
+        if (shown, value) != (self._choices.runs, self._choices.value):  # called every second
+            self._choices.param.update(runs=shown, value=value)
 
-    def _options(self) -> dict[str, str]:
-        """Label to name of each run; the selected run is listed even before the reader finds its files."""
+    def _items(self) -> list[dict[str, str]]:
+        """Return the runs; the selected run is listed even before the reader finds its files."""
         runs, selected = self.context.runs, self.context.selection.run
-        options = {unique_label(info, runs): info.name for info in runs}
-        if selected and selected not in options.values():
-            label = f"./{selected}" if selected in options else selected
-            options = {label: selected, **options}
-        return options
+        labels = run_labels(runs)
+        items = [_item(labels[info.name], info) for info in runs]
+        if selected and selected not in labels:
+            label = f"./{selected}" if selected in labels.values() else selected
+            items.insert(0, {"name": selected, "label": label, "severity": "", "tip": label})
+        return items
 
-    def _on_choice(self, event: Any) -> None:
-        if not self._updating and event.new is not None and event.new != self.context.selection.run:
+    def _read_marks(self, *_: Any) -> None:
+        """Read the saved marks of the newest runs in the background."""
+        paths = [info.path for info in self.context.runs[:MOST_SAVED_MARKS]]
+        self._saved_marks.start(read_saved_marks(paths))
+
+    def _on_click(self, name: Any) -> None:
+        if name in {run["name"] for run in self._choices.runs} and name != self.context.selection.run:
             self.context.selection.param.update(
-                run=event.new, split="", beside=[], step=None, uid="", token=-1, follow=True
+                run=name,
+                split="",
+                beside=[],
+                step=None,
+                uid="",
+                token=-1,
+                follow=True,
+                finding="",
             )
 
 
-def unique_label(info: RunInfo, runs: list[RunInfo]) -> str:
-    """Return the label of a run in lists: the name of its folder, or its path if the name is not unique."""
-    return info.label if sum(other.label == info.label for other in runs) == 1 else f"./{info.name}"
+def _item(label: str, info: RunInfo) -> dict[str, str]:
+    """Return a run of the list: its name, label, severity, and a tooltip that tells the finding."""
+    mark = known_mark(info.path)
+    if mark is None:
+        return {"name": info.name, "label": label, "severity": "", "tip": f"{label}: not checked yet"}
+    said = f"{mark.severity}: {mark.sentence}" if mark.severity else "no current findings"
+    tip = f"{label} at step {mark.step}: {said}"
+    return {"name": info.name, "label": label, "severity": mark.severity, "tip": tip}
+
+
+def run_labels(runs: Sequence[RunInfo]) -> dict[str, str]:
+    """Return the label of each run in lists, by name: its folder, or its path if the label is not unique."""
+    counts = Counter(info.label for info in runs)
+    return {info.name: info.label if counts[info.label] == 1 else f"./{info.name}" for info in runs}
 
 
 class RunBadge(Viewer):
@@ -170,20 +204,3 @@ def age(seconds: float) -> str:
         if seconds < bound:
             return f"{max(0.0, seconds) / size:.0f} {unit}"
     return f"{seconds / 86400:.0f} d"
-
-
-_LIST_SX = {
-    "& .MuiToggleButton-root": {
-        "justifyContent": "flex-start",
-        "border": 0,
-        "borderRadius": "7px !important",
-        "padding": "4px 8px",
-        "color": "text.secondary",
-        "overflow": "hidden",
-        "textOverflow": "ellipsis",
-        "textTransform": "none",
-    },
-    "& .MuiButton-root": {"justifyContent": "flex-start", "textTransform": "none"},
-    "maxHeight": "220px",
-    "overflowY": "auto",
-}

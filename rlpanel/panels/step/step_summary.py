@@ -1,23 +1,34 @@
-"""Means of the selected step, with their change since the previous step."""
+"""Means of the selected step, with their change since the previous step; a click shows the curve."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import panel as pn
+import param
+from panel.custom import JSComponent
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine import column_info
+from rlpanel.panels.curves.curve_selection import show_curve
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import HtmlPane
-from rlpanel.panels.ui.theme import delta, number, safe_text
+from rlpanel.panels.ui.theme import change_text, number, safe_text
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Step metrics that show whether training can work at all.
 _POOLED = ("var_explained", "clipfrac", "engine_mismatch", "zero_variance_groups", "repeated_responses")
+
+
+class StepNumbers(JSComponent):
+    """One button per number, drawn by ``step_numbers.js``; a click sends the name of the column."""
+
+    numbers = param.List(default=[], doc="One JSON object per number.")
+
+    _esm = read_assets("panels/ui/dom.js", "panels/step/step_numbers.js")
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/step/step_summary.css")]
 
 
 class StepSummary(Viewer):
@@ -26,15 +37,10 @@ class StepSummary(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._pane = HtmlPane(
-            "",
-            stylesheets=[theme.CSS, read_assets("panels/step/step_summary.css")],
-            margin=0,
-            sizing_mode="stretch_width",
-        )
-        # The card is hidden, not the pane: an HTML pane fails if it is shown before it was first rendered.
+        self._numbers = StepNumbers(margin=0, sizing_mode="stretch_width")
+        self._numbers.on_msg(lambda event: self._on_click(event.data))
         self._card = pn.Column(
-            self._pane,
+            self._numbers,
             styles=theme.CARD,
             sizing_mode="stretch_width",
             margin=0,
@@ -49,42 +55,57 @@ class StepSummary(Viewer):
         return self._card
 
     def _draw(self, *_: Any) -> None:
-        view, step = self.context.view, self.context.selection.step
-        position = view.snapshot.steps.position(step) if step is not None else -1
-        names = [name for name in self._names() if view.has(name)]
-        self._card.visible = position >= 0 and bool(names)
-        if self._card.visible:
-            self._pane.object = cached_on(
-                view, "numbers", (position, *names), lambda: _html(view, names, position)
-            )
+        numbers = step_numbers(self.context)
+        self._card.visible = bool(numbers)
+        if numbers:
+            self._numbers.numbers = numbers
 
-    def _names(self) -> list[str]:
-        kl = self.context.display.kl_estimator
-        length = (
-            "response_tokens" if self.context.snapshot.has_number("response_tokens") else "response_chars"
-        )
-        rewards = [
-            "reward",
-            "ref_reward",
-            "reward_gap",
-            "valid_reward",
-            "ref_valid_reward",
-            "valid_reward_gap",
-        ]
-        usual = [*rewards, "log_ratio_mean", f"{kl}_sum", length, "truncated", "token_entropy_mean"]
-        return [*usual, *_POOLED]
+    def _on_click(self, column: Any) -> None:
+        if isinstance(column, str):
+            with pn.io.hold():
+                show_curve(self.context, column)
 
 
-def _html(view: RunView, names: list[str], position: int) -> str:
-    return "<dl>" + "".join(_pair(view, name, position) for name in names) + "</dl>"
+def step_numbers(context: Context) -> list[dict[str, str]]:
+    """Return the step's means as JSON objects, cached on the view; empty while the step has no samples."""
+    view, step = context.view, context.selection.step
+    position = view.snapshot.steps.position(step) if step is not None else -1
+    names = [name for name in _names(context) if view.has(name)]
+    if position < 0:
+        return []
+    key = (position, *names)
+    return cached_on(view, "numbers", key, lambda: [_number_json(view, name, position) for name in names])
 
 
-def _pair(view: RunView, name: str, position: int) -> str:
+def step_numbers_html(context: Context) -> str:
+    """Return the step's means as HTML, for the report."""
+    numbers = step_numbers(context)
+    return f"<dl>{''.join(map(_pair_html, numbers))}</dl>" if numbers else ""
+
+
+def _names(context: Context) -> list[str]:
+    kl = context.display.kl_estimator
+    length = "response_tokens" if context.snapshot.has_number("response_tokens") else "response_chars"
+    rewards = ["reward", "ref_reward", "reward_gap", "valid_reward", "ref_valid_reward", "valid_reward_gap"]
+    usual = [*rewards, "log_ratio_mean", f"{kl}_sum", length, "truncated", "token_entropy_mean"]
+    return [*usual, *_POOLED]
+
+
+def _number_json(view: RunView, name: str, position: int) -> dict[str, str]:
+    """Return a column's mean at a step as JSON object; its texts are not escaped."""
     column = column_info.describe(name)
     means = view.step_values(name)
-    change = delta(float(means[position]), float(means[position - 1])) if position else ""
-    label = f"{column.label} {'sum' if name.endswith('_sum') else ''}"
-    return (
-        f'<div title="{safe_text(column.tip)}"><dt>{safe_text(label)}</dt>'
-        f"<dd>{number(float(means[position]))} {change}</dd></div>"
-    )
+    value = float(means[position])
+    return {
+        "column": name,
+        "label": f"{column.label}{' sum' if name.endswith('_sum') else ''}",
+        "value": number(value),
+        "change": change_text(value, float(means[position - 1])) if position else "",
+        "tip": column.tip,
+    }
+
+
+def _pair_html(shown: dict[str, str]) -> str:
+    text = {name: safe_text(value) for name, value in shown.items()}
+    change = f' <span class="delta">{text["change"]}</span>' if text["change"] else ""
+    return f'<div title="{text["tip"]}"><dt>{text["label"]}</dt><dd>{text["value"]}{change}</dd></div>'

@@ -108,13 +108,18 @@ def number(value: float, *, sign: bool = False) -> str:
     return f"−{text}" if value < 0 else f"+{text}" if sign and value > 0 else text
 
 
-def delta(value: float, before: float) -> str:
-    """Return the change since the previous step as HTML (▲ 0.14); empty if a value is missing."""
+def change_text(value: float, before: float) -> str:
+    """Return the change since the previous step (▲ 0.14); empty if a value is missing."""
     change = value - before
     if math.isnan(change):
         return ""
-    arrow = "▲" if change > 0 else "▼" if change < 0 else "＝"
-    return f'<span class="delta" title="change since the previous step">{arrow} {number(abs(change))}</span>'
+    return f"{'▲' if change > 0 else '▼' if change < 0 else '＝'} {number(abs(change))}"
+
+
+def delta(value: float, before: float) -> str:
+    """Return the change since the previous step as HTML; empty if a value is missing."""
+    change = change_text(value, before)
+    return f'<span class="delta" title="change since the previous step">{change}</span>' if change else ""
 
 
 #: Our defaults for Bokeh plots. As the document's theme it also prevents Material's own plot styling, which

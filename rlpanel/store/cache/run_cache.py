@@ -49,7 +49,7 @@ SAVE_EVERY, RETRY_AFTER = 5.0, 60.0
 MIN_LOG_BYTES = 4 << 20
 #: Attempts to load, because the writer may replace the files in the meantime.
 _READ_TRIES = 3
-_MANIFEST = "manifest"
+MANIFEST = "manifest"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class RunCache:
             for _ in range(_READ_TRIES):
                 try:
                     with location.open() as folder:
-                        return self._read(folder, folder.read(_MANIFEST))
+                        return self._read(folder, folder.read(MANIFEST))
                 except FileNotFoundError:
                     continue  # a writer has replaced the column folder, or nothing was saved
                 except (OSError, ValueError, KeyError, TypeError) as error:
@@ -158,7 +158,7 @@ class RunCache:
                 file = files.setdefault(key, AppendFile())
                 files[key] = file.append(folder, str(list(files).index(key)), items, data)
         manifest = _manifest(saved, self._code, disk.data, files)
-        cache_folder.replace(_MANIFEST, manifest)
+        cache_folder.replace(MANIFEST, manifest)
         self._disk, self._columns = _OnDisk(disk.folder, disk.data, manifest, files), columns
         _delete_outdated(cache_folder, disk.data)
 
@@ -212,7 +212,7 @@ def _digest(body: bytes) -> bytes:
 
 def _manifest_in(folder: SafeFolder) -> bytes:
     try:
-        return folder.read(_MANIFEST)
+        return folder.read(MANIFEST)
     except OSError:
         return b""
 
@@ -237,13 +237,13 @@ def _delete_outdated(cache_folder: SafeFolder, data: str) -> None:
         with suppress(OSError):  # the next save tries again
             if COLUMN_FOLDER_NAME.fullmatch(name) and name != data:
                 cache_folder.remove_folder(name)
-            elif name.startswith(f".{_MANIFEST}."):
+            elif name.startswith(f".{MANIFEST}."):
                 cache_folder.remove(name)
 
 
 def _age(location: CacheFolder) -> float:
     """Return a sort key that puts newer caches first."""
     try:
-        return -(location.path / _MANIFEST).lstat().st_mtime
+        return -(location.path / MANIFEST).lstat().st_mtime
     except OSError:
         return 0.0

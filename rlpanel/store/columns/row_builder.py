@@ -17,13 +17,15 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from rlpanel.metrics.engine.column_info import computed_columns
-from rlpanel.metrics.engine.compute import derive_columns, reduce_ragged, reduce_tokens
+from rlpanel.metrics.engine.compute import derive_columns, reduce_ragged
 from rlpanel.metrics.engine.constants import USUAL_CONSTANTS, Constants
-from rlpanel.metrics.engine.ragged import Ragged
+from rlpanel.metrics.engine.ragged import Ragged, ragged_fields
+from rlpanel.metrics.logprob_shift import shift_columns
 from rlpanel.sources.records.column_batch import ColumnBatch, SampleBatch, join_batches
 from rlpanel.sources.records.record_types import Chunk, Locator, Record, SampleSequence
 from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.page_memory import raise_trim_threshold
+from rlpanel.store.columns.text_columns import text_columns
 
 #: A batch is converted when it has this many records, or lines of this many bytes.
 BATCH_RECORDS = 1024
@@ -141,12 +143,13 @@ class RowBuilder:
         numbers = {name: batch.numbers[key] for name, key in admitted.items()}
         truncated = batch.numbers["truncated"].tolist() if "truncated" in batch.numbers else None
         numbers |= _ended_column(truncated, batch.labels.get("finish_reason"))
-        numbers |= _invalid_chars_column(batch.texts.get("response", ()))
+        missing = [None] * len(batch.step)
+        numbers |= text_columns(batch.texts.get("prompt", missing), batch.texts.get("response", missing))
         ragged = {
             name: Ragged(batch.counts[name], np.frombuffer(b"".join(arrays)))
             for name, arrays in batch.arrays.items()
         }
-        numbers |= reduce_ragged(ragged, numbers, self.constants)
+        numbers |= self._token_columns(ragged, numbers)
         admitted = self._admit([batch.labels], self._label_names)
         labels = {name: batch.labels[key] for name, key in admitted.items()}
         metadata = {"step": batch.step, "rank": batch.rank.astype(np.int32)}
@@ -161,8 +164,9 @@ class RowBuilder:
             [record.numbers.get("truncated") for record in records],
             [record.labels.get("finish_reason") for record in records],
         )
-        numbers |= _invalid_chars_column([record.texts.get("response") for record in records])
-        numbers |= reduce_tokens([record.arrays for record in records], numbers, self.constants)
+        prompts, responses = ([record.texts.get(name) for record in records] for name in _TEXTS)
+        numbers |= text_columns(prompts, responses)
+        numbers |= self._token_columns(ragged_fields([record.arrays for record in records]), numbers)
         labels = _label_columns(records, self._admit([r.labels for r in records], self._label_names))
         metadata = {
             name: np.fromiter(map(attrgetter(name), records), Columns.METADATA[name])
@@ -172,6 +176,12 @@ class RowBuilder:
         metadata["notes"] = notes.clip(max=255).astype(np.uint8)
         texts = {text: [record.texts.get(text, "") for record in records] for text in _TEXTS}
         return numbers, labels, metadata | _hashes(texts)
+
+    def _token_columns(
+        self, fields: Mapping[str, Ragged], numbers: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Return the columns that token arrays give."""
+        return reduce_ragged(fields, numbers, self.constants) | shift_columns(fields)
 
     def _admit(self, logged: Iterable[Iterable[str]], known: set[str]) -> dict[str, str]:
         """Map column names to logged keys, within the limit on columns.
@@ -263,17 +273,6 @@ def _ended_column(
         ]
     )
     return {} if np.isnan(column).all() else {"ended": column}
-
-
-def _invalid_chars_column(texts: Sequence[str | None]) -> dict[str, np.ndarray]:
-    """Return column ``invalid_chars``: replacement characters (U+FFFD) per response; NaN without a response.
-
-    The decoder puts one in metadata of invalid UTF-8. The result is empty if no sample has a response.
-    """
-    if all(text is None for text in texts):
-        return {}
-    counts = [np.nan if text is None else 0 if text.isascii() else text.count("\ufffd") for text in texts]
-    return {"invalid_chars": np.array(counts, float)}
 
 
 def _number_columns(records: Sequence[Record], names: Mapping[str, str]) -> dict[str, np.ndarray]:

@@ -189,6 +189,11 @@ class Snapshot:
         return int(np.count_nonzero(self._split_state == DUPLICATE))
 
     @cached_property
+    def duplicate_rows(self) -> np.ndarray:
+        """Row numbers of the samples excluded because they equal an earlier line."""
+        return np.flatnonzero(self._split_state == DUPLICATE)
+
+    @cached_property
     def repeats(self) -> int:
         """Number of samples that equal an earlier line but count, because it may be a coincidence."""
         return int(np.count_nonzero(self._split_state == REPEATED))

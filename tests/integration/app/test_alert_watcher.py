@@ -19,12 +19,14 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from prometheus_client import generate_latest
 
+import rlpanel
 from docs import generate
 from rlpanel.app import live_runs
 from rlpanel.app.alerts import alert_delivery
 from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue, SentAlerts
 from rlpanel.app.alerts.alert_watcher import AlertWatcher
 from rlpanel.app.alerts.recipients import Command, NotDelivered, Recipient, Webhook, from_settings
+from rlpanel.app.board.url_state import read_query
 from rlpanel.app.live_runs import LiveRuns
 from rlpanel.app.server.background_service import Service
 from rlpanel.app.server.health_endpoint import REGISTRY, health, set_service
@@ -106,7 +108,7 @@ def reader() -> Iterator[Reader]:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run that is being written: two steps of its last ones were cut, which is worth a warning."""
-    folder = write_run(tmp_path / "root" / "run", steps=8, truncated=0)
+    folder = write_run(tmp_path / "root" / "run", steps=8, samples=32, tokens=False, truncated=0)
     go_on(folder, 9, 10, truncated=1)
     go_on(folder, 11, 12, truncated=0)
     return folder
@@ -114,7 +116,7 @@ def run(tmp_path: Path) -> Path:
 
 def go_on(run: Path, *steps: int, **fields: Any) -> None:
     """Append steps; the last one of all is not looked at, as it may be half written."""
-    lines = [line(step, index=index, **fields) for step in steps for index in range(8)]
+    lines = [line(step, index=index, tokens=False, **fields) for step in steps for index in range(32)]
     append(run / "rollout_data_rank_0.jsonl", *lines)
 
 
@@ -138,7 +140,7 @@ def test_a_finding_arrives_once_although_the_first_tries_fail(hook: Hook, reader
     hook.answers = [500, 503]
     with watching(reader, run, Webhook(hook.url, f"Authorization: {SECRET}")):
         wait_until(lambda: len(hook.got) == 3)
-        go_on(run, 13, 14, 15, 16, truncated=1)  # three in a row are an alarm
+        go_on(run, 13, 14, 15, 16, truncated=1)  # what goes on is an alarm
         wait_until(lambda: len(hook.got) == 4)
     assert hook.subjects() == [*["truncated warning"] * 3, "truncated alarm"]
     assert {headers["Authorization"] for headers, _ in hook.got} == {SECRET}
@@ -177,8 +179,47 @@ def test_an_alert_says_what_was_found_and_where_to_look(hook: Hook, reader: Read
         9,
         10,
     )
+    assert (alert["onset"], alert["last"], alert["ongoing"], alert["rank"], alert["category"]) == (
+        9,
+        10,
+        False,
+        None,
+        "",
+    )
+    assert alert["evidence"]
+    assert alert["advice"].startswith("Read how the longest ones end")
+    assert (alert["metric"], alert["filter"], alert["symptoms"]) == ("truncated_share", "ended == 0", [])
+
+
+def test_a_link_opens_the_onset_with_the_filter_of_the_finding(hook: Hook, reader: Reader, run: Path) -> None:
+    with watching(reader, run, Webhook(hook.url)):
+        wait_until(lambda: hook.got)
+    alert = hook.got[0][1]
     where = urlsplit(alert["link"])
-    assert (where.netloc, parse_qs(where.query)) == ("board:5006", {"run": ["run"], "step": ["10"]})
+    assert where.netloc == "board:5006"
+    values, problems = read_query(where.query)
+    assert (values["run"], values["step"], values["filter"], problems) == ("run", 9, "ended == 0", [])
+    assert parse_qs(where.query)["finding"] == ["truncated:"]
+    assert run_of_uid(run, alert["uid"])["step"] == 9
+
+
+def run_of_uid(run: Path, uid: str) -> dict[str, Any]:
+    """Return the line of a sample."""
+    file, _, offset = uid.rpartition(":")
+    return json.loads((run / file).read_bytes()[int(offset) :].split(b"\n")[0])
+
+
+def test_what_ended_long_ago_is_not_sent(hook: Hook, reader: Reader, run: Path) -> None:
+    go_on(run, *range(13, 31), truncated=0)
+    assert rlpanel.open_run(run, follow=False).findings.severity.tolist() == ["info"]
+    write_run(run.parent / "other", steps=30, samples=32, tokens=False, truncated=1)
+    with watching(reader, run, Webhook(hook.url)) as (live, alerts):
+        wait_until(lambda: [index.snapshot.samples for index in reader.runs] == [30 * 32] * 2)
+        assert live is not None
+        live.check(time.time())
+        assert alerts is not None
+        wait_until(lambda: hook.got and not alerts.waiting)
+    assert {alert["run"] for _, alert in hook.got} == {"other"}
 
 
 def test_the_page_on_alerts_names_every_key(hook: Hook, reader: Reader, run: Path) -> None:
@@ -211,7 +252,7 @@ def test_an_undelivered_alert_is_sent_after_a_restart(hook: Hook, reader: Reader
 
 def test_where_only_alarms_are_wanted_no_warning_arrives(hook: Hook, reader: Reader, run: Path) -> None:
     with watching(reader, run, Webhook(hook.url), alert_severity="alarm") as (live, _):
-        wait_until(lambda: reader.runs and reader.runs[0].snapshot.samples == 96)
+        wait_until(lambda: reader.runs and reader.runs[0].snapshot.samples == 12 * 32)
         assert live is not None
         live.check(time.time())  # at the warning
         go_on(run, 13, 14, 15, 16, truncated=1)
@@ -220,7 +261,8 @@ def test_where_only_alarms_are_wanted_no_warning_arrives(hook: Hook, reader: Rea
 
 
 def test_a_run_that_was_over_before_is_history(hook: Hook, reader: Reader, run: Path) -> None:
-    old = write_run(run.parent / "old", steps=8, truncated=1) / "rollout_data_rank_0.jsonl"
+    old_run = write_run(run.parent / "old", steps=8, samples=32, tokens=False, truncated=1)
+    old = old_run / "rollout_data_rank_0.jsonl"
     os.utime(old, (time.time() - 2 * live_runs.LIVE,) * 2)
     with watching(reader, run, Webhook(hook.url)):
         wait_until(lambda: hook.got)
@@ -237,7 +279,7 @@ def test_a_hanging_recipient_does_not_delay_reading_or_other_recipients(
         wait_until(lambda: hook.got)
         index = reader.runs[0]
         go_on(run, 13, 14, 15, 16, truncated=1)
-        wait_until(lambda: index.snapshot.samples == 128, message="the reader reads on")
+        wait_until(lambda: index.snapshot.samples == 16 * 32, message="the reader reads on")
         wait_until(lambda: len(noted(tmp_path / "noted")) == 2, message="the other recipient is alerted")
         began = time.monotonic()
     assert time.monotonic() - began < 10  # the recipient hangs for 20 s
@@ -256,7 +298,7 @@ def noted(path: Path) -> list[dict[str, Any]]:
 
 def test_a_command_gets_the_finding_and_nothing_of_it_is_run(reader: Reader, tmp_path: Path) -> None:
     name = "$(touch ran); `touch ran` 🙂"
-    run = write_run(tmp_path / "root" / name, steps=4, truncated=1)
+    run = write_run(tmp_path / "root" / name, steps=8, samples=32, tokens=False, truncated=1)
     with watching(reader, run, Command(noting(tmp_path / "noted"))):
         found = wait_until(lambda: noted(tmp_path / "noted"))
     assert [alert["run"] for alert in found] == [name]

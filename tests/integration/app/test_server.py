@@ -15,8 +15,8 @@ from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 import pytest
 
 from docs.generate import FOLDER
+from rlpanel.api.open_run import reader
 from rlpanel.app.server.server import Access
-from rlpanel.store.open_run import reader
 from tests.factories import append, write_run
 from tests.ui.board import Served
 from tests.waiting import wait_until

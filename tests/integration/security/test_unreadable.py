@@ -1,4 +1,4 @@
-"""``rlpanel index`` lists files without read permission, and its exit code shows the incomplete run."""
+"""`index` and `check` list files without read permission, and their exit code shows the incomplete run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.sources.readers.faults import public_folder
 _AS_USER = """
 import os, sys
 import pyarrow.parquet
-import rlpanel.app.run_export, rlpanel.store.open_run
+import rlpanel.app.run_export, rlpanel.api.open_run
 from rlpanel.cli import main
 if os.geteuid() == 0:
     os.setgroups([])
@@ -37,10 +37,10 @@ def run() -> Iterator[Path]:
         yield write_run(folder / "run", ranks=2, steps=1, samples=3)
 
 
-def index(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run ``rlpanel index`` as an ordinary user."""
+def index(*arguments: str | Path, command: str = "index") -> subprocess.CompletedProcess[str]:
+    """Run ``rlpanel index`` or another command as an ordinary user."""
     return subprocess.run(
-        [sys.executable, "-c", _AS_USER, "index", *map(str, arguments)],
+        [sys.executable, "-c", _AS_USER, command, *map(str, arguments)],
         env=os.environ | {"NO_COLOR": "1", "COLUMNS": "200", "RLPANEL_CACHE": "0", "RLPANEL_JOBS": "0"},
         cwd=CHECKOUT,
         capture_output=True,
@@ -63,6 +63,13 @@ def test_a_rank_that_may_not_be_read_is_named_and_the_exit_code_is_3(run: Path) 
     found = json.loads(done.stdout)
     assert found["rows"] == 3
     assert found["unread"] == [{"file": RANK1, "reason": "Permission denied"}]
+
+
+def test_a_check_without_findings_of_a_run_that_is_incomplete_exits_with_3(run: Path) -> None:
+    assert index(run, command="check").returncode == 0
+    (run / RANK1).chmod(0)
+    done = index(run, command="check")
+    assert (done.returncode, done.stderr) == (3, f"not read: {RANK1}: Permission denied\n")
 
 
 def test_a_person_reads_how_many_files_were_not_read(run: Path) -> None:

@@ -8,13 +8,13 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+from rlpanel.api.open_run import open_run
 from rlpanel.app.session_hub import SessionHub
 from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.redraw_queue import redraw_queue
 from rlpanel.panels.session.session import Session
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.open_run import open_run
 from tests.factories import write_run
 from tests.waiting import let_loop_run_until, occupy_thread
 

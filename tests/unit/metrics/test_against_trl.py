@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rlpanel.store.open_run import open_run
+from rlpanel.api.open_run import open_run
 
 
 def ours(run: Path) -> pd.DataFrame:

@@ -29,6 +29,7 @@ selections = st.builds(
     against=st.text(max_size=20),
     here_at=st.sampled_from(["newest", "best", "0", "1200"]),
     there_at=st.sampled_from(["newest", "best", "-5"]),
+    finding=st.sampled_from(["", "sustained_change:rewards/a & b", "truncated:"]),
     dark=st.booleans(),
 )
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rlpanel.api.open_run import reader
 from rlpanel.app.server import health_endpoint
 from rlpanel.app.server.health_endpoint import health
-from rlpanel.store.open_run import reader
 from tests.factories import write_run
 from tests.waiting import wait_until
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +14,16 @@ import numpy as np
 import pytest
 
 import rlpanel
+from docs.generate import FOLDER
 from rlpanel.errors import SettingError
 from rlpanel.findings.check import check, findings
-from rlpanel.findings.engine.finding import Finding, span
+from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RULES
+from rlpanel.findings.engine.wording import span
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.run_view import RunView
 
-STEPS, SAMPLES = 24, 16
+STEPS, SAMPLES = 24, 32
 #: Seconds a step takes.
 PACE = 30.0
 #: First step with an artificial problem.
@@ -29,26 +32,44 @@ FROM = 20
 Change = Callable[[int, int, dict[str, Any]], None]
 
 
+def reward_of(step: int, index: int) -> float:
+    return random.Random(f"reward {step}-{index}").gauss(1.0, 0.3)
+
+
+def advantage_of(step: int, index: int) -> float:
+    """GRPO's advantage in a group of four."""
+    rewards = [reward_of(step, index // 4 * 4 + member) for member in range(4)]
+    return (reward_of(step, index) - statistics.mean(rewards)) / (statistics.stdev(rewards) + 1e-4)
+
+
+def rank_of(index: int) -> int:
+    """Groups alternate between two ranks."""
+    return index // 4 % 2
+
+
 def healthy(step: int, index: int) -> dict[str, Any]:
     """A sample of a run that nothing is wrong with."""
     chance = random.Random(f"{step}-{index}")
-    count = chance.randint(6, 12)
+    count = chance.randint(10, 16)
     logprobs = [-chance.uniform(0.5, 1.5) for _ in range(count)]
+    returns = [chance.gauss(0.5, 0.3) for _ in range(count)]
     return {
         "step": step,
-        "prompt": f"prompt {index // 4}",
-        "response": " ".join(str(chance.randint(0, 99)) for _ in range(count)),
+        "prompt": f"Write down as many numbers of the list as you like, then their sum: list {index // 4}",
+        "response": "sum " + " ".join(str(chance.randint(0, 99)) for _ in range(count)),
         "response_tokens": [f" {at}" for at in range(count)],
         "group": str(index // 4),
-        "reward": chance.gauss(1.0, 0.3),
+        "reward": reward_of(step, index),
+        "advantage": advantage_of(step, index),
         "logprobs": logprobs,
         "ref_logprobs": [logprob - chance.gauss(0.3, 0.3) for logprob in logprobs],
         "rollout_logprobs": [logprob + chance.gauss(0.0, 0.005) for logprob in logprobs],
         "old_logprobs": logprobs,
         "new_logprobs": [logprob + chance.gauss(0.0, 0.02) for logprob in logprobs],
-        "values": [chance.gauss(0.5, 0.1) for _ in range(count)],
+        "values": [each + chance.gauss(0.0, 0.1) for each in returns],
+        "returns": returns,
         "finish_reason": "stop",
-        "lang": "zh" if index % 2 else "en",
+        "lang": "zh" if index >= SAMPLES // 2 else "en",
     }
 
 
@@ -63,7 +84,7 @@ def look(folder: Path, change: Change | None = None, *, now: float | None = None
             if change is not None:
                 change(step, index, row)
             if row:
-                files[index % 2].write(json.dumps(row) + "\n")
+                files[rank_of(index)].write(json.dumps(row) + "\n")
     for file in files:
         file.close()
     run = rlpanel.open_run(folder)
@@ -89,9 +110,8 @@ def same_rewards(step: int, index: int, row: dict[str, Any]) -> None:
 
 
 def kl_leaps(step: int, index: int, row: dict[str, Any]) -> None:
-    if step == FROM:
-        row["ref_logprobs"][0] -= 40.0
-        row["ref_logprobs"][1] += 3.0
+    if step == FROM and index == 3:
+        row["ref_logprobs"][0] += 6.0
 
 
 def reference_is_surer(step: int, index: int, row: dict[str, Any]) -> None:
@@ -99,7 +119,7 @@ def reference_is_surer(step: int, index: int, row: dict[str, Any]) -> None:
         row["ref_logprobs"] = [logprob + 0.3 for logprob in row["logprobs"]]
 
 
-def grows_sure(step: int, index: int, row: dict[str, Any]) -> None:
+def entropy_falls(step: int, index: int, row: dict[str, Any]) -> None:
     if step >= FROM:
         for name in ("logprobs", "ref_logprobs", "rollout_logprobs", "old_logprobs", "new_logprobs"):
             row[name] = [logprob / 20 for logprob in row[name]]
@@ -115,19 +135,91 @@ def engine_differs(step: int, index: int, row: dict[str, Any]) -> None:
         row["rollout_logprobs"] = [logprob - 0.2 for logprob in row["logprobs"]]
 
 
+def engine_is_shifted(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM:
+        row["rollout_logprobs"] = [*row["logprobs"][1:], -0.7]
+
+
 def repeats(step: int, index: int, row: dict[str, Any]) -> None:
     if step >= FROM:
-        row["response"] = f"the same {index % 4}"
+        row["response"] = f"always the same response {index % 4}"
 
 
 def breaks_characters(step: int, index: int, row: dict[str, Any]) -> None:
-    if step >= 10 and index % 2:
+    if step >= 10 and row["lang"] == "zh":
         row["response"] += " \ufffd"
+
+
+def says_nothing(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM and index % 4:
+        row["response"], row["finish_reason"] = "", "stop"
+
+
+def leaks_template(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM and row["lang"] == "zh":
+        row["response"] = f"{row['response']}<|im_end|><|im_start|>user"
+
+
+def repeats_prompt(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM:
+        row["response"] = f"{row['prompt']} {row['response']}"
+
+
+def changes_language(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM and row["lang"] == "zh":
+        row["response"] = "\u7b54\u6848\u662f " + row["response"]
 
 
 def reward_jumps(step: int, index: int, row: dict[str, Any]) -> None:
     if step == FROM:
         row["reward"] += 5.0
+
+
+def reward_falls(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM:
+        row["reward"] -= 0.8
+
+
+def reward_is_missing(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM and index % 3 == 0:
+        row["reward"] = None
+
+
+def held_out_falls(step: int, index: int, row: dict[str, Any]) -> None:
+    row["valid_reward"] = row["reward"]
+    if step >= FROM:
+        row["reward"] += 0.6
+        row["valid_reward"] -= 0.6
+
+
+def advantage_flips(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM:
+        row["advantage"] = -row["advantage"]
+
+
+def advantage_moves(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM:
+        row["advantage"] += 2.0
+
+
+def advantage_shrinks(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM:
+        row["advantage"] *= 0.3
+
+
+def advantage_grows(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM and index // 4 == 2:
+        row["advantage"] *= 1000
+
+
+def critic_fails(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM:
+        row["values"] = [1.0 - value for value in row["values"]]
+
+
+def critic_errs(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM:
+        row["values"] = [value + 1.5 for value in row["values"]]
 
 
 def holds_nan(step: int, index: int, row: dict[str, Any]) -> None:
@@ -141,26 +233,68 @@ def too_few_values(step: int, index: int, row: dict[str, Any]) -> None:
 
 
 def rank_stops(step: int, index: int, row: dict[str, Any]) -> None:
-    if step >= FROM and index % 2:
+    if step >= FROM and rank_of(index):
         row.clear()
+
+
+def rank_is_worse(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM and rank_of(index):
+        row["reward"] -= 0.9
+
+
+def rank_copies_rank(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM and rank_of(index):
+        row |= healthy(step, index - 4)
+
+
+def rank_copies_step(step: int, index: int, row: dict[str, Any]) -> None:
+    if step >= FROM and rank_of(index):
+        row |= healthy(FROM, index) | {"step": step}
 
 
 BROKEN: dict[str, Change] = {
     "truncated": cut,
     "length_reward": long_is_good,
     "zero_variance": same_rewards,
-    "kl_leap": kl_leaps,
+    "kl_spike": kl_leaps,
     "negative_kl": reference_is_surer,
-    "collapse": grows_sure,
+    "collapse": entropy_falls,
     "ratio": update_too_large,
     "engine": engine_differs,
+    "shifted_logprobs": engine_is_shifted,
     "duplicates": repeats,
     "invalid_text": breaks_characters,
+    "empty_responses": says_nothing,
+    "special_tokens": leaks_template,
+    "prompt_echo": repeats_prompt,
+    "language_drift": changes_language,
     "outlier": reward_jumps,
+    "sustained_change": reward_falls,
+    "missing_rewards": reward_is_missing,
+    "held_out": held_out_falls,
+    "advantage_sign": advantage_flips,
+    "advantage_centre": advantage_moves,
+    "advantage_scale": advantage_shrinks,
+    "advantage_explodes": advantage_grows,
+    "critic_variance": critic_fails,
+    "critic_error": critic_errs,
     "not_finite": holds_nan,
     "odd_fields": too_few_values,
     "missing_rank": rank_stops,
+    "rank_differs": rank_is_worse,
+    "rank_repeats": rank_copies_rank,
+    "rank_stale": rank_copies_step,
 }
+#: Rules that name one step.
+ONE_STEP = {"kl_spike", "outlier", "not_finite", "odd_fields"}
+#: Where a rule is about one rank, or its scenario about one category.
+RANK_1 = {"missing_rank", "rank_differs", "rank_repeats", "rank_stale"}
+ZH = {"invalid_text", "special_tokens", "language_drift"}
+
+
+def flat(found: list[Finding]) -> list[Finding]:
+    """The findings and their symptoms."""
+    return [each for finding in found for each in (finding, *finding.symptoms)]
 
 
 def test_a_healthy_run_has_no_findings(tmp_path: Path) -> None:
@@ -169,30 +303,35 @@ def test_a_healthy_run_has_no_findings(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule", BROKEN)
 def test_a_rule_finds_what_breaks_it_and_where(tmp_path: Path, rule: str) -> None:
-    found = [finding for finding in look(tmp_path / "run", BROKEN[rule]) if finding.rule == rule]
+    found = [finding for finding in flat(look(tmp_path / "run", BROKEN[rule])) if finding.rule == rule]
     assert len(found) == 1
-    first = 10 if rule in {"length_reward", "invalid_text"} else FROM
-    last = FROM if rule in {"kl_leap", "outlier", "not_finite", "odd_fields"} else STEPS
-    assert (found[0].steps[0], found[0].steps[-1]) == (first, last)
+    first = 10 if rule in {"length_reward", "invalid_text"} else FROM + (rule == "rank_stale")
+    last = FROM if rule in ONE_STEP else STEPS
+    assert (found[0].onset, found[0].last) == (first, last)
+    assert found[0].ongoing == (last == STEPS)
     assert found[0].evidence
+    assert found[0].rank == (1 if rule in RANK_1 else None)
+    assert (found[0].category or "lang = zh") == "lang = zh"
+    assert rule not in ZH or found[0].category or found[0].rank
 
 
 @pytest.mark.parametrize(
     ("policy", "reference", "rules"),
-    [(-12.0, -0.5, ["kl_leap"]), (-0.5, -40.0, [])],
+    [(-12.0, -0.5, ["kl_spike"]), (-0.5, -40.0, [])],
     ids=["held unlikely by the policy", "held impossible by the reference"],
 )
-def test_one_token_makes_kl_leap_if_the_policy_held_it_unlikely(
+def test_one_token_makes_a_kl_spike_if_the_policy_held_it_unlikely(
     tmp_path: Path, policy: float, reference: float, rules: list[str]
 ) -> None:
     def change(step: int, index: int, row: dict[str, Any]) -> None:
         if (step, index) == (FROM, 3):
             row["logprobs"][0], row["ref_logprobs"][0] = policy, reference
 
-    found = [finding for finding in look(tmp_path / "run", change) if finding.rule == "kl_leap"]
+    found = [finding for finding in look(tmp_path / "run", change) if finding.rule == "kl_spike"]
     assert [finding.rule for finding in found] == rules
     for finding in found:
         assert "token that the policy held very unlikely and the reference did not" in finding.evidence[1]
+        assert finding.evidence[0].startswith("1 of 32 samples carries 100% of the change of KL k3")
 
 
 def test_every_rule_is_broken_once() -> None:
@@ -236,35 +375,41 @@ def test_while_only_time_goes_on_the_rows_are_not_looked_at_again(tmp_path: Path
 
 
 def test_invalid_text_evidence_names_category_and_reward_difference(tmp_path: Path) -> None:
-    """They are in one language, and within groups they are not rewarded more."""
+    """Most are in one language, and within groups they are not rewarded more."""
 
     def change(step: int, index: int, row: dict[str, Any]) -> None:
-        row["reward"] = (2.0 if index % 2 else 1.0) + 0.01 * (index // 8)
-        if step >= 10 and index % 2 and (index // 2 + step) % 2:
+        row["reward"] = (2.0 if row["lang"] == "zh" else 1.0) + 0.01 * (index // 4)
+        share = 2 if row["lang"] == "zh" else 8
+        if step >= 10 and (index // 2 + step) % share == 0:
             row["response"] += " \ufffd"
             row["reward"] -= 0.5
-        row["group"] = f"{row['lang']}-{index // 8}"
 
-    found = next(f for f in look(tmp_path / "run", change) if f.rule == "invalid_text")
+    found = next(f for f in flat(look(tmp_path / "run", change)) if f.rule == "invalid_text")
+    assert found.category == ""
     told = " ".join(found.evidence)
-    assert "By lang, responses with U+FFFD: zh 50% of 120, en 0% of 120." in told
+    assert "By lang, responses with invalid characters: zh 50% of 240, en 12% of 240." in told
     # Zh is rewarded 1 more than en, and a broken answer half a point less than its neighbour.
     assert "-0.50 ± 0.00 (2 s.e.) within" in told
 
 
-def test_length_and_reward_are_compared_within_groups_too(tmp_path: Path) -> None:
-    """Prompts with long answers are rewarded more; among the answers to one prompt the short ones are."""
+@pytest.mark.parametrize(("slope", "rules"), [(0.1, ["length_reward"]), (-0.1, [])])
+def test_longer_responses_must_score_higher_within_groups_too(
+    tmp_path: Path, slope: float, rules: list[str]
+) -> None:
+    """Prompts with long answers are rewarded more; among the answers to one prompt long or short ones are."""
 
     def change(step: int, index: int, row: dict[str, Any]) -> None:
         count = 2 + 20 * (index // 4) + index % 4
         for name in [name for name, value in row.items() if isinstance(value, list)]:
             row[name] = (row[name] * count)[:count]
         if step > 5:
-            row["reward"] = index // 4 - 0.1 * (index % 4)
+            row["reward"] = index // 4 + slope * (index % 4)
 
-    found = next(f for f in look(tmp_path / "run", change) if f.rule == "length_reward")
-    assert "then up to 0.99." in found.evidence[0]
-    assert found.evidence[1].startswith("Among responses to the same prompt: -1.00;")
+    found = [each for each in flat(look(tmp_path / "run", change)) if each.rule == "length_reward"]
+    assert [each.rule for each in found] == rules
+    for each in found:
+        assert "then up to 0.99." in each.evidence[0] or "then up to 1.00." in each.evidence[0]
+        assert each.evidence[1].startswith("Among responses to the same prompt: 1.00;")
 
 
 def test_thresholds_are_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,20 +434,20 @@ def recorded(grpo_run: Path, ppo_run: Path) -> dict[str, list[Finding]]:
 def test_the_collapse_of_the_grpo_run_is_found(recorded: dict[str, list[Finding]]) -> None:
     """Share of responses with U+FFFD by step, counted in the file: 0-5 % at first, 50-97 % at the end."""
     first = recorded["grpo"][0]
-    assert (first.rule, first.severity) == ("invalid_text", "alarm")
-    assert (
-        first.sentence == "Invalid UTF-8: the share of affected responses rises from 2% to 67% since step 11."
+    assert (first.rule, first.severity, first.category) == ("invalid_text", "alarm", "lang = zh")
+    assert first.sentence == (
+        "From step 11 on, more and more responses with lang = zh contain invalid characters (3.1% before, "
+        "then 80%), while the reward rose from 0.993 to 1.61."
     )
-    assert 6 <= first.steps[0] <= 12
-    assert first.steps[-1] == 60
-    assert any("zh 64% of 2,112, en 3% of 1,088" in line for line in first.evidence)
+    assert first.ongoing
+    assert first.sentence in (FOLDER / "findings.md").read_text("utf-8")
+    assert "-0.09 ± 0.04 (2 s.e.) within the 230 groups" in first.evidence[1]
     assert not any("hack" in " ".join((f.sentence, *f.evidence)) for f in recorded["grpo"])
 
 
-def test_the_ppo_run_raises_warnings_alone(recorded: dict[str, list[Finding]]) -> None:
-    assert {finding.severity for finding in recorded["ppo"]} == {"warning"}
-    kl = next(finding for finding in recorded["ppo"] if finding.column == "kl_k3_mean")
-    assert kl.steps == (50, 53, 56)
+def test_the_ppo_run_has_no_findings(recorded: dict[str, list[Finding]]) -> None:
+    """It learns, and nothing is wrong with it."""
+    assert recorded["ppo"] == []
 
 
 @pytest.mark.parametrize(

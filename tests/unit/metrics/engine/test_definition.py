@@ -52,6 +52,11 @@ def test_every_logged_or_counted_number_is_defined() -> None:
         "prompt_chars",
         "response_chars",
         "invalid_chars",
+        "special_tokens",
+        "prompt_echo",
+        "foreign_script",
+        "engine_shift",
+        "ref_shift",
         "ended",
     ]
     assert set(counted) <= COLUMNS.keys()

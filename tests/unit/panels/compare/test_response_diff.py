@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from rlpanel.api.open_run import open_run
 from rlpanel.panels.compare.response_diff import ResponseDiff
 from rlpanel.panels.session.context import Context
-from rlpanel.store.open_run import open_run
 from tests.factories import append, sample
 
 LINES = [

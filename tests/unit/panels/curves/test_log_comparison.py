@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rlpanel.api.open_run import open_run
 from rlpanel.panels.curves.log_comparison import LogComparison, comparisons
 from rlpanel.panels.curves.trainer_scalars import comparison_of, drawn_over
-from rlpanel.settings import Reading
-from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Progress
 from tests.factories import append, line, write_run
+from tests.trainer_log import all_comparisons
 
 #: Facts of a TRL run in which a rollout is trained on once, as the recorder writes them.
 ONE_PASS = {
@@ -33,11 +33,8 @@ ONE_PASS = {
 
 
 def view_of(run: Path) -> RunView:
-    index = RunIndex(run, "run", Reading())
-    index.rescan()
-    while index.read():
-        pass
-    return RunView(index.snapshot)
+    with open_run(run, follow=False) as opened:
+        return opened.view
 
 
 def means(run: Path, column: str = "reward") -> pd.Series:
@@ -315,10 +312,7 @@ def test_a_log_with_a_nan_or_without_common_steps_is_read(tmp_path: Path) -> Non
 def test_what_is_said_to_be_equal_is_equal_in_recorded_runs(
     name: str, scalars: set[str], request: pytest.FixtureRequest
 ) -> None:
-    view = view_of(request.getfixturevalue(name))
-    columns = [*view.snapshot.numbers, *view.step_metrics]
-    curves = [*columns, *(f"{column}:{s}" for column in columns for s in ("std", "min", "max"))]
-    found = [comparison for curve in curves for comparison in comparisons(view, curve)]
+    found = all_comparisons(view_of(request.getfixturevalue(name)))
     equal = {c.scalar for c in found if c.verdict == "equal" and c.points >= 59}
     assert equal == scalars
     assert all(np.isfinite(c.largest) for c in found)

@@ -12,11 +12,11 @@ from bokeh.document import Document
 from bokeh.models import ColumnDataSource
 
 import rlpanel
+from rlpanel.api.run import Run
 from rlpanel.panels.curves.overlay_curves import OverlayCurves
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import OverlayRun
 from rlpanel.panels.ui import theme
-from rlpanel.store.run import Run
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rlpanel.api.open_run import open_run
+from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.export.card_export import file_name
 from rlpanel.panels.export.export_menu import ExportMenu
@@ -20,8 +22,6 @@ from rlpanel.panels.session.context import Context, Selection
 from rlpanel.panels.session.overlay_run import OverlayRun
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from rlpanel.settings import Display
-from rlpanel.store.open_run import open_run
-from rlpanel.store.run import Run
 from tests.factories import write_run
 
 STEPS = [2, 5, 9]

@@ -19,8 +19,8 @@ from panel.models import HTML
 from pyviz_comms import Comm
 
 import rlpanel
-from rlpanel.store.open_run import open_run
-from rlpanel.store.run import Run
+from rlpanel.api.open_run import open_run
+from rlpanel.api.run import Run
 from tests.factories import sample
 
 NAMED = "<img class=evil src=x onerror=window.ran=1>"

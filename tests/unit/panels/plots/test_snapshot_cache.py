@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from bokeh.models import ColumnDataSource
 
+from rlpanel.api.open_run import open_run
+from rlpanel.api.run import Run
 from rlpanel.panels.curves.curve_points import shared_points
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.column_payload import MAX_LIST_LENGTH
@@ -20,8 +22,6 @@ from rlpanel.panels.samples.sample_table import PAGE
 from rlpanel.panels.samples.text_loader import texts_of
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.settings import Display
-from rlpanel.store.open_run import open_run
-from rlpanel.store.run import Run
 from tests.factories import write_run
 
 

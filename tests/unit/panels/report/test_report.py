@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rlpanel.api.open_run import open_run
+from rlpanel.api.run import Run
 from rlpanel.app.run_export import report_of
 from rlpanel.errors import FilterError, SettingError
 from rlpanel.panels.report.carried_samples import collect_samples, jsonable
@@ -17,9 +19,7 @@ from rlpanel.panels.report.report import board_html
 from rlpanel.panels.report.report_contents import frozen, select_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.settings import Display
-from rlpanel.store.open_run import open_run
 from rlpanel.store.query.query import QueryResult
-from rlpanel.store.run import Run
 from tests.factories import write_run
 
 
@@ -108,6 +108,13 @@ def test_a_report_says_that_densities_stand_for_ridges(run: Run) -> None:
         page = board_html(frozen(shown, step=2), samples=1)
         assert (b"ridges, which are replaced by densities" in page) is said
         assert '"name": "density"' in json.dumps(data_of(page)["plots"])
+
+
+def test_a_report_shows_each_curve_once(run: Run) -> None:
+    page = report_of(run, step=2).decode()
+    titles = re.findall(r'<div class="card"><div class="head" title="([^(:]+)', page)
+    assert "reward " in titles
+    assert len(titles) == len(set(titles))
 
 
 def test_a_sample_whose_line_is_gone_is_counted(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from bokeh.document import Document
 from panel.io.state import set_curdoc
 
 import rlpanel
+from rlpanel.api.run import Run
 from rlpanel.panels.samples.sample_grid import SampleGrid
 from rlpanel.panels.session.context import Context
-from rlpanel.store.run import Run
 from tests.factories import append, line, write_run
 from tests.waiting import let_loop_run_until
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import rlpanel
+from rlpanel.api.run import Run
 from rlpanel.panels.samples import text_cache
 from rlpanel.panels.samples.text_cache import TextCache, read_texts, unread_bytes
-from rlpanel.store.run import Run
 from tests.factories import line, write_run
 
 RANK0 = "rollout_data_rank_0.jsonl"

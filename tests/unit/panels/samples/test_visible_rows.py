@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rlpanel.api.open_run import open_run
 from rlpanel.panels.samples.visible_rows import attempt_column, excluded_html, subset_html, visible_rows
 from rlpanel.settings import Display
-from rlpanel.store.open_run import open_run
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run

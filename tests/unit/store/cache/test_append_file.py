@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import rlpanel
+from rlpanel.api.run import Run
 from rlpanel.store.query import samples_export
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.samples_export import export_parts
-from rlpanel.store.run import Run
 from tests.factories import append, line, write_run
 
 READ: dict[str, Callable[[io.BytesIO], pd.DataFrame]] = {

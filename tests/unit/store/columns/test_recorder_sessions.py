@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from rlpanel.api.open_run import open_run
 from rlpanel.recording.writer.writer import RolloutWriter
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.open_run import open_run
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rlpanel.api.open_run import open_run
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.open_run import open_run
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rlpanel.api.open_run import open_run
 from rlpanel.sources.discovery import format_detection
 from rlpanel.sources.discovery.directory import Directory
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.open_run import open_run
 from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import append, line, write_run
 from tests.unit.sources.discovery.test_step_folders import areal, put

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rlpanel.api.run import Run
 from rlpanel.errors import FilterError
 from rlpanel.settings import Reading
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.query import Query, QueryResult, QuerySpec
 from rlpanel.store.query.sample_notes import Notes
-from rlpanel.store.run import Run
 from tests.factories import append, line, write_run
 
 

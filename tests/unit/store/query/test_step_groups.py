@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import rlpanel
+from rlpanel.api.run import Run
 from rlpanel.store.query.query import Query, QuerySpec
 from rlpanel.store.query.step_groups import ALL_HIGH, ALL_LOW, SIGNAL, StepGroups, groups_of
-from rlpanel.store.run import Run
 from tests.factories import append, line, write_run
 from tests.ui.raw import raw_frame
 

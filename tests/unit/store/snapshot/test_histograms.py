@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rlpanel.api.open_run import open_run
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.open_run import open_run
 from rlpanel.store.snapshot import histograms
 from rlpanel.store.snapshot.histograms import shared_bins
 from rlpanel.store.snapshot.run_view import RunView

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.store.run import Run
+from rlpanel.api.run import Run
 from rlpanel.store.snapshot.prompts import samples_of_prompt, unsolved_prompts
 from tests.factories import append, line
 

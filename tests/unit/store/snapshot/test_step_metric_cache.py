@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rlpanel.api.open_run import open_run
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.open_run import open_run
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from rlpanel import schema
+from rlpanel.analysis.selection_contrast import MOST_TEXTS
+from rlpanel.api.explanation_frames import Selected, clusters_frame, contrast_frame, explain_frame
+from rlpanel.api.terminal_progress import TerminalProgress
 from rlpanel.errors import RLPanelError, SettingError
+from rlpanel.findings.findings_cache import cached_findings
+from rlpanel.findings.findings_table import findings_table
 from rlpanel.metrics.engine.compute import text_columns
 from rlpanel.schema import Sample
+from rlpanel.settings import FindingSettings
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.columns.run_table import OLDER
 from rlpanel.store.index.reader import Reader
@@ -22,7 +28,6 @@ from rlpanel.store.query.fetch_sample import fetch, fetch_texts
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.store.terminal_progress import TerminalProgress
 
 
 @dataclass(frozen=True)
@@ -146,6 +151,100 @@ class Run:
         histogram = self.view.histogram(column, bins)
         intervals = pd.IntervalIndex.from_breaks(histogram.edges, closed="left", name=column)
         return pd.DataFrame(histogram.counts, pd.Index(histogram.steps, name="step"), intervals)
+
+    def explain(
+        self, metric: str, step: int, since: int | None = None, *, tokens: bool = False
+    ) -> pd.DataFrame:
+        """Return which samples, groups, ranks and categories the change of a metric at a step comes from.
+
+        One row per element, with ``kind`` (``samples``: the few that carry most, ``sample``, ``group``,
+        ``rank``, a label's name, ``token``, ``position``), ``name``, ``share`` of the change,
+        ``contribution`` in the metric's unit, ``count`` and ``count_before`` of samples or tokens at the two
+        steps, ``value`` and ``before`` (the metric over them), ``without`` (the step's value without it),
+        ``filter`` and ``uids``. The shares of all elements of a kind add up to 1, but at most 50 are listed.
+        ``attrs`` holds ``value``, ``before``, ``error`` and ``sentences``. See
+        `rlpanel.analysis.step_change` for the formulas.
+
+        Parameters
+        ----------
+        metric : str
+            A number column, or a step metric that is a mean over samples or tokens.
+        step : int
+        since : int, optional
+            The step to compare with; by default the one before.
+        tokens : bool
+            Also read the lines of both steps, for the shares of tokens and positions.
+
+        Raises
+        ------
+        SettingError
+            If the run does not have the steps or the metric, or the metric has no shares.
+        """
+        return explain_frame(self, metric, step, since, tokens=tokens)
+
+    def contrast(
+        self,
+        a: Selected,
+        b: Selected | None = None,
+        *,
+        exclude: Collection[str] = (),
+        texts: int = MOST_TEXTS,
+    ) -> pd.DataFrame:
+        """Return what is different between two sets of samples, the largest effect first.
+
+        One row per difference, with ``kind`` (``number``, ``label``, ``missing``, ``script``, ``word``,
+        ``words``, ``opening``), ``name``, ``a`` and ``b`` (means, or shares of the samples), ``effect``
+        (a − b in standard deviations), ``error`` (its standard error, clustered by group), ``z``,
+        ``count_a`` and ``count_b`` (samples with the feature), ``size_a`` and ``size_b`` (samples that were
+        compared), ``filter``, ``uids_a`` and ``uids_b``. `rlpanel.analysis.selection_contrast` tells what is
+        named.
+
+        Parameters
+        ----------
+        a, b : int, slice, (int, int), str, Run, or (Run, one of these)
+            A step, steps (both ends included), a filter expression, all samples of a run, or a selection of
+            another run. By default ``b`` is the rest of the run. Samples of both count as ``a``.
+        exclude : collection of str
+            Columns not to compare. Those that a filter uses are left out anyway.
+        texts : int
+            Maximum number of responses to read of each set.
+
+        Raises
+        ------
+        SettingError
+            If a set is empty or no selection.
+        FilterError
+            If a filter is not valid.
+        """
+        return contrast_frame(self, a, b, exclude, texts)
+
+    def clusters(self, first: int | None = None, last: int | None = None) -> pd.DataFrame:
+        """Return the clusters of nearly equal responses over a range of steps, the largest first.
+
+        One row per cluster, with ``size``, ``first`` and ``last`` (steps), ``prompts`` and ``texts`` (numbers
+        of different ones), ``reward`` (mean), ``example`` (beginning of the most frequent response), ``uid``
+        (a sample with it) and ``uids``.
+
+        Parameters
+        ----------
+        first, last : int, optional
+            Both included; by default all steps.
+        """
+        return clusters_frame(self, first, last)
+
+    @property
+    def findings(self) -> pd.DataFrame:
+        """What the rules find in the complete steps, one row per finding: alarms first, then the newest.
+
+        Columns: ``rule``, ``severity`` (``alarm``, ``warning`` or ``info``), ``onset`` and ``last`` (steps),
+        ``ongoing``, ``rank`` and ``category`` (if it holds in one place only), ``sentence``, ``metric`` (a
+        column of `steps`), ``filter`` (for its samples), ``uid`` (of an example), and ``finding``: the object
+        with ``evidence``, ``advice`` and ``symptoms``.
+
+        The thresholds are environment variables, see `rlpanel.settings.FindingSettings`.
+        """
+        thresholds = FindingSettings.from_environment()
+        return findings_table(cached_findings(self._index, thresholds, time.time(), self._split))
 
     @property
     def notes(self) -> pd.DataFrame:

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import rlpanel
+from rlpanel.api.open_run import reader
+from rlpanel.api.run import Run
 from rlpanel.errors import RLPanelError, RunNotFound, SampleNotFound, SourceChanged
 from rlpanel.store.index.reader import Reader
-from rlpanel.store.open_run import reader
-from rlpanel.store.run import Run
 from tests.factories import append, line, sample, write_run
 from tests.waiting import wait_until
 
@@ -66,6 +66,22 @@ def test_bad_lines_are_a_table(tmp_path: Path) -> None:
     append(tmp_path / "rollout_data_rank_0.jsonl", line(1), b"{torn\n", line(2))
     errors = read(tmp_path).errors
     assert errors.iloc[0].tolist()[:3] == ["rollout_data_rank_0.jsonl", 2, len(line(1))]
+
+
+def test_findings_are_a_table_of_the_newest_snapshot(tmp_path: Path) -> None:
+    found = read(write_run(tmp_path, steps=8, samples=32, tokens=False, truncated=1)).findings
+    row = found[found.rule == "truncated"].iloc[0]
+    assert (row.severity, row.onset, row["last"], row.ongoing) == ("alarm", 1, 8, True)
+    assert row.finding.evidence
+
+
+def test_findings_of_a_split_are_those_of_its_samples(tmp_path: Path) -> None:
+    shape = {"steps": 8, "samples": 32, "tokens": False}
+    write_run(tmp_path, **shape)
+    write_run(tmp_path, file_name="eval.jsonl", split="eval", truncated=1, **shape)
+    run = read(tmp_path)
+    has_rule = ["truncated" in each.findings.rule.tolist() for each in (run, run.split("eval"))]
+    assert has_rule == [False, True]
 
 
 def test_no_bad_lines_are_an_empty_table(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import os
 import threading
 from typing import Any
 
+from rlpanel.api.run import Run
+from rlpanel.api.terminal_progress import TerminalProgress
 from rlpanel.errors import RunNotFound
 from rlpanel.settings import Reading
 from rlpanel.sources.adapters import accepted
@@ -17,8 +19,6 @@ from rlpanel.store.backlog.dask_workers import DaskWorkers
 from rlpanel.store.backlog.workers import WorkerPool, Workers
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.run import Run
-from rlpanel.store.terminal_progress import TerminalProgress
 
 #: Seconds between two updates of the progress line.
 _PROGRESS_INTERVAL = 0.1

@@ -12,7 +12,7 @@ class TerminalProgress:
     """Progress line of a run on stderr; writes nothing if stderr is not a terminal."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self._name = "".join(char if char.isprintable() else " " for char in name)  # it may hold escapes
         self._width = 0
 
     def __call__(self, progress: Progress) -> None:

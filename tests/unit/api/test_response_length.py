@@ -6,7 +6,7 @@ import json
 import math
 from pathlib import Path
 
-from rlpanel.store.open_run import open_run
+from rlpanel.api.open_run import open_run
 
 #: Step 1 of a run of TRL 1.16.0 with a tool; prompts are shortened, and some arrays are left out.
 TOOL_RUN = Path(__file__).parents[2] / "data" / "trl_tools"

@@ -1,0 +1,1 @@
+"""The Python interface to one run: `open_run` and `Run`."""

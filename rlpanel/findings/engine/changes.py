@@ -1,0 +1,400 @@
+"""Changes of signals: tested for the whole run and each place, and limited to the place where they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from rlpanel.findings.engine.change_test import Base, Rise, Scored, scored, step_errors
+from rlpanel.findings.engine.place_series import MEAN, VARIANCE, independent_samples
+from rlpanel.findings.engine.places import WHOLE, WHOLE_RUN, Place, codes_of, rows_by_dimension
+from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.signal import Signal
+from rlpanel.findings.engine.step_series import long_stretches
+
+#: Places are many, so that each of them needs a larger difference, in standard errors.
+_MORE_FOR_PLACES = 0.7
+#: A place holds a change alone if the other places changed by less than this share of its change.
+_OTHERS = 0.25
+#: The difference that is told of the whole run must be at least this share of the smallest one of interest.
+_TOLD = 0.7
+#: First steps whose share is this close to a limit are as bad as those beyond it.
+_CLOSE = 0.1
+#: A place is the only one with this share of the marked rows, if it has less than that of all rows.
+_NEARLY_ALL, _MOST_OF_RUN = 0.95, 0.7
+#: Fewer rows are in one place by chance.
+_FEWEST_ROWS = 5
+#: Length of the window whose mean is compared with a limit, and its distance from it in standard errors.
+_LIMIT_WINDOW, _LIMIT_Z = 3, 3.0
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a signal for the worse.
+
+    Attributes
+    ----------
+    signal : Signal
+    place : Place
+        Where it holds.
+    mask : ndarray of bool, shape (S,)
+        The affected steps.
+    ongoing : bool
+        Whether the newest complete steps are affected.
+    before, after : float
+        Levels; ``before`` is NaN if the signal was never better.
+    values : ndarray of float, shape (S,)
+        The signal's mean at each step, in this place.
+    sign : int
+        1 if it rose, -1 if it fell.
+    z : float
+        Difference in standard errors.
+    sudden : bool
+        Whether it is a cliff and no slide.
+    base : tuple of int
+        First position of the window before, and the one after its last.
+    """
+
+    signal: Signal
+    place: Place
+    mask: np.ndarray
+    ongoing: bool
+    before: float
+    after: float
+    values: np.ndarray
+    sign: int = 1
+    z: float = 0.0
+    sudden: bool = True
+    base: tuple[int, int] = (0, 0)
+
+    @property
+    def onset(self) -> int:
+        """Position of the first affected step."""
+        return int(self.mask.argmax())
+
+    @property
+    def last(self) -> int:
+        """Position of the last affected step."""
+        return len(self.mask) - 1 - int(self.mask[::-1].argmax())
+
+    @cached_property
+    def worst(self) -> int:
+        """Position of the affected step with the most extreme value."""
+        values = np.where(self.mask & np.isfinite(self.values), self.sign * self.values, -np.inf)
+        return int(values.argmax())
+
+
+class PlaceTable:
+    """Means of a signal in the whole run and all places, in the scale in which changes are measured.
+
+    Attributes
+    ----------
+    places : tuple of Place
+        The whole run first.
+    mean : ndarray of float, shape (K, S)
+        Means by step, as displayed.
+    scaled, variance : ndarray of float, shape (K, S)
+        Means in the scale of the test (logarithms of positive numbers), negated for falls; their variance.
+    """
+
+    def __init__(self, context: RuleContext, signal: Signal, sign: int = 1) -> None:
+        self.places = context.place_series.places
+        table = context.table(signal)
+        self.mean, variance = table[MEAN], table[VARIANCE]
+        self.is_share = signal.kind == "share"
+        #: Number of independent samples, see `independent_samples`.
+        self.independent = independent_samples(table, by_group=signal.by_group)
+        if signal.kind == "positive":
+            with np.errstate(all="ignore"):
+                level = np.where(self.mean > 0, self.mean, np.nan)
+                self.scaled, self.variance = sign * np.log(level), variance / level**2
+        else:
+            self.scaled, self.variance = sign * self.mean, variance
+
+    @classmethod
+    def of(cls, context: RuleContext, signal: Signal, sign: int = 1) -> PlaceTable:
+        """Return the table of a signal; one for all rules of a check."""
+        key = cls, signal.name, sign
+        if key not in context.results:
+            context.results[key] = cls(context, signal, sign)
+        found: PlaceTable = context.results[key]
+        return found
+
+    def level(self, row: int, part: slice | np.ndarray) -> tuple[float, float]:
+        """Return mean and standard error of a place over some steps; NaN without values."""
+        values, error = self.mean[row, part], self.error[row, part]
+        known = np.isfinite(values)
+        if not known.any():
+            return np.nan, np.nan
+        return float(values[known].mean()), float(np.sqrt(np.nansum(error[known] ** 2)) / known.sum())
+
+    @cached_property
+    def error(self) -> np.ndarray:
+        """Error of each step's mean in the scale of the test, shape (K, S)."""
+        return step_errors(self.scaled, self.variance)
+
+
+def sustained(
+    context: RuleContext,
+    signal: Signal,
+    least: float,
+    *,
+    sign: int = 1,
+    base: Base = "lowest",
+    places: bool = True,
+) -> Change | None:
+    """Return a sustained change of a signal, for the whole run or else for one place; None without one.
+
+    Parameters
+    ----------
+    context : RuleContext
+    signal : Signal
+    least : float
+        Smallest difference of interest; of a positive signal, the logarithm of a factor.
+    sign : int
+        1 if a rise is bad, -1 if a fall is.
+    base : str
+        What later steps are compared with, see `rlpanel.findings.engine.change_test.Base`.
+    places : bool
+        Whether places are tried, too.
+    """
+    if not context.available(signal):
+        return None
+    key = sustained, signal.name, least, sign, base, places
+    if key not in context.results:
+        context.results[key] = _sustained(context, signal, least, sign, base, places=places)
+    change: Change | None = context.results[key]
+    return change
+
+
+def _sustained(
+    context: RuleContext, signal: Signal, least: float, sign: int, base: Base, *, places: bool
+) -> Change | None:
+    table = PlaceTable.of(context, signal, sign)
+    count = len(table.places) if places else 1
+    threshold = context.thresholds.change_z
+    found = scored(table.scaled[:count], table.error[:count], least, threshold, base)
+    whole = _told(found, 0, least)
+    if whole is not None:
+        change = _change(table, signal, whole, sign)
+        return limited(context, table, change) if places else change
+    strong = [row for row, (z, *_) in found.windows.items() if row and z > threshold + _MORE_FOR_PLACES]
+    for row in sorted(strong, key=lambda row: -found.windows[row][0]):
+        rise = _told(found, row, least)
+        if rise is not None:
+            return _change(table, signal, rise, sign)
+    return None
+
+
+def _told(found: Scored, row: int, least: float) -> Rise | None:
+    """Return the rise of a series if the difference that is told is large enough; else None.
+
+    That of a place must be as large as the smallest difference of interest.
+    """
+    if row not in found.windows:
+        return None
+    rise = found.rise(row)
+    return rise if rise.after - rise.before > (1.0 if row else _TOLD) * least else None
+
+
+def beyond(
+    context: RuleContext, signal: Signal, limit: float, *, least: int = _LIMIT_WINDOW, sign: int = 1
+) -> Change | None:
+    """Return the steps in which a signal is beyond a limit, for the whole run or else for one place.
+
+    Parameters
+    ----------
+    context : RuleContext
+    signal : Signal
+    limit : float
+    least : int
+        Smallest number of such steps in a row; fewer if the run has fewer.
+    sign : int
+        1 if values above the limit are bad, -1 if those below are.
+    """
+    if not context.available(signal):
+        return None
+    table = PlaceTable.of(context, signal, sign)
+    least = min(least, len(context.steps))
+    with np.errstate(all="ignore"):
+        margin = sign * (table.mean - limit)
+        masks = _stretches(margin > 0, least)
+        scores = [_limit_score(margin[row], table, row, mask) for row, mask in enumerate(masks)]
+    if signal.kind == "share":
+        masks = [_from_the_start(mask, each) for mask, each in zip(masks, margin, strict=True)]
+    if scores[0] > _LIMIT_Z:
+        return limited(context, table, _beyond(table, signal, 0, masks[0], sign, scores[0]))
+    best = int(np.argmax(scores))
+    if scores[best] > _LIMIT_Z + _MORE_FOR_PLACES:
+        return _beyond(table, signal, best, masks[best], sign, scores[best])
+    return None
+
+
+def _stretches(beyond: np.ndarray, least: int) -> list[np.ndarray]:
+    """Return `long_stretches` of each row; most rows are not marked at all."""
+    return [long_stretches(row, least) if row.any() else row for row in beyond]
+
+
+def _from_the_start(mask: np.ndarray, margin: np.ndarray) -> np.ndarray:
+    """Return the mask with all steps before it if these are close to the limit on average, too."""
+    first = int(mask.argmax())
+    if not mask[first:].any() or not first or not np.isfinite(margin[:first]).any():
+        return mask
+    close = float(np.nanmean(margin[:first])) > -_CLOSE
+    return mask | (np.arange(len(mask)) < first) if close else mask
+
+
+def _limit_score(margin: np.ndarray, table: PlaceTable, row: int, mask: np.ndarray) -> float:
+    """Return the mean distance from the limit in the marked steps, in standard errors; 0 without any."""
+    if not mask.any():
+        return 0.0
+    if table.is_share:
+        count = float(np.nansum(table.independent[row][mask]))
+        found = float(np.nansum((table.mean[row] * table.independent[row])[mask]))
+        smooth = (found + 0.5) / (count + 1)
+        error = np.sqrt(smooth * (1 - smooth) / count)
+    else:
+        error = np.sqrt(np.nansum(table.variance[row][mask])) / mask.sum()
+    return float(margin[mask].mean() / error) if error > 0 else np.inf
+
+
+def _beyond(table: PlaceTable, signal: Signal, row: int, mask: np.ndarray, sign: int, z: float) -> Change:
+    values = table.mean[row]
+    first = int(mask.argmax())
+    base = (max(0, first - 8), first)
+    return Change(
+        signal=signal,
+        place=table.places[row],
+        mask=mask,
+        ongoing=bool(mask[-1]),
+        before=_mean(values[slice(*base)]),
+        after=_mean(values[mask]),
+        values=values,
+        sign=sign,
+        z=z,
+        base=base,
+    )
+
+
+def _change(table: PlaceTable, signal: Signal, rise: Rise, sign: int) -> Change:
+    mask = np.zeros(table.mean.shape[1], bool)
+    mask[rise.onset : rise.last + 1] = True
+    before, after = sign * rise.before, sign * rise.after
+    if signal.kind == "positive":
+        before, after = float(np.exp(before)), float(np.exp(after))
+    values = table.mean[rise.row]
+    return Change(
+        signal,
+        table.places[rise.row],
+        mask,
+        rise.ongoing,
+        before,
+        after,
+        values,
+        sign=sign,
+        z=rise.z,
+        sudden=rise.sudden,
+        base=rise.base,
+    )
+
+
+def limited(context: RuleContext, table: PlaceTable, change: Change) -> Change:
+    """Return the change with the only place in which it holds; unchanged if it holds in several."""
+    shifts, errors = _shifts(table, change)
+    found: list[tuple[float, int]] = []
+    for name, rows in rows_by_dimension(table.places).items():
+        if name == WHOLE:
+            continue
+        known = rows[np.isfinite(shifts[rows])]
+        if len(known) < 2:
+            continue
+        first, second = known[np.argsort(-shifts[known])][:2]
+        alone = shifts[second] < _OTHERS * shifts[first]
+        if alone and shifts[first] > 4 * errors[first]:
+            found.append((float(shifts[first] - max(shifts[second], 0.0)), int(first)))
+    if not found:
+        return change
+    row = max(found)[1]
+    values = table.mean[row]
+    before, after = _mean(values[slice(*change.base)]), _late_mean(values[change.mask])
+    return replace(change, place=table.places[row], before=before, after=after, values=values)
+
+
+def _mean(values: np.ndarray) -> float:
+    """Return the mean of the finite values; NaN without any."""
+    return float(np.nanmean(values)) if np.isfinite(values).any() else np.nan
+
+
+def _late_mean(values: np.ndarray) -> float:
+    """Return the mean of the second half; NaN without values."""
+    return _mean(values[len(values) // 2 :])
+
+
+def _shifts(table: PlaceTable, change: Change) -> tuple[np.ndarray, np.ndarray]:
+    """Return each place's difference between the affected steps and those before, and its error, (K,)."""
+    after = change.mask
+    before = np.zeros(len(after), bool)
+    before[max(0, change.onset - max(5, int(after.sum()))) : change.onset] = True
+    later, later_error = _mean_of(table, after)
+    if not before.any():
+        return later - np.nanmin(later), later_error
+    earlier, earlier_error = _mean_of(table, before)
+    return later - earlier, np.hypot(later_error, earlier_error)
+
+
+def _mean_of(table: PlaceTable, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean over the marked steps in the scale of the test, and its error, shape (K,)."""
+    values, error = table.scaled[:, mask], table.error[:, mask]
+    known = np.isfinite(values)
+    count = known.sum(axis=1)
+    with np.errstate(all="ignore"):
+        mean = np.where(known, values, 0.0).sum(axis=1) / count
+        return mean, np.sqrt(np.where(known, error, 0.0) ** 2 @ np.ones(mask.sum())) / count
+
+
+def series_rise(context: RuleContext, values: np.ndarray, least: float) -> Change | None:
+    """Return a sustained rise of a step metric, tested against the noise between steps; None without one.
+
+    Parameters
+    ----------
+    context : RuleContext
+    values : ndarray of float, shape (S,)
+    least : float
+        Smallest difference of interest.
+    """
+    row = values[None]
+    error = step_errors(row, np.full(row.shape, np.nan))
+    found = scored(row, error, least, context.thresholds.change_z)
+    if not found.windows:
+        return None
+    rise = found.rise(0)
+    mask = np.zeros(len(values), bool)
+    mask[rise.onset : rise.last + 1] = True
+    unnamed = Signal("", "level", (), lambda rows: np.full(len(rows), np.nan))
+    return Change(
+        unnamed, WHOLE_RUN, mask, rise.ongoing, rise.before, rise.after, values, z=rise.z, sudden=rise.sudden
+    )
+
+
+def only_place(context: RuleContext, marked: np.ndarray) -> Place:
+    """Return the only place that has nearly all marked rows; the whole run if there is none.
+
+    Parameters
+    ----------
+    context : RuleContext
+    marked : ndarray of bool, shape (N,)
+        Of all rows of complete steps.
+    """
+    places = context.place_series.places
+    best, smallest = WHOLE_RUN, _MOST_OF_RUN
+    for name, members in rows_by_dimension(places).items():
+        if name == WHOLE or marked.sum() < _FEWEST_ROWS:
+            continue
+        codes = codes_of(context.all_rows, [places[member] for member in members.tolist()])
+        share = np.bincount(codes[marked] + 1, minlength=len(members) + 1)[1:] / marked.sum()
+        size = float((codes == share.argmax()).mean())
+        if share.max() >= _NEARLY_ALL and size < smallest:
+            best, smallest = places[members[share.argmax()]], size
+    return best

@@ -1,0 +1,275 @@
+"""Rules on logged advantages against rewards: sign, centre, scale, and exploding values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rlpanel.findings.engine.change_finding import affected_rows, finding_of
+from rlpanel.findings.engine.changes import Change, beyond, sustained
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.places import WHOLE_RUN
+from rlpanel.findings.engine.row_batch import RowBatch
+from rlpanel.findings.engine.rule import rule
+from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.signal import Signal, mark, signal
+from rlpanel.findings.engine.wording import at_place, compared, number, percent, since
+from rlpanel.metrics.engine.trainer_facts import algorithm_of
+
+#: Standard deviations below this are none.
+_NONE = 1e-6
+#: Root mean square of a group's advantages below which rounding decides their mean.
+_SMALL = 0.05
+#: Distance of a group's mean advantage from 0, in root mean squares of the group's advantages.
+_OFF_CENTRE = 0.3
+#: Factor between the standard deviation of a group's advantages and 1.
+_OFF_SCALE = 1.5
+#: Share of samples in other groups below which advantages were scaled before.
+_WERE_SCALED = 0.2
+#: Advantage that is exploding: absolute, and in root mean squares of the step.
+_HUGE, _HUGE_RELATIVE = 20.0, 8.0
+#: Correlation of a step's advantages and rewards whose sign is no chance.
+_CORRELATED = 0.2
+#: Quantile of the steps whose advantages are usual.
+_USUAL = 0.2
+#: Exploding advantages in one of this many newest steps go on.
+_RECENT = 5
+#: Trainers whose advantages have mean 0 and standard deviation 1 in each group.
+_SCALED = frozenset({"grpo"})
+_CENTRED = frozenset({"grpo", "rloo", "dr_grpo", "drgrpo"})
+
+
+def _advantage(rows: RowBatch) -> np.ndarray:
+    """Return the advantage of each sample: as logged, else the mean over its tokens."""
+    return rows.number("advantage" if rows.has("advantage") else "token_advantage_mean")
+
+
+@signal("advantage_against_reward", "reward", by_group=True)
+def _flipped(rows: RowBatch) -> np.ndarray:
+    """Mark samples of groups in which a higher reward has a lower advantage."""
+    reward, advantage = rows.number("reward"), _advantage(rows)
+    if not rows.view.grouped:
+        return _flipped_steps(rows, reward, advantage)
+    both = np.isfinite(reward) & np.isfinite(advantage)
+    r, a = (rows.less_group_mean(np.where(both, part, np.nan)) for part in (reward, advantage))
+    product, spread = rows.group_sums(r * a), rows.group_sums(r * r)
+    varied = (spread > _NONE) & (rows.group_sums(a * a) > _NONE)
+    return mark((product < 0)[rows.group], both & varied[rows.group])
+
+
+def _flipped_steps(rows: RowBatch, reward: np.ndarray, advantage: np.ndarray) -> np.ndarray:
+    """Mark samples of steps in which advantage and reward are negatively correlated; without groups."""
+    both = np.isfinite(reward) & np.isfinite(advantage)
+    step, size = rows.position, len(rows.steps)
+    sums = [
+        np.bincount(step[both], part[both], minlength=size)
+        for part in (np.ones(len(rows)), reward, advantage, reward**2, advantage**2, reward * advantage)
+    ]
+    count, r, a, rr, aa, ra = sums
+    with np.errstate(all="ignore"):
+        correlation = (ra - r * a / count) / np.sqrt((rr - r * r / count) * (aa - a * a / count))
+    return mark((correlation < -_CORRELATED)[step], both & np.isfinite(correlation)[step])
+
+
+@signal("advantage_off_centre", "reward", by_group=True)
+def _off_centre(rows: RowBatch) -> np.ndarray:
+    """Mark samples of groups whose mean advantage is far from 0."""
+    advantage = _advantage(rows)
+    count, total = rows.group_counts(advantage), rows.group_sums(advantage)
+    size = np.sqrt(rows.group_sums(advantage**2) * count)
+    defined = (count >= 2) & (size > _SMALL * count)
+    return mark(
+        (np.abs(total) > _OFF_CENTRE * size)[rows.group], defined[rows.group] & np.isfinite(advantage)
+    )
+
+
+@signal("advantage_off_scale", "reward", by_group=True)
+def _off_scale(rows: RowBatch) -> np.ndarray:
+    """Mark samples of groups with different rewards whose advantages have another deviation than 1."""
+    reward, advantage = rows.number("reward"), _advantage(rows)
+    r, a = rows.less_group_mean(reward), rows.less_group_mean(advantage)
+    count = rows.group_counts(advantage)
+    with np.errstate(all="ignore"):
+        spread, std = (np.sqrt(rows.group_sums(part * part) / (count - 1)) for part in (r, a))
+        off = (std > _OFF_SCALE) | (std < 1 / _OFF_SCALE)
+        # Advantages that are not scaled have the rewards' deviation: nothing is told if that is near 1.
+        # Rewards that hardly differ are not scaled to 1, because of the constant in the denominator.
+        near_one = np.abs(np.log(spread)) < np.log(_OFF_SCALE)
+    return mark(off[rows.group], ((count >= 3) & (spread > 1e-3) & ~near_one)[rows.group] & np.isfinite(a))
+
+
+@signal("advantage_size", "reward", kind="positive")
+def _size(rows: RowBatch) -> np.ndarray:
+    """Return the absolute advantage."""
+    return np.abs(_advantage(rows))
+
+
+def _comparable(context: RuleContext) -> bool:
+    """Return True if advantages belong to groups: not those of a critic."""
+    has = context.snapshot.has_number
+    return context.view.grouped and (
+        has("advantage") or (has("token_advantage_mean") and not has("value_mean"))
+    )
+
+
+def _find(context: RuleContext, which: Signal, *, always: bool) -> Change | None:
+    """Return where most groups are wrong; without ``always``, only if they were right before."""
+    change = sustained(context, which, 0.3)
+    return change or (beyond(context, which, 0.5) if always else None)
+
+
+@rule("Advantages against rewards", "change_z")
+def advantage_sign(context: RuleContext) -> Iterator[Finding]:
+    """In half of the groups a higher reward has a lower advantage, or their share rises by 30 points.
+
+    It is the sign of the covariance in each group whose rewards and advantages vary; without groups, a
+    correlation below -0.2 in the step. A rise is tested by two
+    windows of steps.
+    """
+    has = context.snapshot.has_number
+    known = _comparable(context) or (not context.view.grouped and has("token_advantage_mean"))
+    change = _find(context, _flipped, always=True) if known else None
+    if change is not None:
+        where = "groups" if context.view.grouped else "steps"
+        yield finding_of(
+            context,
+            change,
+            f"{since(context.steps, change)}, {percent(change.after)} of the samples{at_place(change)} are "
+            f"in {where} where a higher reward has a lower advantage{_before(change)}.",
+            harmful=True,
+            column="advantage",
+            evidence=[_correlation(context, change)],
+            advice="Check the sign of the reward and of the baseline, and the order of samples in a group.",
+            sort="advantage",
+            tab="group",
+        )
+
+
+@rule("Advantages not centred", "change_z")
+def advantage_centre(context: RuleContext) -> Iterator[Finding]:
+    """In half of the groups the mean advantage exceeds 30% of the advantages' root mean square.
+
+    Or the share of such samples rises by 30 points, by a test of two windows of steps. If it was never lower,
+    it is reported for algorithms with advantages that are centred in each group.
+    """
+    centred = algorithm_of(context.snapshot.constants.logged) in _CENTRED
+    change = _find(context, _off_centre, always=centred) if _comparable(context) else None
+    if change is not None:
+        yield finding_of(
+            context,
+            change,
+            f"{since(context.steps, change)}, {percent(change.after)} of the samples{at_place(change)} are "
+            f"in groups whose mean advantage is far from 0{_before(change)}.",
+            harmful=True,
+            column="advantage",
+            evidence=[_moments(context, change)],
+            advice="Check whether all samples of a group are logged, and which baseline is subtracted.",
+            sort="-advantage",
+            tab="group",
+        )
+
+
+@rule("Advantages not scaled", "change_z")
+def advantage_scale(context: RuleContext) -> Iterator[Finding]:
+    """In half of the groups the advantages' standard deviation is not 1, by a factor of 1.5.
+
+    Or the share of such samples rises by 30 points, by a test of two windows of steps. If it was never lower,
+    it is reported for GRPO, which divides by the group's standard deviation.
+    """
+    logged = context.snapshot.constants.logged
+    scaled = algorithm_of(logged) in _SCALED and logged.get("scale_rewards") in (None, True, "group")
+    change = _find(context, _off_scale, always=scaled) if _comparable(context) else None
+    if change is not None and (scaled or change.before < _WERE_SCALED):
+        yield finding_of(
+            context,
+            change,
+            f"{since(context.steps, change)}, {percent(change.after)} of the samples{at_place(change)} are "
+            f"in groups whose advantages do not have a standard deviation of 1{_before(change)}.",
+            harmful=False,
+            column="advantage",
+            evidence=[_moments(context, change)],
+            advice="Check whether rewards are divided by the group's standard deviation as configured.",
+            sort="-advantage",
+            tab="group",
+        )
+
+
+@rule("Exploding advantages")
+def advantage_explodes(context: RuleContext) -> Iterator[Finding]:
+    """An advantage is beyond ±20, and more than eight times the usual one.
+
+    It must also be more than eight times the distance of the reward from its group's mean.
+
+    This happens if a group's standard deviation is almost 0 and advantages are divided by it.
+    """
+    if not _comparable(context):
+        return
+    rows = context.all_rows
+    size = _size.values(rows)
+    finite = np.where(np.isfinite(size), size, 0.0)
+    count = np.maximum(np.bincount(rows.position, minlength=len(context.steps)), 1)
+    squares = np.bincount(rows.position, finite**2, minlength=len(context.steps))
+    # The lower steps are usual: most steps may be affected.
+    usual = float(np.sqrt(np.quantile(squares / count, _USUAL)))
+    # A large advantage of a large reward is no explosion.
+    off = np.nan_to_num(np.abs(rows.less_group_mean(rows.number("reward"))))
+    bound = 0.0 if algorithm_of(context.snapshot.constants.logged) in _SCALED else _HUGE_RELATIVE * usual
+    huge = (finite > max(_HUGE, bound)) & (finite > _HUGE_RELATIVE * off)
+    if not huge.any():
+        return
+    single = np.flatnonzero(np.bincount(rows.position[huge], minlength=len(context.steps)))
+    mask = np.zeros(len(context.steps), bool)
+    ongoing = bool(single[-1] >= len(mask) - _RECENT)
+    mask[single[0] : None if ongoing else single[-1] + 1] = True
+    largest = np.zeros(len(context.steps))
+    np.maximum.at(largest, rows.position, finite)
+    change = Change(_size, WHOLE_RUN, mask, ongoing, usual, float(finite[huge].mean()), largest)
+    worst = int(np.where(huge, finite, 0).argmax())
+    yield finding_of(
+        context,
+        change,
+        f"{since(context.steps, change)}, {int(huge.sum()):,} advantages are beyond ±{_HUGE:g}, the largest "
+        f"is {number(float(finite[worst]))}; {number(usual)} is usual.",
+        harmful=True,
+        column="advantage",
+        evidence=[
+            f"The rewards of these samples differ by {number(float(np.median(off[huge])))} from their "
+            "group's mean (median).",
+            f"Step {context.steps[rows.position[worst]]:,} has the largest.",
+        ],
+        advice="A group's standard deviation is almost 0: drop such groups, or add a larger constant to it.",
+        where=f"advantage > {_HUGE:g} or advantage < -{_HUGE:g}" if rows.has("advantage") else "",
+        sort="-advantage",
+        tab="group",
+    )
+
+
+def _before(change: Change) -> str:
+    return compared(change.before, percent(change.before))
+
+
+def _correlation(context: RuleContext, change: Change) -> str:
+    """Return a sentence on the correlation of reward and advantage within the groups."""
+    rows = affected_rows(context, change)
+    grouped = context.view.grouped
+    reward, advantage = (
+        rows.less_group_mean(part) if grouped else part - np.nanmean(part)
+        for part in (rows.number("reward"), _advantage(rows))
+    )
+    known = np.isfinite(reward) & np.isfinite(advantage)
+    norm = np.sqrt((reward[known] ** 2).sum() * (advantage[known] ** 2).sum())
+    value = (reward[known] * advantage[known]).sum() / norm if norm > 0 else np.nan
+    within = " within groups" if grouped else ""
+    return f"Correlation of reward and advantage{within}: {value:.2f}; it should be positive."
+
+
+def _moments(context: RuleContext, change: Change) -> str:
+    """Return a sentence on mean and standard deviation of the advantages in the affected samples."""
+    rows = affected_rows(context, change)
+    advantage = _advantage(rows)
+    inside = rows.less_group_mean(advantage)
+    return (
+        f"Affected samples: mean {number(float(np.nanmean(advantage)))}, standard deviation within groups "
+        f"{number(float(np.nanstd(inside)))}."
+    )

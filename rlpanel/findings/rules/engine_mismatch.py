@@ -1,0 +1,105 @@
+"""Rules on the logprobs of trainer, engine and reference: mismatch, and shift by one token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rlpanel.findings.engine.change_finding import finding_of
+from rlpanel.findings.engine.changes import beyond
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.row_batch import RowBatch
+from rlpanel.findings.engine.rule import rule
+from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.share_rule import ShareRule, share_finding
+from rlpanel.findings.engine.signal import mark, signal
+from rlpanel.findings.engine.wording import at_place, compared, number, since, span
+
+#: Gain of correlation by a shift of one token that is no chance.
+_SHIFTED = 0.4
+#: Larger gaps count as this in the test.
+_MOST_GAP = 2.0
+
+
+@signal("engine_gap", "engine_log_ratio_mean", kind="level")
+def _gap(rows: RowBatch) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        gap = rows.number("_engine_gap_sum") / rows.number("engine_log_ratio_count")
+    # A few tokens have a huge exponential: they must not hide the others in the standard error.
+    return np.minimum(gap, _MOST_GAP)
+
+
+@signal("engine_shift", "engine_shift")
+def _engine_shift(rows: RowBatch) -> np.ndarray:
+    shift = rows.number("engine_shift")
+    return mark(shift > _SHIFTED, np.isfinite(shift))
+
+
+@signal("ref_shift", "ref_shift")
+def _reference_shift(rows: RowBatch) -> np.ndarray:
+    shift = rows.number("ref_shift")
+    return mark(shift > _SHIFTED, np.isfinite(shift))
+
+
+@rule("Engine mismatch", "engine_mismatch")
+def engine(context: RuleContext) -> Iterator[Finding]:
+    """The mean of exp|trainer logprob − engine logprob| is above this, by three standard errors."""
+    limit = context.thresholds.engine_mismatch
+    change = beyond(context, _gap, limit, least=1)
+    if change is None:
+        return
+    mismatch = context.series("engine_mismatch")
+    whole = mismatch if mismatch is not None and not change.place else change.values
+    factor = number(float(np.nanmedian(whole[change.mask])))
+    yield finding_of(
+        context,
+        change,
+        f"{since(context.steps, change)}, trainer and sampling engine{at_place(change)} disagree on the "
+        f"probability of a token by a mean factor of {factor}"
+        f"{compared(change.before, number(change.before))}.",
+        harmful=int(change.mask[-3:].sum()) == min(3, len(change.mask)),
+        column="engine_mismatch",
+        evidence=[
+            f"Mean of exp|difference of logprobs|: up to {number(float(np.nanmax(whole)))} in "
+            f"{span(context.steps, change.mask)}; 1 means equal, the limit is {limit:g}.",
+        ],
+        advice="Compare precision, kernels and weight synchronisation of engine and trainer"
+        f"{' on this rank' if change.place.rank is not None else ''}.",
+        sort="-engine_log_ratio_mean",
+        color="engine_log_ratio",
+        tab="tokens",
+    )
+
+
+@rule("Shifted logprobs", "change_z")
+def shifted_logprobs(context: RuleContext) -> Iterator[Finding]:
+    """In half of the samples two logprob arrays correlate more with a shift by one token, by 0.4.
+
+    Or the share of such samples rises by 30 points, by a test of two windows of steps.
+    """
+    for which, other, test in (
+        (_engine_shift, "the engine's logprobs", "engine_log_ratio"),
+        (_reference_shift, "the reference's logprobs", "log_ratio"),
+    ):
+        found = share_finding(
+            context,
+            ShareRule(
+                signal=which,
+                verb=f"have {other} shifted by one token against the trainer's",
+                noun="shifted samples",
+                of="of the samples",
+                rise=0.3,
+                limit=0.5,
+                limit_steps=2,
+                column=f"{test}_mean",
+                where=f"{which.name} > {_SHIFTED}",
+                sort=f"-{which.name}",
+                color=test,
+                tab="tokens",
+                advice="Logprobs of position t must belong to token t: check the slice [:-1] or [1:].",
+            ),
+            which.name,
+        )
+        if found is not None:
+            yield found

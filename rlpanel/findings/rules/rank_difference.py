@@ -1,0 +1,165 @@
+"""Rule on a rank whose samples differ from those of the other ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlpanel.findings.engine.change_finding import severity_of
+from rlpanel.findings.engine.change_test import fit_step
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.place_series import MEAN, SAMPLES, VARIANCE
+from rlpanel.findings.engine.rule import rule
+from rlpanel.findings.engine.rule_context import RuleContext
+from rlpanel.findings.engine.signal import Signal, column_signal
+from rlpanel.findings.engine.wording import number, span, standard_errors
+
+#: Lengths of the windows over which a rank is compared, and its distance in standard errors.
+_WINDOWS, _Z = (4, 10), 6.5
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """A number by which ranks are compared, and the smallest difference of interest."""
+
+    signal: Signal
+    noun: str
+    column: str
+    #: In standard deviations of the samples, or as a logarithm of a factor.
+    least: float
+
+
+def _compared(context: RuleContext) -> list[_Compared]:
+    length = "response_tokens" if context.snapshot.has_number("response_tokens") else "response_chars"
+    return [
+        _Compared(column_signal("reward"), "a mean reward", "reward", 0.5),
+        _Compared(column_signal(length, "positive"), "a mean response length", length, np.log(1.5)),
+        _Compared(column_signal("surprisal_mean"), "a mean surprisal", "surprisal_mean", 0.75),
+        _Compared(column_signal("log_ratio_mean"), "a mean log-ratio", "log_ratio_mean", 1.0),
+    ]
+
+
+@rule("Rank differs")
+def rank_differs(context: RuleContext) -> Iterator[Finding]:
+    """The mean reward, length, surprisal or log-ratio of one rank leaves that of the other ranks.
+
+    The difference must exceed half a standard deviation of the samples (length: a factor of 1.5) and 6.5
+    standard errors, clustered by group, in windows of four or ten steps.
+    """
+    for compared in _compared(context):
+        if context.available(compared.signal) and len(context.ranks()[0]):
+            yield from _differing_rank(context, compared)
+
+
+def _differing_rank(context: RuleContext, compared: _Compared) -> Iterator[Finding]:
+    names, rows = context.ranks()
+    table = context.table(compared.signal)[:, rows]
+    gap, error = _gaps(table, positive=compared.signal.kind == "positive")
+    least = compared.least
+    if compared.signal.kind != "positive":
+        least *= float(np.nanmedian(context.snapshot.steps.std(compared.column)[: len(context.steps)]))
+    found = max(
+        (_clearest(gap, error, least, min(width, gap.shape[1])) for width in _WINDOWS),
+        key=lambda each: float(each[0].max()),
+    )
+    scores, far, width = found
+    if not scores.any():
+        return
+    row = int(scores.argmax())
+    if len(scores) == 2:
+        row = _moved(context.table(compared.signal)[:, rows], far, width)
+    mask = _stretch(far[row], gap[row], width)
+    level, others = _levels(table, row, mask)
+    sign = "above" if level > others else "below"
+    yield Finding(
+        severity=severity_of(context, mask, harmful=True),
+        sentence=(
+            f"Rank {names[row]} has {compared.noun} of {number(level)} in {span(context.steps, mask)}, "
+            f"{sign} the other ranks' {number(others)}."
+        ),
+        evidence=(
+            f"Difference: {standard_errors(float(scores[row]))}, clustered by group, in the clearest "
+            f"{width} steps.",
+        ),
+        advice="Compare this rank's data shard, seed, weights and hardware with those of the other ranks.",
+        steps=tuple(context.steps[mask].tolist()),
+        ongoing=bool(mask[-1]),
+        worst=int(context.steps[np.argmax(np.where(mask, np.nan_to_num(np.abs(gap[row])), -1))]),
+        rank=int(names[row]),
+        column=compared.column,
+        where=f"rank == {names[row]}",
+        sort=compared.column,
+        subject=f"{names[row]} {compared.column}",
+    )
+
+
+def _clearest(
+    gap: np.ndarray, error: np.ndarray, least: float, width: int
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return each rank's largest difference in standard errors, and which windows differ, (P,) and (P, S)."""
+    mean, mean_error = _trailing(gap, width), np.sqrt(_trailing(error**2, width) / width)
+    with np.errstate(all="ignore"):
+        far = (np.abs(mean) > least) & (np.abs(mean) > _Z * mean_error)
+        return np.where(far, np.abs(mean) / mean_error, 0.0).max(axis=1), far, width
+
+
+def _moved(table: np.ndarray, far: np.ndarray, width: int) -> int:
+    """Return which of two ranks moved away from its level before; the second if there was none."""
+    first = int(far.any(axis=0).argmax())
+    onset = first - width + 1
+    early, late = table[MEAN][:, max(0, onset - width) : onset], table[MEAN][:, onset : first + 1]
+    if not (np.isfinite(early).any(axis=1).all() and np.isfinite(late).any(axis=1).all()):
+        return 1
+    return int(np.abs(np.nanmean(late, axis=1) - np.nanmean(early, axis=1)).argmax())
+
+
+def _gaps(table: np.ndarray, *, positive: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return each rank's mean less that of all others, and its error, shape (P, S)."""
+    with np.errstate(all="ignore"):
+        weight = table[SAMPLES]
+        total = np.nan_to_num(table[MEAN]) * weight
+        rest_weight = weight.sum(axis=0) - weight
+        rest = (total.sum(axis=0) - total) / rest_weight
+        spread = np.nan_to_num(table[VARIANCE]) * weight**2
+        rest_variance = (spread.sum(axis=0) - spread) / rest_weight**2
+        if positive:
+            gap = np.log(table[MEAN]) - np.log(rest)
+            variance = table[VARIANCE] / table[MEAN] ** 2 + rest_variance / rest**2
+        else:
+            gap, variance = table[MEAN] - rest, table[VARIANCE] + rest_variance
+    usual = np.nanmedian(np.sqrt(variance)) if np.isfinite(variance).any() else np.nan
+    return gap, np.fmax(np.sqrt(variance), usual / 2)
+
+
+def _trailing(values: np.ndarray, width: int) -> np.ndarray:
+    """Return the mean of the ``width`` values that end at each step; NaN for the first ones, shape (P, S)."""
+    windows = np.lib.stride_tricks.sliding_window_view(values, width, axis=1).mean(axis=-1)
+    return np.pad(windows, ((0, 0), (width - 1, 0)), constant_values=np.nan)
+
+
+def _stretch(far: np.ndarray, gap: np.ndarray, width: int) -> np.ndarray:
+    """Return the steps from where the rank begins to differ to the last window that differs, shape (S,)."""
+    first, last = _longest(np.flatnonzero(far), 2 * width)
+    start = max(0, first - 2 * width + 1)
+    if first >= width:  # else all windows differ, from the first step on
+        part = np.nan_to_num(gap[start : first + 1])
+        start += fit_step(part)[1]
+    mask = np.zeros(len(far), bool)
+    mask[start : last + 1] = True
+    return mask
+
+
+def _longest(positions: np.ndarray, most: int) -> tuple[int, int]:
+    """Return the first and last position of the longest part whose gaps are at most ``most``."""
+    parts = np.split(positions, np.flatnonzero(np.diff(positions) > most) + 1)
+    longest = max(parts, key=len)
+    return int(longest[0]), int(longest[-1])
+
+
+def _levels(table: np.ndarray, row: int, mask: np.ndarray) -> tuple[float, float]:
+    """Return the mean of a rank and of all others in the marked steps."""
+    weight, total = table[SAMPLES][:, mask], (np.nan_to_num(table[MEAN]) * table[SAMPLES])[:, mask]
+    others = np.arange(len(table[MEAN])) != row
+    return float(total[row].sum() / weight[row].sum()), float(total[others].sum() / weight[others].sum())

@@ -1,0 +1,57 @@
+"""Whether a response repeats a long part of its prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from rlpanel.metrics.special_tokens import between_special_tokens
+
+#: Prompts with fewer characters are too short to tell.
+SHORTEST = 32
+#: Least and greatest length of the second half of a prompt, in characters.
+LEAST, MOST = 64, 256
+#: A longer prompt is not searched for special tokens before its last characters.
+_SEARCHED = 4 * MOST
+
+
+def prompt_echoes(prompts: Sequence[str | None], responses: Sequence[str | None]) -> np.ndarray:
+    """Return 1 for responses that contain the second half of their prompt verbatim, 0 for others.
+
+    Of a prompt with special tokens, this is the last text between them, such as the user's turn. The half
+    is at least 64 characters long, or the whole prompt, and at most 256. So a response that repeats only
+    the last sentence of a question does not count.
+
+    Parameters
+    ----------
+    prompts, responses : sequences of str or None, length N
+
+    Returns
+    -------
+    ndarray of float, shape (N,)
+        NaN if a text is missing, or if the prompt has fewer than 32 characters.
+    """
+    found = [
+        np.nan
+        if prompt is None or text is None or len(prompt) < SHORTEST
+        else len(text) >= SHORTEST and _contains_half(text, prompt)
+        for prompt, text in zip(prompts, responses, strict=True)
+    ]
+    return np.array(found, float)
+
+
+def _contains_half(response: str, prompt: str) -> bool:
+    half = _second_half(prompt[-_SEARCHED:])
+    return bool(half) and half in response
+
+
+@lru_cache(maxsize=1024)
+def _second_half(prompt: str) -> str:
+    """Return the second half of the end of a prompt; empty if it is too short. Groups share a prompt."""
+    for part in reversed(between_special_tokens(prompt)):
+        text = part.strip()
+        if len(text) >= SHORTEST:
+            return text[-min(max(len(text) // 2, LEAST), MOST) :]
+    return ""

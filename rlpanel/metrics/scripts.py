@@ -1,0 +1,181 @@
+"""Scripts of texts, such as Latin and Han, and the share of a response in scripts foreign to its prompt."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import numpy as np
+
+#: Scripts by the first and the last code points of the Unicode blocks with their letters; the last entry of a
+#: code point counts. Up to U+FFFF, letters are those of ``str.isalpha``, also outside of these blocks.
+SCRIPTS: dict[str, tuple[tuple[int, int], ...]] = {
+    # The letters of formulas, such as ``𝑥`` and ``ℝ``, and wide letters are Latin, too.
+    "Latin": (
+        *((0x41, 0x2FF), (0x1D00, 0x1DBF), (0x1E00, 0x1EFF), (0x2070, 0x209C), (0x2100, 0x218F)),
+        *((0x2C60, 0x2C7F), (0xA720, 0xA7FF), (0xAB30, 0xAB6F), (0xFB00, 0xFB06), (0xFF21, 0xFF5A)),
+        *((0x10780, 0x107BF), (0x1D400, 0x1D6A7), (0x1DF00, 0x1DFFF)),
+    ),
+    "Greek": ((0xB5, 0xB5), (0x370, 0x3FF), (0x1F00, 0x1FFF), (0x2126, 0x2126), (0x1D6A8, 0x1D7CB)),
+    "Cyrillic": ((0x400, 0x52F), (0x1C80, 0x1C8F), (0xA640, 0xA69F), (0x1E030, 0x1E08F)),
+    "Hebrew": ((0x590, 0x5FF), (0xFB1D, 0xFB4F)),
+    "Arabic": ((0x600, 0x6FF), (0x750, 0x77F), (0x870, 0x8FF), (0xFB50, 0xFDFF), (0xFE70, 0xFEFF)),
+    "Devanagari": ((0x900, 0x97F), (0xA8E0, 0xA8FF)),
+    "Thai": ((0xE00, 0xE7F),),
+    "Kana": ((0x3031, 0x3035), (0x303C, 0x30FF), (0x31F0, 0x31FF), (0xFF66, 0xFF9F), (0x1AFF0, 0x1B16F)),
+    "Han": (
+        *((0x3005, 0x3007), (0x303B, 0x303B), (0x3100, 0x312F), (0x31A0, 0x31BF), (0x3400, 0x4DBF)),
+        *((0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x323AF)),
+    ),
+    "Hangul": ((0x1100, 0x11FF), (0x3130, 0x318F), (0xA960, 0xA97F), (0xAC00, 0xD7FF), (0xFFA0, 0xFFDC)),
+    "other script": ((0x10000, 0x1077F), (0x107C0, 0x1AFEF), (0x1B170, 0x1CFFF), (0x1E100, 0x1E95F)),
+}
+#: Of a long text, so many characters at its beginning and at its end are counted.
+MOST_CHARS = 500
+#: A script with a smaller share of the prompt's letters is foreign to it.
+FOREIGN_BELOW = 0.05
+#: The same for Latin, and which share of a response's letters must then be Latin, and how many.
+LATIN_BELOW, NEARLY_ALL, FEWEST_LETTERS = 0.3, 0.9, 20
+
+_NAMES = tuple(SCRIPTS)
+_LATIN, _KANA, _HAN = map(_NAMES.index, ("Latin", "Kana", "Han"))
+_OTHER, _NO_LETTER = len(SCRIPTS) - 1, len(SCRIPTS)
+#: The code point after that of the last letter.
+_BEYOND = 0x323B0
+_LETTER = re.compile("[A-Za-z]")
+#: Looked up when the module is imported, and not within a request.
+_UTF_32 = codecs.lookup("utf-32-le")
+#: About so many characters are counted at a time, so that arrays stay in the processor's cache.
+_SLICE = 1 << 14
+#: Bits at which the counts of a sum of `_letter_of` begin, and the bits of a count of up to 1,000 letters.
+_FIELDS, _FIELD = np.array([[0], [10], [20]], np.int32), (1 << 10) - 1
+
+
+def script_counts(texts: Sequence[str]) -> np.ndarray:
+    """Return the number of letters of each of the S scripts in each of N texts, shape (N, S)."""
+    width = len(SCRIPTS) + 1
+    counts = np.zeros((len(texts), width), np.int64)
+    for first, lengths, points in _slices(texts):
+        cells = np.repeat(np.arange(len(lengths)) * width, lengths) + _script_of()[points]
+        found = np.bincount(cells, minlength=len(lengths) * width)
+        counts[first : first + len(lengths)] = found.reshape(-1, width)
+    return counts[:, :_NO_LETTER]
+
+
+def foreign_shares(prompts: Sequence[str | None], responses: Sequence[str | None]) -> np.ndarray:
+    """Return the share of a response's letters in scripts that make up less than 5% of its prompt's letters.
+
+    Latin letters are foreign only if they make up less than 30% of the prompt's letters and nearly all of the
+    response's, since answers in all languages contain code, formulas and names. Kana and Han are one script,
+    as in Japanese. To a prompt without letters, all scripts but Latin are foreign. Of a text of more than
+    1,000 characters, the first and the last 500 count.
+
+    Parameters
+    ----------
+    prompts, responses : sequences of str or None, length N
+
+    Returns
+    -------
+    ndarray of float, shape (N,)
+        NaN without a prompt or without letters in the response.
+    """
+    asked, texts = map(_ends, (prompts, responses))
+    plain_prompt, plain = (
+        np.fromiter(map(str.isascii, column), bool, len(texts)) for column in (asked, texts)
+    )
+    others = np.flatnonzero(~plain_prompt).tolist()
+    number = {prompt: at for at, prompt in enumerate(dict.fromkeys(asked[row] for row in others))}
+    # The last mask is that of ASCII prompts: they have no other script than Latin.
+    foreign = np.concatenate([_foreign_scripts(list(number)), [np.arange(len(SCRIPTS)) != _LATIN]])
+    mask = np.full(len(texts), len(number))
+    mask[others] = [number[asked[row]] for row in others]
+    shares = np.full(len(texts), np.nan)
+    to_latin = foreign[mask, _LATIN]
+    for row in np.flatnonzero(plain & ~to_latin).tolist():
+        if _LETTER.search(texts[row]):
+            shares[row] = 0.0
+    counted = np.flatnonzero(~plain | to_latin & (np.fromiter(map(len, texts), int) > 0))
+    if len(counted):
+        shares[counted] = _shares([texts[row] for row in counted.tolist()], foreign[mask[counted]])
+    shares[np.fromiter(map(len, asked), int) == 0] = np.nan
+    return shares
+
+
+def _ends(texts: Sequence[str | None]) -> list[str]:
+    """Return the characters of texts that count; none for None."""
+    return [
+        "" if text is None
+        else text if len(text) <= 2 * MOST_CHARS
+        else text[:MOST_CHARS] + text[-MOST_CHARS:]
+        for text in texts
+    ]  # fmt: skip
+
+
+def _foreign_scripts(prompts: Sequence[str]) -> np.ndarray:
+    """Return the mask of the scripts that are foreign to each of N prompts, shape (N, S)."""
+    used = script_counts(prompts)
+    used[:, [_KANA, _HAN]] = used[:, [_KANA, _HAN]].sum(axis=1, keepdims=True)
+    total = used.sum(axis=1) - used[:, _KANA]
+    foreign = (used == 0) | (used < FOREIGN_BELOW * total[:, None])
+    foreign[:, _LATIN] = used[:, _LATIN] < LATIN_BELOW * total
+    return foreign
+
+
+def _shares(texts: Sequence[str], foreign: np.ndarray) -> np.ndarray:
+    """Return the share of foreign letters in N texts, for a mask of the foreign scripts of each."""
+    letters, not_latin, rare = _letter_sums(texts)
+    latin, others = letters - not_latin, foreign.copy()
+    others[:, _LATIN] = False
+    found = np.where(others[:, _HAN], not_latin, 0)
+    # Where Han is foreign and another script is not, or the reverse, letters are counted by script.
+    each = np.flatnonzero((rare > 0) & (others.sum(axis=1) < len(SCRIPTS) - 1)).tolist()
+    found[each] = (script_counts([texts[row] for row in each]) * others[each]).sum(axis=1)
+    english = foreign[:, _LATIN] & (latin >= NEARLY_ALL * letters) & (latin >= FEWEST_LETTERS)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((found + np.where(english, latin, 0)) / letters)
+
+
+def _letter_sums(texts: Sequence[str]) -> np.ndarray:
+    """Return the letters of each of N texts, shape (3, N): all, those not Latin, and those not Han either.
+
+    Texts have 1 to 1,000 characters.
+    """
+    sums = np.zeros((3, len(texts)), np.int64)
+    for first, lengths, points in _slices(texts):
+        packed = np.add.reduceat(_letter_of()[points], np.cumsum(lengths) - lengths)
+        sums[:, first : first + len(lengths)] = packed >> _FIELDS & _FIELD
+    return sums
+
+
+def _slices(texts: Sequence[str]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Yield the code points of consecutive texts: the first one's index, their lengths, their code points."""
+    first, size, lengths = 0, 0, list(map(len, texts))
+    for row, length in enumerate(lengths, 1):
+        size += length
+        if size >= _SLICE or row == len(texts):
+            points = _UTF_32.encode("".join(texts[first:row]), "surrogatepass")[0]
+            yield first, np.array(lengths[first:row]), np.minimum(np.frombuffer(points, np.uint32), _BEYOND)
+            first, size = row, 0
+
+
+@cache
+def _script_of() -> np.ndarray:
+    """Return the number of each code point's script, up to `_BEYOND`; `_NO_LETTER` for other characters."""
+    scripts = np.full(_BEYOND + 1, _NO_LETTER, np.uint8)
+    scripts[: 1 << 16] = _OTHER
+    for number, blocks in enumerate(SCRIPTS.values()):
+        for first, last in blocks:
+            scripts[first : last + 1] = number
+    characters = np.arange(1 << 16, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
+    scripts[: 1 << 16][~np.fromiter(map(str.isalpha, characters), bool)] = _NO_LETTER
+    return scripts
+
+
+@cache
+def _letter_of() -> np.ndarray:
+    """Return three bits for each code point, at `_FIELDS`: one sum over a text then gives three counts."""
+    bits = np.ones((len(SCRIPTS) + 1, len(_FIELDS)), np.int32)
+    bits[_NO_LETTER] = bits[_LATIN, 1:] = bits[[_HAN, _KANA], 2:] = 0
+    return (bits << _FIELDS.T).sum(axis=1, dtype=np.int32)[_script_of()]

@@ -1,0 +1,169 @@
+"""Clusters of nearly equal responses over a range of steps: a plot of sizes, and rows that lead to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import panel as pn
+import panel_material_ui as pmui
+import param
+from panel.viewable import Viewer
+
+from rlpanel.analysis.response_clusters import Clustering, ResponseCluster, response_clusters
+from rlpanel.analysis.sample_filter import samples_filter
+from rlpanel.errors import SettingError
+from rlpanel.panels.explain.contrast_sides import parse_range
+from rlpanel.panels.explain.effect_plot import cluster_plot
+from rlpanel.panels.explain.explain_texts import caption, note_pane
+from rlpanel.panels.explain.link_rows import LinkRows, link_row
+from rlpanel.panels.explain.sample_links import show_samples
+from rlpanel.panels.session.background_task import BackgroundTask
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+#: Maximum number of listed clusters.
+MOST_ROWS = 40
+
+
+class ClusterView(Viewer):
+    """Choice of the steps, progress, plot and rows."""
+
+    active = param.Boolean(default=False, doc="Whether the view is visible; nothing is read before.")
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(**params)
+        self.context = context
+        self._found: Clustering | None = None
+        self._snapshot: Snapshot = context.snapshot
+        self._key: tuple[object, ...] = ()
+        self._work: BackgroundTask[Clustering] = BackgroundTask(self._show)
+        self._first, self._last = (_step_field(name) for name in ("first", "last"))
+        self._stop = pmui.Button(
+            label="Stop", size="small", variant="outlined", margin=(0, 4), visible=False, align="center",
+            on_click=self._on_stop, css_classes=["rl-cluster-stop"],
+        )  # fmt: skip
+        self._note = note_pane("rl-cluster-note")
+        self._plot = pn.pane.HoloViews(None, sizing_mode="stretch_width", margin=0, linked_axes=False)
+        self._plot_box = pn.Column(
+            self._plot,
+            sizing_mode="stretch_width",
+            margin=(0, 8),
+            visible=False,
+            css_classes=["rl-cluster-plot"],
+        )
+        self._rows = LinkRows(self._pick, "rl-cluster-rows")
+        self._column = pn.Column(
+            pn.FlexBox(
+                caption("Steps"), self._first, caption("to"), self._last, self._stop,
+                margin=(6, 10, 0, 10), gap="4px",
+            ),
+            self._note,
+            self._plot_box,
+            self._rows,
+            sizing_mode="stretch_width",
+            margin=0,
+        )  # fmt: skip
+        for field in (self._first, self._last):
+            field.param.watch(self._draw, "value")
+        context.param.watch(self._draw, "index")
+        context.selection.param.watch(self._draw, "split")
+        context.selection.param.watch(self._restyle, "dark")
+        self.param.watch(self._draw, "active")
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._column
+
+    def _draw(self, *_: Any) -> None:
+        """Find the clusters, unless they are shown already; a run that grows is not read again by itself."""
+        context, snapshot = self.context, self.context.snapshot
+        if not self.active:
+            if self._stop.visible:  # an unfinished search starts again when the view is opened
+                self._work.stop()
+                self._key = ()
+            return
+        steps = snapshot.steps.values
+        if context.index is None or not len(steps):
+            self._say("This run has no samples yet.")
+            return
+        try:
+            first, last = _bounds(self._first.value, self._last.value, steps)
+        except SettingError as error:
+            self._say(f"{error}.")
+            return
+        key = (context.index, snapshot.split, self._first.value, self._last.value, snapshot.version)
+        if key == self._key:
+            return
+        self._key, self._snapshot = key, snapshot
+        self._work.start(response_clusters(context.index, snapshot, first, last))
+
+    def _on_stop(self, *_: Any) -> None:
+        self._work.stop()
+        self._key = ()
+        self._stop.visible = False
+        self._say("Stopped. Change the steps to start again.")
+
+    def _say(self, text: str) -> None:
+        self._note.object = f'<p class="note">{safe_text(text)}</p>'
+
+    def _show(self, found: Clustering) -> None:
+        self._stop.visible = not found.complete
+        if not found.complete:
+            self._say(f"Reading {found.read:,} of {found.total:,} different responses …")
+            return
+        self._found = found
+        self._say(_summary(found))
+        self._restyle()
+        rows = [_row(str(at), cluster, found) for at, cluster in enumerate(found.clusters[:MOST_ROWS])]
+        titles = ["", "samples", "response", "steps", "prompts", "reward"]
+        self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
+
+    def _restyle(self, *_: Any) -> None:
+        clusters = self._found.clusters if self._found is not None else ()
+        self._plot.object = cluster_plot(clusters, self.context.selection.dark) if clusters else None
+        self._plot_box.visible = bool(clusters)
+
+    def _pick(self, key: str) -> None:
+        if self._found is None or not key.isdecimal() or int(key) >= len(self._found.clusters):
+            return
+        cluster = self._found.clusters[int(key)]
+        where = samples_filter(self._snapshot, cluster.rows)
+        show_samples(self.context, where, [cluster.uid])
+
+
+def _summary(found: Clustering) -> str:
+    if not found.all_samples:
+        return "These steps have no responses."
+    inside = sum(cluster.size for cluster in found.clusters)
+    share = inside / max(found.samples, 1)
+    text = f"{inside:,} of {found.samples:,} samples ({share:.0%}) have a response that others nearly repeat"
+    if found.samples < found.all_samples:
+        text += f"; {found.all_samples:,} samples have a response, only a part of them was read"
+    return f"{text}."
+
+
+def _row(key: str, cluster: ResponseCluster, found: Clustering) -> dict[str, Any]:
+    steps = f"{cluster.first:,}–{cluster.last:,}" if cluster.first != cluster.last else f"{cluster.first:,}"
+    return link_row(
+        key,
+        cluster.example or "(empty)",
+        f"{cluster.size:,}",
+        cluster.size / max(found.clusters[0].size, 1),
+        [steps, f"{cluster.prompts:,}", number(cluster.reward)],
+        tip=f"{cluster.texts:,} different texts. Click to see the samples.",
+    )
+
+
+def _bounds(first: str, last: str, steps: np.ndarray) -> tuple[int, int]:
+    """Return the first and last step; an empty field means that of the run."""
+    low = parse_range(first)[0] if first.strip() else int(steps[0])
+    return low, parse_range(last)[1] if last.strip() else int(steps[-1])
+
+
+def _step_field(name: str) -> pmui.TextInput:
+    return pmui.TextInput(
+        label="", value="", placeholder=name, size="small", width=76, margin=(0, 4), sx=theme.FIELD_SX,
+        css_classes=[f"rl-cluster-{name}"],
+    )  # fmt: skip

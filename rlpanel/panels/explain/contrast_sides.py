@@ -1,0 +1,165 @@
+"""The two sets of samples that a contrast on the board compares, by the session's selection."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlpanel.analysis.selection_contrast import ContrastSide
+from rlpanel.errors import FilterError, SettingError
+from rlpanel.panels.session.context import Context
+from rlpanel.store.query.filter import Filter
+from rlpanel.store.query.filter_columns import FilterScope
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+#: Choices of the two sets.
+FILTERED, STEPS, RANGES, RUNS = "filtered", "steps", "ranges", "runs"
+CHOICES = {
+    "Filtered samples / the rest": FILTERED,
+    "This step / another step": STEPS,
+    "Steps / other steps": RANGES,
+    "This run / another run": RUNS,
+}
+#: Number of steps of a range by default.
+USUAL_STEPS = 10
+
+_RANGE = re.compile(r"\s*(\d+)\s*(?:[-–:]\s*(\d+)\s*)?")
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The two sets of a contrast.
+
+    Attributes
+    ----------
+    a, b : ContrastSide
+    within, within_b : str
+        Filter expressions that the samples of ``a`` and ``b`` pass, besides being of the steps.
+    step, step_b : int or None
+        Steps of ``a`` and ``b``; None if there are several.
+    exclude : frozenset of str
+        Columns by which ``a`` was chosen.
+    """
+
+    a: ContrastSide
+    b: ContrastSide
+    within: str = ""
+    within_b: str = ""
+    step: int | None = None
+    step_b: int | None = None
+    exclude: frozenset[str] = frozenset()
+
+
+def parse_range(text: str) -> tuple[int, int]:
+    """Return the first and last step of ``7`` or ``3–9``.
+
+    Raises
+    ------
+    SettingError
+        If the text is neither.
+    """
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        raise SettingError(f"{text.strip()[:40]!r} is no range of steps: write 7 or 3–9")
+    first, last = int(found[1]), int(found[2] or found[1])
+    return min(first, last), max(first, last)
+
+
+def usual_ranges(snapshot: Snapshot) -> tuple[str, str]:
+    """Return the last and the first steps of the run as ranges, which do not overlap."""
+    steps = snapshot.steps.values
+    if len(steps) < 2:
+        return "", ""
+    count = min(USUAL_STEPS, len(steps) // 2)
+    return f"{steps[-count]}–{steps[-1]}", f"{steps[0]}–{steps[count - 1]}"
+
+
+def sides_of(context: Context, choice: str, a: str, b: str) -> Sides:
+    """Return the two sets.
+
+    Parameters
+    ----------
+    context : Context
+    choice : str
+        A value of `CHOICES`.
+    a, b : str
+        Ranges of steps for `RANGES` and `RUNS`, where an empty one means all steps; for `STEPS`, ``b`` is the
+        other step, by default the one before.
+
+    Raises
+    ------
+    SettingError
+        If a range is not valid, or something else is missing; the message says what to do.
+    """
+    index, view, snapshot = context.index, context.view, context.snapshot
+    step = context.selection.step
+    if index is None or step is None:
+        raise SettingError("this run has no samples yet")
+    if choice == FILTERED:
+        return _filtered(context, step)
+    if choice == STEPS:
+        steps = snapshot.steps
+        position = steps.position(step)
+        if not b.strip() and position < 1:
+            raise SettingError("this is the first step: write the step to compare with")
+        other = parse_range(b)[0] if b.strip() else int(steps.values[position - 1])
+        here, there = (
+            ContrastSide(f"step {at:,}", index, view, snapshot.rows_of(at)) for at in (step, other)
+        )
+        return Sides(here, there, step=step, step_b=other)
+    here_range, there_range = (parse_range(text) if text.strip() else None for text in (a, b))
+    rows, within = _in_range(snapshot, here_range)
+    here = ContrastSide(_name("this run", here_range), index, view, rows)
+    if choice == RANGES:
+        rows, within_b = _in_range(snapshot, there_range)
+        return Sides(here, ContrastSide(_name("this run", there_range), index, view, rows), within, within_b)
+    other_run = context.against
+    if other_run is None or context.selection.against == context.selection.run:
+        raise SettingError("choose another run of this folder")
+    rows = _in_range(other_run.view.snapshot, there_range)[0]
+    there = ContrastSide(_name(other_run.label, there_range), other_run.index, other_run.view, rows)
+    return Sides(here, there, within)
+
+
+def _filtered(context: Context, step: int) -> Sides:
+    """Return the samples that pass the grid's filter and search, and the others of the step or run."""
+    index, snapshot, selection = context.index, context.snapshot, context.selection
+    if context.passing is None or index is None:
+        raise SettingError("filter or search the samples first: these are compared with the rest")
+    at = step if selection.scope == "step" else None
+    rows = snapshot.rows_of(at)
+    passing = np.array([uid in context.passing for uid in snapshot.uids(rows)], bool)
+    scope = f"step {step:,}" if at is not None else "the run"
+    a = ContrastSide(f"filtered samples of {scope}", index, context.view, rows[passing])
+    b = ContrastSide(f"the rest of {scope}", index, context.view, rows[~passing])
+    where = selection.filter
+    without = f"not ({where})" if where else ""
+    return Sides(a, b, where, without, at, at, _columns_of(snapshot, rows, where))
+
+
+def _columns_of(snapshot: Snapshot, rows: np.ndarray, text: str) -> frozenset[str]:
+    """Return the columns that a filter uses."""
+    if not text.strip():
+        return frozenset()
+    try:
+        return frozenset(Filter(text, FilterScope(snapshot, rows).kinds()).columns)
+    except FilterError:  # it uses a computed column, such as a tag, that is not compared anyway
+        return frozenset()
+
+
+def _in_range(snapshot: Snapshot, bounds: tuple[int, int] | None) -> tuple[np.ndarray, str]:
+    """Return the rows of these steps, and the filter for them."""
+    if bounds is None:
+        return snapshot.alive_rows, ""
+    step = snapshot.metadata("step")
+    rows = np.flatnonzero(snapshot.alive & (step >= bounds[0]) & (step <= bounds[1]))
+    return rows, f"{bounds[0]} <= step <= {bounds[1]}"
+
+
+def _name(run: str, bounds: tuple[int, int] | None) -> str:
+    if bounds is None:
+        return run
+    steps = f"step {bounds[0]:,}" if bounds[0] == bounds[1] else f"steps {bounds[0]:,}–{bounds[1]:,}"
+    return steps if run == "this run" else f"{run}, {steps}"

@@ -1,0 +1,260 @@
+"""What is different between two sets of samples: a plot of the effects, and rows that lead to the samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+import param
+from panel.viewable import Viewer
+
+from rlpanel.analysis.clustered_tests import LEAST_EFFECT
+from rlpanel.analysis.selection_contrast import Contrast, Difference, contrast, label_of
+from rlpanel.errors import RLPanelError
+from rlpanel.metrics.engine.column_info import describe
+from rlpanel.panels.compare.response_diff import compact_select
+from rlpanel.panels.explain.contrast_sides import (
+    CHOICES,
+    FILTERED,
+    RANGES,
+    RUNS,
+    STEPS,
+    Sides,
+    sides_of,
+    usual_ranges,
+)
+from rlpanel.panels.explain.effect_plot import effect_plot
+from rlpanel.panels.explain.explain_texts import caption, note_pane
+from rlpanel.panels.explain.link_rows import LinkRows, link_row
+from rlpanel.panels.explain.sample_links import both, show_samples
+from rlpanel.panels.session.background_task import BackgroundTask
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.sidebar.run_list import run_labels
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.theme import number, safe_text
+
+
+class ContrastView(Viewer):
+    """Choice of the sets, progress, plot and rows."""
+
+    active = param.Boolean(default=False, doc="Whether the view is visible; nothing is compared before.")
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(**params)
+        self.context = context
+        self._sides: Sides | None = None
+        self._found: Contrast | None = None
+        self._key: tuple[object, ...] = ()
+        #: Filter that a click on a row set; it must not change the compared sets.
+        self._own_filter: str | None = None
+        self._updating = self._opened = False
+        self._work: BackgroundTask[Contrast] = BackgroundTask(self._show)
+        self._choice = compact_select("contrast-choice", 220)
+        self._choice.param.update(options=CHOICES, value=STEPS)
+        self._a, self._b = _range_field("rl-contrast-a"), _range_field("rl-contrast-b")
+        self._against = compact_select("contrast-run", 190)
+        self._versus = caption("against")
+        self._stop = pmui.Button(
+            label="Stop", size="small", variant="outlined", margin=(0, 4), visible=False, align="center",
+            on_click=self._on_stop, css_classes=["rl-contrast-stop"],
+        )  # fmt: skip
+        self._note = note_pane("rl-contrast-note")
+        self._plot = pn.pane.HoloViews(None, sizing_mode="stretch_width", margin=0, linked_axes=False)
+        self._plot_box = pn.Column(
+            self._plot,
+            sizing_mode="stretch_width",
+            margin=(0, 8),
+            visible=False,
+            css_classes=["rl-contrast-plot"],
+        )
+        self._rows = LinkRows(self._pick, "rl-contrast-rows")
+        self._column = pn.Column(
+            pn.FlexBox(
+                self._choice, self._a, self._versus, self._against, self._b, self._stop,
+                margin=(6, 10, 0, 10), gap="4px",
+            ),
+            self._note,
+            self._plot_box,
+            self._rows,
+            sizing_mode="stretch_width",
+            margin=0,
+        )  # fmt: skip
+        self._choice.param.watch(self._on_choice, "value")
+        for field in (self._a, self._b):
+            field.param.watch(self._on_range, "value")
+        self._against.param.watch(self._on_run, "value")
+        context.param.watch(self._draw, ["index", "passing", "against"])
+        context.param.watch(self._list_runs, "runs")
+        context.selection.param.watch(self._draw, ["step", "split"])
+        context.selection.param.watch(self._restyle, "dark")
+        self.param.watch(self._on_active, "active")
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._column
+
+    # -- choosing --------------------------------------------------------------------------------
+
+    def _on_active(self, *_: Any) -> None:
+        """Compare the sets when the view is opened; end an unfinished comparison when it is closed."""
+        if not self.active:
+            self._work.stop()
+            if self._found is None or not self._found.complete:
+                self._key = ()
+        elif self._opened:
+            self._list_runs()
+            self._draw()
+        else:
+            self._opened = True
+            self._on_choice()
+
+    def _on_choice(self, *_: Any) -> None:
+        """Show the fields of the chosen sets, with the usual ranges."""
+        choice = self._choice.value
+        a, b = usual_ranges(self.context.snapshot) if choice == RANGES else ("", "")
+        self._updating = True
+        placeholder = "the step before" if choice == STEPS else "all steps"
+        self._a.param.update(visible=choice in (RANGES, RUNS), value=a, placeholder="all steps")
+        self._b.param.update(visible=choice != FILTERED, value=b, placeholder=placeholder)
+        self._against.visible, self._versus.visible = choice == RUNS, choice != FILTERED
+        self._updating = False
+        self._list_runs()
+        self._draw()
+
+    def _list_runs(self, *_: Any) -> None:
+        """List the other runs, and choose the first one if none is chosen."""
+        if not self.active or self._choice.value != RUNS:
+            return
+        context, selection = self.context, self.context.selection
+        others = {label: name for name, label in run_labels(context.runs).items()}
+        others = {label: name for label, name in others.items() if name != selection.run}
+        chosen = (
+            selection.against if selection.against in others.values() else next(iter(others.values()), "")
+        )
+        self._updating = True
+        self._against.param.update(options=others, value=chosen or None)
+        self._updating = False
+        if chosen != selection.against:
+            selection.against = chosen
+
+    def _on_run(self, event: Any) -> None:
+        if not self._updating and event.new:
+            self.context.selection.against = event.new
+
+    def _on_range(self, *_: Any) -> None:
+        if not self._updating:
+            self._draw()
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def _draw(self, *_: Any) -> None:
+        """Compare the chosen sets in the background; a run that grows is not compared again by itself."""
+        choice, selection = self._choice.value, self.context.selection
+        if not self.active or (choice == FILTERED and selection.filter == self._own_filter):
+            return
+        try:
+            sides = sides_of(self.context, choice, self._a.value or "", self._b.value or "")
+        except RLPanelError as error:
+            self._fail(str(error))
+            return
+        key = tuple(
+            (side.index, side.view.snapshot.split, side.name, len(side.rows), hash(side.rows.tobytes()))
+            for side in (sides.a, sides.b)
+        )
+        if key == self._key:
+            return
+        self._key, self._sides = key, sides
+        for side in (sides.a, sides.b):
+            if not len(side.rows):
+                self._fail(f"There are no samples in: {side.name}", keep=True)
+                return
+        self._work.start(contrast(sides.a, sides.b, exclude=sides.exclude))
+
+    def _fail(self, text: str, *, keep: bool = False) -> None:
+        """Show why there is no contrast."""
+        self._work.stop()
+        self._found = None
+        if not keep:
+            self._key = ()
+        self._stop.visible = False
+        self._say(f"{text[:1].upper()}{text[1:]}.")
+        self._rows.param.update(rows=[], titles=[])
+        self._restyle()
+
+    def _on_stop(self, *_: Any) -> None:
+        self._work.stop()
+        self._key = ()
+        self._stop.visible = False
+        if self._found is not None:
+            self._say(f"{_summary(self._found)} Stopped before all texts were read.")
+
+    def _say(self, text: str) -> None:
+        self._note.object = f"<p>{safe_text(text)}</p>"
+
+    def _show(self, found: Contrast) -> None:
+        """Show a partial or the complete result."""
+        before, self._found = self._found, found
+        self._stop.visible = not found.complete
+        self._say(_summary(found))
+        if before is None or before.differences != found.differences or before.a is not found.a:
+            rows = [_row(str(at), difference) for at, difference in enumerate(found.differences)]
+            titles = ["", "effect", "", "first", "second", "±"]
+            self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
+            self._restyle()
+
+    def _restyle(self, *_: Any) -> None:
+        differences = self._found.differences if self._found is not None else ()
+        dark = self.context.selection.dark
+        self._plot.object = effect_plot(differences, dark) if differences else None
+        self._plot_box.visible = bool(differences)
+
+    def _pick(self, key: str) -> None:
+        """Show the samples with the clicked feature, of the set that has more of them."""
+        found, sides = self._found, self._sides
+        if found is None or sides is None or not key.isdecimal() or int(key) >= len(found.differences):
+            return
+        difference = found.differences[int(key)]
+        within, uids, step = sides.within, difference.uids_a, sides.step
+        if difference.tested.effect < 0 and found.b.index is self.context.index:
+            within, uids, step = sides.within_b, difference.uids_b, sides.step_b
+        self._own_filter = both(within, difference.where)
+        show_samples(self.context, self._own_filter, uids, step)
+
+
+def _summary(found: Contrast) -> str:
+    """Return what was compared, and how much differs."""
+    sizes = f"{found.a.name} ({len(found.a.rows):,} samples) against {found.b.name} ({len(found.b.rows):,})"
+    sizes = f"{sizes[:1].upper()}{sizes[1:]}"
+    if not found.complete:
+        return f"{sizes}. Reading {found.texts_read:,} of {found.texts_total:,} responses …"
+    count, tried = len(found.differences), found.columns_tried + found.features_tried
+    named = f"{count:,} differences" if count != 1 else "1 difference"
+    text = (
+        f"{sizes}: {named} of at least {LEAST_EFFECT:g} standard deviations that chance does not explain, "
+        f"of {tried:,} things compared."
+    )
+    if found.is_sampled and found.texts_total:
+        text += f" Words are those of {found.texts_total:,} responses."
+    return text
+
+
+def _row(key: str, difference: Difference) -> dict[str, Any]:
+    tested = difference.tested
+    is_mean = difference.kind in ("number", "script")
+    values = [number(tested.a), number(tested.b)] if is_mean else [f"{tested.a:.1%}", f"{tested.b:.1%}"]
+    first = f"{difference.count_a:,} of {difference.size_a:,}"
+    second = f"{difference.count_b:,} of {difference.size_b:,}"
+    tip = f"z = {tested.z:.1f}; {first} samples against {second}. Click to see samples."
+    if difference.kind == "number":
+        tip = f"{describe(difference.name).help} {tip}"
+    return link_row(
+        key, label_of(difference), number(tested.effect, sign=True), tested.effect / 3,
+        [*values, number(tested.error)], tip=tip, signed=True,
+    )  # fmt: skip
+
+
+def _range_field(name: str) -> pmui.TextInput:
+    return pmui.TextInput(
+        label="", value="", size="small", width=120, margin=(0, 4), visible=False, sx=theme.FIELD_SX,
+        css_classes=[name],
+    )  # fmt: skip

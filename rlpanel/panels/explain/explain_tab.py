@@ -1,0 +1,62 @@
+"""Tab of the sample panel that tells what changed: it shows one of four views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import panel as pn
+import param
+from panel.viewable import Viewer
+
+from rlpanel.panels.compare.response_diff import compact_select
+from rlpanel.panels.explain.cluster_view import ClusterView
+from rlpanel.panels.explain.contrast_view import ContrastView
+from rlpanel.panels.explain.scatter_view import ScatterView
+from rlpanel.panels.explain.step_shares import StepShares
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.ui.lazy_view import LazyView
+
+#: Label and view of each choice.
+_VIEWS: dict[str, type[Any]] = {
+    "Why a number changed at the step": StepShares,
+    "What is different in two sets": ContrastView,
+    "Responses that repeat": ClusterView,
+    "Two numbers of each sample": ScatterView,
+}
+
+
+class ExplainTab(Viewer):
+    """Choice of a view, and the view."""
+
+    active = param.Boolean(default=False, doc="Whether the tab is open; nothing is computed before.")
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(**params)
+        self._choice = compact_select("explain-what", 260)
+        self._choice.param.update(options=list(_VIEWS), value=next(iter(_VIEWS)))
+        self._views = {label: LazyView(_maker(view, context)) for label, view in _VIEWS.items()}
+        self._column = pn.Column(
+            pn.Row(self._choice, margin=(8, 10, 0, 10)),
+            *self._views.values(),
+            sizing_mode="stretch_both",
+            scroll="y-auto",
+            margin=0,
+            css_classes=["rl-explain-tab"],
+        )
+        self._choice.param.watch(self._activate, "value")
+        self.param.watch(self._activate, "active")
+        self._activate()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._column
+
+    def _activate(self, *_: Any) -> None:
+        """Show and activate the chosen view only."""
+        for label, view in self._views.items():
+            chosen = self._choice.value == label
+            view.__panel__().visible = chosen
+            view.set_active(self.active and chosen)
+
+
+def _maker(view: type[Any], context: Context) -> Any:
+    return lambda: view(context)

@@ -1,0 +1,67 @@
+"""Rows with a bar, a text and numbers; each is a button that leads to samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import param
+from panel.custom import JSComponent
+
+from rlpanel.panels.export.card_export import well_formed
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+
+#: Maximum number of characters of a label.
+LABEL_CHARS = 200
+
+
+class LinkRows(JSComponent):
+    """A list of rows, drawn by ``link_rows.js``; a click calls ``pick`` with the row's key."""
+
+    rows = param.List(default=[], doc="Rows as made by `link_row`, and headings: ``{'heading': text}``.")
+    titles = param.List(default=[], doc="Titles: bar, value, label, and each number.")
+    chosen = param.String(default="", doc="Key of the row that was clicked last.")
+
+    _esm = read_assets("panels/ui/dom.js", "panels/explain/link_rows.js")
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/explain/link_rows.css")]
+
+    def __init__(self, pick: Callable[[str], None], name: str) -> None:
+        super().__init__(sizing_mode="stretch_width", margin=(4, 8), css_classes=[name])
+        self._pick = pick
+        self.on_msg(self._on_click)
+
+    def _on_click(self, event: Any) -> None:
+        keys = {row.get("key") for row in self.rows}
+        if isinstance(event.data, str) and event.data in keys:  # the rows may have changed since
+            self.chosen = event.data
+            self._pick(event.data)
+
+
+def link_row(
+    key: str,
+    label: str,
+    value: str,
+    bar: float,
+    numbers: list[str],
+    *,
+    kind: str = "",
+    tip: str = "",
+    signed: bool = False,
+) -> dict[str, Any]:
+    """Return a row: a bar of a length from -1 to 1, and the texts of value, kind, label and numbers."""
+    return {
+        "key": well_formed(key),
+        "label": well_formed(one_line(label)),
+        "value": value,
+        "bar": bar if bar == bar else 0.0,
+        "numbers": numbers,
+        "kind": well_formed(kind),
+        "tip": well_formed(tip),
+        "signed": signed,
+    }
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line, with marks for line breaks and tabs."""
+    return text[:LABEL_CHARS].replace("\n", "↵").replace("\t", "⇥")

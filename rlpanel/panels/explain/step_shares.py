@@ -1,0 +1,228 @@
+"""Shares of the samples, ranks, categories and tokens in the change of a number at the selected step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import panel as pn
+import panel_material_ui as pmui
+import param
+from panel.viewable import Viewer
+
+from rlpanel.analysis.curve_parts import can_split
+from rlpanel.analysis.step_change import HALF, ChangePart, StepChange, explain_step, sentences
+from rlpanel.analysis.token_change import TokenChange, explain_tokens, token_metric
+from rlpanel.errors import SettingError
+from rlpanel.metrics.engine.column_info import METRICS, describe
+from rlpanel.panels.compare.response_diff import compact_select
+from rlpanel.panels.explain.contrast_sides import parse_range
+from rlpanel.panels.explain.explain_texts import caption, note_pane
+from rlpanel.panels.explain.link_rows import LinkRows, link_row
+from rlpanel.panels.explain.sample_links import show_samples
+from rlpanel.panels.session.background_task import BackgroundTask
+from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.tokens.display_text import Encoding, detect, read_piece
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.store.snapshot.run_view import RunView
+
+#: Maximum number of rows of each kind.
+MOST_ROWS = 8
+#: Names of the kinds; a label's own name stands for itself.
+_KINDS = {
+    "samples": "Few samples",
+    "sample": "Samples",
+    "group": "Groups",
+    "rank": "Ranks",
+    "token": "Tokens",
+    "position": "Positions in the response",
+}
+#: The order of the kinds; labels come after the ranks.
+_ORDER = ("samples", "token", "position", "rank", "", "group", "sample")
+
+
+class StepShares(Viewer):
+    """Choice of the number and of the step to compare with, sentences, and rows of shares."""
+
+    active = param.Boolean(default=False, doc="Whether the view is visible; nothing is computed before.")
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(**params)
+        self.context = context
+        self._change: StepChange | None = None
+        self._tokens = TokenChange(0, 0)
+        self._parts: dict[str, ChangePart] = {}
+        self._work: BackgroundTask[TokenChange] = BackgroundTask(self._on_tokens)
+        self._updating = False
+        self._metric = compact_select("explain-metric", 280)
+        self._since = pmui.TextInput(
+            label="", value="", placeholder="the step before", size="small", width=130, margin=(0, 4),
+            sx=theme.FIELD_SX, css_classes=["rl-explain-since"],
+        )  # fmt: skip
+        self._read = pmui.Button(
+            label="Read tokens", size="small", variant="outlined", margin=(0, 4), align="center",
+            on_click=self._read_tokens, css_classes=["rl-explain-tokens"],
+        )  # fmt: skip
+        self._summary = note_pane("rl-explain-summary")
+        self._rows = LinkRows(self._pick, "rl-explain-shares")
+        self._column = pn.Column(
+            pn.FlexBox(
+                self._metric, caption("since"), self._since, self._read, margin=(6, 10, 0, 10), gap="4px"
+            ),
+            self._summary,
+            self._rows,
+            sizing_mode="stretch_width",
+            margin=0,
+        )
+        self._metric.param.watch(self._on_choice, "value")
+        self._since.param.watch(self._on_choice, "value")
+        watch_step(context, self._draw)
+        context.param.watch(self._draw, "index")
+        self.param.watch(self._draw, "active")
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._column
+
+    def _on_choice(self, *_: Any) -> None:
+        if not self._updating:
+            self._draw()
+
+    def _draw(self, *_: Any) -> None:
+        """Explain the chosen number at the selected step."""
+        context, step = self.context, self.context.selection.step
+        self._work.stop()
+        if not self.active:
+            return
+        self._tokens = TokenChange(0, 0)
+        self._list_metrics(context.view)
+        self._change = None
+        if context.index is None or step is None or self._metric.value is None:
+            self._show("This run has no numbers yet.")
+            return
+        try:
+            self._change = explain_step(context.view, self._metric.value, step, self._other_step())
+        except SettingError as error:
+            self._show(f"{error}.")
+            return
+        self._show()
+
+    def _other_step(self) -> int | None:
+        """Return the step to compare with; None for the one before."""
+        text = (self._since.value or "").strip()
+        return parse_range(text)[0] if text else None
+
+    def _list_metrics(self, view: RunView) -> None:
+        """Offer the numbers of the run that have shares; the KL is chosen first."""
+        options = {describe(name).axis: name for name in metrics_with_shares(view)}
+        kl = f"{self.context.display.kl_estimator}_mean"
+        wanted = (self._metric.value, kl, "reward", *options.values())
+        value = next((name for name in wanted if name in options.values()), None)
+        self._updating = True
+        if options != self._metric.options or value != self._metric.value:
+            self._metric.param.update(options=options, value=value)
+        self._updating = False
+
+    def _read_tokens(self, *_: Any) -> None:
+        """Read the tokens of both steps in the background, or stop that."""
+        context, change = self.context, self._change
+        if self._tokens.total and not self._tokens.complete:
+            self._work.stop()
+            self._tokens = TokenChange(0, 0)
+            self._show()
+        elif context.index is not None and change is not None:
+            self._work.start(
+                explain_tokens(context.index, context.snapshot, change.column, change.step, change.since)
+            )
+
+    def _on_tokens(self, tokens: TokenChange) -> None:
+        self._tokens = tokens
+        self._show()
+
+    def _show(self, problem: str = "") -> None:
+        """Show the sentences and rows, or a problem."""
+        change, tokens = self._change, self._tokens
+        reading = tokens.total > 0 and not tokens.complete
+        has_tokens = change is not None and token_metric(change.column) is not None
+        self._read.visible = has_tokens and not (tokens.total and tokens.complete)
+        self._read.label = "Stop" if reading else "Read tokens"
+        if change is None:
+            self._summary.object = f'<p class="note">{safe_text(problem)}</p>'
+            self._rows.rows = []
+            return
+        texts = [_headline(change), *sentences(change)]
+        if reading:
+            texts.append(f"Reading the tokens of {tokens.read:,} of {tokens.total:,} samples …")
+        elif tokens.total:
+            texts += [_tokens_note(tokens, change)]
+        self._summary.object = "".join(f"<p>{safe_text(text)}</p>" for text in texts)
+        self._show_rows(change, [*change.parts, *tokens.parts])
+
+    def _show_rows(self, change: StepChange, parts: list[ChangePart]) -> None:
+        labels = [kind for kind in dict.fromkeys(part.kind for part in parts) if kind not in _KINDS]
+        kinds = [kind for name in _ORDER for kind in ([name] if name else labels)]
+        encoding = detect([part.name for part in parts if part.kind == "token"])
+        rows: list[dict[str, Any]] = []
+        self._parts = {}
+        for kind in kinds:
+            listed = [part for part in parts if part.kind == kind][:MOST_ROWS]
+            if listed:
+                rows.append({"heading": _KINDS.get(kind, kind)})
+            for part in listed:
+                key = f"{kind}/{part.name}"
+                self._parts[key] = part
+                rows.append(_row(key, part, change, encoding))
+        titles = ["", "share", "", "value", "before", "count", "without it"]
+        self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
+
+    def _pick(self, key: str) -> None:
+        """Show the samples of a share; a token opens the token view, coloured by the metric."""
+        change, part = self._change, self._parts.get(key)
+        if change is None or part is None:
+            return
+        show_samples(self.context, part.where, part.uids, change.step)
+        found = token_metric(change.column)
+        if part.kind in ("token", "position") and found is not None:
+            self.context.selection.metric = found[0]
+            self.context.tab = "tokens"
+
+
+def metrics_with_shares(view: RunView) -> list[str]:
+    """Return the number columns, and the step metrics that are means over samples or tokens."""
+    columns = [name for name in view.snapshot.numbers if view.snapshot.has_number(name)]
+    return [*columns, *(name for name in METRICS if name in view.step_metrics and can_split(METRICS[name]))]
+
+
+def _headline(change: StepChange) -> str:
+    column = describe(change.column)
+    unit = f" {column.unit}" if column.unit and column.unit != column.label else ""
+    return (
+        f"{column.label} at step {change.step:,}: {number(change.value)}{unit}, after "
+        f"{number(change.before)} at step {change.since:,} ({number(change.change, sign=True)})."
+    )
+
+
+def _tokens_note(tokens: TokenChange, change: StepChange) -> str:
+    if not tokens.parts:
+        return "The samples of these steps have no tokens with this number."
+    encoding = detect([part.name for part in tokens.parts if part.kind == "token"])
+    first = tokens.parts[0]
+    text = ""
+    if first.share >= HALF and not change.is_noise:
+        text = f"The token {_token_label(first.name, encoding)} carries {first.share:.0%} of the change. "
+    text += f"Tokens of {tokens.samples:,} samples of both steps were read"
+    return f"{text}, of {tokens.all_samples:,}." if tokens.samples < tokens.all_samples else f"{text}."
+
+
+def _token_label(token: str, encoding: Encoding) -> str:
+    return f"“{read_piece(token, encoding)}”" if token else "∅ (empty token)"
+
+
+def _row(key: str, part: ChangePart, change: StepChange, encoding: Encoding) -> dict[str, Any]:
+    numbers = [number(part.value), number(part.before), f"{part.count:,}", number(part.without)]
+    label = part.name
+    if part.kind == "token":
+        label = _token_label(part.name, encoding)
+    elif part.kind == "samples":
+        label = f"{part.name} samples"
+    tip = f"{part.share:.1%} of the change of {number(change.change, sign=True)}. Click to see the samples."
+    return link_row(key, label, f"{part.share:.0%}".replace("-", "−"), part.share, numbers, tip=tip)

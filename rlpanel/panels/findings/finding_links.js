@@ -1,0 +1,34 @@
+// Buttons that lead to a finding's steps. A click sends the finding's key and the choice of the step.
+const MARKS = { alarm: "▲", warning: "●", info: "○" }
+const STEP_LINKS = [
+  ["before", "before", "The last step before the onset"],
+  ["onset", "onset", "The first affected step"],
+  ["worst", "worst", "The most affected step"],
+]
+
+function link(className, text, title, click) {
+  const node = element("button", className, text)
+  Object.assign(node, { type: "button", title })
+  node.addEventListener("click", click)
+  return node
+}
+
+function mark(severity) {
+  const node = element("span", `mark ${severity}`, MARKS[severity])
+  node.setAttribute("aria-hidden", "true")
+  return node
+}
+
+/** Create the links to the steps that a finding has; `shown` is the step that is on the screen. */
+function stepLinks(finding, open, shown) {
+  const row = element("span", "steps")
+  for (const [choice, label, title] of STEP_LINKS) {
+    const step = finding.steps[choice]
+    if (step === undefined) { continue }
+    const node = link("step", "", title, () => open(finding.key, choice))
+    node.append(label, " ", element("b", "", step))
+    if (step === shown) { node.setAttribute("aria-current", "step") }
+    row.append(node)
+  }
+  return row
+}

@@ -1,0 +1,62 @@
+"""The badge and the list of findings as the browser draws them, and the line of the opened finding."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import param
+from panel.custom import JSComponent
+
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.panels.findings.finding_landing import step_choices
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+#: Severity → name of its theme colour.
+SEVERITY_COLORS = {"alarm": "bad", "warning": "kl", "info": "muted"}
+
+
+class FindingsPopup(JSComponent):
+    """Badge and list, drawn by ``findings_badge.js``; a click sends ``[key, step choice]``."""
+
+    found = param.List(default=[], doc="The findings as JSON objects.")
+    checked = param.Boolean(default=False, doc="True once the rules have run.")
+    opened = param.String(default="", doc="Key of the opened finding; empty for none.")
+
+    _esm = read_assets(
+        "panels/ui/dom.js", "panels/findings/finding_links.js", "panels/findings/findings_badge.js"
+    )
+    _stylesheets: ClassVar[list[str]] = [
+        theme.CSS,
+        read_assets("panels/findings/finding_links.css", "panels/findings/findings_badge.css"),
+    ]
+
+
+class OpenedFinding(JSComponent):
+    """Line above the curves with the opened finding; a click sends ``[key, step choice or "close"]``."""
+
+    finding = param.Dict(default={}, doc="The opened finding as a JSON object; empty for none.")
+    step = param.Integer(default=None, allow_None=True, doc="The selected step.")
+
+    _esm = read_assets(
+        "panels/ui/dom.js", "panels/findings/finding_links.js", "panels/findings/opened_finding.js"
+    )
+    _stylesheets: ClassVar[list[str]] = [
+        theme.CSS,
+        read_assets("panels/findings/finding_links.css", "panels/findings/opened_finding.css"),
+    ]
+
+
+def finding_json(finding: Finding, snapshot: Snapshot) -> dict[str, Any]:
+    """Return a finding as a JSON object for the browser, which shows its texts as text, never as HTML."""
+    return {
+        "key": finding.key,
+        "severity": finding.severity,
+        "title": finding.title,
+        "sentence": finding.sentence,
+        "evidence": list(finding.evidence),
+        "advice": finding.advice,
+        "steps": {name: step for name, step in step_choices(finding, snapshot).items() if step is not None},
+        "symptoms": [finding_json(symptom, snapshot) for symptom in finding.symptoms],
+    }

@@ -1,0 +1,18 @@
+// Draws the line of the opened finding. Texts are inserted as text, never as HTML.
+export function render({ model }) {
+  const line = element("div", "opened")
+  const open = (key, choice) => model.send_msg([key, choice])
+  const draw = () => {
+    const finding = model.finding
+    if (!finding.key) { line.replaceChildren(); return }
+    const chip = element("span", "chip")
+    const close = link("close", "×", "Close the finding: the steps are no longer shaded", () => open(finding.key, "close"))
+    close.setAttribute("aria-label", "Close the finding")
+    chip.append(mark(finding.severity), `Finding: ${finding.title}`, close)
+    const sentence = link("sentence", finding.sentence, finding.sentence, () => open(finding.key, "curve"))
+    line.replaceChildren(chip, sentence, stepLinks(finding, open, model.step))
+  }
+  model.on(["finding", "step"], draw)
+  draw()
+  return line
+}

@@ -1,0 +1,21 @@
+"""Steps that all curves shade: those that the opened finding affects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MarkedSteps:
+    """The affected steps of a finding.
+
+    Attributes
+    ----------
+    steps : tuple of int
+        Ascending; empty if the finding is about the whole run.
+    color : str
+        Name of the theme colour of the finding's severity.
+    """
+
+    steps: tuple[int, ...]
+    color: str

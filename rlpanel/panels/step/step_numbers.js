@@ -1,0 +1,21 @@
+// The numbers of the step; a click shows the curve. Names of columns are set as text, never as HTML.
+function createNumber(model, { column, label, value, change, tip }) {
+  const pair = element("div")
+  const description = element("dd")
+  const link = element("button", "", value)
+  pair.title = tip
+  Object.assign(link, { type: "button", title: "Show the curve" })
+  link.setAttribute("aria-label", `Show the curve of ${label}`)
+  pair.addEventListener("click", () => model.send_msg(column))
+  description.append(link, " ", element("span", "delta", change))
+  pair.append(element("dt", "", label), description)
+  return pair
+}
+
+export function render({ model }) {
+  const list = element("dl")
+  const draw = () => list.replaceChildren(...model.numbers.map((shown) => createNumber(model, shown)))
+  model.on("numbers", draw)
+  draw()
+  return list
+}

@@ -1,0 +1,42 @@
+"""Small files beside the saved columns of a run, for results that are shown before the run is opened."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from rlpanel.safe_files import SafeFolder
+from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.store.cache.cache_folder import find_cache_folders
+from rlpanel.store.cache.run_cache import MANIFEST
+
+#: Maximum number of bytes of such a file; rlpanel writes none that is longer.
+MOST_BYTES = 1 << 16
+
+
+def read_saved_text(run: AnyPath, name: str) -> str:
+    """Return the text of a small file in a run's cache folder; empty if there is none."""
+    for location in find_cache_folders(run):
+        with suppress(OSError), location.open() as folder:
+            status = folder.status(name)
+            if status is not None and status.st_size <= MOST_BYTES:
+                return folder.read(name).decode("utf-8", "replace")
+    return ""
+
+
+def save_text(run: AnyPath, name: str, text: str) -> bool:
+    """Write a small file beside the saved columns of a run; False if no columns are saved.
+
+    No folder is created: a run that is too small to be saved stays as it is.
+    """
+    data = text.encode("utf-8", "replace")
+    for location in find_cache_folders(run):
+        with suppress(OSError), location.open() as folder:
+            if len(data) <= MOST_BYTES and _holds_columns(folder):
+                folder.replace(name, data)
+                return True
+    return False
+
+
+def _holds_columns(folder: SafeFolder) -> bool:
+    """Return True if rlpanel, run by this user, saved columns in a folder."""
+    return folder.is_marked and folder.status(MANIFEST) is not None

@@ -1,0 +1,85 @@
+"""Measures the CPU time of all rules, and of the rules after one new step."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from rlpanel.findings.check import check
+from rlpanel.settings import FindingSettings
+from rlpanel.store.snapshot.run_view import RunView
+from tests.bench.broken_runs.advantages import add_advantages
+from tests.bench.broken_runs.realistic_run import draw_rewards, draw_samples, draw_tokens
+from tests.bench.broken_runs.run_files import RunFiles
+from tests.bench.broken_runs.run_setup import draw_setup
+from tests.bench.broken_runs.sample_table import SampleTable
+from tests.bench.finding_scores import open_folder
+
+STEPS, SAMPLES, REPEATS = 200, 128, 5
+#: Goals in milliseconds: all steps, one new step.
+ALL, NEW = 300, 30
+
+
+def rich_run(algorithm: str) -> SampleTable:
+    """Return a run in which every field is logged."""
+    draw = np.random.default_rng(0)
+    setup = draw_setup(
+        draw,
+        algorithm=algorithm,
+        steps=STEPS,
+        samples=SAMPLES,
+        ranks=4,
+        group_size=8,
+        reward="parts",
+        text="words",
+        languages=("en", "zh", "ru"),
+        labels=("lang", "data_source", "difficulty"),
+        engine=0.02,
+        step_size=0.02,
+        **dict.fromkeys(("ref", "tokens", "entropy", "finish", "valid", "run_json"), True),
+    )
+    table = draw_samples(setup, draw)
+    draw_tokens(table)
+    draw_rewards(table)
+    add_advantages(table)
+    return table
+
+
+def measure(algorithm: str) -> tuple[float, float]:
+    """Return the median CPU milliseconds of a check of all steps, and of one after a new step."""
+    thresholds, whole, new = FindingSettings(), [], []
+    with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as root:
+        files = RunFiles(rich_run(algorithm), Path(root) / "run")
+        first = STEPS - REPEATS
+        files.write(0, first)
+        index = open_folder(files.folder)
+        previous = check(index.view, thresholds, index.view.snapshot.newest_line + 1.5)
+        for at in range(first, STEPS):
+            files.write(at, at + 1)
+            index.rescan()
+            while index.read():
+                pass
+            view = index.view
+            began = time.process_time()
+            previous = check(view, thresholds, view.snapshot.newest_line + 1.5, previous)
+            new.append(time.process_time() - began)
+        for _ in range(REPEATS):
+            view = RunView(index.view.snapshot)  # nothing is cached
+            began = time.process_time()
+            check(view, thresholds, view.snapshot.newest_line + 1.5)
+            whole.append(time.process_time() - began)
+    return statistics.median(whole) * 1e3, statistics.median(new) * 1e3
+
+
+def times_table() -> str:
+    """Return the times as markdown."""
+    lines = [f"| CPU of the rules, {STEPS} steps × {SAMPLES} samples | ms | goal |", "|---|---|---|"]
+    for algorithm in ("grpo", "ppo"):
+        whole, new = measure(algorithm)
+        lines.append(f"| all steps, {algorithm} | {whole:.0f} | < {ALL} |")
+        lines.append(f"| one new step, {algorithm} | {new:.0f} | < {NEW} |")
+    return "\n".join(lines)

@@ -1,0 +1,57 @@
+"""Findings of one cause are merged; those of other steps or places are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rlpanel.findings.causes import _CAUSES, merged
+from rlpanel.findings.engine.finding import Finding
+from rlpanel.findings.engine.rule import RULES
+
+STEPS = np.arange(1, 101)
+
+
+def finding(rule: str, first: int, last: int = 100, **fields: Any) -> Finding:
+    fields = {"severity": "warning", "sentence": rule} | fields
+    return Finding(rule=rule, steps=tuple(range(first, last + 1)), ongoing=last == 100, **fields)
+
+
+def names(findings: list[Finding]) -> list[tuple[str, list[str]]]:
+    return [(lead.rule, [symptom.rule for symptom in lead.symptoms]) for lead in findings]
+
+
+def test_the_cause_leads_its_symptoms() -> None:
+    found = [finding("sustained_change", 42), finding("collapse", 44), finding("special_tokens", 40)]
+    assert names(merged(found, STEPS)) == [("special_tokens", ["collapse", "sustained_change"])]
+
+
+def test_the_leading_finding_is_as_severe_as_its_worst_symptom() -> None:
+    found = [finding("sustained_change", 42, severity="alarm"), finding("special_tokens", 40)]
+    assert [lead.severity for lead in merged(found, STEPS)] == ["alarm"]
+
+
+def test_findings_of_other_steps_stay_alone() -> None:
+    found = [finding("special_tokens", 10, 20), finding("sustained_change", 40), finding("collapse", 80)]
+    assert names(merged(found, STEPS)) == [
+        ("special_tokens", []),
+        ("collapse", []),
+        ("sustained_change", []),
+    ]
+
+
+def test_findings_of_two_ranks_or_categories_stay_alone() -> None:
+    ranks = [finding("engine", 40, rank=1), finding("rank_differs", 40, rank=2)]
+    assert len(merged(ranks, STEPS)) == 2
+    categories = [
+        finding("empty_responses", 40, category="lang = zh"),
+        finding("sustained_change", 40, category="lang = en"),
+    ]
+    assert len(merged(categories, STEPS)) == 2
+    assert len(merged([categories[0], finding("sustained_change", 40)], STEPS)) == 1
+
+
+def test_every_rule_has_a_place_between_causes_and_symptoms() -> None:
+    clock = {rule.name for rule in RULES.values() if rule.clock}
+    assert {each.partition(":")[0] for each in _CAUSES} == set(RULES) - clock
