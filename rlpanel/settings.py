@@ -239,8 +239,8 @@ class Watching(_FromEnvironment):
     watch = param.Boolean(
         default=None,
         allow_None=True,
-        doc="Follow all runs that are being written, even if no page shows them, so that `/health` and "
-        "`/metrics` cover all of them. If not set: on with alerts, else off.",
+        doc="Follow all runs that are being written, even if no page shows them, so that `/health`, "
+        "`/metrics` and the marks of the run list cover all of them. If not set: on with alerts, else off.",
     )
 
 

@@ -78,7 +78,8 @@ Watch = Annotated[
     typer.Option(
         "--watch/--no-watch",
         envvar="RLPANEL_WATCH",
-        help="Follow all growing runs, so that /health and /metrics cover them even while no page is open.",
+        help="Follow all growing runs even while no page is open: /health and /metrics cover them, the run "
+        "list marks their findings.",
         show_default="on with alerts",
     ),
 ]

@@ -11,14 +11,13 @@ from urllib.parse import urlencode
 import xxhash
 
 from rlpanel.app.alerts.alert_delivery import Alert, AlertQueue, SentAlerts
+from rlpanel.app.alerts.live_checks import LiveChecks
 from rlpanel.app.alerts.recipients import Recipient
 from rlpanel.app.live_runs import LiveRun, LiveRuns
 from rlpanel.findings.engine.finding import Finding
-from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.findings.findings_table import finding_dict
-from rlpanel.settings import Alerts, FindingSettings
+from rlpanel.settings import Alerts
 from rlpanel.sources.discovery.directory import RunInfo
-from rlpanel.store.index.run_index import RunIndex
 
 
 class AlertWatcher:
@@ -38,7 +37,7 @@ class AlertWatcher:
         self._queues = [AlertQueue(recipient) for recipient in recipients]
         self._severities = ("alarm",) if settings.alert_severity == "alarm" else ("alarm", "warning")
         self._board = (settings.alert_board or board).rstrip("/")
-        self._thresholds = FindingSettings.from_environment()
+        self._checks = LiveChecks()
         self._stopping = threading.Event()
         live.listen(self._check_runs)
 
@@ -65,15 +64,11 @@ class AlertWatcher:
 
     def _check_runs(self, runs: Sequence[LiveRun], now: float) -> None:
         for run in runs:
-            self._check_run(run.info, run.index, now)
+            if not self._stopping.is_set():
+                findings = self._checks.findings_of(run, now)
+                self._send(run.info, [each for each in findings if each.severity in self._severities], now)
 
-    def _check_run(self, run: RunInfo, index: RunIndex, now: float) -> None:
-        snapshot = index.snapshot
-        # Wait until the backlog is read: with only a part of it the rules would judge an incomplete run.
-        if not snapshot.version or not snapshot.progress.caught_up or self._stopping.is_set():
-            return
-        findings = cached_findings(index, self._thresholds, now)
-        to_send = [finding for finding in findings if finding.severity in self._severities]
+    def _send(self, run: RunInfo, to_send: Sequence[Finding], now: float) -> None:
         if not to_send:
             return
         sent = SentAlerts(run.path)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from rlpanel.app.alerts.alert_watcher import AlertWatcher
+from rlpanel.app.alerts.live_checks import LiveChecks
 from rlpanel.app.alerts.recipients import from_settings
 from rlpanel.app.live_runs import LiveRuns
 from rlpanel.errors import SettingError
@@ -57,6 +58,8 @@ def service(reader: Reader, root: AnyPath, board: str) -> Iterator[Service]:
         return
     live = LiveRuns(reader, root)
     alerts = AlertWatcher(live, recipients, settings, board) if recipients else None
+    if alerts is None:
+        live.listen(LiveChecks().check)
     live.start()
     try:
         yield Service(live, alerts)
