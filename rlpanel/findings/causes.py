@@ -9,7 +9,7 @@ import numpy as np
 
 from rlpanel.findings.engine.finding import SEVERITIES, Finding
 
-#: Rules, or a rule and the begin of its subject, from causes to symptoms.
+#: Rules, or a rule and the begin of its subject, from causes to symptoms; the longest that fits counts.
 _CAUSES = (
     "rank_repeats",
     "rank_stale",
@@ -18,6 +18,7 @@ _CAUSES = (
     "not_finite",
     "odd_fields",
     "missing_rewards",
+    "not_finite:advantage",
     "engine",
     "ratio",
     "advantage_explodes",
@@ -79,8 +80,8 @@ def merged(findings: Sequence[Finding], steps: np.ndarray) -> list[Finding]:
 
 
 def _rank_of_cause(finding: Finding) -> int:
-    names = (each for each in _CAUSES if finding.key.startswith(each if ":" in each else f"{each}:"))
-    return next((_CAUSES.index(each) for each in names), len(_CAUSES))
+    names = [each for each in _CAUSES if finding.key.startswith(each if ":" in each else f"{each}:")]
+    return _CAUSES.index(max(names, key=len)) if names else len(_CAUSES)
 
 
 def _same_cause(cause: Finding, finding: Finding, steps: np.ndarray) -> bool:

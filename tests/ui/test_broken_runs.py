@@ -138,10 +138,12 @@ def line_of(run: Path, uid: str) -> tuple[Line, list[Line]]:
 
 def clicks_to(board: BoardPage, title: str) -> int:
     """Open the finding with this title by mouse; return the number of clicks."""
+    board.press("Escape")  # a failed test may have left the list open
     board.page.locator(".rl-findings summary.pill").click()
     item = board.page.locator(".rl-findings .finding").filter(
         has=board.page.locator(".title").get_by_text(title, exact=True)
     )
+    item.first.wait_for(state="attached")
     earlier = not item.first.is_visible()
     if earlier:
         board.page.locator(".rl-findings .earlier > summary").click()

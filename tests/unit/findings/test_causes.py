@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
 from rlpanel.findings.causes import _CAUSES, merged
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.engine.rule import RULES
@@ -25,6 +26,13 @@ def names(findings: list[Finding]) -> list[tuple[str, list[str]]]:
 def test_the_cause_leads_its_symptoms() -> None:
     found = [finding("sustained_change", 42), finding("collapse", 44), finding("special_tokens", 40)]
     assert names(merged(found, STEPS)) == [("special_tokens", ["collapse", "sustained_change"])]
+
+
+def test_missing_rewards_lead_missing_advantages_and_nan_leads_missing_rewards() -> None:
+    advantages, rewards = finding("not_finite", 40, subject="advantage"), finding("missing_rewards", 40)
+    assert names(merged([advantages, rewards], STEPS)) == [("missing_rewards", ["not_finite"])]
+    logprobs = finding("not_finite", 40, subject="logprobs")
+    assert names(merged([logprobs, rewards], STEPS)) == [("not_finite", ["missing_rewards"])]
 
 
 def test_the_leading_finding_is_as_severe_as_its_worst_symptom() -> None:
