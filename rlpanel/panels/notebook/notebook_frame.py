@@ -4,6 +4,7 @@ In a notebook Panel would send Material's script with every widget, 1.5 MB each,
 later models from a CDN. Here the script is sent once with the first view and shared by all widgets, and style
 sheets are embedded as ``data:`` URLs. Changes are held back until the browser has drawn the view: a message
 that arrives during drawing is applied only in part, and the browser cannot decode any message after it.
+Messages of the browser are handled on the loop that draws the view, whichever thread they arrive on.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import base64
 import json
 import re
 import time
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from uuid import uuid4
 
@@ -27,6 +28,7 @@ from panel.theme import Native
 from panel_material_ui.base import BUNDLE_PATH
 
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.event_loop import current_loop
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 
@@ -82,6 +84,7 @@ class NotebookFrame(pn.Column):
 
     def __init__(self, view: Any, context: Context | None, dark: bool, **options: Any) -> None:
         self.view, self.context, self._signal = view, context, DrawnSignal()
+        self._loop = current_loop()
         colors = theme.palette(dark) | {"font": theme.FONT, "mono": theme.MONO}
         variables = "".join(f"--rl-{name}:{value};" for name, value in colors.items())
         super().__init__(
@@ -114,6 +117,18 @@ class NotebookFrame(pn.Column):
         doc.callbacks._held_events = []
         data, metadata = bundle
         return {**data, "text/html": _escape_output(data["text/html"])}, metadata
+
+    def _on_msg(self, ref: str, manager: Any, msg: Any) -> None:
+        """Apply a message of the browser on the loop that draws the view.
+
+        JupyterLab delivers messages on another thread, a subshell of the kernel. A message that this thread
+        sent in response could be mixed with one of the loop's, and the browser would decode neither.
+        """
+        handle = partial(super()._on_msg, ref, manager, msg)
+        if self._loop is None or self._loop.runs_here:
+            handle()
+        else:
+            self._loop.call_soon(handle)
 
 
 class DelayedComm:

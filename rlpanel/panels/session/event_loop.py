@@ -39,6 +39,11 @@ class SessionLoop:
         return self._document is not None
 
     @property
+    def runs_here(self) -> bool:
+        """Whether the calling thread is the one that runs the loop."""
+        return _running_loop() is self._loop
+
+    @property
     def is_gone(self) -> bool:
         """Whether nothing can be drawn any more: the document's session or the loop has ended."""
         return self._loop.is_closed() or (self._session is not None and self._session.destroyed)

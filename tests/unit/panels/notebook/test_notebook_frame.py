@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+import threading
 from typing import Any
 
+import panel as pn
 import pytest
 from bokeh.models import ImportedStyleSheet
 from panel.io.resources import CDN_DIST, DIST_DIR
 
 from rlpanel.panels.notebook import notebook_frame
-from rlpanel.panels.notebook.notebook_frame import DelayedComm
+from rlpanel.panels.notebook.notebook_frame import DelayedComm, NotebookFrame
 
 URL = f"{CDN_DIST}css/loading.css?v=1"
 
@@ -83,3 +86,21 @@ def test_delayed_messages_reach_every_page_once_the_view_is_drawn() -> None:
         comm.send("one")
     here._handle_msg("here")
     assert [comm.sent for comm in comms] == [["one"], ["one"]]
+
+
+def test_messages_that_arrive_on_another_thread_are_handled_on_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handled: list[tuple[str, threading.Thread]] = []
+    monkeypatch.setattr(
+        pn.Column, "_on_msg", lambda *args: handled.append((args[-1], threading.current_thread()))
+    )
+
+    async def receive() -> None:
+        frame = NotebookFrame(pn.pane.HTML("text"), None, dark=False)
+        await asyncio.to_thread(frame._on_msg, "ref", None, "from a subshell")
+        frame._on_msg("ref", None, "from the loop")
+
+    asyncio.run(receive())
+    here = threading.current_thread()
+    assert handled == [("from a subshell", here), ("from the loop", here)]
