@@ -18,6 +18,8 @@ from rlpanel.findings.engine.step_series import long_stretches
 _MORE_FOR_PLACES = 0.7
 #: A place holds a change alone if the other places changed by less than this share of its change.
 _OTHERS = 0.25
+#: Another place changed, too, if its difference is this many standard errors.
+_ALSO = 3.0
 #: The difference that is told of the whole run must be at least this share of the smallest one of interest.
 _TOLD = 0.7
 #: First steps whose share is this close to a limit are as bad as those beyond it.
@@ -179,12 +181,14 @@ def _sustained(
     whole = _told(found, 0, least)
     if whole is not None:
         change = _change(table, signal, whole, sign)
-        return limited(context, table, change) if places else change
+        row = _only_row(table, change) if places else 0
+        own = _change(table, signal, found.rise(row), sign) if row in found.windows else None
+        return _own_or_moved(table, change, own, row)
     strong = [row for row, (z, *_) in found.windows.items() if row and z > threshold + _MORE_FOR_PLACES]
     for row in sorted(strong, key=lambda row: -found.windows[row][0]):
         rise = _told(found, row, least)
         if rise is not None:
-            return _change(table, signal, rise, sign)
+            return _widened(table, _change(table, signal, rise, sign))
     return None
 
 
@@ -225,7 +229,9 @@ def beyond(
     if signal.kind == "share":
         masks = [_from_the_start(mask, each) for mask, each in zip(masks, margin, strict=True)]
     if scores[0] > _LIMIT_Z:
-        return limited(context, table, _beyond(table, signal, 0, masks[0], sign, scores[0]))
+        change = _beyond(table, signal, 0, masks[0], sign, scores[0])
+        row = _only_row(table, change)
+        return _own_or_moved(table, change, _beyond(table, signal, row, masks[row], sign, scores[row]), row)
     best = int(np.argmax(scores))
     if scores[best] > _LIMIT_Z + _MORE_FOR_PLACES:
         return _beyond(table, signal, best, masks[best], sign, scores[best])
@@ -300,8 +306,8 @@ def _change(table: PlaceTable, signal: Signal, rise: Rise, sign: int) -> Change:
     )
 
 
-def limited(context: RuleContext, table: PlaceTable, change: Change) -> Change:
-    """Return the change with the only place in which it holds; unchanged if it holds in several."""
+def _only_row(table: PlaceTable, change: Change) -> int:
+    """Return the row of the only place in which a change holds; 0, the whole run, if it holds in several."""
     shifts, errors = _shifts(table, change)
     found: list[tuple[float, int]] = []
     for name, rows in rows_by_dimension(table.places).items():
@@ -314,9 +320,29 @@ def limited(context: RuleContext, table: PlaceTable, change: Change) -> Change:
         alone = shifts[second] < _OTHERS * shifts[first]
         if alone and shifts[first] > 4 * errors[first]:
             found.append((float(shifts[first] - max(shifts[second], 0.0)), int(first)))
-    if not found:
-        return change
-    row = max(found)[1]
+    return max(found)[1] if found else 0
+
+
+def _widened(table: PlaceTable, change: Change) -> Change:
+    """Return the change of a place as one of the whole run if another place of its dimension changed, too."""
+    shifts, errors = _shifts(table, change)
+    row = table.places.index(change.place)
+    others = [each for each in rows_by_dimension(table.places)[change.place.dimension] if each != row]
+    with np.errstate(invalid="ignore"):
+        also = (shifts[others] >= _OTHERS * shifts[row]) & (shifts[others] > _ALSO * errors[others])
+    return _moved(table, change, 0) if also.any() else change
+
+
+def _own_or_moved(table: PlaceTable, change: Change, own: Change | None, row: int) -> Change:
+    """Return the change that the place's own series shows; if that is another one, the run's change.
+
+    In the series of the whole run other samples dilute the change, so that its end is less certain.
+    """
+    return own if own is not None and (own.mask & change.mask).any() else _moved(table, change, row)
+
+
+def _moved(table: PlaceTable, change: Change, row: int) -> Change:
+    """Return the change with the place of a row, and with its levels."""
     values = table.mean[row]
     before, after = _mean(values[slice(*change.base)]), _late_mean(values[change.mask])
     return replace(change, place=table.places[row], before=before, after=after, values=values)

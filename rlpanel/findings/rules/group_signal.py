@@ -17,6 +17,8 @@ from rlpanel.findings.engine.signal import mark, signal
 
 #: Rewards this close are the same.
 _SAME = 1e-6
+#: Solved groups count from this share of the limit on.
+_SOLVED = 0.9
 #: A reward that is 0 in this share of the run's first steps, or in this many, is normal.
 _EARLY_SHARE, _EARLY_STEPS = 0.2, 10
 
@@ -35,7 +37,7 @@ def zero_variance(context: RuleContext) -> Iterator[Finding]:
     """At least this share of the samples are in groups whose rewards are all the same.
 
     Or their share rises by 40 points. A rise is tested by two windows of steps. Groups in which all samples
-    pass are solved: they count from the limit on, as a warning.
+    pass are solved: they count from 90% of the limit on, as a warning.
     A reward that is the same everywhere in the first steps is normal.
     """
     if not context.view.grouped:
@@ -72,7 +74,7 @@ def zero_variance(context: RuleContext) -> Iterator[Finding]:
             f"On average, all samples fail (reward below a pass) in {failed:.0%} of the groups, and all "
             f"pass in {passed:.0%}.",
         )
-    if solved and float(np.nanmean(context.table(zero_variance_signal)[MEAN, 0][mask])) < limit:
+    if solved and float(np.nanmean(context.table(zero_variance_signal)[MEAN, 0][mask])) < _SOLVED * limit:
         return
     mild = found.severity == "alarm" and solved
     yield replace(found, evidence=evidence, severity="warning" if mild else found.severity)

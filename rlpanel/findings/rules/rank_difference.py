@@ -140,14 +140,19 @@ def _trailing(values: np.ndarray, width: int) -> np.ndarray:
 
 
 def _stretch(far: np.ndarray, gap: np.ndarray, width: int) -> np.ndarray:
-    """Return the steps from where the rank begins to differ to the last window that differs, shape (S,)."""
+    """Return the steps from where the rank begins to differ to where half of the difference is gone, (S,).
+
+    The last windows that still differ by half may be too noisy to show it alone.
+    """
     first, last = _longest(np.flatnonzero(far), 2 * width)
     start = max(0, first - 2 * width + 1)
     if first >= width:  # else all windows differ, from the first step on
         part = np.nan_to_num(gap[start : first + 1])
         start += fit_step(part)[1]
+    half = np.nanmean(gap[start : last + 1]) / 2
+    ended = _trailing(gap[None], min(width, _WINDOWS[0]))[0, last + 1 :] * np.sign(half) < abs(half)
     mask = np.zeros(len(far), bool)
-    mask[start : last + 1] = True
+    mask[start : last + 1 + (int(ended.argmax()) if ended.any() else len(ended))] = True
     return mask
 
 
