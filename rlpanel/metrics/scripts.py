@@ -49,8 +49,6 @@ _LETTER = re.compile("[A-Za-z]")
 _UTF_32 = codecs.lookup("utf-32-le")
 #: About so many characters are counted at a time, so that arrays stay in the processor's cache.
 _SLICE = 1 << 14
-#: Bits at which the counts of a sum of `_letter_of` begin, and the bits of a count of up to 1,000 letters.
-_FIELDS, _FIELD = np.array([[0], [10], [20]], np.int32), (1 << 10) - 1
 
 
 def script_counts(texts: Sequence[str]) -> np.ndarray:
@@ -125,28 +123,14 @@ def _foreign_scripts(prompts: Sequence[str]) -> np.ndarray:
 
 def _shares(texts: Sequence[str], foreign: np.ndarray) -> np.ndarray:
     """Return the share of foreign letters in N texts, for a mask of the foreign scripts of each."""
-    letters, not_latin, rare = _letter_sums(texts)
-    latin, others = letters - not_latin, foreign.copy()
+    used = script_counts(texts)
+    letters, latin = used.sum(axis=1), used[:, _LATIN]
+    others = foreign.copy()
     others[:, _LATIN] = False
-    found = np.where(others[:, _HAN], not_latin, 0)
-    # Where Han is foreign and another script is not, or the reverse, letters are counted by script.
-    each = np.flatnonzero((rare > 0) & (others.sum(axis=1) < len(SCRIPTS) - 1)).tolist()
-    found[each] = (script_counts([texts[row] for row in each]) * others[each]).sum(axis=1)
+    found = (used * others).sum(axis=1)
     english = foreign[:, _LATIN] & (latin >= NEARLY_ALL * letters) & (latin >= FEWEST_LETTERS)
     with np.errstate(invalid="ignore"):
         return np.asarray((found + np.where(english, latin, 0)) / letters)
-
-
-def _letter_sums(texts: Sequence[str]) -> np.ndarray:
-    """Return the letters of each of N texts, shape (3, N): all, those not Latin, and those not Han either.
-
-    Texts have 1 to 1,000 characters.
-    """
-    sums = np.zeros((3, len(texts)), np.int64)
-    for first, lengths, points in _slices(texts):
-        packed = np.add.reduceat(_letter_of()[points], np.cumsum(lengths) - lengths)
-        sums[:, first : first + len(lengths)] = packed >> _FIELDS & _FIELD
-    return sums
 
 
 def _slices(texts: Sequence[str]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
@@ -171,11 +155,3 @@ def _script_of() -> np.ndarray:
     characters = np.arange(1 << 16, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
     scripts[: 1 << 16][~np.fromiter(map(str.isalpha, characters), bool)] = _NO_LETTER
     return scripts
-
-
-@cache
-def _letter_of() -> np.ndarray:
-    """Return three bits for each code point, at `_FIELDS`: one sum over a text then gives three counts."""
-    bits = np.ones((len(SCRIPTS) + 1, len(_FIELDS)), np.int32)
-    bits[_NO_LETTER] = bits[_LATIN, 1:] = bits[[_HAN, _KANA], 2:] = 0
-    return (bits << _FIELDS.T).sum(axis=1, dtype=np.int32)[_script_of()]

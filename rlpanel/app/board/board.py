@@ -218,14 +218,14 @@ class Board:
         def write(*_: Any) -> None:
             window.query = write_query(self.context.selection)
 
-        def read(event: Any) -> None:
-            if event.new != write_query(self.context.selection):
-                self._apply(event.new, _DEFAULTS)  # Back or Forward
+        def read(query: str) -> None:
+            if query != write_query(self.context.selection):
+                self._apply(query, _DEFAULTS)
 
         write()
         names = [name for name in self.context.selection.param if name != "name"]
         self.context.selection.param.watch(write, names)
-        window.param.watch(read, "query")
+        window.on_navigate = read
 
     def _apply(self, query: str, defaults: dict[str, Any]) -> None:
         values, problems = read_query(query)

@@ -38,7 +38,8 @@ export function render({ model }) {
   const differs = () => location.search !== model.query
   if (differs()) { history.replaceState({}, "", url()) }
   model.on("query", () => { if (differs()) { history.pushState({}, "", url()) } })
-  const onPopState = () => { model.query = location.search }
+  // A message, because model.query may still be this query while the server has already changed its selection.
+  const onPopState = () => model.send_msg({ navigated: location.search })
   window.addEventListener("popstate", onPopState)
 
   model.on("remove", () => {

@@ -23,16 +23,17 @@ KEYS = {
 
 
 class BrowserWindow(JSComponent):
-    """Passes the page's keys to ``on_key`` and keeps ``query`` and the URL in sync, in both directions.
+    """Passes keys to ``on_key``, Back and Forward to ``on_navigate``; writes ``query`` to the URL.
 
     Panel's own location component ignores Back and Forward, and adds a history entry for every change.
     """
 
     query = param.String(default="", doc="Query string of the URL, with the question mark.")
     on_key = param.Callable(doc="Called with the key's name.", precedence=-1)
+    on_navigate = param.Callable(doc="Called with the query string after Back or Forward.", precedence=-1)
 
     _esm = read_assets("app/board/browser_window.js")
-    _rename = {"on_key": None}
+    _rename = {"on_key": None, "on_navigate": None}
 
     def __init__(self, on_key: Callable[[str], None], **params: Any) -> None:
         super().__init__(on_key=on_key, width=0, height=0, margin=0, **params)
@@ -40,3 +41,5 @@ class BrowserWindow(JSComponent):
     def _handle_msg(self, msg: Any) -> None:
         if isinstance(msg, str):
             self.on_key(msg)
+        elif isinstance(msg, dict) and isinstance(msg.get("navigated"), str):
+            self.on_navigate(msg["navigated"])

@@ -4,7 +4,7 @@ const MARKS = { alarm: "▲", warning: "●" }
 
 function runButton(model, run) {
   const node = element("button", "run")
-  Object.assign(node, { type: "button", title: run.tip })
+  Object.assign(node, { type: "button", name: run.name, title: run.tip })
   node.setAttribute("aria-pressed", run.name === model.value)
   node.append(element("span", "label", run.label))
   if (run.severity) {
@@ -20,15 +20,19 @@ export function render({ model }) {
   const box = element("div", "run-list")
   const draw = () => {
     const scroll = box.scrollTop
+    const focused = box.querySelector(":focus")?.name
     box.replaceChildren(...model.runs.map((run) => runButton(model, run)))
     box.scrollTop = scroll
+    if (focused) { [...box.children].find((node) => node.name === focused)?.focus({ preventScroll: true }) }
   }
+  const reveal = () => box.querySelector("[aria-pressed=true]")?.scrollIntoView({ block: "nearest" })
   const select = () => {
     model.runs.forEach((run, at) => box.children[at]?.setAttribute("aria-pressed", run.name === model.value))
+    reveal()
   }
   model.on("runs", draw)
   model.on("value", select)
   draw()
-  requestAnimationFrame(() => box.querySelector("[aria-pressed=true]")?.scrollIntoView({ block: "nearest" }))
+  requestAnimationFrame(reveal)
   return box
 }

@@ -108,9 +108,9 @@ def test_a_link_opens_nothing_outside(
     value = LINKS[kind].replace("{outside}", str(outside))
     text = value if kind == "no UTF-8" else quote(value.encode("utf-8", "surrogatepass"))
     context = board.context
-    window.query = "?run=run&step=3"
+    window._handle_msg({"navigated": "?run=run&step=3"})
     wait_until(lambda: context.index is not None and context.index.snapshot.samples == 4)
-    window.query = f"?{key}={text}" if key == "run" else f"?run=run&{key}={text}"
+    window._handle_msg({"navigated": f"?{key}={text}" if key == "run" else f"?run=run&{key}={text}"})
     assert context.index is not None
     assert context.index.path in {root / "run", root / "other"}
     board._apply_changes({context.index})
@@ -118,3 +118,22 @@ def test_a_link_opens_nothing_outside(
     assert context.sample is None or context.sample.uid.startswith("rollout_data_rank_0.jsonl:")
     beyond = (str(outside), str(root / "out"), "/etc", "os.system", "exec", "compile")
     assert not [what for what in opened if any(place in what for place in beyond)]
+
+
+@pytest.mark.parametrize("message", [{}, {"navigated": 3}, {"navigated": None}, [], None, 7])
+def test_a_message_that_is_no_query_is_ignored(board: Board, window: BrowserWindow, message: object) -> None:
+    before = window.query
+    window._handle_msg(message)
+    assert window.query == before
+
+
+def test_back_is_followed_also_right_after_a_change(root: Path) -> None:
+    board, window = Board(root), BrowserWindow(on_key=lambda key: None)
+    board.bind_window(window)
+    try:
+        for query in ("?run=run&search=a", "?run=run&search=b", "?run=run&search=a"):
+            window._handle_msg({"navigated": query})
+            assert board.context.selection.search == query[-1]
+            assert window.query == query
+    finally:
+        board.close()
