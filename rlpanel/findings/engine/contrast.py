@@ -70,9 +70,14 @@ def within_groups(view: RunView, rows: np.ndarray, mask: np.ndarray, noun: str) 
     error = float(gap.std(ddof=1) / np.sqrt(len(gap)))
     pooled = float(reward[mask].mean() - reward[~mask].mean())
     return [
-        f"reward of {noun} minus reward of the others: {gap.mean():+.2f} ± {2 * error:.2f} (2 s.e.) within "
-        f"the {mixed.sum():,} groups that have both, {pooled:+.2f} pooled."
+        f"reward of {noun} minus reward of the others: {_signed(gap.mean())} ± {2 * error:.2f} (2 s.e.) "
+        f"within the {mixed.sum():,} groups that have both, {_signed(pooled)} pooled."
     ]
+
+
+def _signed(value: float) -> str:
+    """Return a number with its sign and two decimals; +0.00 for what rounds to 0."""
+    return f"{round(value, 2) + 0.0:+.2f}"
 
 
 def within_correlation(view: RunView, rows: np.ndarray, a: np.ndarray, b: np.ndarray) -> float | None:

@@ -170,9 +170,20 @@ class StepShares(Viewer):
             for part in listed:
                 key = f"{kind}/{part.name}"
                 self._parts[key] = part
-                rows.append(_row(key, part, change, encoding))
+                rows.append(_row(key, part, change, self._label(part, encoding)))
         titles = ["", "share", "", "value", "before", "count", "without it"]
         self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
+
+    def _label(self, part: ChangePart, encoding: Encoding) -> str:
+        """Return the text of a row; a sample's uid is long, so that its rank and line stand for it."""
+        if part.kind == "token":
+            return _token_label(part.name, encoding)
+        if part.kind == "sample":
+            snapshot = self.context.snapshot
+            row = snapshot.row(part.name)
+            line = f"line {int(snapshot.metadata('line')[row]):,}"
+            return f"rank {int(snapshot.metadata('rank')[row])} · {line}" if snapshot.ranks > 1 else line
+        return f"{part.name} samples" if part.kind == "samples" else part.name
 
     def _pick(self, key: str) -> None:
         """Show the samples of a share; a token opens the token view, coloured by the metric."""
@@ -217,12 +228,7 @@ def _token_label(token: str, encoding: Encoding) -> str:
     return f"“{read_piece(token, encoding)}”" if token else "∅ (empty token)"
 
 
-def _row(key: str, part: ChangePart, change: StepChange, encoding: Encoding) -> dict[str, Any]:
+def _row(key: str, part: ChangePart, change: StepChange, label: str) -> dict[str, Any]:
     numbers = [number(part.value), number(part.before), f"{part.count:,}", number(part.without)]
-    label = part.name
-    if part.kind == "token":
-        label = _token_label(part.name, encoding)
-    elif part.kind == "samples":
-        label = f"{part.name} samples"
     tip = f"{part.share:.1%} of the change of {number(change.change, sign=True)}. Click to see the samples."
     return link_row(key, label, f"{part.share:.0%}".replace("-", "−"), part.share, numbers, tip=tip)
