@@ -216,10 +216,10 @@ def test_j_goes_on_to_the_next_page_of_the_grid(board: BoardPage, raw: dict[str,
 def test_the_slider_and_the_buttons_walk_steps_of_any_spacing(board: BoardPage) -> None:
     board.go(run="hundreds", step=1100).settled(1100)
     expect(board.step_label).to_have_text("Step 1100 of 2300, 8 samples")
-    board.page.locator(".rl-step-on button").click()
+    board.page.get_by_role("button", name="Next step").click()
     board.at_step(1200)
-    board.page.locator(".rl-step-back button").click()
-    board.page.locator(".rl-step-back button").click()
+    board.page.get_by_role("button", name="Previous step").click()
+    board.page.get_by_role("button", name="Previous step").click()
     board.at_step(1000)
     slider = board.page.locator(".rl-stepbar").get_by_role("slider")
     slider.focus()
@@ -227,6 +227,40 @@ def test_the_slider_and_the_buttons_walk_steps_of_any_spacing(board: BoardPage) 
     board.at_step(2300)
     slider.press("Home")
     board.at_step(0)
+
+
+def test_the_slider_shows_its_step_while_it_is_dragged(board: BoardPage) -> None:
+    board.go(run="hundreds", step=0).settled(0)
+    box = board.page.locator(".rl-stepbar").get_by_role("slider").bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    board.page.mouse.move(box["x"] + 7, middle)
+    board.page.mouse.down()
+    board.page.mouse.move(box["x"] + box["width"] / 2, middle, steps=5)
+    expect(board.step_label.locator("b")).to_have_text(re.compile(r"Step 1[0-3]00$"))
+    expect(board.count).to_contain_text("step 0")
+    board.page.mouse.move(box["x"] + box["width"] - 1, middle, steps=5)
+    board.page.mouse.up()
+    board.at_step(2300)
+
+
+def test_steps_in_quick_succession_end_at_the_last_one(open_board: OpenBoard) -> None:
+    """A control that sends back what it receives would bring an earlier step back."""
+    board = open_board(run=GRPO, step=20).settled(20)
+    board.page.context.new_cdp_session(board.page).send("Emulation.setCPUThrottlingRate", {"rate": 6})
+    board.page.evaluate(
+        """(steps) => {
+            for (const step of steps) {
+                history.pushState({}, "", location.search.replace(/step=\\d+/, `step=${step}`))
+                window.dispatchEvent(new PopStateEvent("popstate"))
+            }
+        }""",
+        [*range(30, 60, 3), 10],
+    )
+    board.at_step(10)
+    board.press("ArrowRight")
+    board.at_step(11)
+    expect(board.page.locator(".rl-stepbar").get_by_role("slider")).to_have_value("10")
 
 
 def test_a_click_on_a_curve_chooses_its_step(board: BoardPage, raw: dict[str, pd.DataFrame]) -> None:

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from typing import Any
+from typing import Any, ClassVar
 
 import panel as pn
-import panel_material_ui as pmui
+import param
+from panel.custom import JSComponent
 from panel.viewable import Viewer
 
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.html_pane import HtmlPane
-from rlpanel.panels.ui.theme import safe_text
+from rlpanel.panels.ui.assets import read_assets
 
-#: Seconds within which a browser may send back a slider position that it received.
-_ECHO_SECONDS = 10.0
+
+class StepControls(JSComponent):
+    """Buttons, label, slider and switch, drawn by ``step_bar.js``; sends what the user does with them.
+
+    Material's slider and switch send values back that they received. If the server changes a value twice in a
+    short time, the first one returns as if the user had chosen it.
+
+    A message is a pair of an action and its argument: ``["move", ±1]``, ``["show", share]`` while the slider
+    is dragged, ``["select", share]`` when it is released, ``["follow", true or false]``. A share is the
+    slider's position from 0 (first step) to 1 (last step).
+    """
+
+    steps = param.Integer(default=0, doc="Number of steps.")
+    position = param.Integer(default=0, doc="Position of the selected step, from 0.")
+    label = param.String(default="", doc="Name of the step that is selected or dragged to; empty for none.")
+    note = param.String(default="", doc="Text behind the label.")
+    follow = param.Boolean(default=True, doc="Whether the newest complete step is selected automatically.")
+
+    _esm = read_assets("panels/ui/dom.js", "panels/step/step_bar.js")
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/step/step_bar.css")]
 
 
 class StepBar(Viewer):
@@ -25,129 +41,58 @@ class StepBar(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._updating = False
-        self._label = HtmlPane(
-            "",
-            stylesheets=[theme.CSS],
-            width=230,
-            margin=(0, 4, 0, 8),
-            align="center",
-            css_classes=["rl-step"],
-        )
-        self._slider = pmui.IntSlider(
-            start=0,
-            end=1,
-            value=0,
-            label="",
-            show_value=False,
-            tooltips=False,
-            size="small",
-            sizing_mode="stretch_width",
-            margin=(0, 12),
-            align="center",
-        )
-        self._back = self._button("◀", -1, "Previous step (←)")
-        self._forward = self._button("▶", 1, "Next step (→)")
-        self._follow = pmui.Switch(
-            label="Follow latest",
-            value=True,
-            margin=(0, 8),
-            size="small",
-            css_classes=["rl-follow"],
-            width=130,
-            align="center",
-        )
-        self._bar = pn.Row(
-            self._back,
-            self._forward,
-            self._label,
-            self._slider,
-            self._follow,
-            styles={**theme.CARD, "align-items": "center"},
+        self._controls = StepControls(
+            styles=theme.CARD,
             height=40,
             sizing_mode="stretch_width",
             margin=0,
             css_classes=["rl-card", "rl-stepbar"],
         )
-        self._sent: deque[tuple[float, int, int]] = deque(maxlen=64)  # time, slider position, number of steps
-        self._slider.param.watch(self._on_slide, "value_throttled")
-        self._slider.param.watch(self._on_drag, "value")
-        self._follow.param.watch(self._on_follow, "value")
+        self._controls.on_msg(lambda event: self._on_message(event.data))
         context.param.watch(self._draw, "view")
         context.selection.param.watch(self._draw, ["step", "follow"])
         self._draw()
 
     def __panel__(self) -> pn.viewable.Viewable:
-        return self._bar
-
-    def _button(self, text: str, by: int, tip: str) -> pmui.Button:
-        return pmui.Button(
-            label=text,
-            variant="outlined",
-            size="small",
-            color="default",
-            description=tip,
-            width=38,
-            height=28,
-            margin=(0, 2, 0, 6),
-            align="center",
-            sx={"minWidth": "34px", "padding": "1px 6px", "borderColor": "divider"},
-            on_click=lambda _: self.context.move_step(by),
-            css_classes=[f"rl-step-{'back' if by < 0 else 'on'}"],
-        )
+        return self._controls
 
     def _draw(self, *_: Any) -> None:
         steps, selection = self.context.snapshot.steps, self.context.selection
-        position = max(0, steps.position(selection.step) if selection.step is not None else -1)
-        self._updating = True
-        self._sent.append((time.monotonic(), position, len(steps.values)))
-        try:
-            with pn.io.hold():
-                self._slider.param.update(
-                    end=max(1, len(steps.values) - 1), value=position, disabled=len(steps.values) < 2
-                )
-                self._follow.value = selection.follow
-        finally:
-            self._updating = False
+        position = steps.position(selection.step) if selection.step is not None else -1
+        self._controls.param.update(
+            steps=len(steps.values), position=max(0, position), follow=selection.follow
+        )
         self._write_label(selection.step)
 
     def _write_label(self, step: int | None) -> None:
         steps = self.context.snapshot.steps
         if step is None or not len(steps.values):
-            self._label.object = '<span class="note">no steps yet</span>'
+            self._controls.param.update(label="", note="no steps yet")
             return
         position = steps.position(step)
         count = f", {int(steps.samples[position]):,} samples" if position >= 0 else ""
-        self._label.object = (
-            f'<b style="font-size:14px">Step {safe_text(step)}</b> '
-            f'<span class="note">of {safe_text(int(steps.values[-1]))}{count}</span>'
-        )
+        self._controls.param.update(label=f"Step {step}", note=f"of {int(steps.values[-1])}{count}")
 
-    def _step_at(self, position: int) -> int | None:
-        values = self.context.snapshot.steps.values
-        return int(values[min(position, len(values) - 1)]) if len(values) else None
-
-    def _on_drag(self, event: Any) -> None:
-        """Update only the label while the slider is dragged; the step is selected when it is released."""
-        if self._is_echo(event.new):
+    def _on_message(self, message: Any) -> None:
+        """Handle what the user did. The message comes from the browser."""
+        if not (isinstance(message, list) and len(message) == 2):
+            return
+        action, value = message
+        if action == "move" and value in (-1, 1):
+            self.context.move_step(int(value))
+        elif action == "show" and _is_share(value):
+            self._write_label(self._step_at(value))
+        elif action == "select" and _is_share(value):
+            self.context.choose_step(self._step_at(value))
             self._draw()
-        elif not self._updating:
-            self._write_label(self._step_at(event.new))
+        elif action == "follow" and isinstance(value, bool):
+            self.context.selection.follow = value
 
-    def _is_echo(self, position: int) -> bool:
-        """Return whether the browser only sends back a position that belonged to another number of steps.
+    def _step_at(self, share: float) -> int | None:
+        """Return the step at a share of the slider; steps may have been added since the browser drew it."""
+        values = self.context.snapshot.steps.values
+        return int(values[round(share * (len(values) - 1))]) if len(values) else None
 
-        Positions shift while older steps are read, and a busy browser answers late.
-        """
-        since, (_, current, count) = time.monotonic() - _ECHO_SECONDS, self._sent[-1]
-        outdated = (old for sent_at, old, steps in self._sent if sent_at > since and steps != count)
-        return not self._updating and position != current and position in outdated
 
-    def _on_slide(self, event: Any) -> None:
-        step = self._step_at(event.new)
-        if not self._updating and step != self.context.selection.step:
-            self.context.choose_step(step)
-
-    def _on_follow(self, event: Any) -> None:
-        if not self._updating:
-            self.context.selection.follow = event.new
+def _is_share(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= 1

@@ -1,43 +1,108 @@
-"""The step bar while earlier steps are added."""
+"""The step bar: what it shows, and what it does with the browser's messages."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from panel.models.esm import DataEvent
 
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.step.step_bar import StepBar
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
-from rlpanel.store.snapshot.snapshot import Snapshot
 from tests.factories import write_run
 from tests.property.test_invariants import follow
 
 
 @pytest.fixture
-def snapshots(tmp_path: Path) -> list[Snapshot]:
-    """The newest three steps, then all."""
-    runs = [write_run(tmp_path / name, steps=steps) for name, steps in (("few", range(38, 41)), ("all", 40))]
-    return [follow(RunIndex(run, "run")) for run in runs]
-
-
-def test_a_browser_that_answers_late_moves_nothing(snapshots: list[Snapshot]) -> None:
-    """It was told the third place of three, which is step 40, and says so when that is step 3."""
+def context(tmp_path: Path) -> Context:
+    """A run of 40 steps, which follows the newest one."""
     context = Context()
-    bar = StepBar(context)
-    for snapshot in snapshots:
-        context.view = RunView(snapshot)
-    bar._slider.value = 2
-    assert "Step 40<" in bar._label.object
-    assert bar._slider.value == 39
+    context.view = RunView(follow(RunIndex(write_run(tmp_path / "run", steps=40), "run")))
+    return context
 
 
-def test_a_slider_that_is_dragged_shows_its_step(snapshots: list[Snapshot]) -> None:
-    context = Context()
-    bar = StepBar(context)
-    context.view = RunView(snapshots[1])
-    context.move_step(-1)
-    for place, step in ((38, 39), (39, 40), (2, 3)):
-        bar._slider.value = place
-        assert f"Step {step}<" in bar._label.object
+@pytest.fixture
+def bar(context: Context) -> StepBar:
+    return StepBar(context)
+
+
+def send(bar: StepBar, *message: object) -> None:
+    """Send a message as the browser does."""
+    post(bar, list(message))
+
+
+def post(bar: StepBar, data: object) -> None:
+    bar._controls._process_event(DataEvent(None, data=data))
+
+
+def shown(bar: StepBar) -> SimpleNamespace:
+    return SimpleNamespace(**{name: getattr(bar._controls, name) for name in ("steps", "position", "label")})
+
+
+def test_without_steps_it_says_so() -> None:
+    bar = StepBar(Context())
+    assert (bar._controls.label, bar._controls.note, bar._controls.steps) == ("", "no steps yet", 0)
+    send(bar, "move", 1)
+    send(bar, "select", 0.5)
+    assert bar.context.selection.step is None
+
+
+def test_it_shows_the_selected_step(bar: StepBar, context: Context) -> None:
+    context.choose_step(7)
+    assert vars(shown(bar)) == {"steps": 40, "position": 6, "label": "Step 7"}
+    assert bar._controls.note.startswith("of 40, ")
+    assert not bar._controls.follow
+
+
+@pytest.mark.parametrize(("share", "step"), [(0, 1), (1, 40), (1.0, 40), (6 / 39, 7), (0.5, 21)])
+def test_a_drag_shows_its_step_and_the_release_selects_it(
+    bar: StepBar, context: Context, share: float, step: int
+) -> None:
+    send(bar, "show", share)
+    assert shown(bar).label == f"Step {step}"
+    assert context.selection.step == 40
+    send(bar, "select", share)
+    assert context.selection.step == step
+    assert shown(bar).position == step - 1
+
+
+def test_a_release_at_the_selected_step_restores_its_label(bar: StepBar, context: Context) -> None:
+    """The drag ended where it began."""
+    send(bar, "show", 0.2)
+    send(bar, "select", 1)
+    assert (shown(bar).label, context.selection.step) == ("Step 40", 40)
+
+
+def test_buttons_and_switch(bar: StepBar, context: Context) -> None:
+    send(bar, "move", -1)
+    assert (context.selection.step, context.selection.follow) == (39, False)
+    send(bar, "follow", True)
+    assert context.selection.step == 40
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "select",
+        [],
+        ["select"],
+        ["select", "0.5"],
+        ["select", None],
+        ["select", -0.1],
+        ["select", 1.01],
+        ["select", float("nan")],
+        ["move", 10**9],
+        ["move", [1]],
+        ["follow", 1],
+        [["select"], 0.5],
+        {"select": 0.5},
+        ["other", 0.5],
+    ],
+)
+def test_other_messages_change_nothing(bar: StepBar, context: Context, message: object) -> None:
+    before = dict(context.selection.param.values())
+    post(bar, message)
+    assert dict(context.selection.param.values()) == before
