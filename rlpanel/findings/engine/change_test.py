@@ -34,6 +34,8 @@ _SEEN = 0.8
 _BASE = 5
 #: Most steps from the onset to the new level of a cliff.
 _CLIFF = 5
+#: A difference without any error is this many standard errors.
+_LARGEST = np.finfo(np.float64).max
 
 
 @dataclass(frozen=True)
@@ -188,8 +190,8 @@ def _scores(windows: _Windows, steps: int, least: float, width: int, against: Ba
         base, base_variance = _lowest(base, base_variance)
     with np.errstate(all="ignore"):
         difference = later - base
-        z = difference / np.sqrt(later_variance + base_variance)
-        return np.where(difference > least, np.nan_to_num(z, nan=-np.inf), -np.inf)
+        z = np.minimum(difference / np.sqrt(later_variance + base_variance), _LARGEST)
+        return np.where((difference > least) & (z > 0), z, -np.inf)
 
 
 class _Windows:
@@ -218,8 +220,8 @@ class _Windows:
                 mean, variance = total / count, squares / count**2
             enough = count >= max(1, (width + 1) // 2)
             found = np.full((2, *self._sums.shape[1:]), np.nan)[:, :, 1:]
-            found[0, :, width - 1 :][enough] = mean[enough]
-            found[1, :, width - 1 :][enough] = variance[enough]
+            found[0, :, width - 1 :] = np.where(enough, mean, np.nan)
+            found[1, :, width - 1 :] = np.where(enough, variance, np.nan)
             self._found[width] = found[0], found[1]
         return self._found[width]
 

@@ -224,6 +224,8 @@ def beyond(
     least = min(least, len(context.steps))
     with np.errstate(all="ignore"):
         margin = sign * (table.mean - limit)
+        if not (margin > 0).any():
+            return None
         masks = _stretches(margin > 0, least)
         scores = [_limit_score(margin[row], table, row, mask) for row, mask in enumerate(masks)]
     if signal.kind == "share":

@@ -193,7 +193,7 @@ def _borrow_spread(table: np.ndarray) -> None:
     with np.errstate(all="ignore"):
         borrowed = table[VARIANCE, 0] * table[GROUPS, 0] / table[GROUPS, 1:]
     own = table[VARIANCE, 1:]
-    table[VARIANCE, 1:] = np.where(few, np.fmax(borrowed, np.nan_to_num(own)), own)
+    table[VARIANCE, 1:] = np.where(few, np.fmax(borrowed, np.fmax(own, 0.0)), own)
 
 
 def independent_samples(table: np.ndarray, *, by_group: bool) -> np.ndarray:
