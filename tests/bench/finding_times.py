@@ -19,7 +19,7 @@ from tests.bench.broken_runs.run_setup import draw_setup
 from tests.bench.broken_runs.sample_table import SampleTable
 from tests.bench.finding_scores import open_folder
 
-STEPS, SAMPLES, REPEATS = 200, 128, 5
+STEPS, SAMPLES, REPEATS = 200, 128, 25
 #: Goals in milliseconds: all steps, one new step.
 ALL, NEW = 300, 30
 
