@@ -71,7 +71,8 @@ class ServerProcess:
         self._reader = threading.Thread(target=self._read, name="server-output", daemon=True)
         self._reader.start()
         wait_until(lambda: self._started() or not self.alive, 2 * PATIENCE, "the server did not start")
-        assert self.alive, "the server ended at its start:\n" + "\n".join(self.output)
+        code = self._process.poll()
+        assert code is None, f"the server ended at its start with code {code}:\n" + "\n".join(self.output)
         return self
 
     def __exit__(
