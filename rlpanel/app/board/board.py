@@ -229,7 +229,10 @@ class Board:
 
     def _apply(self, query: str, defaults: dict[str, Any]) -> None:
         values, problems = read_query(query)
-        self.context.selection.param.update(**{**defaults, **values})
+        selection = self.context.selection
+        # The run first, since watchers are called in this order: no view draws the new step of the old run.
+        with pn.io.hold():
+            selection.param.update(**{"run": selection.run, **defaults, **values})
         if problems:
             # Show one notification: Bokeh fails when several notifications are closed one after another.
             notify("; ".join(problems))

@@ -137,3 +137,18 @@ def test_back_is_followed_also_right_after_a_change(root: Path) -> None:
             assert window.query == query
     finally:
         board.close()
+
+
+def test_no_view_draws_the_new_step_of_the_old_run(root: Path) -> None:
+    board, window = Board(root), BrowserWindow(on_key=lambda key: None)
+    board.bind_window(window)
+    drawn = []
+    try:
+        window._handle_msg({"navigated": "?run=run&step=3"})
+        board.context.selection.param.watch(
+            lambda event: drawn.append((board.context.index, event.new)), "step"
+        )
+        window._handle_msg({"navigated": "?step=1&run=other"})
+        assert [(index.path.name, step) for index, step in drawn if index is not None] == [("other", 1)]
+    finally:
+        board.close()
