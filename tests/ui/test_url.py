@@ -74,6 +74,15 @@ def test_a_run_that_is_not_there_says_so_and_shows_one_that_is(open_board: OpenB
         board.settled()
 
 
+def test_back_leaves_a_link_that_was_corrected(open_board: OpenBoard) -> None:
+    board = open_board(run="ppo", step=9).settled(9)
+    board.go(run="gone")
+    expect(board.page).to_have_url(re.compile("run=123$"))
+    board.page.go_back()
+    board.at_step(9)
+    expect(board.page).to_have_url(re.compile("run=ppo&step=9$"))
+
+
 def test_the_theme_turns_without_a_reload(board: BoardPage) -> None:
     board.go(run="ppo", step=9).settled(9)
     board.page.evaluate("() => { window.marker = 1 }")

@@ -94,9 +94,12 @@ class Board:
             self._report_missing_run(str(error))
             return
         index = service.open(path, context.selection.run) if path else None
-        with pn.io.hold():
-            # Reset the sample in the same update: both runs may have a sample with the same uid.
-            self._set_view(index.view if index else RunView(Snapshot("")), index=index, first="", sample=None)
+        if index is None or index is not before:  # a missing run may be replaced by the run that is shown
+            with pn.io.hold():
+                # Reset the sample in the same update: both runs may have a sample with the same uid.
+                self._set_view(
+                    index.view if index else RunView(Snapshot("")), index=index, first="", sample=None
+                )
         if before is not None:
             service.close(before)
 
@@ -218,21 +221,21 @@ class Board:
         def write(*_: Any) -> None:
             window.query = write_query(self.context.selection)
 
-        def read(query: str) -> None:
+        def navigate(query: str) -> str:
             if query != write_query(self.context.selection):
                 self._apply(query, _DEFAULTS)
+            return write_query(self.context.selection)
 
         write()
         names = [name for name in self.context.selection.param if name != "name"]
         self.context.selection.param.watch(write, names)
-        window.on_navigate = read
+        window.on_navigate = navigate
 
     def _apply(self, query: str, defaults: dict[str, Any]) -> None:
         values, problems = read_query(query)
         selection = self.context.selection
         # The run first, since watchers are called in this order: no view draws the new step of the old run.
-        with pn.io.hold():
-            selection.param.update(**{"run": selection.run, **defaults, **values})
+        selection.param.update(**{"run": selection.run, **defaults, **values})
         if problems:
             # Show one notification: Bokeh fails when several notifications are closed one after another.
             notify("; ".join(problems))

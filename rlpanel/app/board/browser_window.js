@@ -34,12 +34,17 @@ export function render({ model }) {
   }
   document.addEventListener("keydown", onKeyDown)
 
-  const url = () => `${location.pathname}${model.query}${location.hash}`
-  const differs = () => location.search !== model.query
-  if (differs()) { history.replaceState({}, "", url()) }
-  model.on("query", () => { if (differs()) { history.pushState({}, "", url()) } })
-  // A message, because model.query may still be this query while the server has already changed its selection.
-  const onPopState = () => model.send_msg({ navigated: location.search })
+  const url = (query) => `${location.pathname}${query}${location.hash}`
+  const push = (query) => { if (location.search !== query) { history.pushState({}, "", url(query)) } }
+  const replace = (query) => { if (location.search !== query) { history.replaceState({}, "", url(query)) } }
+  replace(model.query)
+
+  // The server answers each Back or Forward with its query. Before the last answer, its queries are of pages
+  // that the user has left. A query that it corrected is replaced: Back would lead to a new entry's cause again.
+  let unanswered = 0
+  const onPopState = () => { unanswered += 1; model.send_msg({ navigated: location.search }) }
+  model.on("msg:custom", ({ answer }) => { unanswered -= 1; if (!unanswered) { replace(answer) } })
+  model.on("query", () => { if (!unanswered) { push(model.query) } })
   window.addEventListener("popstate", onPopState)
 
   model.on("remove", () => {

@@ -30,7 +30,9 @@ class BrowserWindow(JSComponent):
 
     query = param.String(default="", doc="Query string of the URL, with the question mark.")
     on_key = param.Callable(doc="Called with the key's name.", precedence=-1)
-    on_navigate = param.Callable(doc="Called with the query string after Back or Forward.", precedence=-1)
+    on_navigate = param.Callable(
+        doc="Called with the query string after Back or Forward; returns the one to show.", precedence=-1
+    )
 
     _esm = read_assets("app/board/browser_window.js")
     _rename = {"on_key": None, "on_navigate": None}
@@ -42,4 +44,7 @@ class BrowserWindow(JSComponent):
         if isinstance(msg, str):
             self.on_key(msg)
         elif isinstance(msg, dict) and isinstance(msg.get("navigated"), str):
-            self.on_navigate(msg["navigated"])
+            try:
+                self.query = self.on_navigate(msg["navigated"])
+            finally:
+                self._send_msg({"answer": self.query})
