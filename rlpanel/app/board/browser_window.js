@@ -39,8 +39,9 @@ export function render({ model }) {
   const replace = (query) => { if (location.search !== query) { history.replaceState({}, "", url(query)) } }
   replace(model.query)
 
-  // The server answers each Back or Forward with its query. Before the last answer, its queries are of pages
-  // that the user has left. A query that it corrected is replaced: Back would lead to a new entry's cause again.
+  // The server answers each Back or Forward with the query that the board shows. Until the last answer, other
+  // queries belong to pages that the user has left. A corrected query replaces the history entry: with a new
+  // entry, Back would lead to the wrong query again.
   let unanswered = 0
   const onPopState = () => { unanswered += 1; model.send_msg({ navigated: location.search }) }
   model.on("msg:custom", ({ answer }) => { unanswered -= 1; if (!unanswered) { replace(answer) } })
