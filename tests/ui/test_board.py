@@ -13,8 +13,8 @@ from playwright.sync_api import expect
 from rlpanel.app.demo import write_recording
 from rlpanel.panels.ui.theme import number
 from tests.factories import write_run
-from tests.ui.board import BoardPage
-from tests.ui.conftest import OpenBoard
+from tests.ui.board import BoardPage, Served
+from tests.ui.conftest import OpenBoard, Profile
 from tests.ui.raw import band, raw_frame
 
 GRPO, PPO = "couplets-grpo", "couplets-ppo"
@@ -244,30 +244,19 @@ def test_the_slider_shows_its_step_while_it_is_dragged(board: BoardPage) -> None
     board.at_step(2300)
 
 
-def test_the_step_bar_sends_nothing_that_it_received(open_board: OpenBoard) -> None:
+@pytest.mark.usefixtures("clean")
+def test_the_step_bar_sends_nothing_that_it_received(profile: Profile, served: Served) -> None:
     """A control that sends back what it receives would bring an earlier step back."""
-    board = open_board(run=GRPO, step=20).settled(20)
-    board.page.evaluate(
-        """() => {
-            const send = WebSocket.prototype.send
-            window.sent = []
-            WebSocket.prototype.send = function (data) { window.sent.push(`${data}`); send.call(this, data) }
-        }"""
-    )
-    board.page.evaluate(
-        """(steps) => {
-            for (const step of steps) {
-                history.pushState({}, "", location.search.replace(/step=\\d+/, `step=${step}`))
-                window.dispatchEvent(new PopStateEvent("popstate"))
-            }
-        }""",
-        [30, 45, 10],
-    )
-    board.at_step(10)
-    board.press("ArrowRight")
-    board.at_step(11)
-    expect(board.page.locator(".rl-stepbar").get_by_role("slider")).to_have_value("10")
-    sent = board.page.evaluate("() => window.sent")
+    sent: list[str] = []
+    with profile.context.new_page() as page:
+        page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(str(frame))))
+        board = BoardPage(page, served.url).open(run=GRPO, step=20).settled(20)
+        for step in (30, 45, 10):
+            board.go(run=GRPO, step=step)
+        board.at_step(10)
+        board.press("ArrowRight")
+        board.at_step(11)
+        expect(page.locator(".rl-stepbar").get_by_role("slider")).to_have_value("10")
     assert sum("navigated" in frame for frame in sent) == 3
     assert not [frame for frame in sent if re.search(r'\["(move|show|select|follow)",', frame)]
 

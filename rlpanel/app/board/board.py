@@ -94,7 +94,7 @@ class Board:
             self._report_missing_run(str(error))
             return
         index = service.open(path, context.selection.run) if path else None
-        if index is None or index is not before:  # a missing run may be replaced by the run that is shown
+        if index is not before:  # a missing run may be replaced by the run that is shown
             with pn.io.hold():
                 # Reset the sample in the same update: both runs may have a sample with the same uid.
                 self._set_view(
@@ -221,15 +221,14 @@ class Board:
         def write(*_: Any) -> None:
             window.query = write_query(self.context.selection)
 
-        def navigate(query: str) -> str:
+        def read(query: str) -> None:
             if query != write_query(self.context.selection):
                 self._apply(query, _DEFAULTS)
-            return write_query(self.context.selection)
 
         write()
         names = [name for name in self.context.selection.param if name != "name"]
         self.context.selection.param.watch(write, names)
-        window.on_navigate = navigate
+        window.on_navigate = read
 
     def _apply(self, query: str, defaults: dict[str, Any]) -> None:
         values, problems = read_query(query)

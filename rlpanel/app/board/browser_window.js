@@ -34,18 +34,18 @@ export function render({ model }) {
   }
   document.addEventListener("keydown", onKeyDown)
 
-  const url = (query) => `${location.pathname}${query}${location.hash}`
-  const push = (query) => { if (location.search !== query) { history.pushState({}, "", url(query)) } }
-  const replace = (query) => { if (location.search !== query) { history.replaceState({}, "", url(query)) } }
-  replace(model.query)
+  const show = (query, method) => {
+    if (location.search !== query) { history[method]({}, "", `${location.pathname}${query}${location.hash}`) }
+  }
+  show(model.query, "replaceState")
 
   // The server answers each Back or Forward with the query that the board shows. Until the last answer, other
   // queries belong to pages that the user has left. A corrected query replaces the history entry: with a new
   // entry, Back would lead to the wrong query again.
   let unanswered = 0
   const onPopState = () => { unanswered += 1; model.send_msg({ navigated: location.search }) }
-  model.on("msg:custom", ({ answer }) => { unanswered -= 1; if (!unanswered) { replace(answer) } })
-  model.on("query", () => { if (!unanswered) { push(model.query) } })
+  model.on("msg:custom", ({ answer }) => { unanswered -= 1; if (!unanswered) { show(answer, "replaceState") } })
+  model.on("query", () => { if (!unanswered) { show(model.query, "pushState") } })
   window.addEventListener("popstate", onPopState)
 
   model.on("remove", () => {

@@ -30,9 +30,7 @@ class BrowserWindow(JSComponent):
 
     query = param.String(default="", doc="Query string of the URL, with the question mark.")
     on_key = param.Callable(doc="Called with the key's name.", precedence=-1)
-    on_navigate = param.Callable(
-        doc="Called with the query string after Back or Forward; returns the one to show.", precedence=-1
-    )
+    on_navigate = param.Callable(doc="Called with the query string after Back or Forward.", precedence=-1)
 
     _esm = read_assets("app/board/browser_window.js")
     _rename = {"on_key": None, "on_navigate": None}
@@ -45,6 +43,6 @@ class BrowserWindow(JSComponent):
             self.on_key(msg)
         elif isinstance(msg, dict) and isinstance(msg.get("navigated"), str):
             try:
-                self.query = self.on_navigate(msg["navigated"])
+                self.on_navigate(msg["navigated"])
             finally:
                 self._send_msg({"answer": self.query})
