@@ -4,6 +4,6 @@ Define nothing else in this script: Bokeh clears a served script's names before 
 objects that the cleanup needs are therefore in the package.
 """
 
-from rlpanel.app.board.page import servable
+from rlpanel.app.page.page import servable
 
 servable()

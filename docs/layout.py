@@ -9,7 +9,7 @@ from __future__ import annotations
 FLOOR = ("errors", "schema", "settings", "safe_files")
 
 #: Rooms that most panels use.
-_PARTS = ("panels/ui", "panels/plots", "panels/session", "panels/export")
+_PARTS = ("panels/ui", "panels/inputs", "panels/plots", "panels/session", "panels/export")
 
 #: Room → rooms that it may import besides the floor. ``store`` stands for the modules right in that folder,
 #: ``store/*`` for them and all rooms below.
@@ -57,6 +57,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # The screen.
     "panels": (),
     "panels/ui": (),
+    "panels/inputs": ("panels/ui",),
     "panels/plots": ("metrics/*", "store/*", "panels/ui"),
     "panels/session": ("sources/*", "store/*", "panels/ui", "panels/plots"),
     "panels/export": ("store/*", "panels/ui", "panels/plots", "panels/session"),
@@ -95,6 +96,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "panels/explain",
         "panels/report",
     ),
+    "panels/first_view": (
+        *("metrics/*", "store/*", "findings", "findings/engine", *_PARTS),
+        *("panels/curves", "panels/samples", "panels/sidebar"),
+    ),
     "panels/notebook": ("store/*", "api", *_PARTS),
     "views": ("store/*", "api", "panels/*"),
     # The program.
@@ -104,8 +109,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "app/security": (),
     "app": ("sources/*", "store/*", "api", "panels/*"),
     "app/alerts": ("sources/*", "store/*", "findings/*", "app"),
-    "app/board": ("sources/*", "store/*", "panels/*", "app/security", "app"),
-    "app/server": ("sources/*", "store/*", "app", "app/alerts", "app/board", "app/security"),
+    "app/board": ("sources/*", "store/*", "panels/*", "app"),
+    "app/page": ("sources/*", "panels/*", "app/board", "app/security"),
+    "app/server": ("sources/*", "store/*", "app", "app/alerts", "app/page", "app/security"),
     "cli": ("sources/*", "store/*", "findings/*", "panels/*", "app/*", "recording"),
     "__main__": ("cli",),
 }

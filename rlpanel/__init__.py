@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rlpanel import views
     from rlpanel.api.open_run import open_run
     from rlpanel.api.run import Run
-    from rlpanel.app.board.notebook_board import board
+    from rlpanel.app.page.notebook_board import board
     from rlpanel.errors import (
         LineError,
         RLPanelError,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULE_OF = {
-    "board": "rlpanel.app.board.notebook_board",
+    "board": "rlpanel.app.page.notebook_board",
     "discover": "rlpanel.sources.discovery.directory",
     "open_run": "rlpanel.api.open_run",
     "record": "rlpanel.recording",

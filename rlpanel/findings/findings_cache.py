@@ -40,3 +40,17 @@ def cached_findings(
     if name == index.view.in_split("").snapshot.split:
         note_findings(index, result.findings, now)
     return result.findings
+
+
+def known_findings(index: RunIndex, split: str = "") -> list[Finding]:
+    """Return the findings of the last check of a run's split, without a new check; empty before the first.
+
+    Parameters
+    ----------
+    index : RunIndex
+    split : str
+        Name of the split, as the checked snapshot has it.
+    """
+    with _lock:
+        last = _cache.get(index, {}).get(split)
+    return last.findings if last is not None else []

@@ -107,16 +107,14 @@ class BoardPage:
         self.count = page.locator(".rl-samples .head .unit")
         self.pill = page.locator(".rl-new")
         self.pair = page.locator(".rl-pair")
-        self.notice = page.locator(".MuiAlert-message")
+        self.notice = page.locator(".notyf__message")
         self.selected = self.grid.locator(".tabulator-row.tabulator-selected")
         self.search = page.get_by_placeholder("search prompts")
 
     def open(self, **query: object) -> BoardPage:
         """Load the page; returns when the board, or the page in its place, is drawn and accepts clicks."""
-        with self.page.expect_console_message(
-            lambda said: "document idle" in said.text, timeout=PATIENCE * 1000
-        ):
-            self.page.goto(self.url + (f"?{urlencode(query)}" if query else ""))
+        self.page.goto(self.url + (f"?{urlencode(query)}" if query else ""))
+        expect(self.page.locator("#rl-first")).to_have_count(0)
         expect(self.page.locator(".rl-stage:visible, .rl-board:visible")).to_have_count(1)
         return self
 
@@ -200,8 +198,18 @@ class BoardPage:
 
     def choose(self, setting: str, option: str) -> None:
         """Choose an option of a setting in the side panel."""
-        self.page.locator(".rl-controls").get_by_role("combobox", name=setting).click()
-        self.page.locator(".MuiPopover-root").get_by_text(option, exact=True).click()
+        self.settings().get_by_label(setting, exact=True).select_option(label=option)
+
+    def settings(self) -> Locator:
+        """Return the settings, with all groups open."""
+        form = self.page.locator(".rl-settings")
+        for closed in form.locator("details:not([open]) > summary").all()[::-1]:
+            closed.click()
+        return form
+
+    def pick(self, select: str, option: str) -> None:
+        """Choose an option of a select by its label."""
+        self.page.locator(select).locator("select").select_option(label=option)
 
     # -- waiting ---------------------------------------------------------------------------------
 

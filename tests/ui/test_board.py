@@ -120,7 +120,7 @@ def test_the_pair_has_response_reference_truth_and_gap(
 ) -> None:
     line = raw["with-reference"].query("step == 2").iloc[0]
     board.go(run="with-reference").settled(2)
-    board.tab("Reference")
+    board.tab("Text")
     expect(board.pair.locator("section")).to_have_count(3)
     texts = board.pair.locator("section").all_inner_texts()
     assert [text.split("\n")[0].strip() for text in texts] == [
@@ -295,7 +295,7 @@ def test_the_same_line_of_another_run_is_another_sample(
     board: BoardPage, raw: dict[str, pd.DataFrame]
 ) -> None:
     board.go(run="twin-a").settled(1)
-    board.tab("Reference")
+    board.tab("Text")
     expect(board.pair).to_contain_text(raw["twin-a"].response[0])
     assert raw["twin-a"].uid[0] == raw["twin-b"].uid[0]
     board.page.locator(".rl-runs").get_by_role("button", name="twin-b").click()

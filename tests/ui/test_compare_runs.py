@@ -109,10 +109,9 @@ def lies_over(board: BoardPage, run: str, **columns: np.ndarray) -> None:
 
 def test_other_runs_lie_over_the_curves_and_grow(board: BoardPage, root: Path) -> None:
     board.go(run=PPO).settled(60)
-    board.page.locator(".rl-over").get_by_role("combobox").click()
+    overlays = board.settings().get_by_role("group", name="Overlay runs")
     for run in (GRPO, HOSTILE):
-        board.page.locator("li").get_by_text(run, exact=True).click()
-    board.page.keyboard.press("Escape")
+        overlays.get_by_label(run, exact=True).check()
     expect(board.page).to_have_url(re.compile(f"over={GRPO}%2C"))
     steps, reward = means(root, GRPO)
     lies_over(board, GRPO, x=steps, y=reward)
@@ -132,13 +131,12 @@ def test_one_split_is_shown_and_another_lies_over_it(board: BoardPage) -> None:
     board.settled().go(run=EVALS, beside="eval").settled(2)
     holds(board, "reward", x=np.array([1, 2]), y=np.array([0.0, 0.6875]))
     lies_over(board, "/eval", x=np.array([2]), y=np.array([3.0]))
-    board.page.locator(".rl-split").get_by_role("combobox").click()
-    board.page.locator(".MuiPopover-root").get_by_text("eval", exact=True).click()
+    board.choose("Split", "eval")
     expect(board.page).to_have_url(re.compile("split=eval"))
     holds(board, "reward", x=np.array([2]), y=np.array([3.0]))
     board.until(lambda: board.column("prompt") == ["held out"], "the grid shows the split's sample alone")
     board.go(run=SFT).settled(0)
-    expect(board.page.locator(".rl-split")).not_to_be_visible()
+    expect(board.settings().get_by_label("Split", exact=True)).to_have_count(0)
 
 
 def test_curves_are_aligned_by_samples_and_smoothed_over_the_raw_line(board: BoardPage, root: Path) -> None:
@@ -155,7 +153,7 @@ def test_curves_are_aligned_by_samples_and_smoothed_over_the_raw_line(board: Boa
 def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
     """a: 1 − 0.5, b: 0.5 − 0.5, c: 0.25 − 0.75."""
     board.go(run=HOSTILE, step=2, against=SFT).settled(2)
-    board.tab("Run comparison")
+    board.tab("Compare runs")
     words = board.page.locator(".rl-compare-runs")
     expect(words).to_contain_text("3 prompts in both runs")
     expect(words).to_contain_text(re.compile(f"[12] only in {re.escape(HOSTILE)}"))
@@ -183,7 +181,7 @@ def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
 def test_shared_reward_functions_and_the_other_half_of_the_prompts(board: BoardPage) -> None:
     """The bonus would win every prompt; step 1 is the best one, and each prompt loses 2 until step 3."""
     board.go(run=BONUS, step=3, against=PLAIN).settled(3)
-    board.tab("Run comparison")
+    board.tab("Compare runs")
     words, columns = board.page.locator(".rl-compare-runs"), board.page.locator(".rl-pairs .tabulator-col")
     expect(words).to_contain_text("Compared on 1 shared reward function: match, unweighted")
     expect(words).to_contain_text(f"Left out: <i>bonus (only in {BONUS})")
@@ -196,8 +194,7 @@ def test_shared_reward_functions_and_the_other_half_of_the_prompts(board: BoardP
     pairs.locator(cells_of("prompt")).first.click()
     same = re.compile(f"shared reward −{-shown:.2f}")
     expect(board.page.locator(".rl-run-pair .sides h5")).to_contain_text([same, same])
-    board.page.locator(".rl-here-at").get_by_role("combobox").click()
-    board.page.locator("li").get_by_text("Best step").click()
+    board.pick(".rl-here-at", "Best step")
     expect(words).to_contain_text(f"Best step of {BONUS} (1) chosen on")
     expect(words).to_contain_text("mean difference +2 (no interval")
     expect(used).to_be_visible()
@@ -209,11 +206,10 @@ def test_shared_reward_functions_and_the_other_half_of_the_prompts(board: BoardP
 
 def test_a_pair_token_by_token_and_at_another_step(board: BoardPage) -> None:
     board.go(run=HOSTILE, step=2, against=SFT, here_at="1").settled(2)
-    board.tab("Run comparison")
+    board.tab("Compare runs")
     expect(board.page.locator(".rl-compare-runs")).to_contain_text("1 prompt in both runs")
     board.page.locator(".rl-pairs .tabulator-row").first.click()
-    board.page.locator(".rl-pair-how").get_by_role("combobox").click()
-    board.page.locator("li").get_by_text("Token by token").click()
+    board.pick(".rl-pair-how", "Token by token")
     shown = board.page.locator(".rl-compare-tokens .rl-tokens-text")
     expect(shown).to_have_text(["cat.", "the dog sat."])
     board.page.get_by_role("button", name="Open the other run's sample").click()

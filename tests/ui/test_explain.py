@@ -55,8 +55,7 @@ def view(board: BoardPage, label: str) -> None:
 
 
 def choose(board: BoardPage, field: str, label: str) -> None:
-    board.page.locator(field).get_by_role("combobox").click()
-    board.page.locator(".MuiPopover-root").get_by_text(label, exact=True).click()
+    board.pick(field, label)
 
 
 def rows(board: BoardPage, name: str, text: str | re.Pattern[str]) -> Locator:

@@ -187,7 +187,7 @@ def test_a_sample_is_tagged_noted_copied_and_saved(board: BoardPage) -> None:
 
 def test_a_prompt_is_followed_over_the_steps(board: BoardPage) -> None:
     board.go(run=ODD, step=2).settled(2)
-    board.tab("Prompt history")
+    board.tab("History")
     view = board.page.locator(".rl-over-time")
     expect(view.locator(".rl-over-time-note")).to_have_text("4 samples at 4 steps · mean reward 1 → 4")
     assert board.source("prompt-reward-means")["value"].tolist() == [1, 2, 3, 4]
@@ -195,8 +195,7 @@ def test_a_prompt_is_followed_over_the_steps(board: BoardPage) -> None:
     expect(strip).to_have_count(4)
     strip.nth(3).click()
     expect(board.sample_head).to_contain_text("step 4 ·")
-    view.locator(".rl-what").get_by_role("combobox").click()
-    board.page.locator("li").get_by_text("Unsolved prompts").click()
+    board.pick(".rl-over-time .rl-what", "Unsolved prompts")
     stuck = view.locator(".rl-stuck .tabulator-row")
     expect(stuck).to_have_count(4)
     expect(stuck.first).to_contain_text("p0")

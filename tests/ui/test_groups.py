@@ -94,8 +94,7 @@ def test_a_click_lays_a_group_side_by_side_and_a_step_lets_it_go(board: BoardPag
 def test_the_table_of_groups_leads_to_one(board: BoardPage, raw: pd.DataFrame) -> None:
     board.settled().go(run="grpo", step=STEP).settled(STEP)
     board.tab("Group")
-    board.page.locator(".rl-group-tab").get_by_role("combobox").click()
-    board.page.locator(".MuiPopover-root").get_by_text("All groups of the step", exact=True).click()
+    board.pick(".rl-group-tab .rl-what", "All groups of the step")
     rows = board.page.locator(".rl-group-table .tabulator-row")
     expect(rows).to_have_count(8)
     passing = (raw.groupby("group_id").reward.agg(lambda reward: (reward >= 1).mean())).mean()

@@ -108,8 +108,7 @@ def hover(place: Locator) -> None:
 
 
 def choose(board: BoardPage, select: str, option: str) -> None:
-    board.page.locator(select).get_by_role("combobox").click()
-    board.page.locator("li").get_by_text(option).click()
+    board.pick(select, option)
 
 
 def test_nothing_that_a_log_says_is_run(open_board: OpenBoard) -> None:
@@ -157,12 +156,9 @@ def look_at_grid(board: BoardPage) -> None:
 
 def look_at_curves(board: BoardPage) -> None:
     """The menu of columns, a curve named by the log, and hover over the plot."""
-    page = board.page
-    page.locator(".rl-curve-choice").click()
+    metrics = board.settings().get_by_role("group", name="Metrics")
     for option in (f"x{NAMED}", f"trainer log: s{NAMED}"):
-        page.locator(".MuiPopover-root").get_by_text(option, exact=True).click()
-    page.keyboard.press("Escape")
-    expect(page.locator(".MuiPopover-root")).to_have_count(0)
+        metrics.get_by_label(option, exact=True).check()
     for name in (f"x{NAMED}", f"s{NAMED}"):
         curve = board.page.locator(".rl-curve").filter(has_text=name)
         hover(curve.locator(".head"))
@@ -186,7 +182,7 @@ def look_at_tokens(board: BoardPage) -> None:
 
 def look_at_pairs(board: BoardPage) -> None:
     """The pair with the line's further keys, and every side of the comparison."""
-    board.tab("Reference")
+    board.tab("Text")
     board.pair.locator("details.extra summary").click()
     expect(board.pair.locator("details.extra")).to_contain_text(f"z{NAMED}")
     expect(board.pair.locator("section p")).to_contain_text(["onerror"] * 3)
@@ -200,7 +196,7 @@ def look_at_pairs(board: BoardPage) -> None:
     ):
         choose(board, ".rl-against", kind)
         expect(compare.locator(".sides > div").nth(1)).to_contain_text("onerror")
-    board.tab("Prompt history")
+    board.tab("History")
     expect(board.page.locator(".rl-over-time .rl-strip .tabulator-row").first).to_contain_text("onerror")
     choose(board, ".rl-what", "Unsolved prompts")
     expect(board.page.locator(".rl-over-time-note")).to_contain_text("prompt")

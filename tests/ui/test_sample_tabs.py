@@ -65,8 +65,7 @@ def raw_tokens(root: Path, step: int) -> pd.DataFrame:
 
 
 def choose(page: Page, select: str, option: str) -> None:
-    page.locator(select).get_by_role("combobox").click()
-    page.locator("li").get_by_text(option).click()
+    page.locator(select).locator("select").select_option(label=option)
 
 
 def test_a_prompt_is_folded_to_a_line_and_opens_below_its_system_prompt(open_board: OpenBoard) -> None:
@@ -75,7 +74,7 @@ def test_a_prompt_is_folded_to_a_line_and_opens_below_its_system_prompt(open_boa
     summary = prompt.locator("> summary")
     expect(summary).to_contain_text(PAYLOAD)
     assert (prompt.bounding_box() or {})["height"] < 30
-    marker = board.page.get_by_label("System prompt ends")
+    marker = board.settings().get_by_label("System prompt ends", exact=True)
     marker.fill("<|im_end|>")
     marker.press("Enter")
     expect(summary).not_to_contain_text("You are")

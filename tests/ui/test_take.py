@@ -99,7 +99,7 @@ def test_a_picture_holds_names_of_a_log_as_text(board: BoardPage) -> None:
 
 def test_a_plot_within_a_card_has_a_menu_of_its_own(board: BoardPage, root: Path) -> None:
     board.settled().go(run=HOSTILE, step=1, against=PPO).settled(1)
-    board.tab("Prompt history")
+    board.tab("History")
     reward, length = (board.page.locator(".rl-over-time .rl-plot").nth(at) for at in range(2))
     for plot, title in ((reward, "Reward"), (length, "Length")):
         svg = Path(take(board, plot, "SVG").path())

@@ -87,7 +87,7 @@ def test_the_theme_turns_without_a_reload(board: BoardPage) -> None:
     board.go(run="ppo", step=9).settled(9)
     board.page.evaluate("() => { window.marker = 1 }")
     for theme in ("light", "dark"):
-        board.page.get_by_role("button", name="Toggle theme").click()
-        expect(board.page.locator(f".mui-{theme}").first).to_be_visible()
+        board.page.get_by_role("button", name=f"{theme.capitalize()} theme").click()
+        expect(board.page.locator(f".rl-page.rl-{theme}")).to_be_visible()
     assert board.page.evaluate("() => window.marker") == 1
     board.at_step(9)

@@ -201,7 +201,7 @@ def test_every_room_says_what_it_is() -> None:
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import rlpanel.api.run",
         ),
         ("store/columns/splits.py", "from rlpanel.api import run"),
-        ("app/board/page.py", "from rlpanel.app.server import server"),
+        ("app/page/page.py", "from rlpanel.app.server import server"),
     ],
     ids=[
         "another package",

@@ -19,6 +19,7 @@ from rlpanel.errors import RLPanelError
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.session import Session
+from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.prompt_pairs import NEWEST
@@ -33,7 +34,7 @@ _DEFAULTS |= {"against": "", "here_at": NEWEST, "there_at": NEWEST}
 
 
 class Board:
-    """Controller of a session for the runs below a root; `rlpanel.app.board.page` builds its page.
+    """Controller of a session for the runs below a root; `rlpanel.app.page.page` builds its page.
 
     Parameters
     ----------
@@ -250,4 +251,6 @@ def notify(message: str) -> None:
     """Show a warning notification, as soon as the page is loaded."""
     notifications = pn.state.notifications
     if notifications is not None:
-        pn.state.onload(lambda: notifications.warning(message, duration=8000))
+        # The notification is shown as HTML, and messages quote names of files and of the URL.
+        text = safe_text(message)
+        pn.state.onload(lambda: notifications.warning(text, duration=8000))

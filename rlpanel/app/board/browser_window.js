@@ -6,28 +6,17 @@ const FIELDS = "input, textarea, select, [contenteditable], [role=slider]"
 // composedPath includes elements inside shadow roots; event.target is only the shadow host.
 const typing = (event) => event.composedPath().some((el) => el.matches && el.matches(FIELDS))
 
-// Return the first element that matches a selector, also inside shadow roots.
-function find(root, selector) {
-  const match = root.querySelector(selector)
-  if (match) { return match }
-  for (const el of root.querySelectorAll("*")) {
-    const nested = el.shadowRoot && find(el.shadowRoot, selector)
-    if (nested) { return nested }
-  }
-  return null
-}
-
 export function render({ model }) {
   const onKeyDown = (event) => {
     const chord = event.ctrlKey || event.metaKey || event.altKey
     if (chord || !KEYS.has(event.key) || typing(event)) { return }
     event.preventDefault()
     if (event.key === "/") {
-      find(document, "input[placeholder^='search prompts']")?.focus()
+      findDeep(document, "input[placeholder^='search prompts']")?.focus()
     } else if (event.key === "f") {
-      find(document, "input[placeholder^='filter']")?.focus()
+      findDeep(document, "input[placeholder^='filter']")?.focus()
     } else if (event.key === "?") {
-      find(document, "details.rl-help")?.toggleAttribute("open")
+      findDeep(document, "details.rl-help")?.toggleAttribute("open")
     } else {
       model.send_msg(event.key)
     }

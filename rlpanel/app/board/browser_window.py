@@ -32,7 +32,7 @@ class BrowserWindow(JSComponent):
     on_key = param.Callable(doc="Called with the key's name.", precedence=-1)
     on_navigate = param.Callable(doc="Called with the query string after Back or Forward.", precedence=-1)
 
-    _esm = read_assets("app/board/browser_window.js")
+    _esm = read_assets("panels/ui/dom.js", "app/board/browser_window.js")
     _rename = {"on_key": None, "on_navigate": None}
 
     def __init__(self, on_key: Callable[[str], None], **params: Any) -> None:

@@ -136,6 +136,7 @@ def write_query(selection: Selection) -> str:
     for key, (name, _, write) in KEYS.items():
         value = getattr(selection, name)
         followed = name in ("step", "uid", "token") and selection.follow
-        if value is not None and value != selection.param[name].default and not followed:
+        default = selection.preferred_dark if name == "dark" else selection.param[name].default
+        if value is not None and value != default and not followed:
             pairs.append((key, write(value)))
     return f"?{urlencode(pairs)}" if pairs else ""

@@ -19,7 +19,8 @@ from bokeh.settings import settings
 from tornado.ioloop import PeriodicCallback
 from tornado.web import RequestHandler
 
-from rlpanel.app.board.page import DEFAULT_ROOT, resolve_root, session_page
+from rlpanel.app.page.page import DEFAULT_ROOT, resolve_root, session_page
+from rlpanel.app.page.page_template import THEME_COOKIE
 from rlpanel.app.security import login_page
 from rlpanel.app.security.allowed_hosts import WILDCARDS, AllowedHosts
 from rlpanel.app.security.request_guard import guard_rule
@@ -146,9 +147,9 @@ def start(root: AnyPath | None, at: Access) -> Any:
         check_unused_sessions_milliseconds=int(at.linger * 1000),
         use_xheaders=bool(at.origins),  # a proxy reports whether the viewer uses https
         http_server_kwargs=dict(_LIMITS),
-        # Otherwise the page would contain them, and scripts could read the session cookie.
+        # Others would be contained in the page, and scripts could read the session cookie.
         include_headers=[],
-        include_cookies=[],
+        include_cookies=[THEME_COOKIE],
         auth=auth,
         log_function=_log_request,
     )

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 import panel as pn
-import panel_material_ui as pmui
 
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, compact_select, diff_html
+from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html
 from rlpanel.panels.compare.run_comparison import ComparedRun, RunComparison
+from rlpanel.panels.inputs.input_fields import button, select_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_view import TokenView
@@ -44,14 +44,13 @@ class PromptPair:
         self._diff = _html("rl-run-pair")
         self._tokens: tuple[TokenView, TokenView] | None = None
         self._captions = (_html(""), _html(""))
-        self._mode = compact_select("pair-how", 190)
+        self._mode = select_field("pair-how", 190)
         self._mode.param.update(options={"Text diff": _DIFF, "Token by token": _TOKENS}, value=_DIFF)
         self._open_buttons = tuple(
-            pmui.Button(label=name, size="small", variant="text", margin=0, align="center")
-            for name in ("Open this run's sample", "Open the other run's sample")
+            button(name) for name in ("Open this run's sample", "Open the other run's sample")
         )
-        for side, button in enumerate(self._open_buttons):
-            button.on_click(partial(self._open, side))
+        for side, opener in enumerate(self._open_buttons):
+            opener.on_click(partial(self._open, side))
         self._body = pn.Column(
             self._diff, sizing_mode="stretch_width", margin=0, css_classes=["rl-compare-tokens"]
         )

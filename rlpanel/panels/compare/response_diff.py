@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import panel as pn
-import panel_material_ui as pmui
 import param
 from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.compare.related_samples import same_group, same_prompt
 from rlpanel.panels.compare.text_diff import DiffPiece, DiffUnit, diff, token_units, word_units
+from rlpanel.panels.inputs.input_fields import button, select_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.display_text import TokenKind, decode, escape_invisible
@@ -61,12 +61,9 @@ class ResponseDiff(Viewer):
         self._updating = False
         self._drawn: tuple[object, ...] | None = None
         self._work: BackgroundTask[str] = BackgroundTask(self._show)
-        self._kind = compact_select("against", 230)
-        self._other = compact_select("which", 250)
-        self._open_button = pmui.Button(
-            label="Open sample", size="small", variant="text", visible=False, margin=0, align="center",
-            on_click=self._open,
-        )  # fmt: skip
+        self._kind = select_field("against", 230)
+        self._other = select_field("which", 250)
+        self._open_button = button("Open sample", self._open, visible=False)
         self._pane = pn.pane.HTML(
             "",
             stylesheets=[theme.CSS, read_assets("panels/compare/response_diff.css")],
@@ -146,7 +143,7 @@ class ResponseDiff(Viewer):
             options[f"{label} · {uid}" if label in options else label] = uid
         return options
 
-    def _set(self, select: pmui.Select, options: dict[str, str], value: str | None) -> None:
+    def _set(self, select: pn.widgets.Select, options: dict[str, str], value: str | None) -> None:
         self._updating = True
         select.param.update(options=options, value=value)
         self._updating = False
@@ -265,17 +262,4 @@ def _empty_html(sample: Sample | None) -> str:
     return (
         '<p class="note">Nothing to compare with: no reference response or ground truth is logged, '
         "and no other sample has this prompt.</p>"
-    )
-
-
-def compact_select(name: str, width: int) -> pmui.Select:
-    """Return an empty select widget in the compact style of the board."""
-    return pmui.Select(
-        label="",
-        options={},
-        size="small",
-        width=width,
-        margin=(0, 4),
-        css_classes=[f"rl-{name}"],
-        sx=theme.FIELD_SX,
     )

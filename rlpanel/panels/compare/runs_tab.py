@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import panel as pn
-import panel_material_ui as pmui
 import param
 from panel.viewable import Viewer
 
@@ -15,12 +14,12 @@ from rlpanel.metrics.reward import EQUAL_WITHIN
 from rlpanel.panels.compare.comparison_notes import comparison_notes
 from rlpanel.panels.compare.prompt_pair import PromptPair
 from rlpanel.panels.compare.prompt_table import PromptTable
-from rlpanel.panels.compare.response_diff import compact_select
 from rlpanel.panels.compare.run_comparison import ComparedRun, Prompts, RunComparison, compare_runs
 from rlpanel.panels.compare.runs_export import comparison_export
 from rlpanel.panels.compare.runs_summary import matched_html, notes_html, win_rate_html
 from rlpanel.panels.export.card_export import CardExport
 from rlpanel.panels.export.export_menu import ExportMenu, plot_with_menu
+from rlpanel.panels.inputs.input_fields import integer_field, select_field
 from rlpanel.panels.plots.bar_chart import BarChart
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
@@ -55,7 +54,7 @@ class RunsTab(Viewer):
         self._chosen = -1
         self._updating = False
         self._work: BackgroundTask[RunComparison] = BackgroundTask(self._show)
-        self._against = compact_select("against-run", 190)
+        self._against = select_field("against-run", 190)
         self._steps = {name: _StepChoice(context, name) for name in ("here_at", "there_at")}
         self._summary = pn.pane.HTML(
             "",
@@ -238,12 +237,9 @@ class _StepChoice(Viewer):
     def __init__(self, context: Context, name: str) -> None:
         super().__init__()
         self._selection, self._name = context.selection, name
-        self._mode = compact_select(name.replace("_", "-"), 190)
+        self._mode = select_field(name.replace("_", "-"), 190)
         self._mode.options = {"Newest step of each prompt": NEWEST, "Best step": BEST, "Given step": _STEP}
-        self._step = pmui.IntInput(
-            label="", size="small", width=110, margin=(0, 4), visible=False, sx=theme.FIELD_SX,
-            css_classes=[f"rl-{name.replace('_', '-')}-step"],
-        )  # fmt: skip
+        self._step = integer_field(f"{name.replace('_', '-')}-step", 110, visible=False)
         self._steps = np.empty(0, np.int64)
         self._updating = False
         self._mode.param.watch(self._on_choice, "value")

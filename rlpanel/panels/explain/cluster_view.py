@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import panel as pn
-import panel_material_ui as pmui
 import param
 from panel.viewable import Viewer
 
@@ -18,9 +17,9 @@ from rlpanel.panels.explain.effect_plot import cluster_plot
 from rlpanel.panels.explain.explain_texts import caption, note_pane
 from rlpanel.panels.explain.link_rows import LinkRows, link_row
 from rlpanel.panels.explain.sample_links import show_samples
+from rlpanel.panels.inputs.input_fields import button, text_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
 
@@ -41,10 +40,7 @@ class ClusterView(Viewer):
         self._key: tuple[object, ...] = ()
         self._work: BackgroundTask[Clustering] = BackgroundTask(self._show)
         self._first, self._last = (_step_field(name) for name in ("first", "last"))
-        self._stop = pmui.Button(
-            label="Stop", size="small", variant="outlined", margin=(0, 4), visible=False, align="center",
-            on_click=self._on_stop, css_classes=["rl-cluster-stop"],
-        )  # fmt: skip
+        self._stop = button("Stop", self._on_stop, visible=False, css_classes=["rl-cluster-stop"])
         self._note = note_pane("rl-cluster-note")
         self._plot = pn.pane.HoloViews(None, sizing_mode="stretch_width", margin=0, linked_axes=False)
         self._plot_box = pn.Column(
@@ -89,7 +85,7 @@ class ClusterView(Viewer):
             self._say("This run has no samples yet.")
             return
         try:
-            first, last = _bounds(self._first.value, self._last.value, steps)
+            first, last = _bounds(self._first.value or "", self._last.value or "", steps)
         except SettingError as error:
             self._say(f"{error}.")
             return
@@ -162,8 +158,5 @@ def _bounds(first: str, last: str, steps: np.ndarray) -> tuple[int, int]:
     return low, parse_range(last)[1] if last.strip() else int(steps[-1])
 
 
-def _step_field(name: str) -> pmui.TextInput:
-    return pmui.TextInput(
-        label="", value="", placeholder=name, size="small", width=76, margin=(0, 4), sx=theme.FIELD_SX,
-        css_classes=[f"rl-cluster-{name}"],
-    )  # fmt: skip
+def _step_field(name: str) -> pn.widgets.TextInput:
+    return text_field(f"cluster-{name}", name, width=76)

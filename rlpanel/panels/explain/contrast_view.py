@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import panel as pn
-import panel_material_ui as pmui
 import param
 from panel.viewable import Viewer
 
@@ -13,7 +12,6 @@ from rlpanel.analysis.clustered_tests import LEAST_EFFECT
 from rlpanel.analysis.selection_contrast import Contrast, Difference, contrast, label_of
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.column_info import describe
-from rlpanel.panels.compare.response_diff import compact_select
 from rlpanel.panels.explain.contrast_sides import (
     CHOICES,
     FILTERED,
@@ -28,10 +26,10 @@ from rlpanel.panels.explain.effect_plot import effect_plot
 from rlpanel.panels.explain.explain_texts import caption, note_pane
 from rlpanel.panels.explain.link_rows import LinkRows, link_row
 from rlpanel.panels.explain.sample_links import both, show_samples
+from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_list import run_labels
-from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.theme import number, safe_text
 
 
@@ -50,15 +48,12 @@ class ContrastView(Viewer):
         self._own_filter: str | None = None
         self._updating = self._opened = False
         self._work: BackgroundTask[Contrast] = BackgroundTask(self._show)
-        self._choice = compact_select("contrast-choice", 220)
+        self._choice = select_field("contrast-choice", 220)
         self._choice.param.update(options=CHOICES, value=STEPS)
-        self._a, self._b = _range_field("rl-contrast-a"), _range_field("rl-contrast-b")
-        self._against = compact_select("contrast-run", 190)
+        self._a, self._b = _range_field("contrast-a"), _range_field("contrast-b")
+        self._against = select_field("contrast-run", 190)
         self._versus = caption("against")
-        self._stop = pmui.Button(
-            label="Stop", size="small", variant="outlined", margin=(0, 4), visible=False, align="center",
-            on_click=self._on_stop, css_classes=["rl-contrast-stop"],
-        )  # fmt: skip
+        self._stop = button("Stop", self._on_stop, visible=False, css_classes=["rl-contrast-stop"])
         self._note = note_pane("rl-contrast-note")
         self._plot = pn.pane.HoloViews(None, sizing_mode="stretch_width", margin=0, linked_axes=False)
         self._plot_box = pn.Column(
@@ -253,8 +248,5 @@ def _row(key: str, difference: Difference) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def _range_field(name: str) -> pmui.TextInput:
-    return pmui.TextInput(
-        label="", value="", size="small", width=120, margin=(0, 4), visible=False, sx=theme.FIELD_SX,
-        css_classes=[name],
-    )  # fmt: skip
+def _range_field(name: str) -> pn.widgets.TextInput:
+    return text_field(name, width=120, visible=False)

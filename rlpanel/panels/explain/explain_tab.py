@@ -8,11 +8,11 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.panels.compare.response_diff import compact_select
 from rlpanel.panels.explain.cluster_view import ClusterView
 from rlpanel.panels.explain.contrast_view import ContrastView
 from rlpanel.panels.explain.scatter_view import ScatterView
 from rlpanel.panels.explain.step_shares import StepShares
+from rlpanel.panels.inputs.input_fields import select_field
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.lazy_view import LazyView
 
@@ -32,7 +32,7 @@ class ExplainTab(Viewer):
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
-        self._choice = compact_select("explain-what", 260)
+        self._choice = select_field("explain-what", 260)
         self._choice.param.update(options=list(_VIEWS), value=next(iter(_VIEWS)))
         self._views = {label: LazyView(_maker(view, context)) for label, view in _VIEWS.items()}
         self._column = pn.Column(

@@ -12,10 +12,10 @@ from bokeh.events import SelectionGeometry, Tap
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
-from rlpanel.panels.compare.response_diff import compact_select
 from rlpanel.panels.explain.effect_plot import finish_figure, holoviews
 from rlpanel.panels.explain.explain_texts import note_pane
 from rlpanel.panels.explain.sample_links import both
+from rlpanel.panels.inputs.input_fields import select_field
 from rlpanel.panels.plots.value_range import ValueRange
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
@@ -34,7 +34,7 @@ class ScatterView(Viewer):
         self.context = context
         self._frame = pd.DataFrame({"x": [], "y": [], "uid": []})
         self._updating = False
-        self._x, self._y = compact_select("scatter-x", 230), compact_select("scatter-y", 230)
+        self._x, self._y = select_field("scatter-x", 230), select_field("scatter-y", 230)
         self._note = note_pane("rl-scatter-note")
         self._plot = pn.pane.HoloViews(
             None, sizing_mode="stretch_width", height=_HEIGHT, margin=0, linked_axes=False

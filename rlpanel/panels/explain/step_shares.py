@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import panel as pn
-import panel_material_ui as pmui
 import param
 from panel.viewable import Viewer
 
@@ -14,15 +13,14 @@ from rlpanel.analysis.step_change import HALF, ChangePart, StepChange, explain_s
 from rlpanel.analysis.token_change import TokenChange, explain_tokens, token_metric
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import METRICS, describe
-from rlpanel.panels.compare.response_diff import compact_select
 from rlpanel.panels.explain.contrast_sides import parse_range
 from rlpanel.panels.explain.explain_texts import caption, note_pane
 from rlpanel.panels.explain.link_rows import LinkRows, link_row
 from rlpanel.panels.explain.sample_links import show_samples
+from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.tokens.display_text import Encoding, detect, read_piece
-from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.store.snapshot.run_view import RunView
 
@@ -54,15 +52,9 @@ class StepShares(Viewer):
         self._parts: dict[str, ChangePart] = {}
         self._work: BackgroundTask[TokenChange] = BackgroundTask(self._on_tokens)
         self._updating = False
-        self._metric = compact_select("explain-metric", 280)
-        self._since = pmui.TextInput(
-            label="", value="", placeholder="the step before", size="small", width=130, margin=(0, 4),
-            sx=theme.FIELD_SX, css_classes=["rl-explain-since"],
-        )  # fmt: skip
-        self._read = pmui.Button(
-            label="Read tokens", size="small", variant="outlined", margin=(0, 4), align="center",
-            on_click=self._read_tokens, css_classes=["rl-explain-tokens"],
-        )  # fmt: skip
+        self._metric = select_field("explain-metric", 280)
+        self._since = text_field("explain-since", "the step before", width=130)
+        self._read = button("Read tokens", self._read_tokens, css_classes=["rl-explain-tokens"])
         self._summary = note_pane("rl-explain-summary")
         self._rows = LinkRows(self._pick, "rl-explain-shares")
         self._column = pn.Column(

@@ -8,9 +8,9 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.panels.compare.response_diff import compact_select
 from rlpanel.panels.groups.group_samples import GroupSamples
 from rlpanel.panels.groups.group_table import GroupTable
+from rlpanel.panels.inputs.input_fields import select_field
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.theme import safe_text
@@ -25,7 +25,7 @@ class GroupsTab(Viewer):
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
-        self._mode = compact_select("what", 190)
+        self._mode = select_field("what", 190)
         self._mode.param.update(
             options={"This sample's group": _ONE, "All groups of the step": _ALL}, value=_ONE
         )

@@ -1,16 +1,14 @@
 """Frame of a view in a notebook cell: theme, scripts and style sheets without network access.
 
-In a notebook Panel would send Material's script with every widget, 1.5 MB each, and load style sheets of
-later models from a CDN. Here the script is sent once with the first view and shared by all widgets, and style
-sheets are embedded as ``data:`` URLs. Changes are held back until the browser has drawn the view: a message
-that arrives during drawing is applied only in part, and the browser cannot decode any message after it.
+In a notebook Panel would load style sheets of later models from a CDN. Here they are embedded as ``data:``
+URLs. Changes are held back until the browser has drawn the view: a message that arrives during drawing is
+applied only in part, and the browser cannot decode any message after it.
 Messages of the browser are handled on the loop that draws the view, whichever thread they arrive on.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 import re
 import time
 from functools import cache, partial
@@ -24,21 +22,16 @@ from bokeh.model import Model
 from bokeh.models import ImportedStyleSheet
 from panel.custom import JSComponent
 from panel.io.resources import CDN_DIST, DIST_DIR
-from panel.theme import Native
-from panel_material_ui.base import BUNDLE_PATH
 
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import current_loop
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.plain_design import PlainDesign
 
 _SHEET = '{"type":"object","name":"ImportedStyleSheet","id":"%s","attributes":{"url":"%s"}}'
 _SHEET_DEFINITION = re.compile(re.escape(_SHEET) % (r"([\w-]+)", r"([^\"]+)"))
 _MODEL_REFERENCE = re.compile(r'\{"id":"([\w-]+)"\}')
-_SHARED_SCRIPT = "export default (await globalThis.rlpanelMaterial).default"
-_LOAD_SCRIPT = """
-globalThis.rlpanelMaterial ??= import(URL.createObjectURL(new Blob([{code}], {{type: "text/javascript"}})))
-"""
 #: Seconds to wait for the browser to report that the view is drawn; a page of another tool may never do so.
 PATIENCE = 60.0
 
@@ -85,8 +78,8 @@ class NotebookFrame(pn.Column):
     def __init__(self, view: Any, context: Context | None, dark: bool, **options: Any) -> None:
         self.view, self.context, self._signal = view, context, DrawnSignal()
         self._loop = current_loop()
-        colors = theme.palette(dark) | {"font": theme.FONT, "mono": theme.MONO}
-        variables = "".join(f"--rl-{name}:{value};" for name, value in colors.items())
+        colors = "".join(f"--rl-{name}:{value};" for name, value in theme.palette(dark).items())
+        variables = f"{colors}{theme.SHARED_VARIABLES}"
         super().__init__(
             view,
             self._signal,
@@ -94,17 +87,9 @@ class NotebookFrame(pn.Column):
             margin=0,
             styles={"background": "var(--rl-bg)", "padding": "8px", "position": "relative"},
             stylesheets=[f":host {{{variables}{_NO_AGES}}}", _FADE],
-            design=Native,  # Material's design would wrap the view again
+            design=PlainDesign,
             **options,
         )
-
-    def _get_model(self, doc: Any, root: Any = None, parent: Any = None, comm: Any = None) -> Model:
-        model = super()._get_model(doc, root, parent, comm)
-        if comm is not None:
-            for part in model.references():
-                if getattr(part, "bundle", None) not in (None, "url"):
-                    part.update(esm=_SHARED_SCRIPT)
-        return model
 
     def _render_mimebundle(self, model: Model, doc: Document, comm: Any, location: Any = None) -> Any:
         channel = DelayedComm(comm)
@@ -199,22 +184,9 @@ def _embedded(url: str) -> str:
 
 @cache
 def load_scripts() -> None:
-    """Load Panel's and Material's scripts, once and without network; to be called before creating a view."""
-    if pn.state.curdoc is not None:
-        return
-    pn.extension("tabulator", inline=True)
-    try:
-        from IPython import get_ipython
-        from IPython.display import Javascript, display
-    except ImportError:  # a plain Python script
-        return
-    if get_ipython() is not None:
-        display(Javascript(_LOAD_SCRIPT.format(code=_literal(BUNDLE_PATH.read_text("utf-8")))))
-
-
-def _literal(code: str) -> str:
-    """Return JavaScript code as a string literal for another script in a page."""
-    return _escape_script(json.dumps(code))
+    """Load Panel's scripts, once and without network; to be called before creating a view."""
+    if pn.state.curdoc is None:
+        pn.extension("tabulator", inline=True)
 
 
 def _escape_script(code: str) -> str:

@@ -8,7 +8,7 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.panels.compare.response_diff import compact_select
+from rlpanel.panels.inputs.input_fields import select_field
 from rlpanel.panels.prompts.prompt_history import PromptHistory
 from rlpanel.panels.prompts.unsolved_prompts import UnsolvedPrompts
 from rlpanel.panels.session.context import Context
@@ -25,7 +25,7 @@ class PromptsTab(Viewer):
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
-        self._mode = compact_select("what", 250)
+        self._mode = select_field("what", 250)
         self._mode.param.update(
             options={"History of this prompt": _HISTORY, "Unsolved prompts": _UNSOLVED}, value=_HISTORY
         )

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 import panel as pn
-import panel_material_ui as pmui
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
+from rlpanel.panels.inputs.tab_bar import TabBar
 from rlpanel.panels.sample.sample_actions import SampleActions
 from rlpanel.panels.sample.sample_tabs import TABS, position_of
 from rlpanel.panels.session.context import Context
@@ -37,21 +37,17 @@ class SampleDetail(Viewer):
             css_classes=["rl-sample-head"],
         )
         self._views: list[LazyView[Any]] = [LazyView(partial(tab.make, context)) for tab in TABS]
-        self._tabs = pmui.Tabs(
-            *zip((tab.title for tab in TABS), self._views, strict=True),
-            sizing_mode="stretch_both",
-            margin=0,
-            dynamic=False,
+        self._bar = TabBar(
+            tabs=[{"key": tab.key, "title": tab.title, "about": tab.about} for tab in TABS],
             css_classes=["rl-tabs"],
-            sx={
-                "& .MuiTabs-root": {"minHeight": "34px"},
-                "& .MuiTab-root": {"minHeight": "34px", "minWidth": 0, "padding": "4px 7px"},
-            },
         )
+        self._bar.on_msg(lambda event: self._on_click(event.data))
+        self._opened = pn.Column(sizing_mode="stretch_both", margin=0)
         self._card = pn.Column(
             self._head,
             SampleActions(context, margin=(4, 14, 0, 14)),
-            self._tabs,
+            self._bar,
+            self._opened,
             styles=theme.CARD,
             sizing_mode="stretch_both",
             margin=0,
@@ -60,8 +56,6 @@ class SampleDetail(Viewer):
         )
         if context.selection.against:  # the address names a comparison of runs
             context.tab = "runs"
-        self._tabs.active = position_of(context.tab)
-        self._tabs.param.watch(lambda event: setattr(context, "tab", TABS[event.new].key), "active")
         context.param.watch(self._open_tab, "tab")
         context.param.watch(self._draw, ["sample", "message"])
         context.display.param.watch(self._draw, ["kl_estimator"])
@@ -75,9 +69,18 @@ class SampleDetail(Viewer):
         """Show the tab of `Context.tab`; the views of all other tabs do nothing."""
         active = position_of(self.context.tab)
         with pn.io.hold():
-            self._tabs.active = active
+            self._bar.value = TABS[active].key
             for position, view in enumerate(self._views):
                 view.set_active(position == active)
+            container = self._views[active].__panel__()
+            if container not in self._opened.objects:
+                self._opened.append(container)
+            for each in self._opened:
+                each.visible = each is container
+
+    def _on_click(self, key: Any) -> None:
+        if key in {tab.key for tab in TABS}:
+            self.context.tab = key
 
     def show_group(self, *_: Any) -> None:
         """Open the samples of the shown sample's group."""

@@ -26,6 +26,8 @@ class Tab(NamedTuple):
         Its name in code, as `Context.tab` holds it.
     title : str
         Its label on screen.
+    about : str
+        What it shows something of: the sample, its step or its run.
     make : callable
         Makes its view when the tab is first opened. The view has a parameter ``active`` and does nothing
         while that is False.
@@ -33,6 +35,7 @@ class Tab(NamedTuple):
 
     key: str
     title: str
+    about: str
     make: Callable[[Context], ActiveView]
 
 
@@ -45,14 +48,14 @@ def _token_ranking(context: Context) -> TokenRanking:
 
 #: All tabs, in the order of the screen.
 TABS: tuple[Tab, ...] = (
-    Tab("tokens", "Tokens", TokensTab),
-    Tab("reference", "Reference", ReferenceTab),
-    Tab("diff", "Diff", ResponseDiff),
-    Tab("group", "Group", GroupsTab),
-    Tab("prompt", "Prompt history", PromptsTab),
-    Tab("ranking", "Token ranking", _token_ranking),
-    Tab("runs", "Run comparison", RunsTab),
-    Tab("explain", "Why", ExplainTab),
+    Tab("tokens", "Tokens", "sample", TokensTab),
+    Tab("reference", "Text", "sample", ReferenceTab),
+    Tab("diff", "Diff", "sample", ResponseDiff),
+    Tab("group", "Group", "sample", GroupsTab),
+    Tab("prompt", "History", "sample", PromptsTab),
+    Tab("ranking", "Token ranking", "step", _token_ranking),
+    Tab("runs", "Compare runs", "run", RunsTab),
+    Tab("explain", "Why", "run", ExplainTab),
 )
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import panel as pn
-import panel_material_ui as pmui
 from panel.viewable import Viewer
 
 from rlpanel import schema
+from rlpanel.panels.inputs.input_fields import button, text_field
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
 from rlpanel.panels.samples.sample_table import PICK, SampleTable, table_of
@@ -63,23 +63,10 @@ class SampleGrid(Viewer):
         self._sorting = False
         self._read_later: Callable[[], None] | None = None
         self._head = HtmlPane("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
-        self._search = pmui.TextInput(
-            placeholder="search prompts and responses  /",
-            size="small",
-            sizing_mode="stretch_width",
-            margin=(6, 8),
-            css_classes=["rl-search"],
-            sx=theme.FIELD_SX,
+        self._search = text_field(
+            "search", "search prompts and responses  /", sizing_mode="stretch_width", margin=(6, 8)
         )
-        self._pill = pmui.Button(
-            label="",
-            visible=False,
-            size="small",
-            variant="outlined",
-            margin=(5, 8),
-            css_classes=["rl-new"],
-            on_click=lambda _: self.load(),
-        )
+        self._pill = button("", self.load, visible=False, margin=(5, 8), css_classes=["rl-new"])
         self._picked = click_field(self._on_click)
         self._table = SampleTable(pd.DataFrame({"uid": pd.Series(dtype=str)}))
         self._table_slot = pn.Column(sizing_mode="stretch_both", margin=0)

@@ -70,6 +70,13 @@ class Selection(param.Parameterized):
     there_at = param.String(default=NEWEST, doc="Compared samples of the other run, as `here_at`.")
     finding = param.String(default="", doc="Key of the opened finding; empty for none.")
     dark = param.Boolean(default=DARK_DEFAULT, doc="Whether the theme is dark.")
+    #: The viewer's preferred theme; the URL names the theme only if it differs.
+    preferred_dark: bool = DARK_DEFAULT
+
+    def prefer_theme(self, dark: bool) -> None:
+        """Show the theme that the viewer's browser prefers."""
+        self.preferred_dark = dark
+        self.dark = dark
 
 
 class Context(param.Parameterized):

@@ -49,6 +49,12 @@ class SessionLoop:
         return self._loop.is_closed() or (self._session is not None and self._session.destroyed)
 
     @property
+    def is_loading(self) -> bool:
+        """Whether a browser has connected but has not yet drawn the page; call it within a callback."""
+        session = getattr(self._session, "session", None)
+        return session is not None and session.connection_count > 0 and not pn.state.loaded
+
+    @property
     def is_sending(self) -> bool:
         """Whether a browser has not yet received all that was sent.
 

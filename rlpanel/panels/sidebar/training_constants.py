@@ -1,18 +1,10 @@
-"""List of the training constants (β, γ, λ, ε, …) in the sidebar, with the source of each value."""
+"""The training constants (β, γ, λ, ε, …) as rows of the settings, with the source of each value."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import panel as pn
-from panel.viewable import Viewer
-
 from rlpanel.metrics.engine.constants import DECLARED
-from rlpanel.panels.session.context import Context
-from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import HtmlPane
-from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Constant → step metric computed from it. A default value is listed only if the run has that metric.
@@ -24,37 +16,9 @@ _USED_BY = {
 }
 
 
-class TrainingConstants(Viewer):
-    """List of constants with their values; the tooltip explains where a value comes from."""
-
-    def __init__(self, context: Context) -> None:
-        super().__init__()
-        self.context = context
-        self._pane = HtmlPane(
-            "",
-            stylesheets=[theme.CSS, read_assets("panels/sidebar/training_constants.css")],
-            margin=(14, 12, 2, 12),
-            sizing_mode="stretch_width",
-            css_classes=["rl-known"],
-        )
-        context.param.watch(self._draw, "view")
-        self._draw()
-
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._pane
-
-    def _draw(self, *_: Any) -> None:
-        rows = "".join(
-            f'<div title="{safe_text(tip)}">{text}</div>' for text, tip in lines(self.context.view)
-        )
-        html = f'<span class="caption">Training</span>{rows}' if rows else ""
-        if html != self._pane.object:
-            self._pane.object = html
-
-
-def lines(view: RunView) -> list[tuple[str, str]]:
-    """Return a line of HTML and a tooltip (plain text) for each constant."""
-    pairs = []
+def constant_rows(view: RunView) -> list[dict[str, Any]]:
+    """Return a fact of a `rlpanel.panels.inputs.form.Form` for each constant that is used."""
+    rows = []
     for declared in DECLARED:
         constant = view.constants.by_name.get(declared.name)
         if constant is None or (
@@ -62,9 +26,13 @@ def lines(view: RunView) -> list[tuple[str, str]]:
         ):
             continue
         value = f"{constant.value:g}" if isinstance(constant.value, float) else str(constant.value)
-        text = (
-            f"{safe_text(declared.label)} <b>{safe_text(value)}</b>"
-            f' <span class="origin">{safe_text(constant.origin)}</span>'
+        rows.append(
+            {
+                "name": f"constant:{declared.name}",
+                "label": declared.label,
+                "kind": "fact",
+                "value": f"{value} ({constant.origin})",
+                "help": f"{declared.help} {constant}",
+            }
         )
-        pairs.append((text, f"{declared.help} {constant}"))
-    return pairs
+    return rows

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import panel as pn
-import panel_material_ui as pmui
 from panel.viewable import Viewer
 
+from rlpanel.panels.inputs.input_fields import button
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -31,10 +31,7 @@ class BacklogBar(Viewer):
             sizing_mode="stretch_width",
             margin=0,
         )
-        self._button = pmui.Button(
-            label="pause", size="small", variant="text", margin=(0, 8), align="center",
-            on_click=self._toggle, css_classes=["rl-halt"],
-        )  # fmt: skip
+        self._button = button("pause", self._toggle, margin=(0, 8), css_classes=["rl-halt"])
         self._row = pn.Row(
             self._pane,
             self._button,

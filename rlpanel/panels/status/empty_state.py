@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import panel as pn
-import panel_material_ui as pmui
 from panel.viewable import Viewer
 
+from rlpanel.panels.inputs.input_fields import button
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_list import problems_html
 from rlpanel.panels.status.backlog_bar import bar_html
@@ -41,13 +41,7 @@ class EmptyState(Viewer):
             sizing_mode="stretch_width",
             margin=0,
         )
-        self._demo = pmui.Button(
-            label="Open the demo run",
-            variant="contained",
-            on_click=on_demo,
-            margin=(12, 0),
-            css_classes=["rl-demo"],
-        )
+        self._demo = button("Open the demo run", on_demo, margin=(12, 0), css_classes=["rl-demo"])
         self._box = pn.Column(
             self._pane,
             self._demo,

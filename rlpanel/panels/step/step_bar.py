@@ -17,8 +17,8 @@ from rlpanel.panels.ui.assets import read_assets
 class StepControls(JSComponent):
     """Buttons, label, slider and switch, drawn by ``step_bar.js``; sends what the user does with them.
 
-    Material's slider and switch send values back that they received. If the server changes a value twice in a
-    short time, the first one returns as if the user had chosen it.
+    It never sends a value that it received. If the server changed a value twice in a short time, the first
+    one would return as if the user had chosen it.
 
     A message is a pair of an action and its argument: ``["move", ±1]``, ``["show", share]`` while the slider
     is dragged, ``["select", share]`` when it is released, ``["follow", true or false]``. A share is the

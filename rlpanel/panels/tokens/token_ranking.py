@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import panel as pn
-import panel_material_ui as pmui
 import param
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
+from rlpanel.panels.inputs.input_fields import button, select_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.tokens.display_text import Encoding, read_piece
@@ -55,18 +55,11 @@ class TokenRanking(Viewer):
         self._wanted: set[tuple[str, int]] = set()
         self._stopped = False
         self._work: BackgroundTask[TallyProgress] = BackgroundTask(self._on_progress)
-        self._measure = pmui.Select(
-            label="", options={}, size="small", width=250, margin=(0, 4), css_classes=["rl-measure"],
-            sx=theme.FIELD_SX,
-        )  # fmt: skip
-        self._least = pmui.Select(
-            label="", options={_count_label(count): count for count in LEAST}, value=3, size="small",
-            width=170, margin=(0, 4), css_classes=["rl-least"], sx=theme.FIELD_SX,
-        )  # fmt: skip
-        self._stop = pmui.Button(
-            label="Stop", size="small", variant="text", visible=False, margin=0, align="center",
-            on_click=self._on_stop, css_classes=["rl-stop"],
-        )  # fmt: skip
+        self._measure = select_field("measure", 250)
+        self._least = select_field(
+            "least", 170, options={_count_label(count): count for count in LEAST}, value=3
+        )
+        self._stop = button("Stop", self._on_stop, visible=False, css_classes=["rl-stop"])
         self._note = pn.pane.HTML(
             "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 14, 4, 14),
             css_classes=["rl-ranking-note"],

@@ -14,3 +14,21 @@ function button(className, text, title, click) {
   node.addEventListener("click", click);
   return node;
 }
+
+/** Return the first element that matches a selector, also inside shadow roots. */
+function findDeep(root, selector) {
+  const match = root.querySelector(selector);
+  if (match) return match;
+  for (const node of root.querySelectorAll("*")) {
+    const nested = node.shadowRoot && findDeep(node.shadowRoot, selector);
+    if (nested) return nested;
+  }
+  return null;
+}
+
+/** Return the host of the outermost shadow root around an element; null outside of shadow roots. */
+function outermostHost(node) {
+  let host = node.getRootNode().host ?? null;
+  while (host?.getRootNode().host) host = host.getRootNode().host;
+  return host;
+}

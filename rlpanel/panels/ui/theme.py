@@ -69,11 +69,28 @@ def _variables(colors: dict[str, str]) -> str:
     return "".join(f"--rl-{name}:{value};" for name, value in colors.items())
 
 
-#: CSS variables of both themes; every component's shadow root inherits them.
-VARIABLES = (
-    f".mui-dark, .rl-dark {{{_variables(DARK)}}}\n.mui-light, .rl-light {{{_variables(LIGHT)}}}\n"
-    f":host {{--rl-font:{FONT};--rl-mono:{MONO};}}"
+#: CSS variables that are the same in both themes: fonts, and the text colour of Panel's own components.
+SHARED_VARIABLES = (
+    f"--rl-font:{FONT};--rl-mono:{MONO};--bokeh-base-font:{FONT};"
+    "--design-background-text-color:var(--rl-text);--design-surface-text-color:var(--rl-text);"
+    "--design-background-color:var(--rl-surface);--design-surface-color:var(--rl-raised);"
 )
+
+
+def theme_variables(host: str = "{}") -> str:
+    """Return the CSS variables of both themes, for elements of the class ``rl-dark`` or ``rl-light``.
+
+    Every component's shadow root inherits them.
+
+    Parameters
+    ----------
+    host : str
+        Selector of these elements with ``{}`` in place of the class: ``:host({})`` inside a shadow root.
+    """
+    return "\n".join(
+        f"{host.format(name)} {{{_variables(colors)}{SHARED_VARIABLES}color-scheme:{scheme};}}"
+        for name, colors, scheme in ((".rl-dark", DARK, "dark"), (".rl-light", LIGHT, "light"))
+    )
 
 
 #: Style sheet of heads, captions and numbers, for panes that show escaped HTML.
@@ -122,8 +139,7 @@ def delta(value: float, before: float) -> str:
     return f'<span class="delta" title="change since the previous step">{change}</span>' if change else ""
 
 
-#: Our defaults for Bokeh plots. As the document's theme it also prevents Material's own plot styling, which
-#: would override the fonts and colours that the views set.
+#: Defaults of all Bokeh plots, as the document's theme.
 PLOTS = Theme(
     json={
         "attrs": {
@@ -196,37 +212,3 @@ def restyle(plot: figure, dark: bool) -> None:
     for axis in (plot.xaxis, plot.yaxis):
         axis.update(major_label_text_color=colors["muted"], axis_label_text_color=colors["muted"])
     plot.ygrid.grid_line_color = colors["line"]
-
-
-def theme_config() -> dict[str, Any]:
-    """Return the settings that make Material's widgets match: palette, corner radius and fonts."""
-    return {"light": _material(LIGHT), "dark": _material(DARK)}
-
-
-def _material(c: dict[str, str]) -> dict[str, Any]:
-    return {
-        "palette": {
-            "primary": {"main": c["policy"], "contrastText": "#14181e"},
-            "secondary": {"main": c["reference"]},
-            "success": {"main": c["good"]},
-            "error": {"main": c["bad"]},
-            "warning": {"main": c["kl"]},
-            "background": {"default": c["bg"], "paper": c["surface"]},
-            "text": {"primary": c["text"], "secondary": c["muted"], "disabled": c["faint"]},
-            "divider": c["line"],
-        },
-        "shape": {"borderRadius": 7},
-        "typography": {"fontFamily": FONT, "fontSize": 13, "button": {"textTransform": "none"}},
-    }
-
-
-#: Styles of compact fields; Material's own fields are half again as tall.
-FIELD_SX = {
-    "& .MuiInputBase-input": {"padding": "4px 10px", "fontSize": "12.5px"},
-    "& .MuiOutlinedInput-notchedOutline": {"borderColor": "divider"},
-    "& .MuiInputLabel-root": {"fontSize": "12.5px"},
-    "& .MuiInputLabel-root:not(.MuiInputLabel-shrink)": {"transform": "translate(12px, 4px) scale(1)"},
-    "& .MuiSelect-select": {"padding": "5px 10px", "fontSize": "12.5px", "minHeight": "20px !important"},
-    "& .MuiFormControlLabel-label": {"fontSize": "12.5px"},
-    "& .MuiTypography-root": {"fontSize": "12.5px"},
-}

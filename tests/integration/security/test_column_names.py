@@ -147,13 +147,10 @@ def offers_curves(board: BoardPage) -> None:
     """A click in the menu of curves draws the curve of a name."""
     board.page.evaluate(GO, write_query(Selection(run=NUMBERS, step=2, follow=False)))
     expect(board.page.locator(".rl-curve")).to_have_count(4)
-    board.page.locator(".rl-curve-choice").click()
-    options = board.page.locator(".MuiPopover-root")
+    metrics = board.settings().get_by_role("group", name="Metrics")
     labels = ["constructor", "rewards/__proto__", '""', "foo", "trainer log: loss", "trainer log: Foo"]
     for label in labels:
-        options.get_by_text(label, exact=True).click()
-    board.page.keyboard.press("Escape")
-    expect(options).to_have_count(0)
+        metrics.get_by_label(label, exact=True).check()
     drawn = ["constructor", "rewards/__proto__", "", "foo", "trainer log: loss", "log:Foo"]
     expect(board.page.locator(".rl-curve")).to_have_count(len(drawn))
     for curve in drawn:

@@ -6,7 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from rlpanel.app.board.session_cleanup import CLOSED
+from rlpanel.app.page.session_cleanup import CLOSED
 from tests.factories import append, line
 from tests.integration.server_process import ServerProcess
 from tests.viewer import Viewer

@@ -7,7 +7,9 @@ import os
 import panel as pn
 
 from rlpanel.app.board.board import Board
-from rlpanel.app.board.page import page_of, resolve_root
+from rlpanel.app.page.page import resolve_root
+from rlpanel.app.page.page_layout import Layout
+from rlpanel.app.page.part_queue import PartQueue
 from rlpanel.panels.notebook.notebook_frame import NotebookFrame, load_scripts
 from rlpanel.panels.session.event_loop import current_loop
 from rlpanel.panels.ui import theme
@@ -33,9 +35,10 @@ def board(root: str | os.PathLike[str] | None = None) -> pn.Column:
     """
     load_scripts()
     controller, loop = Board(resolve_root(root)), current_loop()
-    page = page_of(controller, owns_window=False)
-    page.height = HEIGHT
-    frame = NotebookFrame(page, None, controller.context.selection.dark)
+    layout = Layout(controller, owns_window=False)
+    PartQueue(None, layout.steps(None)).start()
+    layout.root.height = HEIGHT
+    frame = NotebookFrame(layout.root, None, controller.context.selection.dark)
     if pn.state.curdoc is not None:
         pn.state.curdoc.theme = theme.PLOTS
     if loop is not None:

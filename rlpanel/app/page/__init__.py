@@ -1,0 +1,1 @@
+"""The page: its HTML document, its layout, and the steps that build it."""

@@ -1,0 +1,80 @@
+"""The page of one session: builds the board, its first view, and the parts that follow."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+import panel as pn
+from panel.viewable import Viewable
+
+from rlpanel.app.board.board import Board
+from rlpanel.app.page import session_cleanup
+from rlpanel.app.page.page_layout import Layout
+from rlpanel.app.page.page_template import THEME_COOKIE, apply_template
+from rlpanel.app.page.part_queue import PartQueue
+from rlpanel.app.security import panel_guard
+from rlpanel.panels.first_view.first_view import first_view_html
+from rlpanel.panels.session.event_loop import current_loop
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.plain_design import PlainDesign
+from rlpanel.sources.files.file_access import AnyPath, path_of
+
+DEFAULT_ROOT = "rollout_samples"
+
+
+def resolve_root(argument: str | os.PathLike[str] | None = None) -> AnyPath | None:
+    """Return the root to show: the argument, ``$RLPANEL_ROOT``, or ``./rollout_samples`` if it exists."""
+    if argument is not None:
+        return path_of(argument)
+    if os.environ.get("RLPANEL_ROOT"):
+        return path_of(os.environ["RLPANEL_ROOT"])
+    return Path(DEFAULT_ROOT) if Path(DEFAULT_ROOT).is_dir() else None
+
+
+def session_page(root: str | os.PathLike[str] | None = None) -> Viewable:
+    """Build the page of the session being served, bind it to the URL and subscribe it to changes.
+
+    Returns
+    -------
+    Viewable
+        The first root of the document. The board is a second one, which is added when its views are built:
+        the HTML is sent before, and the browser loads its scripts in the meantime.
+    """
+    pn.extension("tabulator", notifications=True)
+    pn.config.design = PlainDesign
+    # For a view added later, the browser first sends back models that Bokeh already has. Bokeh keeps its own
+    # models and warns, which is harmless.
+    warnings.filterwarnings("ignore", "reference already known")
+    board = Board(resolve_root(root))
+    _apply_preference(board)
+    if pn.state.location is not None:
+        board.read_url(pn.state.location.search or "")
+    document, loop = pn.state.curdoc, current_loop()
+    if document is not None:
+        session_cleanup.ignore_closed_connections()
+        document.theme = theme.PLOTS
+        apply_template(document, first_view_html(board.context))
+    if loop is not None:
+        board.connect(loop)
+    layout = Layout(board, owns_window=True)
+    served = document if loop is not None else None
+    if document is not None:
+        document.on_session_destroyed(lambda _: session_cleanup.release_page(document, layout.root))
+    PartQueue(loop, layout.steps(served)).start()
+    return layout.root if served is None or layout.window is None else layout.window
+
+
+def _apply_preference(board: Board) -> None:
+    """Apply the theme of the last visit; without one, the browser reports the system's theme later."""
+    last = pn.state.cookies.get(THEME_COOKIE)
+    if last in ("dark", "light"):
+        board.context.selection.prefer_theme(last == "dark")
+
+
+def servable() -> None:
+    """Serve the board from a script: ``panel serve dashboards/board.py [--args ROOT]``."""
+    panel_guard.install()
+    session_page(sys.argv[1] if len(sys.argv) > 1 else None).servable(title="rlpanel")

@@ -1,0 +1,61 @@
+// Theme switch and keyboard help. Once the board is drawn, it removes the static first view.
+
+const COOKIE = "rlpanel-theme"
+
+function help(keys) {
+  const details = element("details", "rl-help")
+  const summary = element("summary", "pill", "?")
+  summary.title = "Keyboard shortcuts"
+  summary.setAttribute("aria-label", "Keyboard shortcuts")
+  const table = element("table")
+  for (const [key, text] of Object.entries(keys)) {
+    const row = element("tr")
+    row.append(element("td", "", key), element("td", "", text))
+    table.append(row)
+  }
+  details.append(summary, table)
+  return details
+}
+
+// Remove the first view once the whole board is drawn, so that nothing flickers. Bokeh reports only that the
+// document was idle for the first time, which may have been before the board was added to it.
+function removeFirstView(view) {
+  let root = view
+  while (root.parent) { root = root.parent }
+  const look = () => {
+    if (!root.has_finished()) { requestAnimationFrame(look); return }
+    document.getElementById("rl-first")?.remove()
+    performance.mark("rlpanel-drawn")
+  }
+  requestAnimationFrame(look)
+}
+
+export function render({ model, view }) {
+  const box = element("div", "controls")
+  const dark = matchMedia("(prefers-color-scheme: dark)")
+  const toggle = element("button", "icon")
+  toggle.type = "button"
+  const draw = () => {
+    toggle.textContent = model.dark ? "☀" : "☾"
+    toggle.title = model.dark ? "Light theme" : "Dark theme"
+    toggle.setAttribute("aria-label", toggle.title)
+    if (model.owns_window) {
+      document.documentElement.className = model.dark ? "rl-dark" : "rl-light"
+    }
+  }
+  toggle.addEventListener("click", () => {
+    const next = !model.dark
+    if (model.owns_window) { document.cookie = `${COOKIE}=${next ? "dark" : "light"}; path=/; SameSite=Lax` }
+    model.send_msg(["theme", next])
+  })
+  model.on("dark", draw)
+  draw()
+  if (model.owns_window && !new URLSearchParams(location.search).has("theme")) {
+    const cookie = new RegExp(`(?:^|; )${COOKIE}=(dark|light)`).exec(document.cookie)
+    const preferred = cookie ? cookie[1] === "dark" : dark.matches
+    if (preferred !== model.dark) { model.send_msg(["prefer", preferred]) }
+  }
+  model.on("after_render", () => { if (model.owns_window) { removeFirstView(view) } })
+  box.append(toggle, help(model.keys))
+  return box
+}

@@ -1,0 +1,66 @@
+"""HTML document of the page: the first view comes before all scripts, so the browser paints it at once.
+
+Panel's own template puts style sheets and scripts into the head, where they delay the first paint by seconds.
+"""
+
+from __future__ import annotations
+
+import re
+
+from bokeh.document import Document
+
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+
+#: Cookie with the theme of the last visit: ``dark`` or ``light``.
+THEME_COOKIE = "rlpanel-theme"
+
+_TEMPLATE = """
+{% block inner_head %}
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{ title | e }}</title>
+<link rel="icon" type="image/png" sizes="32x32" href="{{ dist_url }}images/favicon.ico">
+<style>{{ rlpanel_style }}</style>
+<script>{{ rlpanel_theme_script }}</script>
+{% endblock %}
+{% block inner_body %}
+<div id="rl-first">{{ rlpanel_first_view }}</div>
+{%- for doc in docs %}{% for root in doc.roots %}{{ embed(root) }}{% endfor %}{% endfor %}
+{{ rlpanel_resources(bokeh_css) }}
+{{ rlpanel_resources(bokeh_js) }}
+{{ plot_script }}
+{% endblock %}
+"""
+#: Scripts and style sheets that the board does not use. Names that a later version changes are loaded.
+_UNUSED = ("bokeh-gl.min.js", "bokeh-gl.js", "font-awesome/css/all.min.css")
+
+
+def apply_template(document: Document, first_view: str) -> None:
+    """Give a document the page's template and its first view.
+
+    Parameters
+    ----------
+    document : Document
+    first_view : str
+        HTML that is shown until the board is drawn; its texts must already be escaped.
+    """
+    document.template = _TEMPLATE  # type: ignore[assignment]  # Panel also accepts blocks of a template
+    document.template_variables.update(
+        rlpanel_style="\n".join(
+            (
+                theme.theme_variables(":root{}"),
+                read_assets("app/page/document.css", "panels/first_view/first_view.css"),
+            )
+        ),
+        rlpanel_theme_script=read_assets("app/page/theme.js").replace("COOKIE", THEME_COOKIE),
+        rlpanel_first_view=first_view,
+        rlpanel_resources=_without_unused,
+    )
+
+
+def _without_unused(tags: str) -> str:
+    """Remove the ``<script>`` and ``<link>`` tags of `_UNUSED` files."""
+    names = "|".join(map(re.escape, _UNUSED))
+    tags = re.sub(rf'<script[^>]*src="[^"]*(?:{names})[^"]*"[^>]*></script>', "", tags)
+    return re.sub(rf'<link[^>]*href="[^"]*(?:{names})[^"]*"[^>]*>', "", tags)

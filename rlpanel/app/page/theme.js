@@ -1,0 +1,8 @@
+// Chooses the theme before the first paint: from the URL, else the last visit, else the system.
+(() => {
+  const asked = new URLSearchParams(location.search).get("theme")
+  const last = /(?:^|; )COOKIE=(dark|light)/.exec(document.cookie)?.[1]
+  const system = matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark"
+  const light = (asked ? /^(light|false|0)$/i.test(asked) : (last ?? system) === "light")
+  document.documentElement.className = light ? "rl-light" : "rl-dark"
+})()

@@ -1,0 +1,1 @@
+"""The static HTML that a page shows before its scripts are loaded."""

@@ -1,0 +1,102 @@
+"""The first view: header, runs, curves and newest samples as static HTML, in the places of the live board.
+
+The browser paints it before it has loaded a script. It contains what this process knows already; nothing is
+read for it but a few texts.
+"""
+
+from __future__ import annotations
+
+import time
+
+from rlpanel.findings.findings_cache import known_findings
+from rlpanel.panels.curves.curve_selection import curves_of
+from rlpanel.panels.first_view.static_curve import curve_html
+from rlpanel.panels.samples.text_cache import READ_NOW, Texts, read_texts, unread_bytes
+from rlpanel.panels.samples.visible_rows import visible_rows
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.sidebar.run_list import badge_html, run_labels
+from rlpanel.panels.ui.prompt_text import clean, one_line
+from rlpanel.panels.ui.theme import number, safe_text
+
+#: Maximum numbers of runs, samples and findings, and characters of the shown response.
+_RUNS, _SAMPLES, _FINDINGS, _RESPONSE_CHARS = 40, 14, 3, 3000
+
+
+def first_view_html(context: Context) -> str:
+    """Return the first view of a page; all texts of the log are escaped."""
+    return (
+        f"{_header(context)}<div class='body'>{_side(context)}<main>"
+        f"{_findings(context)}{_curves(context)}{_step(context)}{_samples(context)}</main></div>"
+    )
+
+
+def _header(context: Context) -> str:
+    names = {info.name: info.label for info in context.runs}
+    label = names.get(context.selection.run, context.selection.run)
+    badge = badge_html(context.snapshot, time.time(), label) if label else ""
+    logo = '<span class="logo">rl<span class="policy">panel</span></span>'
+    return f"<header>{logo}<div class='badge'>{badge}</div></header>"
+
+
+def _side(context: Context) -> str:
+    labels = run_labels(context.runs)
+    items = "".join(
+        f"<li{' class=chosen' if name == context.selection.run else ''}>{safe_text(label)}</li>"
+        for name, label in [*labels.items()][:_RUNS]
+    )
+    return f'<nav aria-label="Runs"><ul>{items}</ul></nav>'
+
+
+def _findings(context: Context) -> str:
+    """Return the findings that are known already and still go on."""
+    if context.index is None:
+        return ""
+    found = [
+        each for each in known_findings(context.index, context.snapshot.split) if each.severity != "info"
+    ]
+    items = "".join(
+        f'<li class="{each.severity}">{safe_text(each.sentence)}</li>' for each in found[:_FINDINGS]
+    )
+    return f'<ul class="findings">{items}</ul>' if items else ""
+
+
+def _curves(context: Context) -> str:
+    if not context.snapshot.samples:
+        return ""
+    cards = "".join(curve_html(context, curve) for curve in curves_of(context))
+    return f'<div class="curves">{cards}</div>'
+
+
+def _step(context: Context) -> str:
+    step = context.selection.step
+    text = f"Step {step}" if step is not None else "Reading …"
+    return f'<div class="card step"><b>{text}</b></div>'
+
+
+def _samples(context: Context) -> str:
+    """Return the step's first samples, and the response of the first one."""
+    index, step, snapshot = context.index, context.selection.step, context.snapshot
+    if index is None or step is None or not snapshot.samples:
+        return ""
+    rows = visible_rows(context.view, step, context.display)[:_SAMPLES]
+    if not len(rows) or unread_bytes(index, snapshot, rows) > READ_NOW:
+        return ""
+    texts = read_texts(index, snapshot, rows)
+    rewards = snapshot.number("reward")[rows].tolist() if snapshot.has_number("reward") else None
+    lines = "".join(
+        f"<tr><td>{_cell(context, each, 'prompt')}</td><td>{_cell(context, each, 'response')}</td>"
+        f'<td class="num">{number(rewards[position]) if rewards is not None else ""}</td></tr>'
+        for position, each in enumerate(texts)
+    )
+    head = "<tr><th>prompt</th><th>response</th><th>reward</th></tr>"
+    response = safe_text(texts[0].get("response", "")[:_RESPONSE_CHARS])
+    return (
+        f'<div class="lower"><div class="card"><table>{head}{lines}</table></div>'
+        f'<div class="card"><p>{response}</p></div></div>'
+    )
+
+
+def _cell(context: Context, texts: Texts, name: str) -> str:
+    display = context.display
+    text = clean(texts.get(name, ""), display.pad_token, display.system_end if name == "prompt" else "")
+    return safe_text(one_line(text))

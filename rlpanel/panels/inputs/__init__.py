@@ -1,0 +1,1 @@
+"""Input fields and tabs as plain HTML, in the style of the board."""

@@ -1,0 +1,137 @@
+// Draws groups of fields. A new value of the server replaces only the value of a field, and never while the
+// user edits it; new options or fields draw the form again, with the same groups open.
+
+const MANY = 8  // with more choices there is a field that filters them
+
+function select(field, send) {
+  const node = element("select")
+  for (const [value, label] of field.options) {
+    const option = element("option", "", label)
+    option.value = value
+    node.append(option)
+  }
+  node.addEventListener("change", () => send(node.value))
+  return { node, show: (value) => { node.value = value ?? "" } }
+}
+
+function toggle(field, send) {
+  const node = element("input")
+  node.type = "checkbox"
+  node.setAttribute("role", "switch")
+  node.addEventListener("change", () => send(node.checked))
+  return { node, show: (value) => { node.checked = value } }
+}
+
+function range(field, send) {
+  const node = element("span", "range")
+  const input = element("input")
+  const label = element("output")
+  Object.assign(input, { type: "range", min: field.low, max: field.high, step: field.step })
+  const write = () => { label.textContent = String(Number(Number(input.value).toPrecision(3))) }
+  input.addEventListener("input", write)
+  input.addEventListener("change", () => send(Number(input.value)))
+  node.append(input, label)
+  return { node, input, show: (value) => { input.value = value; write() } }
+}
+
+function integer(field, send) {
+  const node = element("input")
+  Object.assign(node, { type: "number", min: field.low, max: field.high, step: field.step })
+  node.addEventListener("change", () => { if (node.checkValidity() && node.value) { send(Number(node.value)) } })
+  return { node, show: (value) => { node.value = value } }
+}
+
+function text(field, send) {
+  const node = element("input")
+  node.type = "text"
+  node.addEventListener("change", () => send(node.value))
+  return { node, show: (value) => { node.value = value } }
+}
+
+function fact() {
+  const node = element("b")
+  return { node, show: (value) => { node.textContent = value } }
+}
+
+function choices(field, send) {
+  const node = element("div", "choices")
+  const filter = element("input")
+  Object.assign(filter, { type: "text", placeholder: "find" })
+  filter.setAttribute("aria-label", `find in ${field.label}`)
+  const list = element("div", "list")
+  const boxes = field.options.map(([value, label]) => {
+    const row = element("label", "choice")
+    const box = element("input")
+    Object.assign(box, { type: "checkbox", value })
+    row.append(box, element("span", "", label))
+    row.title = label
+    list.append(row)
+    return box
+  })
+  let chosen = []
+  const limit = () => { for (const box of boxes) { box.disabled = !box.checked && chosen.length >= field.most } }
+  const show = (value) => {
+    chosen = [...value]
+    for (const box of boxes) { box.checked = chosen.includes(box.value) }
+    limit()
+  }
+  list.addEventListener("change", ({ target }) => {
+    chosen = target.checked ? [...chosen, target.value] : chosen.filter((each) => each !== target.value)
+    limit()
+    send(chosen)
+  })
+  filter.addEventListener("input", () => {
+    const words = filter.value.toLowerCase()
+    for (const row of list.children) { row.hidden = !row.textContent.toLowerCase().includes(words) }
+  })
+  if (field.options.length > MANY) { node.append(filter) }
+  node.append(list)
+  return { node, show, group: true }
+}
+
+const KINDS = { select, switch: toggle, range, integer, text, fact, choices }
+
+export function render({ model }) {
+  const form = element("div", "form")
+  const open = new Set()
+  let fields = new Map()
+  let signature = ""
+
+  const draw = () => {
+    const plain = JSON.stringify(model.groups, (key, value) => (key === "value" ? undefined : value))
+    if (plain !== signature) { build(); signature = plain }
+    for (const { fields: each } of model.groups) {
+      for (const { name, value } of each) {
+        const { node, show } = fields.get(name)
+        if (!node.contains(node.getRootNode().activeElement) || node.type === "checkbox" || node.tagName === "SELECT"
+          || node.className === "choices") { show(value) }
+      }
+    }
+  }
+
+  const build = () => {
+    form.replaceChildren()
+    fields = new Map()
+    for (const group of model.groups) {
+      const details = element("details", "group")
+      details.open = open.has(group.title)
+      details.addEventListener("toggle", () => { open[details.open ? "add" : "delete"](group.title) })
+      details.append(element("summary", "caption", group.title))
+      for (const field of group.fields) {
+        const made = KINDS[field.kind](field, (value) => model.send_msg([field.name, value]))
+        fields.set(field.name, made)
+        const row = element(made.group ? "div" : "label", `field ${field.kind}`)
+        row.dataset.name = field.name
+        if (made.group) { row.setAttribute("role", "group"); row.setAttribute("aria-label", field.label) }
+        row.append(element("span", "label", field.label), made.node)
+        details.append(row)
+        if (field.help) { details.append(element("p", "help", field.help)) }
+      }
+      form.append(details)
+    }
+  }
+
+  model.on("groups", draw)
+  draw()
+  return form
+}

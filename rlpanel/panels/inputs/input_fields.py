@@ -1,0 +1,52 @@
+"""Fields in the style of the board: buttons, selects and text fields, all native HTML elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import panel as pn
+
+from rlpanel.panels.ui.assets import read_assets
+
+
+def _style() -> dict[str, Any]:
+    return {"stylesheets": [read_assets("panels/inputs/input_fields.css")]}
+
+
+def button(label: str, click: Callable[..., None] | None = None, **params: Any) -> pn.widgets.Button:
+    """Return a small button.
+
+    Parameters
+    ----------
+    label : str
+    click : callable, optional
+        Called with the event of each click.
+    **params
+        Parameters of the widget, such as ``visible`` and ``css_classes``.
+    """
+    defaults: dict[str, Any] = {"margin": (0, 4), "align": "center", **_style()}
+    widget = pn.widgets.Button(label=label, **{**defaults, **params})
+    if click is not None:
+        widget.on_click(click)
+    return widget
+
+
+def select_field(name: str, width: int, **params: Any) -> pn.widgets.Select:
+    """Return a select without label; ``rl-<name>`` is its CSS class, ``width`` its width in pixels."""
+    defaults: dict[str, Any] = {"options": {}, "margin": (0, 4), "align": "center", **_style()}
+    return pn.widgets.Select(label="", width=width, css_classes=[f"rl-{name}"], **{**defaults, **params})
+
+
+def text_field(name: str, placeholder: str = "", **params: Any) -> pn.widgets.TextInput:
+    """Return a text field without label; its value changes on Enter and when it loses the focus."""
+    defaults: dict[str, Any] = {"margin": (0, 4), "align": "center", **_style()}
+    return pn.widgets.TextInput(
+        label="", placeholder=placeholder, css_classes=[f"rl-{name}"], **{**defaults, **params}
+    )
+
+
+def integer_field(name: str, width: int, **params: Any) -> pn.widgets.IntInput:
+    """Return a field for an integer, without label."""
+    defaults: dict[str, Any] = {"margin": (0, 4), "align": "center", **_style()}
+    return pn.widgets.IntInput(label="", width=width, css_classes=[f"rl-{name}"], **{**defaults, **params})

@@ -1,0 +1,26 @@
+"""A bar of tabs, grouped by what they are about."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import param
+from panel.custom import JSComponent
+
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+
+
+class TabBar(JSComponent):
+    """Tabs drawn by ``tab_bar.js``; a click or an arrow key sends the tab's key."""
+
+    tabs = param.List(
+        default=[], doc="One JSON object per tab: key, title, and the group that it belongs to."
+    )
+    value = param.String(default="", doc="Key of the open tab.")
+
+    _esm = read_assets("panels/ui/dom.js", "panels/inputs/tab_bar.js")
+    _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/inputs/tab_bar.css")]
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(sizing_mode="stretch_width", margin=0, **params)

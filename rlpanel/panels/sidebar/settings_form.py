@@ -1,0 +1,171 @@
+"""Settings of the side panel: what curves, samples and texts show, and the constants of the training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import param
+from panel.viewable import Viewer
+
+from rlpanel.panels.curves import curve_menu, trainer_scalars
+from rlpanel.panels.inputs.form import Form
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
+from rlpanel.panels.sidebar.run_list import run_labels
+from rlpanel.panels.sidebar.training_constants import constant_rows
+
+#: Group → names of display settings; each field is made from the declaration in `rlpanel.settings`.
+_DISPLAY = {
+    "Curves": ("band", "log_values", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
+    "Samples": ("max_samples", "older_attempts", "stuck_steps"),
+    "Text": ("pad_token", "system_end"),
+}
+#: Maximum number of curves and of overlay splits that can be chosen.
+_MANY = 1000
+
+
+class SettingsForm(Viewer):
+    """The form below the list of runs; all groups are folded at first."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._form = Form(css_classes=["rl-settings"])
+        self._form.on_msg(lambda event: self._on_change(event.data))
+        selection, display = context.selection, context.display
+        context.param.watch(self._draw, ["view", "runs"])
+        selection.param.watch(self._draw, ["run", "split", "beside", "over", "curves", "align", "smooth"])
+        display.param.watch(self._draw, [name for name in display.param if name != "name"])
+        self._draw()
+
+    def __panel__(self) -> Any:
+        return self._form
+
+    def _draw(self, *_: Any) -> None:
+        groups = list(self._groups())
+        if groups != self._form.groups:
+            self._form.groups = groups
+
+    def _groups(self) -> Iterator[dict[str, Any]]:
+        splits, runs = self._split_fields(), self._run_fields()
+        if splits or runs:
+            yield {"title": "Compare", "fields": [*runs, *splits]}
+        for title, names in _DISPLAY.items():
+            fields = [_field(self.context.display, name) for name in names]
+            if title == "Curves":
+                selection = self.context.selection
+                fields = [self._metrics(), *fields, _field(selection, "align"), _field(selection, "smooth")]
+            yield {"title": title, "fields": fields}
+        constants = constant_rows(self.context.view)
+        if constants:
+            yield {"title": "Training", "fields": constants}
+
+    def _metrics(self) -> dict[str, Any]:
+        options, selected = self._curve_options(), self.context.selection.curves
+        resolved = [trainer_scalars.resolve(self.context.view, name) for name in selected]
+        return {
+            "name": "curves",
+            "label": "Metrics",
+            "kind": "choices",
+            "options": [[value, label] for label, value in options.items()],
+            "most": _MANY,
+            "value": [name for name in resolved if name in options.values()],
+            "help": "Metrics that are drawn as curves; without a choice, the default four.",
+        }
+
+    def _curve_options(self) -> dict[str, str]:
+        view = self.context.view
+        return curve_menu.unique_labels(
+            [*curve_menu.options(view).items(), *trainer_scalars.options(view.snapshot).items()]
+        )
+
+    def _run_fields(self) -> list[dict[str, Any]]:
+        selection = self.context.selection
+        labels = run_labels(self.context.runs)
+        options = [[name, label] for name, label in labels.items() if name != selection.run]
+        if not options:
+            return []
+        return [
+            {
+                "name": "over",
+                "label": "Overlay runs",
+                "kind": "choices",
+                "options": options,
+                "most": MAX_OVERLAY_RUNS,
+                "value": [name for name in selection.over if name in labels and name != selection.run],
+                "help": f"Up to {MAX_OVERLAY_RUNS} runs whose curves are drawn over those of this run.",
+            }
+        ]
+
+    def _split_fields(self) -> list[dict[str, Any]]:
+        snapshot, beside = self.context.snapshot, self.context.selection.beside
+        if not snapshot.has_splits:
+            return []
+        others = [name for name in snapshot.splits if name != snapshot.split]
+        return [
+            {
+                "name": "split",
+                "label": "Split",
+                "kind": "select",
+                "options": [[name, name] for name in snapshot.splits],
+                "value": snapshot.split,
+                "help": "Split whose samples are used in all curves, lists and findings.",
+            },
+            {
+                "name": "beside",
+                "label": "Overlay splits",
+                "kind": "choices",
+                "options": [[name, name] for name in others],
+                "most": _MANY,
+                "value": [name for name in beside if name in others],
+                "help": "Splits whose curves are drawn over those of the selected split.",
+            },
+        ]
+
+    def _on_change(self, message: Any) -> None:
+        """Apply a change. The message comes from the browser; a value that is not valid changes nothing."""
+        if not (isinstance(message, list) and len(message) == 2 and isinstance(message[0], str)):
+            return
+        name, value = message
+        context, selection = self.context, self.context.selection
+        fields = {field["name"]: field for group in self._form.groups for field in group["fields"]}
+        field = fields.get(name)
+        if field is None or field["kind"] == "fact":
+            return
+        if field["kind"] in ("choices", "select"):
+            allowed = {option for option, _ in field["options"]}
+            chosen = value if isinstance(value, list) else [value]
+            if not all(isinstance(each, str) and each in allowed for each in chosen):
+                return
+        if name == "split":
+            context.choose_split(value)
+            return
+        owner = context.display if name in context.display.param else selection
+        try:
+            setattr(owner, name, value)
+        except (ValueError, TypeError):
+            self._form.param.trigger("groups")
+
+
+def _field(owner: param.Parameterized, name: str) -> dict[str, Any]:
+    """Return the field of a parameter, by its type."""
+    parameter = owner.param[name]
+    field = {
+        "name": name,
+        "label": parameter.label,
+        "value": getattr(owner, name),
+        "help": parameter.doc,
+    }
+    if isinstance(parameter, param.Boolean):
+        return field | {"kind": "switch"}
+    if isinstance(parameter, param.Selector):
+        return field | {
+            "kind": "select",
+            "options": [[value, label] for label, value in parameter.names.items()],
+        }
+    if isinstance(parameter, param.Number):
+        low, high = parameter.bounds or (0, None)
+        kind = "integer" if isinstance(parameter, param.Integer) else "range"
+        return field | {"kind": kind, "low": low, "high": high, "step": parameter.step or 1}
+    return field | {"kind": "text"}
