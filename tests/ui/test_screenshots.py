@@ -40,7 +40,7 @@ def picture(board: BoardPage, name: str, tmp_path: Path) -> bytes:
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_the_board_of_the_readme(board: BoardPage, tmp_path: Path, theme: str) -> None:
     board.go(run="couplets-ppo", step=9, theme=theme).settled(9)
-    expect(board.page.locator(f".mui-{theme}").first).to_be_attached()
+    expect(board.page.locator(f".rl-{theme}").first).to_be_attached()
     board.search.fill("road lies")
     board.search.press("Enter")
     expect(board.count).to_contain_text("match")

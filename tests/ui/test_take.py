@@ -71,7 +71,7 @@ def test_a_card_is_taken_away_as_numbers_and_as_a_picture_in_both_themes(
 
     for theme, ground in {"dark": (0x15, 0x1A, 0x21), "light": (255, 255, 255)}.items():
         board.go(run=PPO, step=9, theme=theme)
-        expect(board.page.locator(f".mui-{theme}").first).to_be_attached()
+        expect(board.page.locator(f".rl-{theme}").first).to_be_attached()
         for card, title in ((curve, "Reward"), (bars, "Reward")):
             svg = Path(take(board, card, "SVG").path())
             assert texts(svg)[0] == title

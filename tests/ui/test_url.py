@@ -23,7 +23,7 @@ def runs(root: Path) -> None:
 def test_a_link_opens_what_it_names(open_board: OpenBoard) -> None:
     board = open_board(run="ppo", step=9, metric="kl_k3", theme="light").settled(9)
     expect(board.page.locator('[data-metric="kl_k3"][aria-pressed="true"]')).to_be_visible()
-    expect(board.page.locator(".mui-light").first).to_be_visible()
+    expect(board.page.locator(".rl-light").first).to_be_visible()
 
 
 def test_what_is_chosen_survives_a_reload(board: BoardPage) -> None:

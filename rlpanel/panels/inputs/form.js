@@ -91,6 +91,13 @@ function choices(field, send) {
 
 const KINDS = { select, switch: toggle, range, integer, text, fact, choices }
 
+// The caption is a label of its own: a label around a select would be named after all options, too.
+function caption(field, { group, node, input = node }) {
+  const label = element(group ? "span" : "label", "label", field.label)
+  if (!group) { input.id = label.htmlFor = `field-${field.name}` }
+  return label
+}
+
 export function render({ model }) {
   const form = element("div", "form")
   const open = new Set()
@@ -120,10 +127,10 @@ export function render({ model }) {
       for (const field of group.fields) {
         const made = KINDS[field.kind](field, (value) => model.send_msg([field.name, value]))
         fields.set(field.name, made)
-        const row = element(made.group ? "div" : "label", `field ${field.kind}`)
+        const row = element("div", `field ${field.kind}`)
         row.dataset.name = field.name
         if (made.group) { row.setAttribute("role", "group"); row.setAttribute("aria-label", field.label) }
-        row.append(element("span", "label", field.label), made.node)
+        row.append(caption(field, made), made.node)
         details.append(row)
         if (field.help) { details.append(element("p", "help", field.help)) }
       }

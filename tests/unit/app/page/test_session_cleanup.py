@@ -13,7 +13,7 @@ from panel.io import document
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError
 
-from rlpanel.app.board import session_cleanup
+from rlpanel.app.page import session_cleanup
 
 #: The loggers. Tests set their level, because importing dask.distributed silences Bokeh's.
 BOKEH, PANEL = "bokeh.server.views.ws", "panel.io.document"
