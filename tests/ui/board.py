@@ -166,6 +166,19 @@ class BoardPage:
         texts = {key for key, values in columns.items() if values and isinstance(values[0], str)}
         return {key: np.array(values, float) for key, values in columns.items() if key not in texts}
 
+    def bars(self, card: str) -> dict[str, dict[str, np.ndarray]]:
+        """Return the bars of a card: edges of the layers with this colour, by colour."""
+        return {
+            layer["color"]: {key: np.array(layer[key], float) for key in ("left", "right", "bottom", "top")}
+            for layer in self.bar_plot(card)["layers"]
+        }
+
+    def bar_plot(self, card: str) -> dict[str, Any]:
+        """Return the plot of a card with bars, as the browser holds it."""
+        plot = self.page.evaluate(_READ_BARS, card)
+        assert plot, f"the browser holds no bars of {card!r}"
+        return dict(plot)
+
     def sources(self) -> set[str]:
         """Return the names of all sources in the browser."""
         return set(self.page.evaluate(_SOURCE_NAMES))
@@ -234,6 +247,11 @@ _READ_SOURCE = f"""(name) => {{
     const source = found[found.length - 1]
     return Object.fromEntries(source.columns().map((key) => [key, Array.from(source.get_array(key))]))
 }}"""
+_READ_BARS = """(card) => {
+    const models = Bokeh.documents.flatMap((document) => [...document.all_models])
+    const shown = models.filter((model) => model.css_classes?.includes(card) && model.visible)
+    return shown.at(-1)?.data?.plot
+}"""
 _SOURCE_NAMES = f"""() => {{
     {_EACH_SOURCE}
     return sources.map((model) => model.name).filter((name) => name)

@@ -82,11 +82,11 @@ def test_every_panel_shows_the_numbers_of_the_file(
     for label, column in {"reward": "reward", "log-ratio": "log_ratio", "KL k3 sum": "kl_k3_sum"}.items():
         assert shown[label] == f"{number(last_step[column].mean())} {delta(*means_of(frame, column))}"
     counts = last_step.reward.value_counts().sort_index()
-    bars = board.source("policy")
+    bars = board.bars("rl-distribution")["policy"]
     drawn = bars["top"] > 0
     assert bars["top"][drawn].tolist() == counts.tolist()
     centres = (bars["left"] + bars["right"])[drawn] / 2
-    np.testing.assert_allclose(centres, counts.index, atol=1e-9)
+    np.testing.assert_allclose(centres, counts.index, atol=1e-6)
     expect(board.page.locator(".rl-distribution")).to_contain_text("step 60, n = 64")
     expect(board.page.locator(".rl-gap")).to_be_hidden()
     expect(board.count).to_have_text("64 of step 60")
@@ -105,12 +105,14 @@ def test_a_run_with_a_reference_shows_both_and_the_gap(
         assert_curve(board, column, band(frame, column))
     last = frame[frame.step == 2]
     gap = np.sort(last.reward - last.ref_reward)
-    np.testing.assert_allclose(board.source("good")["value"], np.maximum(gap, 0))
-    np.testing.assert_allclose(board.source("bad")["value"], np.minimum(gap, 0))
+    gaps = board.bars("rl-gap")
+    np.testing.assert_allclose(gaps["good"]["top"], np.maximum(gap, 0), rtol=1e-5)
+    np.testing.assert_allclose(gaps["bad"]["bottom"], np.minimum(gap, 0), rtol=1e-5)
     won, lost = f"{np.mean(gap > 0):.0%}", f"{np.mean(gap < 0):.0%}"
     expect(board.page.locator(".rl-gap")).to_contain_text(f"sorted, {won} win, {lost} lose")
-    bars = board.source("policy")
-    assert bars["top"].sum() == board.source("reference")["top"].sum() == len(last)
+    both = board.bars("rl-distribution")
+    bars = both["policy"]
+    assert bars["top"].sum() == both["reference"]["top"].sum() == len(last)
     counts, _ = np.histogram(last.reward, bins=np.append(bars["left"], bars["right"][-1]))
     assert bars["top"].tolist() == counts.tolist()
 

@@ -167,7 +167,8 @@ def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
     pairs = board.page.locator(".rl-pairs .tabulator-row")
     expect(pairs.locator(cells_of("prompt"))).to_have_text(["c", "b", "a"])
     expect(pairs.locator(cells_of("difference"))).to_have_text(["-0.500", "0.000", "0.500"])
-    bars = {name: board.source(f"difference-{name}")["top"].tolist() for name in ("bad", "muted", "good")}
+    layers = board.bars("rl-difference")
+    bars = {name: layers[name]["top"].tolist() for name in ("bad", "muted", "good")}
     assert bars == {"bad": [1, 0, 0], "muted": [0, 1, 0], "good": [0, 1, 1]}
     pairs.nth(2).click()
     pair = board.page.locator(".rl-run-pair")
@@ -201,7 +202,7 @@ def test_shared_reward_functions_and_the_other_half_of_the_prompts(board: BoardP
     said = words.locator(".basis").last.inner_text()
     chosen, compared = re.findall(r"on (\d+) prompts; compared on the other (\d+)", said)[0]
     assert int(chosen) + int(compared) == 16
-    assert sum(board.source("difference-good")["top"]) == int(compared)
+    assert sum(board.bars("rl-difference")["good"]["top"]) == int(compared)
 
 
 def test_a_pair_token_by_token_and_at_another_step(board: BoardPage) -> None:

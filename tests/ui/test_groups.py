@@ -49,7 +49,7 @@ def append_groups(folder: Path, first: int, last: int) -> None:
 
 def tap(board: BoardPage, share: float) -> None:
     """Click the strip at a fraction of its width."""
-    box = board.page.locator(".rl-groups canvas").first.bounding_box()
+    box = board.page.locator(".rl-groups .bars svg").first.bounding_box()
     assert box is not None
     left, right = box["x"] + 34, box["x"] + box["width"] - 8
     board.page.mouse.click(left + share * (right - left), box["y"] + 60)
@@ -65,11 +65,11 @@ def cards(board: BoardPage) -> Locator:
 
 def test_the_strip_is_what_pandas_counts_sorted_by_mean(board: BoardPage, raw: pd.DataFrame) -> None:
     board.settled().go(run="grpo", step=STEP).settled(STEP)
-    expect(strip(board)).to_have_text("Groups8, 2 all high")
+    expect(strip(board)).to_have_text("Groups 8, 2 all high")
     wanted = raw.groupby("group_id").reward.agg(["mean", "std", "max", "min"]).sort_values("mean")
-    held = board.source("groups")
-    for name, column in {"mean": "mean", "std": "std", "best": "max", "worst": "min"}.items():
-        np.testing.assert_allclose(held[name], wanted[column], atol=1e-9)
+    held = dict(board.bar_plot("rl-groups")["tips"]["rows"])
+    for name, column in {"mean": "mean", "std": "std", "highest": "max", "lowest": "min"}.items():
+        np.testing.assert_allclose(held[name], wanted[column], rtol=1e-5, atol=1e-9)
 
 
 def test_a_click_lays_a_group_side_by_side_and_a_step_lets_it_go(board: BoardPage, raw: pd.DataFrame) -> None:
@@ -113,7 +113,7 @@ def test_groups_stream_into_the_shown_step_as_texts(board: BoardPage, root: Path
     board.settled().go(run="grows", step=1).settled(1)
     expect(strip(board)).to_contain_text("8")
     append_groups(root / "grows", 9, 12)
-    board.until(lambda: len(board.source("groups")["mean"]) == 12)
+    board.until(lambda: board.bar_plot("rl-groups")["x"][1] == 12)
     tap(board, 0.99)
     expect(cards(board)).to_have_count(2)
     expect(cards(board).locator("p")).to_have_text([f"{MARKUP} 12"] * 2)

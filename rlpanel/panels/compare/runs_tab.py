@@ -17,10 +17,10 @@ from rlpanel.panels.compare.prompt_table import PromptTable
 from rlpanel.panels.compare.run_comparison import ComparedRun, Prompts, RunComparison, compare_runs
 from rlpanel.panels.compare.runs_export import comparison_export
 from rlpanel.panels.compare.runs_summary import matched_html, notes_html, win_rate_html
+from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport
-from rlpanel.panels.export.export_menu import ExportMenu, plot_with_menu
 from rlpanel.panels.inputs.input_fields import integer_field, select_field
-from rlpanel.panels.plots.bar_chart import BarChart
+from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_list import run_labels
@@ -36,7 +36,6 @@ COMPARE_NOW = 20_000
 #: Maximum share of the time that is spent on repeating the comparison while runs grow.
 _SHARE = 0.05
 _STEP = "step"
-_LAYERS = {"good": 0.95, "bad": 0.95, "muted": 1.0}
 
 
 class RunsTab(Viewer):
@@ -63,14 +62,18 @@ class RunsTab(Viewer):
             margin=(6, 14, 0, 14),
             css_classes=["rl-compare-runs"],
         )
-        self._bars = BarChart(_LAYERS, name="difference-")
+        self._bars = BarCard(
+            context,
+            self._export,
+            "rl-difference",
+            head={"title": "Difference of mean reward per prompt"},
+            styles={"overflow": "visible"},
+            sizing_mode="stretch_width",
+        )
         self._table = PromptTable(self._choose)
         self._pair = PromptPair(context)
-        plot = plot_with_menu(
-            "Difference of mean reward per prompt", self._bars.pane, ExportMenu(context, self._export)
-        )
         self._results = pn.Column(
-            plot, self._table.view, self._pair.view, sizing_mode="stretch_width", margin=0,
+            self._bars, self._table.view, self._pair.view, sizing_mode="stretch_width", margin=0,
             visible=False,
         )  # fmt: skip
         self._column = pn.Column(
@@ -89,9 +92,7 @@ class RunsTab(Viewer):
         context.param.watch(self._draw_again, "now")
         context.selection.param.watch(self._draw, ["here_at", "there_at"])
         context.display.param.watch(self._draw, ["pad_token", "system_end"])
-        context.selection.param.watch(lambda event: self._bars.restyle(event.new), "dark")
         self.param.watch(self._update_runs, "active")
-        self._bars.restyle(context.selection.dark)
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
@@ -211,7 +212,7 @@ class RunsTab(Viewer):
         head += notes_html(comparison_notes(comparison.reward, pairs, at, labels))
         rate = comparison.rate
         self._show_summary(head + (win_rate_html(rate) if rate.prompts else ""), results=True)
-        self._bars.draw(_layers(pairs.difference[pairs.held_out]))
+        self._bars.plot = _plot(pairs.difference[pairs.held_out])
         self._table.draw(comparison, self.context.display.pad_token, self.context.display.system_end)
         self._keep_pair(before, comparison)
 
@@ -275,14 +276,18 @@ class _StepChoice(Viewer):
             setattr(self._selection, self._name, str(self._step.value))
 
 
-def _layers(differences: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Return the histogram bars by outcome; those of won prompts include the ties, drawn on top."""
+def _plot(differences: np.ndarray) -> dict[str, Any]:
+    """Return the histogram by outcome; bars of won prompts include the ties, drawn on top."""
     bins = _from_zero(bins_of(differences))
     left, right = bins.bars(0, 1)
     won, lost = differences > EQUAL_WITHIN, differences < -EQUAL_WITHIN
-    layers = {"good": ~lost, "muted": ~won & ~lost, "bad": lost}
     rounded = np.where(won | lost, differences, 0.0)
-    return {name: (left, right, bins.count(rounded[chosen])) for name, chosen in layers.items()}
+    layers = [
+        Layer.from_zero(color, left, right, bins.count(rounded[chosen]))
+        for color, chosen in {"good": ~lost, "bad": lost, "muted": ~won & ~lost}.items()
+    ]
+    where = {"from": left, "to": right, "prompts": bins.count(rounded)}
+    return bar_plot(layers, tips=tips_of(left, right, where))
 
 
 def _from_zero(bins: Bins) -> Bins:

@@ -1,66 +1,30 @@
-"""The export menu in a card's head: the plot as PNG or SVG, its data as CSV, with formulas defused or raw.
-
-Nothing is computed or sent before the browser requests it. For CSV it receives the file; for a picture it
-receives title, subtitle, legend and colours, and draws them around its own plot.
-"""
+"""The export menu in the head of a card whose plot is a Bokeh figure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import panel as pn
-from panel.custom import JSComponent
 
-from rlpanel.panels.export.card_export import CardExport, well_formed
-from rlpanel.panels.session.background_task import BackgroundTask
+from rlpanel.panels.export.card_export import CardExport
+from rlpanel.panels.export.exporter import EXPORT_SCRIPTS, EXPORT_STYLES, Exporter
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.store.query.csv_text import csv_text
-
-#: Kind of export that the browser may request → file extension.
-KINDS = {"png": "png", "svg": "svg", "csv": "csv", "csv-raw": "csv"}
 
 
-class ExportMenu(JSComponent):
-    """The export menu of one card.
+class ExportMenu(Exporter):
+    """The export menu of one card; it finds the card's figure in the browser."""
 
-    Parameters
-    ----------
-    context : Context
-    get_export : callable
-        Returns what the card shows now; None while it shows nothing.
-    """
-
-    _esm = read_assets(
-        "panels/ui/dom.js",
-        "panels/export/download.js",
-        "panels/ui/menu.js",
-        "panels/export/plot_image.js",
-        "panels/export/export_menu.js",
-    )
-    _stylesheets = [read_assets("panels/ui/menu.css"), read_assets("panels/export/export_menu.css")]
+    _esm = read_assets(*EXPORT_SCRIPTS, "panels/export/export_menu.js")
+    _stylesheets = EXPORT_STYLES
 
     def __init__(self, context: Context, get_export: Callable[[], CardExport | None], **params: Any) -> None:
-        super().__init__(width=22, margin=(6, 6, 0, 2), css_classes=["rl-take"], **params)
-        self._context, self._get_export = context, get_export
-        self._csv_task: BackgroundTask[dict[str, Any]] = BackgroundTask(self._send_msg)
-
-    def _handle_msg(self, msg: Any) -> None:
-        kind, export = str(msg), self._get_export()
-        if export is None or kind not in KINDS:
-            return
-        name = well_formed(f"{export.name}.{KINDS[kind]}")
-        if KINDS[kind] == "csv":
-            self._csv_task.start(_csv_message(name, export, raw=kind == "csv-raw"))
-        else:
-            colors = theme.palette(self._context.selection.dark)
-            texts = {"title": well_formed(export.title), "words": well_formed(export.words)}
-            legend = [[well_formed(text), colors.get(color, color)] for text, color in export.legend]
-            look = {key: colors[key] for key in ("surface", "text", "muted")} | {"font": theme.FONT}
-            self._send_msg({"file": name, "kind": kind, **texts, "legend": legend, "look": look})
+        super().__init__(
+            context, get_export, width=22, margin=(6, 6, 0, 2), css_classes=["rl-take"], **params
+        )
 
 
 def head_with_menu(head: pn.pane.HTML, menu: ExportMenu) -> pn.Row:
@@ -74,7 +38,3 @@ def plot_with_menu(title: str, plot: Any, menu: ExportMenu, **options: Any) -> p
     caption = f'<span class="caption">{safe_text(title)}</span>'
     head = pn.pane.HTML(caption, stylesheets=[theme.CSS], sizing_mode="stretch_width")
     return pn.Column(head_with_menu(head, menu), plot, margin=0, css_classes=["rl-plot"], **options)
-
-
-def _csv_message(name: str, export: CardExport, *, raw: bool) -> Iterator[dict[str, Any]]:
-    yield {"file": name, "kind": "csv", "text": well_formed(csv_text(export.rows(), raw=raw))}

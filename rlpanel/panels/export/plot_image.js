@@ -1,18 +1,10 @@
 // Makes a self-contained picture of a plot, with title, subtitle and legend above it on the card's background.
 // Texts become text nodes, never markup.
-const SVG = "http://www.w3.org/2000/svg"
 const EDGE = 12, LINE = 16
 /** Maximum characters of a text in a picture: names from a log may have any length. */
 const MAX_CHARS = 300
 /** Pixels of the PNG per pixel on screen, so that it is readable on a slide. */
 const SCALE = 3
-
-function svgElement(tag, attributes, text) {
-  const node = document.createElementNS(SVG, tag)
-  for (const [name, value] of Object.entries(attributes)) { node.setAttribute(name, value) }
-  if (text !== undefined) { node.textContent = text }
-  return node
-}
 
 const ruler = document.createElement("canvas").getContext("2d")
 function textWidth(text, font) {
@@ -60,7 +52,7 @@ function draw(view, { title, words, legend, look }) {
     left += write(text, left, top, look.muted, 11) + EDGE
   }
   top += 6
-  const plot = view.export("svg").canvas
+  const plot = view.export("svg").canvas  // an SVG element
   for (const [name, value] of Object.entries({ x: 0, y: top, width, height })) { plot.setAttribute(name, value) }
   // The plot's labels name fewer fonts than the title; without this they could be drawn in another font.
   for (const label of plot.querySelectorAll("text")) { label.setAttribute("font-family", look.font) }

@@ -80,6 +80,11 @@ function applyColors() {
   }
 }
 
+for (const [index, { plot, marker, height }] of data.bars.entries()) {
+  const bars = barPlot(height, null)
+  document.getElementById(`bars-${index}`).append(bars.node)
+  bars.show(plot, marker)
+}
 if (data.plots.length) {
   await Promise.all(data.plots.map((item, index) => Bokeh.embed.embed_item(item, `plot-${index}`)))
   applyColors()

@@ -13,7 +13,7 @@ from rlpanel.panels.report.carried_samples import collect_samples
 from rlpanel.panels.report.html_document import document
 from rlpanel.panels.report.report_contents import check_step, first_position, run_query, select_rows
 from rlpanel.panels.report.report_facts import facts_html
-from rlpanel.panels.report.report_plots import Drawing, plot_json, plots_of
+from rlpanel.panels.report.report_plots import plot_json, plots_of
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.step.step_summary import step_numbers_html
 from rlpanel.panels.tokens.token_payload import metric_declarations
@@ -51,19 +51,20 @@ def board_html(context: Context, samples: int = SAMPLES) -> bytes:
     # Before the plots are drawn, because `plots_of` changes display settings that the facts mention.
     facts = facts_html(context, outcome, carried, now, alone=False)
     plots = plots_of(context)
-    drawings = [*plots.curves, *plots.step]
+    curves = _cards("plot", [drawing.head for drawing in plots.curves])
+    of_step = _cards("bars", [card.head_html() for card in plots.step])
     body = (
         f"{_header(snapshot.name)}{facts}"
         f"<h2>Findings</h2>{findings_html(context.view, now)}"
-        f'<h2>Curves</h2><div class="cards">{_cards(plots.curves, 0)}</div>'
-        f'<h2>Step {context.selection.step}</h2><div class="cards of-step">'
-        f"{_cards(plots.step, len(plots.curves))}</div>"
+        f'<h2>Curves</h2><div class="cards">{curves}</div>'
+        f'<h2>Step {context.selection.step}</h2><div class="cards of-step">{of_step}</div>'
         f'<div class="numbers">{step_numbers_html(context)}</div>'
         f'<h2>Samples</h2><div class="samples"><div class="grid">{carried.table}</div>'
         f'<div class="shown">{"".join(carried.articles)}</div></div>'
     )
     data = _data(context, carried.tokens) | {
-        "plots": [plot_json(drawing) for drawing in drawings],
+        "plots": [plot_json(drawing) for drawing in plots.curves],
+        "bars": [{"plot": card.plot, "marker": card.marker, "height": card.height_px} for card in plots.step],
         "colors": plots.colors,
         "first": first_position(context, [sample.uid for sample in carried.samples]),
     }
@@ -86,7 +87,7 @@ def sample_html(context: Context, uid: str) -> bytes:
     carried = collect_samples(context, rows, outcome)
     facts = facts_html(context, outcome, carried, now, alone=True)
     body = f'{_header(snapshot.name)}{facts}<div class="shown">{"".join(carried.articles)}</div>'
-    data = _data(context, carried.tokens) | {"plots": [], "colors": {}, "first": 0}
+    data = _data(context, carried.tokens) | {"plots": [], "bars": [], "colors": {}, "first": 0}
     return document(f"{snapshot.name} · {uid} · rlpanel", _style(), body, data, [_script()])
 
 
@@ -100,10 +101,11 @@ def _header(run: str) -> str:
     )
 
 
-def _cards(drawings: list[Drawing], first: int) -> str:
+def _cards(name: str, heads: list[str]) -> str:
+    """Return a card per head, with an element for its plot whose id is the name and a number."""
     return "".join(
-        f'<div class="card">{drawing.head}<div class="plot" id="plot-{number}"></div></div>'
-        for number, drawing in enumerate(drawings, start=first)
+        f'<div class="card">{head}<div class="plot" id="{name}-{number}"></div></div>'
+        for number, head in enumerate(heads)
     )
 
 
@@ -131,13 +133,21 @@ def _style() -> str:
             theme.CSS.replace(":host", "body"),
             f".numbers {{ {read_assets('panels/step/step_summary.css')} }}",
             read_assets("panels/findings/findings_list.css"),
+            read_assets("panels/plots/bar_plot.css"),
             read_assets("panels/report/report.css"),
         )
     )
 
 
 def _script() -> str:
-    """Return the page's module script: the token view's ``render`` function followed by ``report.js``."""
+    """Return the page's module script: the functions that draw tokens and bars, followed by ``report.js``."""
     tokens = TokenComponent._esm.replace("export function render", "function render")
+    bars = read_assets("panels/ui/dom.js", "panels/ui/svg.js", "panels/plots/bar_plot.js")
     page = read_assets("panels/report/report.js")
-    return f"const tokenView = (() => {{\n{tokens}\nreturn render\n}})()\n{page}"
+    return "\n".join(
+        (
+            f"const tokenView = (() => {{\n{tokens}\nreturn render\n}})()",
+            f"const barPlot = (() => {{\n{bars}\nreturn barPlot\n}})()",
+            page,
+        )
+    )

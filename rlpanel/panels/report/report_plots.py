@@ -13,6 +13,7 @@ from bokeh.model import Model
 from panel.viewable import Viewer
 
 from rlpanel.panels.curves.curves import Curves
+from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
@@ -33,7 +34,7 @@ class Plots(NamedTuple):
     """Cards of the report, and the colours that depend on the reader's theme."""
 
     curves: list[Drawing]
-    step: list[Drawing]
+    step: list[BarCard]
     colors: Colors
 
 
@@ -48,8 +49,9 @@ def plots_of(context: Context) -> Plots:
         context.display.band = "density"
     over_steps = [Curves(context)]
     of_step = [RewardDistribution(context), RewardGap(context), GroupStrip(context)]
-    curves, step = [*_drawings(over_steps)], [*_drawings(of_step)]
-    models = [model for drawing in (*curves, *step) for model in drawing.plot.references()]
+    curves = [*_drawings(over_steps)]
+    step: list[Any] = [card for view in of_step if (card := view.__panel__()).visible]
+    models = [model for drawing in curves for model in drawing.plot.references()]
     dark = _properties(models)
     context.selection.dark = False
     colors = _differences(dark, _properties(models))

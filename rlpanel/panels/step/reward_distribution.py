@@ -11,18 +11,19 @@ import panel as pn
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine import column_info
+from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport, file_name
-from rlpanel.panels.export.export_menu import ExportMenu, head_with_menu
-from rlpanel.panels.plots.bar_chart import BarChart
+from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
 from rlpanel.panels.session.context import Context, watch_step
-from rlpanel.panels.ui import theme
-from rlpanel.panels.ui.html_pane import HtmlPane
-from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 BINS = 24
 #: If there are at most this many distinct values, each gets its own bar.
 DISTINCT = 12
+#: Maximum number of bars of the gap: more are narrower than a pixel.
+MAX_GAP_BARS = 512
+#: Opacity of the distribution's layers.
+_ALPHA = {"policy": 0.95, "reference": 0.45}
 
 
 @dataclass(frozen=True)
@@ -82,15 +83,9 @@ class RewardDistribution(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._head = _head()
-        self._bars = BarChart({"reference": 0.45, "policy": 0.95})
         self._export: CardExport | None = None
-        self._card = _card(
-            self._head, self._bars, "rl-distribution", ExportMenu(context, lambda: self._export)
-        )
+        self._card = BarCard(context, lambda: self._export, "rl-distribution", visible=False)
         watch_step(context, self._draw)
-        context.selection.param.watch(self._restyle, "dark")
-        self._restyle()
         self._draw()
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -99,48 +94,27 @@ class RewardDistribution(Viewer):
     def _draw(self, *_: Any) -> None:
         snapshot, step = self.context.snapshot, self.context.selection.step
         column = _score_column(snapshot)
-        self._card.visible = column is not None and step is not None
         self._export = None
         if column is None or step is None:
+            self._card.visible = False
             return
         rows = snapshot.rows_of(step)
-        reward = snapshot.number(column)[rows]
-        reference = snapshot.number("ref_reward")[rows] if snapshot.has_number("ref_reward") else np.empty(0)
-        bins = bins_of(reward, reference)
-        self._write_head(column, rows, reward)
-        layers = {"policy": reward, "reference": reference} if len(reference) else {"policy": reward}
-        self._bars.draw(
-            {
-                name: (*bins.bars(layer, len(layers)), bins.count(values))
-                for layer, (name, values) in enumerate(layers.items())
-            }
+        values = {"policy": snapshot.number(column)[rows]}
+        if snapshot.has_number("ref_reward"):
+            values["reference"] = snapshot.number("ref_reward")[rows]
+        bins = bins_of(*values.values())
+        counted = {name: bins.count(numbers) for name, numbers in values.items()}
+        self._card.draw(
+            {"title": _title(column), "notes": _notes(step, values)}, _distribution_plot(bins, counted)
         )
         names = {"policy": column, "reference": "ref_reward"}
-        counted = {names[name]: bins.count(values) for name, values in layers.items()}
         self._export = CardExport(
             name=f"{file_name(snapshot.name)}-{column}-distribution-step-{step}",
             title=_title(column),
             words=f"{snapshot.name}, step {step}, n = {len(rows):,}",
-            rows=lambda: bins.frame(counted),
-            legend=tuple((name, name) for name in layers) if len(layers) > 1 else (),
+            rows=lambda: bins.frame({names[name]: counts for name, counts in counted.items()}),
+            legend=tuple((name, name) for name in values) if len(values) > 1 else (),
         )
-
-    def _write_head(self, column: str, rows: np.ndarray, reward: np.ndarray) -> None:
-        missing = int(np.isnan(reward).sum())
-        missing_note = f", {missing} missing" if missing else ""
-        legend = (
-            ' <span class="unit reference">▪ reference</span>'
-            if self.context.snapshot.has_number("ref_reward")
-            else ""
-        )
-        self._head.object = (
-            f'<div class="head"><b>{safe_text(_title(column))}</b>'
-            f'<span class="unit">step {self.context.selection.step}, n = {len(rows):,}{missing_note}</span>'
-            f"{legend}</div>"
-        )
-
-    def _restyle(self, *_: Any) -> None:
-        self._bars.restyle(self.context.selection.dark)
 
 
 class RewardGap(Viewer):
@@ -149,13 +123,9 @@ class RewardGap(Viewer):
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._head = _head()
-        self._bars = BarChart({"good": 0.95, "bad": 0.95}, x_labels=False)
         self._export: CardExport | None = None
-        self._card = _card(self._head, self._bars, "rl-gap", ExportMenu(context, lambda: self._export))
+        self._card = BarCard(context, lambda: self._export, "rl-gap", visible=False)
         watch_step(context, self._draw)
-        context.selection.param.watch(self._restyle, "dark")
-        self._restyle()
         self._draw()
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -163,9 +133,9 @@ class RewardGap(Viewer):
 
     def _draw(self, *_: Any) -> None:
         snapshot, step = self.context.snapshot, self.context.selection.step
-        self._card.visible = snapshot.has_number("reward_gap") and step is not None
         self._export = None
-        if step is None or not self._card.visible:
+        if step is None or not snapshot.has_number("reward_gap"):
+            self._card.visible = False
             return
         gap = snapshot.number("reward_gap")[snapshot.rows_of(step)]
         gap = np.sort(gap[np.isfinite(gap)])
@@ -175,17 +145,9 @@ class RewardGap(Viewer):
             if len(gap)
             else "not logged in this step"
         )
-        self._head.object = (
-            f'<div class="head" title="reward minus the reference\'s reward, sorted"><b>Gap to reference</b>'
-            f'<span class="unit">sorted, {share}</span></div>'
-        )
-        left = np.arange(len(gap), dtype=float)
-        self._bars.draw(
-            {
-                "good": (left, left + 1, np.maximum(gap, 0)),
-                "bad": (left, left + 1, np.minimum(gap, 0)),
-            }
-        )
+        tip = "reward minus the reference's reward, sorted"
+        notes = [[f"sorted, {share}", ""]]
+        self._card.draw({"title": "Gap to reference", "tip": tip, "notes": notes}, _gap_plot(gap))
         self._export = CardExport(
             name=f"{file_name(snapshot.name)}-reward_gap-step-{step}",
             title="Gap to reference",
@@ -193,8 +155,38 @@ class RewardGap(Viewer):
             rows=lambda: pd.DataFrame({"place": np.arange(1, len(gap) + 1), "reward_gap": gap}),
         )
 
-    def _restyle(self, *_: Any) -> None:
-        self._bars.restyle(self.context.selection.dark)
+
+def _notes(step: int, values: dict[str, np.ndarray]) -> list[list[str]]:
+    """Return the notes of the distribution: step, number of samples, and the legend."""
+    reward = values["policy"]
+    missing = int(np.isnan(reward).sum())
+    missing_note = f", {missing} missing" if missing else ""
+    legend = [["▪ reference", "reference"]] if "reference" in values else []
+    return [[f"step {step}, n = {len(reward):,}{missing_note}", ""], *legend]
+
+
+def _distribution_plot(bins: Bins, counted: dict[str, np.ndarray]) -> dict[str, Any]:
+    # The reference is the layer at the back.
+    layers = [
+        Layer.from_zero(name, *bins.bars(place, len(counted)), counts, _ALPHA[name])
+        for place, (name, counts) in enumerate(counted.items())
+    ][::-1]
+    where = {"from": bins.edges[:-1], "to": bins.edges[1:]} if bins.values is None else {"value": bins.values}
+    return bar_plot(layers, tips=tips_of(bins.edges[:-1], bins.edges[1:], where | counted))
+
+
+def _gap_plot(gap: np.ndarray) -> dict[str, Any]:
+    """Return bars of the sorted gaps; of many samples, each bar stands for equally many and shows one."""
+    starts = np.unique(np.linspace(0, len(gap), min(len(gap), MAX_GAP_BARS) + 1).astype(int))
+    left, right = starts[:-1].astype(float), starts[1:].astype(float)
+    height = gap[(starts[:-1] + starts[1:] - 1) // 2]
+    layers = [
+        Layer.from_zero("good", left, right, np.maximum(height, 0)),
+        Layer.from_zero("bad", left, right, np.minimum(height, 0)),
+    ]
+    return bar_plot(
+        layers, labels=False, tips=tips_of(left, right, {"sample": starts[:-1] + 1, "gap": height})
+    )
 
 
 def _score_column(snapshot: Snapshot) -> str | None:
@@ -204,18 +196,3 @@ def _score_column(snapshot: Snapshot) -> str | None:
 
 def _title(column: str) -> str:
     return column_info.describe(column).label.capitalize()
-
-
-def _head() -> HtmlPane:
-    return HtmlPane("", stylesheets=[theme.CSS], sizing_mode="stretch_width")
-
-
-def _card(head: HtmlPane, bars: BarChart, name: str, menu: ExportMenu) -> pn.Column:
-    return pn.Column(
-        head_with_menu(head, menu),
-        bars.pane,
-        styles={**theme.CARD, "flex": "1 1 165px", "min-width": "165px"},
-        margin=0,
-        visible=False,
-        css_classes=["rl-card", name],
-    )

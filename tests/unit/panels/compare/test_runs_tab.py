@@ -21,7 +21,7 @@ from rlpanel.panels.compare.run_comparison import (
 )
 from rlpanel.panels.compare.runs_export import comparison_export
 from rlpanel.panels.compare.runs_summary import win_rate_html, win_rate_text
-from rlpanel.panels.compare.runs_tab import _layers
+from rlpanel.panels.compare.runs_tab import _plot
 from rlpanel.store.snapshot.prompt_pairs import BEST
 from tests.factories import append, line
 
@@ -101,14 +101,14 @@ def test_the_file_leaves_prompts_out_that_are_too_many(
 def test_no_bar_holds_lost_and_won_prompts() -> None:
     differences = np.linspace(-1.03, 2.17, 100)
     differences[40] = 0.0
-    layers = _layers(differences)
+    layers = {layer["color"]: layer for layer in _plot(differences)["layers"]}
     for name, won in (("good", True), ("bad", False)):
-        left, right, count = layers[name]
+        left, right, count = (np.array(layers[name][key]) for key in ("left", "right", "top"))
         filled = count > 0
         assert (left[filled] >= 0).all() if won else (right[filled] <= 1e-12).all()
-    assert layers["bad"][2].sum() == (differences < 0).sum()
-    assert layers["good"][2].sum() == (differences >= 0).sum()
-    assert layers["muted"][2].sum() == 1
+    assert sum(layers["bad"]["top"]) == (differences < 0).sum()
+    assert sum(layers["good"]["top"]) == (differences >= 0).sum()
+    assert sum(layers["muted"]["top"]) == 1
 
 
 def test_the_outcome_is_said_with_its_intervals() -> None:

@@ -15,7 +15,7 @@ from rlpanel.api.open_run import open_run
 from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
 from rlpanel.panels.export.card_export import file_name
-from rlpanel.panels.export.export_menu import ExportMenu
+from rlpanel.panels.export.exporter import Exporter
 from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.prompts.prompt_history import PromptHistory
 from rlpanel.panels.session.context import Context, Selection
@@ -50,7 +50,7 @@ def context_of(run: Run, display: dict[str, Any] | None = None, **selected: Any)
 
 def asked(view: Any, kind: str) -> dict[str, Any]:
     """Return the message that the first card's export menu sends to the browser."""
-    take = view.__panel__().select(ExportMenu)[0]
+    take = view.__panel__().select(Exporter)[0]
     answers: list[dict[str, Any]] = []
     take._send_msg = take._csv_task._show = answers.append
     take._handle_msg(kind)

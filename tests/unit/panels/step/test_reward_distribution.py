@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.panels.step.reward_distribution import BINS, bins_of
+from rlpanel.panels.step.reward_distribution import BINS, MAX_GAP_BARS, _gap_plot, bins_of
 
 floats = st.lists(st.floats(-1e6, 1e6), max_size=60)
 
@@ -38,3 +38,19 @@ def test_bars_of_two_layers_stand_side_by_side() -> None:
 
 def test_nothing_finite_is_no_crash() -> None:
     assert bins_of(np.array([np.nan, np.inf])).count(np.array([np.nan])).tolist() == [0]
+
+
+def test_many_gaps_share_bars_that_keep_their_order_and_cover_all_samples() -> None:
+    gap = np.sort(np.random.default_rng(0).normal(size=100_003))
+    good, bad = _gap_plot(gap)["layers"]
+    assert len(good["left"]) == MAX_GAP_BARS
+    assert (good["left"][0], good["right"][-1]) == (0, len(gap))
+    assert good["left"][1:] == good["right"][:-1]
+    shown = np.array(good["top"]) + np.array(bad["bottom"])
+    assert (np.diff(shown) >= 0).all()
+    assert abs(np.mean(shown > 0) - np.mean(gap > 0)) < 1 / MAX_GAP_BARS
+
+
+def test_few_gaps_get_a_bar_each() -> None:
+    good, bad = _gap_plot(np.array([-1.0, 0.0, 2.0]))["layers"]
+    assert (good["top"], bad["bottom"]) == ([0, 0, 2], [-1, 0, 0])

@@ -1,0 +1,25 @@
+// A card: title, notes and export menu above bars.
+
+export function render({ model }) {
+  const card = element("div", "card"), top = element("div", "top")
+  const head = element("div", "head")
+  const bars = barPlot(model.height_px, model.picks ? (x) => model.send_msg(["pick", x]) : null)
+  const takes = element("div", "rl-take")
+  takes.append(exportMenu(model, () => bars.view()))
+  top.append(head, takes)
+  card.append(top, bars.node)
+  const write = () => {
+    const { title = "", tip = "", notes = [] } = model.head
+    head.title = tip
+    head.replaceChildren(element("b", "", title), ...notes.flatMap(([text, style]) => [" ", element("span", `unit ${style}`, text)]))
+    bars.node.setAttribute("role", "img")
+    bars.node.setAttribute("aria-label", [title, ...notes.map(([text]) => text)].join(", "))
+  }
+  const show = () => bars.show(model.plot, model.marker)
+  model.on("head", write)
+  model.on("plot", show)
+  model.on("marker", show)
+  model.on("after_render", show)
+  write()
+  return card
+}

@@ -1,0 +1,15 @@
+// The export menu of a card: it requests an export from the server and saves what it receives.
+
+/** Create the menu; `getPlot` returns the view of the plot that the card shows now. */
+function exportMenu(model, getPlot) {
+  const entries = [["PNG", "png"], ["SVG", "svg"], ["CSV", "csv"], ["CSV, raw", "csv-raw"]]
+  model.on("msg:custom", async (message) => {
+    if (message.kind === "csv") { save([message.text], message.file, "text/csv"); return }
+    const plot = getPlot()
+    if (!plot) { return }
+    const picture = draw(plot, message)
+    if (message.kind === "svg") { save([picture.text], message.file, "image/svg+xml") }
+    else { save([await raster(picture)], message.file, "image/png") }
+  })
+  return menu("⋮", "Export this plot as PNG or SVG, or its data as CSV", () => entries, (kind) => model.send_msg(kind))
+}
