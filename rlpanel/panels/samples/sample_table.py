@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import panel as pn
-from bokeh.models.widgets.tables import NumberFormatter, TableColumn
+from bokeh.models.widgets.tables import (
+    CellEditor,
+    CellFormatter,
+    NumberFormatter,
+    StringFormatter,
+    TableColumn,
+)
+from panel.util import clone_model
 
 from rlpanel import schema
 from rlpanel.metrics.engine import column_info
@@ -114,6 +122,23 @@ class SampleTable(ClickTable):
         if event.name != "value" or [name_of(column.field) for column in model.columns] != self._get_fields():
             super()._update_columns(event, model)
 
+    def _get_column_definitions(self, col_names: list[str], df: pd.DataFrame) -> list[TableColumn]:
+        # Panel would create an editor and a formatter for each column, sixty models in each page that opens.
+        # The formatters are cloned, because a model belongs to one page.
+        editor, plain = CellEditor(), StringFormatter()
+        given: dict[str, Any] = {name: self.formatters.get(name) for name in col_names}
+        clones = {each: clone_model(each) for each in {*given.values()} if isinstance(each, CellFormatter)}
+        return [
+            TableColumn(
+                field=name,
+                title=self.titles.get(name, name),
+                width=self.widths.get(name, 0),
+                editor=editor,
+                formatter=clones.get(given[name], plain),
+            )
+            for name in col_names
+        ]
+
     # -- encoded names in the browser --------------------------------------------------------------
 
     def _get_columns(self) -> list[TableColumn]:
@@ -124,7 +149,9 @@ class SampleTable(ClickTable):
 
     def _get_configuration(self, columns: list[TableColumn]) -> dict[str, Any]:
         # Panel looks up a column's settings by its field, so it needs the log's names here.
-        named = [TableColumn(field=name_of(column.field), editor=column.editor) for column in columns]
+        named: list[Any] = [
+            SimpleNamespace(field=name_of(column.field), editor=column.editor) for column in columns
+        ]
         configuration = super()._get_configuration(named)
         for column in configuration["columns"]:
             column["field"] = field_of(column["field"])
@@ -161,7 +188,7 @@ def table_of(frame: pd.DataFrame) -> SampleTable:
         frame,
         titles={name: title_html(name) for name in columns},
         header_tooltips=header_tips(columns),
-        formatters={name: _format(frame[name]) for name in columns},
+        formatters=_formats(frame),
         text_align={name: "right" for name in columns if _is_number(frame[name])},
         header_filters={name: _filter(frame[name]) for name in columns if name != "uid"},
         widths={name: _width(name, frame[name]) for name in columns},
@@ -203,11 +230,15 @@ if (uids && cb_obj.row < uids.length) {{ picked.value = uids[cb_obj.row] + "\\n"
 """
 
 
-def _format(values: pd.Series) -> Any:
-    """Return the format: texts as plain text, counts as integers, other numbers with three decimals."""
-    if not _is_number(values):
-        return {"type": "plaintext"}
-    return NumberFormatter(format="0,0" if is_whole(values) else "0.000", nan_format="–")
+def _formats(frame: pd.DataFrame) -> dict[str, Any]:
+    """Return the formats: texts as plain text, counts as integers, other numbers with three decimals."""
+    whole, real = (
+        NumberFormatter(format=digits, nan_format="–", text_align="right") for digits in ("0,0", "0.000")
+    )
+    return {
+        name: (whole if is_whole(frame[name]) else real) if _is_number(frame[name]) else "plaintext"
+        for name in frame.columns
+    }
 
 
 def is_whole(values: pd.Series) -> bool:

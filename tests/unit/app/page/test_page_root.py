@@ -1,0 +1,42 @@
+"""The page's root, whose models are created before it is shown."""
+
+from __future__ import annotations
+
+import panel as pn
+from bokeh.document import Document
+
+from rlpanel.app.page.page_root import PageRoot
+
+
+def texts(document: Document) -> list[str]:
+    return [model.text for model in document.select({"type": pn.models.HTML})]
+
+
+def test_the_document_holds_all_children() -> None:
+    document = Document()
+    root = PageRoot(pn.pane.HTML("a"), pn.Column(pn.pane.HTML("b")))
+    root.create_models(root[1], document)
+    assert not document.roots
+    root.add_to_document(document)
+    assert len(document.roots) == 1
+    assert sorted(texts(document)) == ["a", "b"]
+
+
+def test_a_change_before_the_root_is_added_is_kept() -> None:
+    document = Document()
+    pane = pn.pane.HTML("before")
+    root = PageRoot(pn.Column(pane))
+    root.create_models(root[0], document)
+    pane.object = "after"
+    root.add_to_document(document)
+    assert texts(document) == ["after"]
+
+
+def test_a_change_after_the_root_is_added_reaches_the_document() -> None:
+    document = Document()
+    pane = pn.pane.HTML("before")
+    root = PageRoot(pn.Column(pane))
+    root.create_models(root[0], document)
+    root.add_to_document(document)
+    pane.object = "after"
+    assert texts(document) == ["after"]

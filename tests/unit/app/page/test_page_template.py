@@ -1,0 +1,29 @@
+"""The page's HTML document."""
+
+from __future__ import annotations
+
+import re
+
+from bokeh.document import Document
+from bokeh.resources import Resources
+
+from rlpanel.app.page.page_template import _without_unused, apply_template
+
+
+def test_unused_scripts_are_left_out_and_all_others_stay() -> None:
+    names = ("bokeh.min.js", "bokeh-gl.min.js", "bokeh-widgets.min.js")
+    tags = "".join(f'<script type="text/javascript" src="static/js/{name}?v=1"></script>' for name in names)
+    assert re.findall(r"js/([^?]+)", _without_unused(tags)) == ["bokeh.min.js", "bokeh-widgets.min.js"]
+
+
+def test_inline_scripts_stay() -> None:
+    tags = Resources(mode="inline", components=["bokeh"]).render_js()
+    assert _without_unused(tags) == tags
+
+
+def test_the_first_view_is_a_variable_not_a_part_of_the_template() -> None:
+    """A template language in a prompt must not be run."""
+    document = Document()
+    apply_template(document, "{{ 7 * 7 }}")
+    assert "7 * 7" not in str(document.template)
+    assert document.template_variables["rlpanel_first_view"] == "{{ 7 * 7 }}"
