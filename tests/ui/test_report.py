@@ -62,7 +62,7 @@ def test_a_report_shows_the_numbers_of_the_log_without_a_network(
         expect(report.shown.locator("h3")).to_contain_text("Sample 3")
         assert [colors(report, scheme) for scheme in ("dark", "light")] == [
             ("rgb(14, 17, 22)", "#ff9d5c"),
-            ("rgb(246, 247, 249)", "#d9621a"),
+            ("rgb(246, 247, 249)", "#b84c0a"),
         ]
 
 

@@ -33,7 +33,9 @@ def read(lines: list[str]) -> Requirements:
 def conda() -> Requirements:
     """Return the bounds in environment.yml, under PyPI's names."""
     lines = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
-    found = read([line.replace(" ", "", 1) for line in lines])
+    from_pip = [line for each in lines if isinstance(each, dict) for line in each["pip"]]
+    from_conda = [line.replace(" ", "", 1) for line in lines if isinstance(line, str)]
+    found = read([*from_conda, *from_pip])
     return {CONDA_NAMES.get(name, name): bounds for name, bounds in found.items()}
 
 

@@ -14,6 +14,7 @@ import rlpanel
 from rlpanel.api.open_run import open_run
 from rlpanel.api.run import Run
 from rlpanel.panels.curves.curves import Curves
+from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.notebook.run_binding import context_of
 from rlpanel.panels.session.context import Context
 from tests.factories import append, line, write_run
@@ -46,7 +47,7 @@ def test_every_view_alone_can_be_shown(run: Run, name: str) -> None:
 
 def shown_step(frame: pn.Column) -> str:
     """Return the text in the head of a distribution."""
-    return frame.select(pn.pane.HTML)[0].object
+    return frame.select(BarCard)[0].head_html()
 
 
 def test_views_of_a_run_move_together_but_for_one_that_is_told_its_step(run: Run) -> None:

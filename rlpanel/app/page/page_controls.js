@@ -17,6 +17,21 @@ function help(keys) {
   return details
 }
 
+/** Regions of the page for screen readers: class of a layout, its role and its name. */
+const REGIONS = [
+  ["rl-header", "banner", "Run and findings"],
+  ["rl-side", "navigation", "Runs and settings"],
+  ["rl-main", "main", "Curves and samples"],
+]
+
+function nameRegions() {
+  for (const [name, role, label] of REGIONS) {
+    const layout = findDeep(document, `.${name}`)
+    layout?.setAttribute("role", role)
+    layout?.setAttribute("aria-label", label)
+  }
+}
+
 // Remove the first view once the whole board is drawn, so that nothing flickers. Bokeh reports only that the
 // document was idle for the first time, which may have been before the board was added to it.
 function removeFirstView(view) {
@@ -25,6 +40,7 @@ function removeFirstView(view) {
   const look = () => {
     if (!root.has_finished()) { requestAnimationFrame(look); return }
     document.getElementById("rl-first")?.remove()
+    nameRegions()
     performance.mark("rlpanel-drawn")
   }
   requestAnimationFrame(look)

@@ -15,7 +15,7 @@ export function render({ el }) {
     toggle.setAttribute("aria-expanded", String(open))
     window.dispatchEvent(new Event("resize"))  // Bokeh measures its plots again
   })
-  const logo = element("span", "logo", "rl")
+  const logo = element("h1", "logo", "rl")
   logo.append(element("span", "policy", "panel"))
   box.append(toggle, logo)
   return box

@@ -44,7 +44,7 @@ class PromptPair:
         self._diff = _html("rl-run-pair")
         self._tokens: tuple[TokenView, TokenView] | None = None
         self._captions = (_html(""), _html(""))
-        self._mode = select_field("pair-how", 190)
+        self._mode = select_field("pair-how", "How to compare", 190)
         self._mode.param.update(options={"Text diff": _DIFF, "Token by token": _TOKENS}, value=_DIFF)
         self._open_buttons = tuple(
             button(name) for name in ("Open this run's sample", "Open the other run's sample")

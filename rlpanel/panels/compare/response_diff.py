@@ -61,8 +61,8 @@ class ResponseDiff(Viewer):
         self._updating = False
         self._drawn: tuple[object, ...] | None = None
         self._work: BackgroundTask[str] = BackgroundTask(self._show)
-        self._kind = select_field("against", 230)
-        self._other = select_field("which", 250)
+        self._kind = select_field("against", "Compare with", 230)
+        self._other = select_field("which", "Other sample", 250)
         self._open_button = button("Open sample", self._open, visible=False)
         self._pane = pn.pane.HTML(
             "",

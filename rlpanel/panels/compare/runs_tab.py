@@ -53,7 +53,7 @@ class RunsTab(Viewer):
         self._chosen = -1
         self._updating = False
         self._work: BackgroundTask[RunComparison] = BackgroundTask(self._show)
-        self._against = select_field("against-run", 190)
+        self._against = select_field("against-run", "Other run", 190)
         self._steps = {name: _StepChoice(context, name) for name in ("here_at", "there_at")}
         self._summary = pn.pane.HTML(
             "",
@@ -238,9 +238,10 @@ class _StepChoice(Viewer):
     def __init__(self, context: Context, name: str) -> None:
         super().__init__()
         self._selection, self._name = context.selection, name
-        self._mode = select_field(name.replace("_", "-"), 190)
+        css = name.replace("_", "-")
+        self._mode = select_field(css, "Step of each prompt", 190)
         self._mode.options = {"Newest step of each prompt": NEWEST, "Best step": BEST, "Given step": _STEP}
-        self._step = integer_field(f"{name.replace('_', '-')}-step", 110, visible=False)
+        self._step = integer_field(f"{css}-step", "Step", 110, visible=False)
         self._steps = np.empty(0, np.int64)
         self._updating = False
         self._mode.param.watch(self._on_choice, "value")

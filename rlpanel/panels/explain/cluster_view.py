@@ -159,4 +159,4 @@ def _bounds(first: str, last: str, steps: np.ndarray) -> tuple[int, int]:
 
 
 def _step_field(name: str) -> pn.widgets.TextInput:
-    return text_field(f"cluster-{name}", name, width=76)
+    return text_field(f"cluster-{name}", f"Clusters: {name}", name, width=76)

@@ -48,10 +48,13 @@ class ContrastView(Viewer):
         self._own_filter: str | None = None
         self._updating = self._opened = False
         self._work: BackgroundTask[Contrast] = BackgroundTask(self._show)
-        self._choice = select_field("contrast-choice", 220)
+        self._choice = select_field("contrast-choice", "What to contrast", 220)
         self._choice.param.update(options=CHOICES, value=STEPS)
-        self._a, self._b = _range_field("contrast-a"), _range_field("contrast-b")
-        self._against = select_field("contrast-run", 190)
+        self._a, self._b = (
+            _range_field("contrast-a", "First steps"),
+            _range_field("contrast-b", "Second steps"),
+        )
+        self._against = select_field("contrast-run", "Other run", 190)
         self._versus = caption("against")
         self._stop = button("Stop", self._on_stop, visible=False, css_classes=["rl-contrast-stop"])
         self._note = note_pane("rl-contrast-note")
@@ -248,5 +251,5 @@ def _row(key: str, difference: Difference) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def _range_field(name: str) -> pn.widgets.TextInput:
-    return text_field(name, width=120, visible=False)
+def _range_field(name: str, label: str) -> pn.widgets.TextInput:
+    return text_field(name, label, width=120, visible=False)

@@ -32,7 +32,7 @@ class ExplainTab(Viewer):
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
-        self._choice = select_field("explain-what", 260)
+        self._choice = select_field("explain-what", "View", 260)
         self._choice.param.update(options=list(_VIEWS), value=next(iter(_VIEWS)))
         self._views = {label: LazyView(_maker(view, context)) for label, view in _VIEWS.items()}
         self._column = pn.Column(

@@ -34,7 +34,8 @@ class ScatterView(Viewer):
         self.context = context
         self._frame = pd.DataFrame({"x": [], "y": [], "uid": []})
         self._updating = False
-        self._x, self._y = select_field("scatter-x", 230), select_field("scatter-y", 230)
+        self._x = select_field("scatter-x", "Horizontal axis", 230)
+        self._y = select_field("scatter-y", "Vertical axis", 230)
         self._note = note_pane("rl-scatter-note")
         self._plot = pn.pane.HoloViews(
             None, sizing_mode="stretch_width", height=_HEIGHT, margin=0, linked_axes=False

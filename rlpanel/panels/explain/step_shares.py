@@ -52,8 +52,8 @@ class StepShares(Viewer):
         self._parts: dict[str, ChangePart] = {}
         self._work: BackgroundTask[TokenChange] = BackgroundTask(self._on_tokens)
         self._updating = False
-        self._metric = select_field("explain-metric", 280)
-        self._since = text_field("explain-since", "the step before", width=130)
+        self._metric = select_field("explain-metric", "Metric", 280)
+        self._since = text_field("explain-since", "Compared with step", "the step before", width=130)
         self._read = button("Read tokens", self._read_tokens, css_classes=["rl-explain-tokens"])
         self._summary = note_pane("rl-explain-summary")
         self._rows = LinkRows(self._pick, "rl-explain-shares")

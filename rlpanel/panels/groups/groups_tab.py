@@ -25,7 +25,7 @@ class GroupsTab(Viewer):
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
-        self._mode = select_field("what", 190)
+        self._mode = select_field("what", "Groups", 190)
         self._mode.param.update(
             options={"This sample's group": _ONE, "All groups of the step": _ALL}, value=_ONE
         )

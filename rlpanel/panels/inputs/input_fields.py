@@ -32,21 +32,33 @@ def button(label: str, click: Callable[..., None] | None = None, **params: Any) 
     return widget
 
 
-def select_field(name: str, width: int, **params: Any) -> pn.widgets.Select:
-    """Return a select without label; ``rl-<name>`` is its CSS class, ``width`` its width in pixels."""
+def select_field(name: str, label: str, width: int, **params: Any) -> pn.widgets.Select:
+    """Return a select.
+
+    Parameters
+    ----------
+    name : str
+        The CSS class is ``rl-<name>``.
+    label : str
+        What the field chooses. Only screen readers show it.
+    width : int
+        Width in pixels.
+    **params
+        Parameters of the widget, such as ``options`` and ``visible``.
+    """
     defaults: dict[str, Any] = {"options": {}, "margin": (0, 4), "align": "center", **_style()}
-    return pn.widgets.Select(label="", width=width, css_classes=[f"rl-{name}"], **{**defaults, **params})
+    return pn.widgets.Select(label=label, width=width, css_classes=[f"rl-{name}"], **{**defaults, **params})
 
 
-def text_field(name: str, placeholder: str = "", **params: Any) -> pn.widgets.TextInput:
-    """Return a text field without label; its value changes on Enter and when it loses the focus."""
+def text_field(name: str, label: str, placeholder: str = "", **params: Any) -> pn.widgets.TextInput:
+    """Return a text field as `select_field` does; its value changes on Enter and when it loses the focus."""
     defaults: dict[str, Any] = {"margin": (0, 4), "align": "center", **_style()}
     return pn.widgets.TextInput(
-        label="", placeholder=placeholder, css_classes=[f"rl-{name}"], **{**defaults, **params}
+        label=label, placeholder=placeholder, css_classes=[f"rl-{name}"], **{**defaults, **params}
     )
 
 
-def integer_field(name: str, width: int, **params: Any) -> pn.widgets.IntInput:
-    """Return a field for an integer, without label."""
+def integer_field(name: str, label: str, width: int, **params: Any) -> pn.widgets.IntInput:
+    """Return a field for an integer, as `select_field` does."""
     defaults: dict[str, Any] = {"margin": (0, 4), "align": "center", **_style()}
-    return pn.widgets.IntInput(label="", width=width, css_classes=[f"rl-{name}"], **{**defaults, **params})
+    return pn.widgets.IntInput(label=label, width=width, css_classes=[f"rl-{name}"], **{**defaults, **params})

@@ -25,7 +25,7 @@ class PromptsTab(Viewer):
 
     def __init__(self, context: Context, **params: Any) -> None:
         super().__init__(**params)
-        self._mode = select_field("what", 250)
+        self._mode = select_field("what", "Prompts", 250)
         self._mode.param.update(
             options={"History of this prompt": _HISTORY, "Unsolved prompts": _UNSOLVED}, value=_HISTORY
         )

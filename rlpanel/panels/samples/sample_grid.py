@@ -64,7 +64,11 @@ class SampleGrid(Viewer):
         self._read_later: Callable[[], None] | None = None
         self._head = HtmlPane("", stylesheets=[theme.CSS], margin=(9, 8, 0, 12), width=210, height=24)
         self._search = text_field(
-            "search", "search prompts and responses  /", sizing_mode="stretch_width", margin=(6, 8)
+            "search",
+            "Search prompts and responses",
+            "search prompts and responses  /",
+            sizing_mode="stretch_width",
+            margin=(6, 8),
         )
         self._pill = button("", self.load, visible=False, margin=(5, 8), css_classes=["rl-new"])
         self._picked = click_field(self._on_click)

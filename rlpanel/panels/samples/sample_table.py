@@ -127,14 +127,15 @@ class SampleTable(ClickTable):
         # The formatters are cloned, because a model belongs to one page.
         editor, plain = CellEditor(), StringFormatter()
         given: dict[str, Any] = {name: self.formatters.get(name) for name in col_names}
-        clones = {each: clone_model(each) for each in {*given.values()} if isinstance(each, CellFormatter)}
+        models = {id(each): each for each in given.values() if isinstance(each, CellFormatter)}
+        clones = {key: clone_model(model) for key, model in models.items()}
         return [
             TableColumn(
                 field=name,
                 title=self.titles.get(name, name),
                 width=self.widths.get(name, 0),
                 editor=editor,
-                formatter=clones.get(given[name], plain),
+                formatter=clones.get(id(given[name]), plain),
             )
             for name in col_names
         ]

@@ -17,7 +17,7 @@ SPLIT = "/"
 #: Colours of overlay runs in the dark and light theme. None is the orange of the selected run, and the blue
 #: of the reference comes last.
 DARK = ("#63d2a6", "#b79cff", "#ff7eb6", "#4fd6e8", "#e6c34a", "#b5d957", "#c9a27e", "#6fb1ff")
-LIGHT = ("#1d8a5f", "#7352d6", "#c2317f", "#0f8296", "#9a7400", "#5b7d0a", "#8a5a2b", "#2c74d6")
+LIGHT = ("#187a53", "#6d4cd0", "#c2317f", "#0c7283", "#846300", "#527108", "#8a5a2b", "#2468c4")
 
 
 def split_label(label: str, snapshot: Snapshot) -> str:

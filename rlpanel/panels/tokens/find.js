@@ -44,6 +44,7 @@ class Finder {
     this.input = element("input", "rl-field rl-token-search");
     Object.assign(this.input, {type: "text", placeholder: "Search tokens (/)", spellcheck: false});
     this.input.title = "Text or /regular expression/; Enter and Shift+Enter go to the next and previous hit";
+    this.input.setAttribute("aria-label", "Search tokens");
     this.count = element("span", "rl-found quiet");
     tools.append(this.input, this.count);
     this.#listen();

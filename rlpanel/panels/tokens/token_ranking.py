@@ -55,9 +55,9 @@ class TokenRanking(Viewer):
         self._wanted: set[tuple[str, int]] = set()
         self._stopped = False
         self._work: BackgroundTask[TallyProgress] = BackgroundTask(self._on_progress)
-        self._measure = select_field("measure", 250)
+        self._measure = select_field("measure", "Measure", 250)
         self._least = select_field(
-            "least", 170, options={_count_label(count): count for count in LEAST}, value=3
+            "least", "Least count", 170, options={_count_label(count): count for count in LEAST}, value=3
         )
         self._stop = button("Stop", self._on_stop, visible=False, css_classes=["rl-stop"])
         self._note = pn.pane.HTML(

@@ -129,6 +129,6 @@ def test_a_sample_whose_line_is_gone_is_counted(tmp_path: Path) -> None:
 
 def test_a_report_holds_what_both_themes_differ_in(run: Run) -> None:
     data = data_of(report_of(run, step=2, samples=1))
-    assert '["#ff9d5c", "#d9621a"]' in json.dumps(data["colors"])
+    assert '["#ff9d5c", "#b84c0a"]' in json.dumps(data["colors"])
     models = re.findall(r'"id": "(p\d+)"', json.dumps(data["plots"]))
     assert set(data["colors"]) <= set(models)

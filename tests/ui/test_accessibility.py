@@ -1,0 +1,54 @@
+"""Checks every tab with axe-core in both themes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.ui.board import BoardPage
+from tests.ui.conftest import OpenBoard
+
+#: WCAG 2.1 on level AA, and the rules that axe-core recommends beyond it.
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
+#: The first two are Tabulator's own markup; views are embedded below headings of several levels.
+LEFT_OUT = {"aria-required-children", "empty-table-header", "heading-order"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runs(root: Path, ppo_run: Path) -> None:
+    """The recorded PPO run: it has values and reference logprobs, so that every tab has content."""
+    shutil.copytree(ppo_run, root / "ppo")
+
+
+def violations(page: Page) -> list[str]:
+    """Return a line for each element that breaks a rule."""
+    found = Axe().run(page, options={"runOnly": RULES}).response["violations"]
+    return [
+        f"{rule['id']}: {node['target'][-1]} {node['html'][:120]}"
+        for rule in found
+        if rule["id"] not in LEFT_OUT
+        for node in rule["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["dark", "light"])
+def test_every_tab_keeps_the_rules_of_accessibility(open_board: OpenBoard, scheme: str) -> None:
+    board = open_board().settled()
+    board.page.emulate_media(color_scheme=scheme)
+    for name in board.page.get_by_role("tab").all_text_contents():
+        tab = board.page.get_by_role("tab", name=name, exact=True)
+        tab.click()
+        expect(tab).to_have_attribute("aria-selected", "true")
+        board.until(lambda: not board.page.locator(".bk-loading, .loading").count(), "the tab is drawn")
+        assert violations(board.page) == [], name
+
+
+def test_settings_keep_the_rules_of_accessibility(board: BoardPage) -> None:
+    for group in board.page.locator(".rl-settings summary").all():
+        group.click()
+    expect(board.page.locator(".rl-settings details:not([open])")).to_have_count(0)
+    assert violations(board.page) == []
