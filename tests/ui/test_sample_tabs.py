@@ -142,7 +142,7 @@ def test_the_steps_tokens_are_ranked_as_pandas_ranks_them(board: BoardPage, root
     board.go(run=PPO, step=30).settled(30)
     board.tab("Token ranking")
     table = board.page.locator(".rl-ranking")
-    for column, option in (("error", "Highest mean |value − return|"), ("kl", "Highest mean KL k3")):
+    for column, option in (("error", "Highest mean |value − return|"), ("kl", "Highest mean KL k3 (nats)")):
         wanted = frame.groupby("token")[column].agg(["size", "mean", "max"]).query("size >= 3")
         wanted = wanted.sort_values("mean", ascending=False)
         choose(board.page, ".rl-measure", option)
