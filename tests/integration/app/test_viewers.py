@@ -60,9 +60,14 @@ def test_a_suspended_page_gets_the_newest_state_and_does_not_delay_other_pages(t
         awake, asleep = Viewer(f"{server.url}?run=run"), Viewer(f"{server.url}?run=run")
         for viewer in (awake, asleep):
             await viewer.open()
-        asleep.set_room(1)
         tasks = [asyncio.create_task(awake.follow())]
-        for step in range(1, steps + 1):
+        reading = asyncio.create_task(asleep.follow())
+        append(log, line(1, **tokens))
+        for viewer in (awake, asleep):  # the board follows the page, in messages of its own
+            await asyncio.to_thread(wait_until, partial(viewer.has_seen, 1), 30)
+        reading.cancel()
+        asleep.set_room(1)
+        for step in range(2, steps + 1):
             append(log, line(step, **tokens))
             await asyncio.to_thread(wait_until, partial(awake.has_seen, step), 30)
         behind = min(hub()._sessions - others, key=lambda session: session._last_drawn)
