@@ -43,8 +43,7 @@ def session_page(root: str | os.PathLike[str] | None = None) -> Viewable:
         The first root of the document. The board is a second one, which is added when its views are built:
         the HTML is sent before, and the browser loads its scripts in the meantime.
     """
-    # The head of the board shows a lost connection, so Panel's own message would say it twice.
-    pn.extension("tabulator", notifications=True, disconnect_notification="")
+    pn.extension("tabulator", notifications=True)
     pn.config.design = PlainDesign
     # For a view added later, the browser first sends back models that Bokeh already has. Bokeh keeps its own
     # models and warns, which is harmless.

@@ -39,6 +39,9 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 #: steps nobody would look at them.
 READ_DELAY = 3.0
 
+#: The first array of texts imports parts of pyarrow; that happens here, not while the server answers.
+_NO_ROWS = pd.DataFrame({"uid": pd.Series(dtype=str)})
+
 
 class SampleGrid(Viewer):
     """The grid with its head: number of samples, search, query bar, and a button for new samples.
@@ -72,7 +75,7 @@ class SampleGrid(Viewer):
         )
         self._pill = button("", self.load, visible=False, margin=(5, 8), css_classes=["rl-new"])
         self._picked = click_field(self._on_click)
-        self._table = SampleTable(pd.DataFrame({"uid": pd.Series(dtype=str)}))
+        self._table = SampleTable(_NO_ROWS)
         self._table_slot = pn.Column(sizing_mode="stretch_both", margin=0)
         self._card = pn.Column(
             pn.Row(

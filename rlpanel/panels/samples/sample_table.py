@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+
+# Panel imports it with the first table, while the server answers.
+import pandas.io.formats.style
 import panel as pn
 from bokeh.models.widgets.tables import (
     CellEditor,

@@ -62,9 +62,10 @@ function fade(on) {
   }
 }
 
-// Hide Panel's own notification about the lost connection, which would not go away.
+// Hide Panel's own notifications about the connection: the header shows it. Without their text in Panel's
+// settings, Panel's script would fail and the event would not reach this one.
 function hideToast() {
-  const style = element("style", "", "[id^=reconnect-notification] { display: none !important; }")
+  const style = element("style", "", ".notyf__disconnect, .notyf__reconnect { display: none !important; }")
   document.head.append(style)
   return style
 }
