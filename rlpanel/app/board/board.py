@@ -28,7 +28,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Values of selection parameters that are missing in the URL after Back or Forward.
 _DEFAULTS: dict[str, Any] = {"split": "", "step": None, "uid": "", "token": -1, "follow": True, "search": ""}
-_DEFAULTS |= {"curves": [], "filter": "", "scope": "step", "sort": "", "finding": ""}
+_DEFAULTS |= {"curves": [], "log_curves": [], "filter": "", "scope": "step", "sort": "", "finding": ""}
 _DEFAULTS |= {"over": [], "beside": [], "align": "step", "smooth": 0.0}
 _DEFAULTS |= {"against": "", "here_at": NEWEST, "there_at": NEWEST}
 

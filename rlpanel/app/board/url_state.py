@@ -88,6 +88,7 @@ KEYS: dict[str, tuple[str, Callable[[str], Any], Callable[[Any], str]]] = {
     "token": ("token", _integer, str),
     "metric": ("metric", str, str),
     "curves": ("curves", _names, _write_names),
+    "log": ("log_curves", _names, _write_names),
     "search": ("search", str, str),
     "filter": ("filter", str, str),
     "scope": ("scope", _scope, str),

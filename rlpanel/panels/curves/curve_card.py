@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 import panel as pn
 from bokeh.events import DoubleTap, Tap
-from bokeh.models import BoxZoomTool, ColumnDataSource, CustomJS, HoverTool, ResetTool, glyphs
+from bokeh.models import BoxZoomTool, ColumnDataSource, CustomJS, HoverTool, LogTicker, ResetTool, glyphs
 from bokeh.models.annotations import Legend, LegendItem, Span
-from bokeh.models.ranges import DataRange1d
+from bokeh.models.ranges import Range1d
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.panels.curves import curve_points, trainer_scalars
 from rlpanel.panels.curves.curve_export import curve_export
 from rlpanel.panels.curves.curve_selection import Curve
+from rlpanel.panels.curves.curve_window import CurveWindow
 from rlpanel.panels.curves.overlay_curves import RAW_ALPHA, OverlayCurves
 from rlpanel.panels.curves.value_distribution import DISTRIBUTION_BANDS, ValueDistribution
 from rlpanel.panels.export.card_export import CardExport
@@ -23,6 +24,7 @@ from rlpanel.panels.export.plot_tables import PlotLine
 from rlpanel.panels.plots import series
 from rlpanel.panels.plots.alignment import alignment_of, chosen_axis
 from rlpanel.panels.plots.step_shading import StepShading
+from rlpanel.panels.plots.value_axis import fit_axis
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -38,11 +40,20 @@ _MARKER_SIZE, _MAX_MARKERS = 4, 40
 
 
 class CurveCard:
-    """A card: a chart below a head with title, subtitle and value."""
+    """A card: a chart below a head with title, subtitle and value.
 
-    def __init__(self, context: Context, curve: Curve) -> None:
+    Parameters
+    ----------
+    context : Context
+    curve : Curve
+    window : CurveWindow, optional
+        The steps that the cards of a page show together.
+    """
+
+    def __init__(self, context: Context, curve: Curve, window: CurveWindow | None = None) -> None:
         self.context = context
         self.curve = curve
+        self._window = window or CurveWindow()
         # The view that was drawn last: a step may be chosen before the card draws the newest snapshot.
         self._view = context.view
         self._axis = chosen_axis(context.snapshot, context.selection.align)
@@ -66,9 +77,9 @@ class CurveCard:
             context, curve.columns[0], self._sources[curve.columns[0]], HEIGHT
         )
         self.card = pn.Column(
-            head_with_menu(self._head, ExportMenu(context, self.export)),
+            head_with_menu(self._head, self._menu()),
             self._pane,
-            styles={**theme.CARD, "flex": "1 1 250px", "min-width": "250px"},
+            styles={**theme.CARD, "flex": "1 1 215px", "min-width": "215px"},
             css_classes=["rl-card", "rl-curve"],
             margin=0,
         )
@@ -88,11 +99,15 @@ class CurveCard:
             self._hover.tooltips = tips
         for column, source in self._sources.items():
             points = curve_points.shared_points(
-                self._view, column, selection.align, self.context.display, selection.smooth
+                self._view,
+                column,
+                selection.align,
+                self.context.display,
+                selection.smooth,
+                log=self.curve.log,
             )
             series.update_source(source, points, self._sent[column])
             self._sent[column] = points
-        self._plot.y_range.default_span = _default_span(self._points()["y"])
         # Size 0 hides the markers. An invisible renderer would make the legend show the curve as hidden.
         size = _MARKER_SIZE if len(self._points()["x"]) <= _MAX_MARKERS else 0
         for (kind, renderer), column in zip(self._glyphs, self._glyph_columns, strict=True):
@@ -100,11 +115,30 @@ class CurveCard:
                 renderer.glyph.size = size
         self._update_visibility()
         self.overlay.draw()
+        self.fit()
         self._distribution.draw(self._view.snapshot)
         self.shade()
         if self.card[1] is not (self._distribution.pane or self._pane):
             self.card[1] = self._distribution.pane or self._pane
         self.move_cursor()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all points are shown, which is so without a zoom."""
+        return self._window.covers(self._points())
+
+    def fit(self) -> None:
+        """Fit the value axis to the visible part of the lines."""
+        lines = [points for points in self._sent.values() if points] if self._run_visible else []
+        others = [
+            {"x": points["x"], "y": points["y"]}
+            for _, points in self.overlay.visible_lines
+            if len(points["x"])
+        ]
+        axis = fit_axis([self._window.visible(line) for line in (*lines, *others)], log=self.curve.log)
+        if axis is not None and axis != (self._plot.y_range.start, self._plot.y_range.end):
+            start, end = axis
+            self._plot.y_range.update(start=start, end=end, reset_start=start, reset_end=end)
 
     def move_cursor(self) -> None:
         """Move the step cursor: a vertical line, a dot on the curve, and the value in the head."""
@@ -123,8 +157,9 @@ class CurveCard:
         self._write_head(step)
 
     def shade(self) -> None:
-        """Shade the marked steps behind the curve."""
-        marked = self.context.marked
+        """Shade the steps of the opened finding behind the curve, else those of the curve's own finding."""
+        own = (self.context.marked_curves.get(column) for column in self.curve.columns)
+        marked = self.context.marked or next((steps for steps in own if steps is not None), None)
         if marked is not None:
             self._shading.restyle(marked.color, self.context.selection.dark)
         self._shading.draw(self._axis, marked.steps if marked is not None else ())
@@ -202,6 +237,8 @@ class CurveCard:
             parts.append(self._distribution.note)
         if display.zero_shift:
             parts.append("minus its first step")
+        if self.curve.log:
+            parts.append("log scale")
         size = self._steps_per_point()
         if size > 1:
             parts.append(f"{size} steps per point")
@@ -221,13 +258,26 @@ class CurveCard:
 
     # -- building --------------------------------------------------------------------------------
 
+    def _menu(self) -> ExportMenu:
+        """Return the card's menu: exports, and the scale of the value axis."""
+        entry = ("Linear scale" if self.curve.log else "Log scale", self._change_scale)
+        return ExportMenu(self.context, self.export, actions=(entry,))
+
+    def _change_scale(self) -> None:
+        selection, key = self.context.selection, self.curve.key
+        rest = [each for each in selection.log_curves if each != key]
+        selection.log_curves = rest if self.curve.log else [*rest, key]
+
     def _figure(self) -> Any:
         plot = theme.quiet_figure(
             height=HEIGHT,
             min_border_right=10,
-            x_range=DataRange1d(range_padding=0.01),
-            y_range=DataRange1d(only_visible=True),
+            x_range=self._window.x_range,
+            y_range=Range1d(start=0.1, end=1.0),
+            y_axis_type="log" if self.curve.log else "linear",
         )
+        if self.curve.log:
+            plot.yaxis.ticker = LogTicker(desired_num_ticks=3, num_minor_ticks=0)
         self._shading = StepShading(plot)
         self._glyph_columns: list[str] = []
         items: list[LegendItem] = []
@@ -283,7 +333,7 @@ class CurveCard:
         self._hover = HoverTool(mode="vline", renderers=[first], line_policy="nearest")
         zoom = BoxZoomTool(dimensions="width")
         plot.add_tools(self._hover, zoom, ResetTool())
-        plot.toolbar.active_drag = zoom
+        self._window.watch(plot, zoom)
         plot.on_event(Tap, lambda event: self.context.choose_step(self._axis.nearest(event.x)))
         plot.js_on_event(DoubleTap, _reset_callback(plot))
 
@@ -317,12 +367,6 @@ def _color(column: str, first: bool) -> str:
         if first or trainer_scalars.scalar_of(column) is None
         else "text"
     )
-
-
-def _default_span(values: np.ndarray) -> float:
-    """Return the axis height for equal values, scaled so that a small constant is not drawn at zero."""
-    finite = np.abs(values[np.isfinite(values)])
-    return float(finite.max()) or 2.0 if len(finite) else 2.0
 
 
 def _empty_points() -> series.Points:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+import numpy as np
 
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.plots import series
@@ -39,12 +39,27 @@ def points(view: RunView, curve: str, axis: RunAxis, display: Display, weight: f
 
 
 def shared_points(
-    view: RunView, curve: str, alignment: str, display: Display, weight: float
+    view: RunView, curve: str, alignment: str, display: Display, weight: float, *, log: bool = False
 ) -> series.Points:
-    """Return `points` on the requested axis, cached on the view for all sessions."""
-    key = (curve, alignment, weight, display.band, display.variance_scale, display.zero_shift)
-    make = partial(points, view, curve, chosen_axis(view.snapshot, alignment), display, weight)
+    """Return `points` on the requested axis, cached on the view for all sessions.
+
+    For a logarithmic axis, values of 0 and below are missing, and the band ends below the smallest value.
+    """
+    key = (curve, alignment, weight, display.band, display.variance_scale, display.zero_shift, log)
+
+    def make() -> series.Points:
+        found = points(view, curve, chosen_axis(view.snapshot, alignment), display, weight)
+        return _positive(found) if log else found
+
     return cached_on(view, "points", key, make)
+
+
+def _positive(found: series.Points) -> series.Points:
+    """Return points for a logarithmic axis."""
+    above = {name: np.where(found[name] > 0, found[name], np.nan) for name in ("y", "raw", "hi")}
+    least = np.nanmin(above["y"], initial=np.inf)
+    low = np.where(np.isnan(above["hi"]), np.nan, np.maximum(found["lo"], least / 10))
+    return {**found, **above, "lo": low}
 
 
 def tips(curve: str, alignment: str, weight: float) -> list[tuple[str, str]]:

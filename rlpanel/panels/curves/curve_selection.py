@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from rlpanel.panels.curves import trainer_scalars
 from rlpanel.panels.session.context import Context
+from rlpanel.settings import Display
+from rlpanel.store.snapshot.run_view import RunView
 
 _REWARDS = ("reward", "ref_reward", "valid_reward", "ref_valid_reward")
-#: Number of default curves; more are drawn only if they are chosen by name.
+#: Number of default curves; a critic adds its own, and more are drawn only if they are chosen by name.
 _DEFAULT_COUNT = 4
+_CRITIC = ("var_explained", "value_error")
+_OTHERS = ("surprisal_mean", "token_entropy_mean", "reward_gap", "advantage", "prompt_chars")
+#: In fewer steps than this, an equal value may be chance.
+_FEW_STEPS = 5
+#: Points without a band, which needs not be computed to see whether a line is constant.
+_PLAIN = Display(band="none")
 
 
 @dataclass(frozen=True)
@@ -19,6 +29,8 @@ class Curve:
     key: str
     title: str
     columns: tuple[str, ...]
+    #: Whether the value axis is logarithmic.
+    log: bool = False
 
 
 def kl_column(context: Context) -> str:
@@ -28,23 +40,36 @@ def kl_column(context: Context) -> str:
 
 
 def curves_of(context: Context) -> list[Curve]:
-    """Return the cards to show: the chosen columns, else the first four defaults that the run has."""
+    """Return the cards to show: the chosen columns, else the defaults that tell something about the run."""
     view = context.view
     wanted = [trainer_scalars.resolve(view, name) for name in context.selection.curves]
     chosen = [name for name in wanted if trainer_scalars.has_data(view, name)]
-    if chosen:
-        return [_curve(name, context) for name in chosen]
-    length = "response_tokens" if view.has("response_tokens") else "response_chars"
-    defaults = [
-        "reward",
-        kl_column(context),
-        length,
-        "surprisal_mean",
-        "reward_gap",
-        "advantage",
-        "prompt_chars",
+    return [_curve(name, context) for name in chosen or _default_names(context)]
+
+
+def _default_names(context: Context) -> list[str]:
+    """Return the default columns: those that every run needs, then those of a critic, then the others."""
+    view = context.view
+    first = ["reward", kl_column(context), _length_column(view)]
+    critic = [name for name in _CRITIC if _varies(view, name)]
+    others = [] if critic else list(_OTHERS)
+    names = [name for name in (*first, *critic, *others) if view.has(name)]
+    return [name for name in names if name == "reward" or _varies(view, name)][
+        : max(_DEFAULT_COUNT, 3 + len(critic))
     ]
-    return [_curve(name, context) for name in defaults if view.has(name)][:_DEFAULT_COUNT]
+
+
+def _length_column(view: RunView) -> str:
+    return "response_tokens" if view.has("response_tokens") else "response_chars"
+
+
+def _varies(view: RunView, name: str) -> bool:
+    """Return whether a column has values that differ; with few steps, whether it has any."""
+    if not view.has(name):
+        return False
+    values = trainer_scalars.points(view, name, _PLAIN)["y"]
+    values = values[np.isfinite(values)]
+    return len(values) > 0 and (len(values) < _FEW_STEPS or float(np.ptp(values)) > 0)
 
 
 def show_curve(context: Context, column: str) -> None:
@@ -63,4 +88,5 @@ def _curve(name: str, context: Context) -> Curve:
     label = trainer_scalars.describe(name).label
     if trainer_scalars.scalar_of(name) is None:
         label = label[:1].upper() + label[1:]
-    return Curve(name, label, (*columns, *trainer_scalars.drawn_over(view, columns)))
+    log = name in context.selection.log_curves
+    return Curve(name, label, (*columns, *trainer_scalars.drawn_over(view, columns)), log)

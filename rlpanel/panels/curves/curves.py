@@ -10,6 +10,7 @@ from panel.viewable import Viewer
 
 from rlpanel.panels.curves.curve_card import CurveCard
 from rlpanel.panels.curves.curve_selection import curves_of
+from rlpanel.panels.curves.curve_window import CurveWindow
 from rlpanel.panels.curves.run_legend import RunLegend
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
@@ -23,12 +24,21 @@ class CardScroller(JSComponent):
 
 
 class Curves(Viewer):
-    """The row of curve cards, with the legend of runs above it."""
+    """The row of curve cards, with the legend of runs above it.
 
-    def __init__(self, context: Context) -> None:
+    Parameters
+    ----------
+    context : Context
+    linked : bool
+        Whether a zoom in one card moves the others. A report draws each plot in a document of its own.
+    """
+
+    def __init__(self, context: Context, *, linked: bool = True) -> None:
         super().__init__()
         self.context = context
-        self._cards: dict[tuple[str, ...], CurveCard] = {}
+        self._linked = linked
+        self._cards: dict[tuple[tuple[str, ...], bool], CurveCard] = {}
+        self._window = self._new_window()
         self._row = pn.FlexBox(
             gap="10px",
             flex_wrap="wrap",
@@ -44,10 +54,11 @@ class Curves(Viewer):
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, ["view"])
         context.param.watch(self._on_overlay, ["others", "muted"])
-        selection.param.watch(self._redraw, ["align", "smooth"])
-        selection.param.watch(self._update_cards, ["curves"])
+        selection.param.watch(self._on_axis, ["align"])
+        selection.param.watch(self._redraw, ["smooth"])
+        selection.param.watch(self._update_cards, ["curves", "log_curves"])
         selection.param.watch(self._move_cursors, ["step"])
-        context.param.watch(self._shade, ["marked"])
+        context.param.watch(self._shade, ["marked", "marked_curves"])
         context.param.watch(self._reveal, ["revealed"])
         selection.param.watch(self._restyle, ["dark"])
         display.param.watch(self._update_cards, ["kl_estimator", "per_sequence"])
@@ -61,7 +72,8 @@ class Curves(Viewer):
         """Keep the cards that are still wanted and create the missing ones."""
         previous = self._cards
         self._cards = {
-            curve.columns: previous.get(curve.columns) or CurveCard(self.context, curve)
+            (curve.columns, curve.log): previous.get((curve.columns, curve.log))
+            or CurveCard(self.context, curve, self._window if self._linked else None)
             for curve in curves_of(self.context)
         }
         cards = [card.card for card in self._cards.values()]
@@ -71,8 +83,28 @@ class Curves(Viewer):
 
     def _on_snapshot(self, event: Any) -> None:
         if event.old.snapshot.name != event.new.snapshot.name:
-            self._cards = {}
+            self._on_axis()
+        else:
+            self._update_cards()
+
+    def _on_axis(self, *_: object) -> None:
+        """Create the cards again: a zoom of another run or axis has no meaning."""
+        self._cards, self._window = {}, self._new_window()
         self._update_cards()
+
+    def _new_window(self) -> CurveWindow:
+        window = CurveWindow()
+        window.param.watch(self._fit, "zoomed")
+        return window
+
+    def _fit(self, *_: object) -> None:
+        """Fit the value axes to the zoomed steps; a zoom that shows all steps is none."""
+        if self._window.zoomed is not None and all(card.is_whole for card in self._cards.values()):
+            self._window.zoomed = None
+            return
+        with theme.hold_changes():
+            for card in self._cards.values():
+                card.fit()
 
     def _redraw(self, *_: object) -> None:
         with theme.hold_changes():
@@ -87,6 +119,7 @@ class Curves(Viewer):
         with theme.hold_changes():
             for card in self._cards.values():
                 card.overlay.draw()
+                card.fit()
 
     def _move_cursors(self, *_: object) -> None:
         with theme.hold_changes():
@@ -100,7 +133,7 @@ class Curves(Viewer):
 
     def _reveal(self, *_: object) -> None:
         """Scroll to the card of the revealed column."""
-        shown = [columns[0] for columns in self._cards]
+        shown = [columns[0] for columns, _ in self._cards]
         if self.context.revealed in shown:
             self._scroller._send_msg({"position": shown.index(self.context.revealed), "count": len(shown)})
 

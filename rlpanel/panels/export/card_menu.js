@@ -2,7 +2,8 @@
 
 /** Create the menu; `getPlot` returns the view of the plot that the card shows now. */
 function exportMenu(model, getPlot) {
-  const entries = [["PNG", "png"], ["SVG", "svg"], ["CSV", "csv"], ["CSV, raw", "csv-raw"]]
+  const files = [["PNG", "png"], ["SVG", "svg"], ["CSV", "csv"], ["CSV, raw", "csv-raw"]]
+  const entries = [...files, ...(model.entries ?? []).map((label) => [label, label])]
   model.on("msg:custom", async (message) => {
     if (message.kind === "csv") { save([message.text], message.file, "text/csv"); return }
     const plot = getPlot()

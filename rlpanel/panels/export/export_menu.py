@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import panel as pn
+import param
 
 from rlpanel.panels.export.card_export import CardExport
 from rlpanel.panels.export.exporter import EXPORT_SCRIPTS, EXPORT_STYLES, Exporter
@@ -16,15 +17,48 @@ from rlpanel.panels.ui.theme import safe_text
 
 
 class ExportMenu(Exporter):
-    """The export menu of one card; it finds the card's figure in the browser."""
+    """The menu of one card, with its exports; it finds the card's figure in the browser.
+
+    Parameters
+    ----------
+    context : Context
+    get_export : callable
+        As for `Exporter`.
+    actions : sequence of tuple of str and callable
+        Further entries: label, and what a click calls.
+    **params
+        Parameters of the component.
+    """
+
+    entries = param.List(default=[], item_type=str, doc="Labels of the further entries.")
 
     _esm = read_assets(*EXPORT_SCRIPTS, "panels/export/export_menu.js")
     _stylesheets = EXPORT_STYLES
 
-    def __init__(self, context: Context, get_export: Callable[[], CardExport | None], **params: Any) -> None:
+    def __init__(
+        self,
+        context: Context,
+        get_export: Callable[[], CardExport | None],
+        actions: Sequence[tuple[str, Callable[[], None]]] = (),
+        **params: Any,
+    ) -> None:
         super().__init__(
-            context, get_export, width=22, margin=(6, 6, 0, 2), css_classes=["rl-take"], **params
+            context,
+            get_export,
+            width=22,
+            margin=(6, 6, 0, 2),
+            css_classes=["rl-take"],
+            entries=[label for label, _ in actions],
+            **params,
         )
+        self._actions = dict(actions)
+
+    def _handle_msg(self, msg: Any) -> None:
+        action = self._actions.get(str(msg))
+        if action is None:
+            super()._handle_msg(msg)
+        else:
+            action()
 
 
 def head_with_menu(head: pn.pane.HTML, menu: ExportMenu) -> pn.Row:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, get_args
 
 import panel as pn
@@ -27,6 +27,8 @@ from rlpanel.store.index.run_index import RunIndex
 
 #: Minimum number of seconds between two checks of a growing run.
 EVERY = 3.0
+#: The worst first.
+_BY_SEVERITY = ("alarm", "warning", "info")
 
 
 class FindingsBadge(Viewer):
@@ -71,6 +73,7 @@ class FindingsBadge(Viewer):
         self._last_check, self._findings = 0.0, {}
         self._work.stop()
         self._list.param.update(found=[], checked=False)
+        self.context.marked_curves = {}
         self._mark()
 
     def _check_if_due(self, *_: Any) -> None:
@@ -90,6 +93,7 @@ class FindingsBadge(Viewer):
                 self._findings.setdefault(each.key, each)
         snapshot = self.context.snapshot
         self._list.param.update(found=[finding_json(each, snapshot) for each in findings], checked=True)
+        self.context.marked_curves = _marked_curves(self._findings.values())
         linked = self._findings.get(self.context.selection.finding)
         if linked is None:
             self.context.selection.finding = ""
@@ -142,3 +146,12 @@ def _compute_findings(
     index: RunIndex, thresholds: FindingSettings, now: float, split: str
 ) -> Iterator[list[Finding]]:
     yield cached_findings(index, thresholds, now, split)
+
+
+def _marked_curves(findings: Iterable[Finding]) -> dict[str, MarkedSteps]:
+    """Return the steps of each column's worst finding."""
+    marked: dict[str, MarkedSteps] = {}
+    for finding in sorted(findings, key=lambda each: _BY_SEVERITY.index(each.severity)):
+        if finding.column and finding.steps:
+            marked.setdefault(finding.column, MarkedSteps(finding.steps, SEVERITY_COLORS[finding.severity]))
+    return marked

@@ -6,6 +6,7 @@ import numpy as np
 
 from rlpanel.panels.curves import curve_points, trainer_scalars
 from rlpanel.panels.curves.curve_selection import Curve
+from rlpanel.panels.plots.value_axis import fit_axis
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.theme import number, safe_text
 
@@ -46,8 +47,7 @@ def line_svg(x: np.ndarray, y: np.ndarray, low: np.ndarray, high: np.ndarray, co
         return ""
     chosen = finite[:: max(1, len(finite) // _MAX_POINTS)]
     x, y, low, high = x[chosen], y[chosen], low[chosen], high[chosen]
-    span = y.max() - y.min() or abs(y[0]) or 1.0
-    bottom, top = y.min() - 0.1 * span, y.max() + 0.1 * span
+    bottom, top = fit_axis([{"y": y, "lo": low, "hi": high}]) or (0.0, 1.0)
     across = (x - x[0]) / ((x[-1] - x[0]) or 1.0) * _WIDTH
 
     def down(values: np.ndarray) -> np.ndarray:

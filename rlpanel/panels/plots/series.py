@@ -72,12 +72,15 @@ def points_without_band(steps: np.ndarray, values: np.ndarray, display: Display)
 def _band(
     view: RunView, column: str, display: Display, starts: np.ndarray, y: np.ndarray, std: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    if display.band == "std":
-        return y - display.variance_scale * std, y + display.variance_scale * std
-    if display.band == "range" and len(starts):
+    if display.band in ("std", "range") and len(starts):
         steps = view.snapshot.steps
-        low, high = steps.stat(column, MIN), steps.stat(column, MAX)
-        return np.fmin.reduceat(low, starts), np.fmax.reduceat(high, starts)
+        low = np.fmin.reduceat(steps.stat(column, MIN), starts)
+        high = np.fmax.reduceat(steps.stat(column, MAX), starts)
+        if display.band == "range":
+            return low, high
+        half = display.variance_scale * std
+        # Within the values of the step: a KL k3 is never below 0, and a rate never above 1.
+        return np.maximum(y - half, low), np.minimum(y + half, high)
     if display.band == "iqr" and len(starts):
         low, high = view.quantiles(column, (0.25, 0.75))
         return np.fmin.reduceat(low, starts), np.fmax.reduceat(high, starts)

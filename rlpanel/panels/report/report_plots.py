@@ -47,7 +47,7 @@ def plots_of(context: Context) -> Plots:
     context.selection.dark = True
     if context.display.band == "ridge":
         context.display.band = "density"
-    over_steps = [Curves(context)]
+    over_steps = [Curves(context, linked=False)]
     of_step = [RewardDistribution(context), RewardGap(context), GroupStrip(context)]
     curves = [*_drawings(over_steps)]
     step: list[Any] = [card for view in of_step if (card := view.__panel__()).visible]

@@ -43,6 +43,7 @@ class Selection(param.Parameterized):
     token = param.Integer(default=-1, doc="Pinned token of the sample; -1 for none.")
     metric = param.String(default="log_ratio", doc="Token metric that colours the text.")
     curves = param.List(default=[], item_type=str, doc="Columns drawn as curves; empty: the defaults.")
+    log_curves = param.List(default=[], item_type=str, doc="Columns whose curves have a logarithmic axis.")
     search = param.String(
         default="", doc="Text to find in prompts and responses; /like this/ is a regular expression."
     )
@@ -112,6 +113,10 @@ class Context(param.Parameterized):
     )
     marked = param.ClassSelector(
         class_=MarkedSteps, allow_None=True, doc="Steps that all curves shade; None for none."
+    )
+    marked_curves = param.Dict(
+        default={},
+        doc="Column → steps that its curve shades while no finding is opened: its worst finding's.",
     )
     revealed = param.String(default="", doc="Column whose card is scrolled into view when this is set.")
     now = param.Number(default=0.0, doc="Current time, updated once a second, for ages.")

@@ -1,0 +1,81 @@
+"""Range of a curve's value axis: it follows the line, and neither a wide band nor a few spikes flatten it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rlpanel.panels.plots.series import Points
+
+#: Shares of the points below and above which a value may be a spike.
+_LOW, _HIGH = 0.02, 0.98
+#: A value is a spike if its distance from these quantiles is more than this many times their distance.
+_SPIKE = 1.5
+#: Fewer points than this have no spikes: with few values no quantile tells them from the rest.
+_ENOUGH = 20
+#: Room for the band on either side of the line, as a share of the line's own range.
+_BAND_SHARE = 0.35
+_PADDING = 0.06
+
+
+def fit_axis(lines: Sequence[Points], *, log: bool = False) -> tuple[float, float] | None:
+    """Return start and end of the value axis for all lines of a plot; None if no value can be drawn.
+
+    Parameters
+    ----------
+    lines : sequence of dict of str to ndarray, shape (P,)
+        ``y``, and the bounds ``lo`` and ``hi`` of the band if the line has one, as
+        `rlpanel.panels.plots.series.curve` returns them.
+    log : bool
+        Whether the axis is logarithmic; values of 0 and below are left out.
+
+    Returns
+    -------
+    tuple of float, or None
+        A line that is constant gets the room of its band, or of its own size.
+    """
+    with np.errstate(all="ignore"):
+        scaled: list[Points] = [
+            {name: _scaled(line[name], log) for name in ("y", "lo", "hi") if name in line} for line in lines
+        ]
+    ranges = [_line_range(line["y"]) for line in scaled if len(line["y"])]
+    if not ranges:
+        return None
+    low, high = min(start for start, _ in ranges), max(end for _, end in ranges)
+    low, high = _with_band(low, high, scaled)
+    if high <= low:
+        half = abs(low) / 2 or 1.0
+        low, high = low - half, high + half
+    padding = _PADDING * (high - low)
+    start, end = low - padding, high + padding
+    return (10.0**start, 10.0**end) if log else (start, end)
+
+
+def _scaled(values: np.ndarray, log: bool) -> np.ndarray:
+    """Return the finite values as the axis places them."""
+    values = np.log10(np.where(values > 0, values, np.nan)) if log else values
+    return values[np.isfinite(values)]
+
+
+def _with_band(low: float, high: float, lines: Sequence[Points]) -> tuple[float, float]:
+    """Return a range that gives the band some room; all of it if the lines are constant."""
+    bands = [line for line in lines if len(line.get("lo", ())) and len(line.get("hi", ()))]
+    if not bands:
+        return low, high
+    least = min(low, *(float(np.median(line["lo"])) for line in bands))
+    most = max(high, *(float(np.median(line["hi"])) for line in bands))
+    room = _BAND_SHARE * (high - low) or np.inf
+    return max(least, low - room), min(most, high + room)
+
+
+def _line_range(y: np.ndarray) -> tuple[float, float]:
+    """Return the range of a line's values without its spikes."""
+    least, most = float(y.min()), float(y.max())
+    if len(y) < _ENOUGH:
+        return least, most
+    low, high = (float(value) for value in np.quantile(y, (_LOW, _HIGH)))
+    reach = _SPIKE * (high - low)
+    if not reach:
+        return least, most
+    return max(least, low - reach), min(most, high + reach)
