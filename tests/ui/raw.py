@@ -38,13 +38,13 @@ def _row(line: dict[str, Any]) -> dict[str, Any]:
 
 
 def band(frame: pd.DataFrame, column: str) -> dict[str, np.ndarray]:
-    """Return the expected contents of a curve's source for a column."""
+    """Return the expected contents of a curve's source for a column; the band is within the step's values."""
     steps = frame.groupby("step")[column]
     mean, deviation = steps.mean(), steps.std(ddof=1)
     return {
         "x": mean.index.to_numpy(float),
         "y": mean.to_numpy(),
-        "lo": (mean - deviation).to_numpy(),
-        "hi": (mean + deviation).to_numpy(),
+        "lo": (mean - deviation).clip(lower=steps.min()).where(deviation.notna()).to_numpy(),
+        "hi": (mean + deviation).clip(upper=steps.max()).where(deviation.notna()).to_numpy(),
         "n": steps.count().to_numpy(float),
     }

@@ -118,7 +118,7 @@ def test_a_click_lands_at_the_onset_with_filter_sort_tab_curve_and_sample(board:
     assert float(board.selected.locator(cells_of("invalid_chars")).inner_text()) > 0
 
 
-def test_the_affected_steps_are_shaded_in_all_curves_until_the_finding_is_closed(
+def test_the_affected_steps_are_shaded_in_all_curves_then_only_in_the_findings_own(
     open_board: OpenBoard,
 ) -> None:
     board = open_board(run="grpo", step=3).settled(3)
@@ -131,7 +131,9 @@ def test_the_affected_steps_are_shaded_in_all_curves_until_the_finding_is_closed
     assert all(edges == [10.5, 60.0] for edges in shaded(board))
     line.get_by_role("button", name="Close the finding").click()
     expect(line).to_be_hidden()
-    board.until(lambda: all(edges == [] for edges in shaded(board)), "no curve is shaded")
+    board.until(
+        lambda: sum(edges != [] for edges in shaded(board)) == 1, "only the finding's curve is shaded"
+    )
     board.until(lambda: "finding" not in query(board), "the link does not name the finding")
 
 

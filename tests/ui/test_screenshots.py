@@ -52,8 +52,8 @@ def test_the_board_of_the_readme(board: BoardPage, tmp_path: Path, theme: str) -
     expect(board.count).to_contain_text("64 of step 9")
     board.page.mouse.move(5, 500)
     drawn = board.page.locator(".rl-curve canvas, canvas.rl-strip")
-    # Four curves and the strip; Bokeh puts an empty canvas over each of its plots.
-    board.until(lambda: sum(count > 3 for count in drawn.evaluate_all(COLORS)) == 5, "five drawings")
+    # Five curves and the strip; Bokeh puts an empty canvas over each of its plots.
+    board.until(lambda: sum(count > 3 for count in drawn.evaluate_all(COLORS)) == 6, "six drawings")
     assert len(picture(board, f"board-{theme}.png", tmp_path)) > 50_000
 
 
