@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rlpanel
@@ -11,8 +12,9 @@ from rlpanel.panels.curves.curve_card import CurveCard
 from rlpanel.panels.curves.curve_selection import Curve
 from rlpanel.panels.plots.series import POINTS
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.marked_steps import MarkedSteps
 from rlpanel.settings import Display
-from tests.factories import write_run
+from tests.factories import append, line, write_run
 
 
 def subtitle(run: Path, band: str) -> str:
@@ -39,3 +41,75 @@ def test_the_band_of_points_of_several_steps_is_not_called_their_quartiles(
 def test_the_range_of_several_steps_is_that_of_their_samples(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", steps=POINTS + 1, samples=1, tokens=False)
     assert subtitle(run, "range") == "mean, min–max, 2 steps per point, by step, run"
+
+
+def card(run: Path, *columns: str, log: bool = False, **display: object) -> CurveCard:
+    context = Context(view=rlpanel.open_run(run, follow=False).view, display=Display(**display))
+    return CurveCard(context, Curve(columns[0], "Title", columns, log))
+
+
+def test_the_band_stays_within_the_values_of_the_step(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", steps=4, samples=8)
+    shown = card(run, "kl_k3_mean")._points()
+    assert (shown["lo"] >= 0).all(), "a KL k3 is never negative"
+    values = rlpanel.open_run(run, follow=False).samples().groupby("step").kl_k3_mean
+    assert shown["lo"].tolist() == pytest.approx(
+        [max(group.mean() - group.std(), group.min()) for _, group in values]
+    )
+    assert shown["hi"].tolist() == pytest.approx(
+        [min(group.mean() + group.std(), group.max()) for _, group in values]
+    )
+
+
+def test_the_axis_follows_the_line_and_the_zoom(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    for step in range(30):
+        append(run / "rollout_data_rank_0.jsonl", line(step, reward=float(step), tokens=False))
+    shown = card(run, "reward")
+    whole = shown._plot.y_range.start, shown._plot.y_range.end
+    assert whole[0] < 0 < 29 < whole[1]
+    shown._window.zoomed = (10.0, 12.0)
+    shown.fit()
+    assert 9 < shown._plot.y_range.start < 10
+    assert 12 < shown._plot.y_range.end < 13
+    assert not shown.is_whole
+    shown._window.zoomed = (-1.0, 40.0)
+    assert shown.is_whole
+
+
+def test_a_logarithmic_card_draws_only_values_above_zero(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    for step, reward in enumerate((-1.0, 0.0, 0.001, 100.0)):
+        for index in range(3):
+            append(run / "rollout_data_rank_0.jsonl", line(step, index=index, reward=reward, tokens=False))
+    shown = card(run, "reward", log=True)
+    assert np.isnan(shown._points()["y"]).tolist() == [True, True, False, False]
+    assert 0 < shown._plot.y_range.start < 0.001
+    assert shown._plot.y_range.end > 100
+    export = shown.export()
+    assert export is not None
+    assert "log scale" in export.words
+
+
+def test_the_menu_switches_the_scale(tmp_path: Path) -> None:
+    shown = card(write_run(tmp_path / "run", tokens=False), "reward")
+    menu = shown._menu()
+    assert menu.entries == ["Log scale"]
+    menu._handle_msg("Log scale")
+    assert shown.context.selection.log_curves == ["reward"]
+    logarithmic = CurveCard(shown.context, Curve("reward", "Reward", ("reward",), log=True))
+    logarithmic._menu()._handle_msg("Linear scale")
+    assert shown.context.selection.log_curves == []
+
+
+def test_a_curve_is_shaded_by_its_own_finding_unless_one_is_opened(tmp_path: Path) -> None:
+    shown = card(write_run(tmp_path / "run", steps=5, tokens=False), "reward")
+    context = shown.context
+    context.marked_curves = {"reward": MarkedSteps((2,), "bad"), "other": MarkedSteps((3,), "bad")}
+    shown.shade()
+    assert shown._shading._source.data["left"].tolist() == [1.5]
+    context.marked = MarkedSteps((4, 5), "kl")
+    shown.shade()
+    assert shown._shading._source.data["left"].tolist() == [3.5]
