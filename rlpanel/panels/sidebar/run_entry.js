@@ -4,8 +4,11 @@ const MARKS = { alarm: "▲", warning: "●" }
 // Characters at the end of a name that stay visible when it is cut: names often differ there only.
 const TAIL = 9
 
-/** Return the name of a run or folder as text on one line. */
-const shownName = (name) => name.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, "�")
+// Control characters, line breaks, and marks that reverse the direction of what follows.
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+
+/** Return the name of a run or folder as text on one line, in the order of its characters. */
+const shownName = (name) => name.replace(UNSEEN, "�")
 
 /** Format a duration with one unit: 12 s, 4 min, 3 h, 2 d. */
 function ageText(seconds) {
@@ -88,7 +91,7 @@ class RunEntry {
       Object.assign(mark, { role: "img", ariaLabel: run.severity })
       this.first.append(mark)
     }
-    this.dot = element("span", "dot", "●")
+    this.dot = element("span", "dot")
     this.age = element("span", "age")
     this.second.replaceChildren(this.dot, this.age)
     if (run.samples !== undefined) {
@@ -109,6 +112,7 @@ class RunEntry {
     this.node.title = said
     this.node.ariaLabel = [path, ...facts].join(", ")
     this.dot.className = `dot ${found.state}`
+    this.dot.textContent = found.state ? "●" : ""
     this.age.textContent = found.state === "live" ? "live" : found.age
   }
 

@@ -35,7 +35,7 @@ Entry = dict[str, Any]
 
 
 class RunChoices(JSComponent):
-    """The list, drawn by ``run_list.js``, which sends ``{"open": name}`` and ``{"compare": name, "on": bool}``.
+    """The list, drawn by ``run_list.js``; it sends which run is opened, ticked or unticked.
 
     The browser derives states and ages from times, so nothing is sent when only time passes.
     """
@@ -92,7 +92,7 @@ class RunList(Viewer):
             self._draw()
 
     def _draw(self, *_: Any) -> None:
-        """Send what changed since the last update; all entries only if their order or many of them changed."""
+        """Send what changed since the last update; all entries if their order or many of them changed."""
         self._updated = time.monotonic()
         choices, selection = self._choices, self.context.selection
         entries = self._entries()

@@ -124,7 +124,9 @@ class RunTree {
   reveal() {
     const run = this.state.runs.find((each) => each.name === this.state.value)
     if (run && (this.closed.delete(folderOf(run)) || !this.selected())) { this.draw(this.state) }
-    this.selected()?.scrollIntoView({ block: "nearest" })
+    const selected = this.selected()
+    selected?.scrollIntoView({ block: "nearest" })
+    if (!this.node.contains(this.node.getRootNode().activeElement)) { this.activate(selected) }
   }
 
   /** Put an item into the order of Tab, in place of the one before. */
