@@ -9,6 +9,7 @@ because another page shows them.
 
 from __future__ import annotations
 
+import re
 import shutil
 import statistics
 import sys
@@ -76,7 +77,7 @@ def open_page(page: Page, url: str, query: str) -> Page:
     """Open a page and wait until its board is idle."""
     page.goto(f"{url}/{query}")
     page.locator(".rl-curve canvas").nth(3).wait_for()
-    page.locator(".rl-badge", has_text="idle").or_(page.locator(".rl-badge", has_text="live")).wait_for()
+    page.locator(".rl-badge", has_text=re.compile("live|quiet|finished")).wait_for()
     page.wait_for_timeout(3000)
     page.evaluate(CLOCK)
     return page

@@ -288,7 +288,7 @@ def test_following_again_goes_to_the_newest_step(board: BoardPage) -> None:
 
 def test_another_run_is_one_click_away(board: BoardPage, raw: dict[str, pd.DataFrame]) -> None:
     board.go(run=GRPO).settled(60)
-    board.page.locator(".rl-runs").get_by_role("button", name="hundreds").click()
+    board.page.locator(".rl-runs").get_by_role("treeitem", name="hundreds").click()
     board.at_step(2300)
     expect(board.badge).to_contain_text("hundreds")
     assert_curve(board, "reward", band(raw["hundreds"], "reward"))
@@ -302,7 +302,7 @@ def test_the_same_line_of_another_run_is_another_sample(
     board.tab("Text")
     expect(board.pair).to_contain_text(raw["twin-a"].response[0])
     assert raw["twin-a"].uid[0] == raw["twin-b"].uid[0]
-    board.page.locator(".rl-runs").get_by_role("button", name="twin-b").click()
+    board.page.locator(".rl-runs").get_by_role("treeitem", name="twin-b").click()
     expect(board.pair).to_contain_text(raw["twin-b"].response[0])
 
 

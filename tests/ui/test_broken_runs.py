@@ -159,7 +159,7 @@ def test_three_clicks_lead_to_a_sample_that_shows_the_cause(
     board.go(run=case.kind, theme="dark")
     expect(board.badge).to_contain_text(case.kind)
     board.at_step(steps[-1])
-    expect(board.page.locator(".rl-runs [aria-pressed=true]")).to_be_in_viewport(ratio=0.9)
+    expect(board.page.locator(".rl-runs [aria-selected=true]")).to_be_in_viewport(ratio=0.9)
     expect(board.page.locator(".rl-findings .count").first).to_be_visible()
     assert clicks_to(board, case.title) <= 3
     expect(board.page.locator(".rl-opened-finding")).to_contain_text(f"Finding: {case.title}")

@@ -109,9 +109,8 @@ def lies_over(board: BoardPage, run: str, **columns: np.ndarray) -> None:
 
 def test_other_runs_lie_over_the_curves_and_grow(board: BoardPage, root: Path) -> None:
     board.go(run=PPO).settled(60)
-    overlays = board.settings().get_by_role("group", name="Overlay runs")
     for run in (GRPO, HOSTILE):
-        overlays.get_by_label(run, exact=True).check()
+        board.page.locator(".rl-runs").get_by_label(f"Compare {run}", exact=True).check()
     expect(board.page).to_have_url(re.compile(f"over={GRPO}%2C"))
     steps, reward = means(root, GRPO)
     lies_over(board, GRPO, x=steps, y=reward)

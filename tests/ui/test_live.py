@@ -91,11 +91,11 @@ def test_half_a_line_waits_for_its_rest(board: BoardPage, run: Path) -> None:
 def test_a_new_run_appears_in_the_list(board: BoardPage, root: Path) -> None:
     board.go(run="old").settled(3)
     write_run(root / "deep" / "in" / "new", steps=2, samples=4)
-    button = board.page.locator(".rl-runs").get_by_role("button", name="deep/in/new")
-    expect(button).to_be_visible()
+    entry = board.page.locator(".rl-runs").get_by_role("treeitem", name="deep/in/new, live")
+    expect(entry).to_be_visible()
     expect(board.badge).to_contain_text("old")
     board.at_step(3)
-    button.click()
+    entry.click()
     board.at_step(2)
     expect(board.badge).to_contain_text("deep/in/new")
 
@@ -104,7 +104,7 @@ def test_a_link_shows_its_run_before_the_reader_lists_it(open_board: OpenBoard, 
     folder = root / "soon"
     folder.mkdir()
     board = open_board(run="soon")
-    selected = board.page.locator(".rl-runs [aria-pressed=true]")
+    selected = board.page.locator(".rl-runs [aria-selected=true] .label")
     expect(selected).to_have_text("soon")
     write_run(folder, steps=2, samples=4)
     board.settled(2)

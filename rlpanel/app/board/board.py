@@ -12,6 +12,7 @@ import panel as pn
 
 from rlpanel.app.board.browser_window import BrowserWindow
 from rlpanel.app.board.overlay_runs import OverlayRuns
+from rlpanel.app.board.run_choice import most_useful, newest_first
 from rlpanel.app.board.url_state import read_query, write_query
 from rlpanel.app.demo import Demo
 from rlpanel.app.session_hub import hub
@@ -72,19 +73,20 @@ class Board:
         self.open_root(self._demo.root)
 
     def _refresh_runs(self) -> None:
-        """Update the list of runs: listed runs keep their order, new ones are added on top."""
+        """Update the list of runs, and open the most useful one while none is selected."""
         if self._root is None:
             return
         context = self.context
         context.survey = self._root.survey
         context.left_out = list(self._root.left_out)
-        unlisted = {run.name: run for run in self._root.runs or []}
-        listed = [unlisted.pop(run.name) for run in context.runs if run.name in unlisted]
-        runs = [*unlisted.values(), *listed]
-        if [run.name for run in runs] != [run.name for run in context.runs]:
+        now, listed = time.time(), [run.name for run in context.runs]
+        runs = newest_first(self._root.runs or [], listed, now)
+        context.infos = {run.name: run for run in runs}
+        if [run.name for run in runs] != listed:
             context.runs = runs
-        if not context.selection.run and runs:
-            context.selection.run = runs[0].name
+        useful = most_useful(runs, now)
+        if not context.selection.run and useful is not None:
+            context.selection.run = useful.name
 
     def _open_run(self, *_: Any) -> None:
         context, service = self.context, hub().reader
@@ -118,13 +120,13 @@ class Board:
         return self._root.directory.run_path(run) if self._root else None
 
     def _report_missing_run(self, message: str) -> None:
-        """Report that the linked run does not exist, and select the newest run."""
+        """Report that the linked run does not exist, and select the most useful run."""
         context = self.context
         context.message = message
         notify(message)
-        names = [run.name for run in context.runs]
-        if names and context.selection.run not in names:
-            context.selection.run = names[0]
+        useful = most_useful(context.runs, time.time())
+        if useful is not None and context.selection.run not in {run.name for run in context.runs}:
+            context.selection.run = useful.name
 
     # -- changes ---------------------------------------------------------------------------------
 

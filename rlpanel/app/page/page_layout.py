@@ -23,7 +23,8 @@ from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.report.board_download import board_download
 from rlpanel.panels.sample.sample_detail import SampleDetail
 from rlpanel.panels.samples.sample_grid import SampleGrid
-from rlpanel.panels.sidebar.run_list import RunBadge, RunList
+from rlpanel.panels.sidebar.run_badge import RunBadge
+from rlpanel.panels.sidebar.run_list import RunList
 from rlpanel.panels.sidebar.settings_form import SettingsForm
 from rlpanel.panels.status.backlog_bar import BacklogBar
 from rlpanel.panels.status.connection import Connection

@@ -14,7 +14,8 @@ from rlpanel.panels.first_view.static_curve import curve_html
 from rlpanel.panels.samples.text_cache import READ_NOW, Texts, read_texts, unread_bytes
 from rlpanel.panels.samples.visible_rows import visible_rows
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.sidebar.run_list import badge_html, run_labels
+from rlpanel.panels.sidebar.run_badge import badge_html
+from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.ui.prompt_text import clean, one_line
 from rlpanel.panels.ui.theme import number, safe_text
 
@@ -39,6 +40,7 @@ def _header(context: Context) -> str:
 
 
 def _side(context: Context) -> str:
+    """Return the names of the runs, each as high as its entry in the list that follows."""
     labels = run_labels(context.runs)
     items = "".join(
         f"<li{' class=chosen' if name == context.selection.run else ''}>{safe_text(label)}</li>"

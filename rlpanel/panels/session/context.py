@@ -84,6 +84,9 @@ class Context(param.Parameterized):
     """State that all views of a session share."""
 
     runs = param.List(default=[], item_type=RunInfo, doc="Runs below the root folder, newest first.")
+    infos = param.Dict(
+        default={}, doc="The newest summary of each run by name; those in `runs` are as old as its order."
+    )
     survey = param.ClassSelector(
         class_=Diagnosis, allow_None=True, doc="Diagnosis of a root folder without runs."
     )

@@ -1,38 +1,73 @@
-// Draws the list of runs, one button per run, with the mark of its worst finding. Names of runs and sentences
-// are inserted as text, never as HTML.
-const MARKS = { alarm: "▲", warning: "●" }
-
-function runButton(model, run) {
-  const node = element("button", "run")
-  Object.assign(node, { type: "button", name: run.name, title: run.tip })
-  node.setAttribute("aria-pressed", run.name === model.value)
-  node.append(element("span", "label", run.label))
-  if (run.severity) {
-    const mark = element("span", `mark ${run.severity}`, MARKS[run.severity])
-    Object.assign(mark, { role: "img", ariaLabel: run.severity })
-    node.append(mark)
-  }
-  node.addEventListener("click", () => model.send_msg(run.name))
-  return node
-}
+// The list of runs with its search field. The server sends entries that changed; states and ages are derived
+// from times here.
+// Fewer runs need no search field.
+const SEARCHABLE = 8
+// Milliseconds between two updates of states and ages.
+const REFRESH_EVERY = 10000
 
 export function render({ model }) {
   const box = element("div", "run-list")
+  const search = element("input")
+  Object.assign(search, { type: "search", placeholder: "search runs", ariaLabel: "Search runs", spellcheck: false })
+  const count = element("span", "count")
+  count.setAttribute("role", "status")
+  const top = element("div", "top")
+  top.append(search, count)
+  const compared = element("div", "compared")
+  const clear = element("button", "clear", "clear")
+  Object.assign(clear, { type: "button", title: "Remove all overlay runs" })
+  const ticked = element("span")
+  compared.append(ticked, clear)
+  const tree = new RunTree((message) => model.send_msg(message))
+  box.append(top, compared, tree.node, tree.more)
+
+  let lag = Infinity  // the browser's clock minus the server's; a message's delay only adds to it
+  const clock = () => ({ now: Date.now() / 1000 - (Number.isFinite(lag) ? lag : 0), ages: model.ages })
+  const sync = () => { if (model.now) { lag = Math.min(lag, Date.now() / 1000 - model.now) } }
+  const words = () => search.value.toLowerCase().split(/\s+/).filter(Boolean)
+  const state = () => {
+    const wanted = words(), changes = model.changes ?? {}
+    const all = model.runs.map((run) => changes[run.name] ?? run)
+    const runs = all.filter((run) => wanted.every((word) => run.label.toLowerCase().includes(word)))
+    return { runs, total: all.length, searching: wanted.length > 0, clock: clock(),
+             value: model.value, over: model.over, most: model.most }
+  }
   const draw = () => {
-    const scroll = box.scrollTop
-    const focused = box.querySelector(":focus")?.name
-    box.replaceChildren(...model.runs.map((run) => runButton(model, run)))
-    box.scrollTop = scroll
-    if (focused) { [...box.children].find((node) => node.name === focused)?.focus({ preventScroll: true }) }
+    const shown = state(), scroll = tree.node.scrollTop
+    top.hidden = shown.total < SEARCHABLE
+    const runs = shown.total === 1 ? "run" : "runs"
+    count.textContent = shown.searching ? `${shown.runs.length} of ${shown.total}` : `${shown.total} ${runs}`
+    tree.draw(shown)
+    tree.node.scrollTop = scroll
+    showTicked()
   }
-  const reveal = () => box.querySelector("[aria-pressed=true]")?.scrollIntoView({ block: "nearest" })
-  const select = () => {
-    model.runs.forEach((run, at) => box.children[at]?.setAttribute("aria-pressed", run.name === model.value))
-    reveal()
+  const showTicked = () => {
+    compared.hidden = !model.over.length
+    ticked.textContent = `${model.over.length} compared`
   }
-  model.on("runs", draw)
-  model.on("value", select)
+  const mark = () => {
+    showTicked()
+    tree.mark({ ...tree.state, value: model.value, over: model.over, most: model.most })
+  }
+
+  search.addEventListener("input", () => { tree.limit = PAGE; draw(); tree.node.scrollTop = 0 })
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown") { tree.focusFirst() }
+    else if (event.key === "Enter" && tree.state.runs.length) { tree.open(tree.state.runs[0].name) }
+    else if (event.key === "Escape" && search.value) { search.value = ""; draw() }
+    else { return }
+    event.preventDefault()
+  })
+  clear.addEventListener("click", () => model.send_msg({ clear: true }))
+  model.on("now", sync)
+  model.on("runs", () => { sync(); draw() })
+  model.on("changes", () => { sync(); tree.update(state()) })
+  model.on("value", () => { mark(); tree.reveal() })
+  model.on("over", mark)
+  const timer = setInterval(() => tree.refresh(clock()), REFRESH_EVERY)
+  model.on("remove", () => clearInterval(timer))
+  sync()
   draw()
-  requestAnimationFrame(reveal)
+  requestAnimationFrame(() => tree.reveal())
   return box
 }

@@ -1,10 +1,11 @@
-"""List of runs in the sidebar, and the badge with the state of the selected run."""
+"""List of runs in the sidebar: search, folders, one entry a run, and a tick that overlays it."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, ClassVar
 
 import panel as pn
@@ -12,76 +13,134 @@ import param
 from panel.custom import JSComponent
 from panel.viewable import Viewer
 
-from rlpanel.findings.run_marks import known_mark, read_saved_marks
-from rlpanel.panels.samples.visible_rows import excluded_html
+from rlpanel.findings.run_marks import RunMark, known_mark, read_saved_marks
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
+from rlpanel.panels.sidebar.run_state import LIVE_SECONDS, QUIET_SECONDS
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.html_pane import HtmlPane
-from rlpanel.panels.ui.theme import safe_text
 from rlpanel.sources.discovery.directory import RunInfo
-from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.store.index.run_facts import RunFacts, known_facts, read_saved_facts
 
-#: Seconds after its last line for which a run is shown as live; later it is shown as idle.
-LIVE_SECONDS = 60.0
-#: Number of runs whose saved marks are read.
-MOST_SAVED_MARKS = 500
+#: Minimum seconds between two updates of the list while no run is added or removed.
+UPDATE_EVERY = 1.0
+#: Number of runs whose saved facts and marks are read.
+MOST_SAVED = 1000
+#: Seconds by which a file may be newer than its newest line, because file systems round times.
+_ROUNDING = 1.0
+
+#: One run as the browser gets it.
+Entry = dict[str, Any]
 
 
 class RunChoices(JSComponent):
-    """The buttons of the list, drawn by ``run_list.js``; a click sends the name of a run."""
+    """The list, drawn by ``run_list.js``; it sends which run is opened, ticked or unticked.
 
-    runs = param.List(default=[], doc="One plain object per run.")
+    The browser derives states and ages from times, so nothing is sent when only time passes.
+    """
+
+    runs = param.List(default=[], doc="All entries, newest run first.")
+    changes = param.Dict(default={}, doc="Entries by run that replace those in `runs`.")
     value = param.String(default="", doc="Name of the selected run.")
+    over = param.List(default=[], doc="Names of the overlay runs.")
+    most = param.Integer(default=MAX_OVERLAY_RUNS, doc="Maximum number of overlay runs.")
+    now = param.Number(default=0.0, doc="Time of the last update by the server's clock.")
+    ages = param.List(default=[LIVE_SECONDS, QUIET_SECONDS], doc="Maximum ages of live and of quiet runs.")
 
-    _esm = read_assets("panels/ui/dom.js", "panels/sidebar/run_list.js")
+    _esm = read_assets(
+        "panels/ui/dom.js",
+        "panels/ui/svg.js",
+        "panels/sidebar/run_entry.js",
+        "panels/sidebar/run_tree.js",
+        "panels/sidebar/run_list.js",
+    )
     _stylesheets: ClassVar[list[str]] = [theme.CSS, read_assets("panels/sidebar/run_list.css")]
 
 
 class RunList(Viewer):
-    """List of the runs below the root with the mark of each run's worst finding; a click selects one.
+    """List of the runs below the root; a click opens a run, a tick overlays it.
 
-    Runs are not read for their marks: a run has one if this process checked it, or if its mark was saved.
+    No run is read for the list. An entry has the facts and the mark that are known: from this process if it
+    read the run, else from the saved columns of the run. Without them it has name and age only.
     """
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-        self._choices = RunChoices(sizing_mode="stretch_width", margin=(0, 12), css_classes=["rl-runs"])
-        self._choices.on_msg(lambda event: self._on_click(event.data))
-        self._saved_marks: BackgroundTask[int] = BackgroundTask(self._draw)
-        context.param.watch(self._draw, ["runs", "now"])
-        context.param.watch(self._read_marks, "runs")
-        context.selection.param.watch(self._draw, "run")
-        self._draw()
-        self._read_marks()
+        self._choices = RunChoices(sizing_mode="stretch_width", margin=(0, 8), css_classes=["rl-runs"])
+        self._choices.on_msg(lambda event: self._on_message(event.data))
+        self._known: dict[str, tuple[RunInfo, RunFacts | None, RunMark | None, Entry]] = {}
+        self._updated = 0.0
+        self._saved: BackgroundTask[int] = BackgroundTask(self._draw)
+        context.param.watch(self._on_clock, "now")
+        context.param.watch(self._on_runs, "runs")
+        context.selection.param.watch(self._draw, ["run", "over"])
+        self._on_runs()
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._choices
 
-    def _draw(self, *_: Any) -> None:
-        shown, value = self._items(), self.context.selection.run
-        if (shown, value) != (self._choices.runs, self._choices.value):  # called every second
-            self._choices.param.update(runs=shown, value=value)
+    def _on_runs(self, *_: Any) -> None:
+        """Show the runs, and read their saved facts and marks in the background."""
+        self._draw()
+        paths = [info.path for info in self.context.runs[:MOST_SAVED]]
+        self._saved.start(chain(read_saved_facts(paths), read_saved_marks(paths)))
 
-    def _items(self) -> list[dict[str, str]]:
+    def _on_clock(self, *_: Any) -> None:
+        if time.monotonic() - self._updated >= UPDATE_EVERY:
+            self._draw()
+
+    def _draw(self, *_: Any) -> None:
+        """Send what changed since the last update; all entries if their order or many of them changed."""
+        self._updated = time.monotonic()
+        choices, selection = self._choices, self.context.selection
+        entries = self._entries()
+        sent: dict[str, Any] = {"value": selection.run, "over": self._overlaid()}
+        changes = _changes(choices.runs, entries)
+        if changes is None:
+            sent |= {"runs": entries, "changes": {}}
+        else:
+            sent["changes"] = changes
+        updates = {name: new for name, new in sent.items() if new != getattr(choices, name)}
+        if updates:
+            choices.param.update(**updates, now=time.time())
+
+    def _overlaid(self) -> list[str]:
+        return [name for name in self.context.selection.over if name != self.context.selection.run]
+
+    def _entries(self) -> list[Entry]:
         """Return the runs; the selected run is listed even before the reader finds its files."""
-        runs, selected = self.context.runs, self.context.selection.run
-        labels = run_labels(runs)
-        items = [_item(labels[info.name], info) for info in runs]
+        context, selected = self.context, self.context.selection.run
+        labels = run_labels(context.runs)
+        known, self._known = self._known, {}
+        for listed in context.runs:
+            info = context.infos.get(listed.name, listed)
+            facts, mark, label = known_facts(info.path), known_mark(info.path), labels[info.name]
+            before = known.get(info.name)
+            if before is None or before[:3] != (info, facts, mark) or before[3]["label"] != label:
+                before = info, facts, mark, entry_of(label, info, facts, mark)
+            self._known[info.name] = before
+        entries = [entry for *_, entry in self._known.values()]
         if selected and selected not in labels:
             label = f"./{selected}" if selected in labels.values() else selected
-            items.insert(0, {"name": selected, "label": label, "severity": "", "tip": label})
-        return items
+            entries.insert(0, {"name": selected, "label": label})
+        return entries
 
-    def _read_marks(self, *_: Any) -> None:
-        """Read the saved marks of the newest runs in the background."""
-        paths = [info.path for info in self.context.runs[:MOST_SAVED_MARKS]]
-        self._saved_marks.start(read_saved_marks(paths))
+    def _on_message(self, message: Any) -> None:
+        """Apply a message of the browser; anything unexpected is ignored."""
+        if not isinstance(message, dict):
+            return
+        names = {entry["name"] for entry in self._choices.runs}
+        if isinstance(name := message.get("open"), str) and name in names:
+            self._open(name)
+        if isinstance(name := message.get("compare"), str) and name in names:
+            self._compare(name, bool(message.get("on")))
+        if message.get("clear") is True:
+            self.context.selection.over = []
 
-    def _on_click(self, name: Any) -> None:
-        if name in {run["name"] for run in self._choices.runs} and name != self.context.selection.run:
+    def _open(self, name: str) -> None:
+        if name != self.context.selection.run:
             self.context.selection.param.update(
                 run=name,
                 split="",
@@ -93,114 +152,60 @@ class RunList(Viewer):
                 finding="",
             )
 
+    def _compare(self, name: str, on: bool) -> None:
+        """Add a run to the overlay runs or remove it; the selected run itself is no overlay."""
+        selection = self.context.selection
+        over = [each for each in self._overlaid() if each != name]
+        if on and name != selection.run and len(over) < MAX_OVERLAY_RUNS:
+            over.append(name)
+        selection.over = over
 
-def _item(label: str, info: RunInfo) -> dict[str, str]:
-    """Return a run of the list: its name, label, severity, and a tooltip that tells the finding."""
-    mark = known_mark(info.path)
-    if mark is None:
-        return {"name": info.name, "label": label, "severity": "", "tip": f"{label}: not checked yet"}
-    said = f"{mark.severity}: {mark.sentence}" if mark.severity else "no current findings"
-    tip = f"{label} at step {mark.step}: {said}"
-    return {"name": info.name, "label": label, "severity": mark.severity, "tip": tip}
+
+def entry_of(label: str, info: RunInfo, facts: RunFacts | None, mark: RunMark | None) -> Entry:
+    """Return a run as the browser gets it; what is not known is left out.
+
+    Parameters
+    ----------
+    label : str
+        Path below the root; its last part is the name on screen.
+    info : RunInfo
+    facts : RunFacts, optional
+        Counts of facts that are older than the files are lower bounds, because logs grow. If the files
+        shrank, they were replaced, and the facts are left out.
+    mark : RunMark, optional
+    """
+    entry: Entry = {"name": info.name, "label": label, "time": round(info.modified, 1)}
+    if facts is not None and info.bytes >= facts.bytes:
+        entry["time"] = round(max(info.modified, facts.newest_line), 1)
+        entry["samples"], entry["step"] = facts.samples, facts.step
+        entry["more"] = not facts.complete or info.modified > facts.newest_line + _ROUNDING
+        if facts.reward is not None:
+            entry["reward"] = theme.number(facts.reward)
+            entry["trend"] = _heights(facts.trend)
+    if mark is not None:
+        entry["severity"] = mark.severity
+        entry["finding"], entry["checked"] = mark.sentence, mark.step
+    return entry
+
+
+def _heights(trend: Sequence[float]) -> list[int]:
+    """Scale a trend to whole numbers from 0 to 100; a flat one is in the middle."""
+    if not trend:
+        return []
+    low, high = min(trend), max(trend)
+    return [round(100 * (value - low) / (high - low)) if high > low else 50 for value in trend]
+
+
+def _changes(before: list[Entry], entries: list[Entry]) -> dict[str, Entry] | None:
+    """Return the entries that are different; None if their order, or more than a quarter of them, changed."""
+    if [entry["name"] for entry in before] != [entry["name"] for entry in entries]:
+        return None
+    pairs = zip(before, entries, strict=True)
+    changes = {new["name"]: new for old, new in pairs if old is not new and old != new}
+    return changes if len(changes) <= max(8, len(entries) // 4) else None
 
 
 def run_labels(runs: Sequence[RunInfo]) -> dict[str, str]:
     """Return the label of each run in lists, by name: its folder, or its path if the label is not unique."""
     counts = Counter(info.label for info in runs)
     return {info.name: info.label if counts[info.label] == 1 else f"./{info.name}" for info in runs}
-
-
-class RunBadge(Viewer):
-    """Badge of the selected run: live or idle, ranks, samples, newest step, age, bad lines."""
-
-    def __init__(self, context: Context) -> None:
-        super().__init__()
-        self.context = context
-        self._pane = HtmlPane(
-            "",
-            stylesheets=[theme.CSS, read_assets("panels/ui/badge.css")],
-            margin=0,
-            css_classes=["rl-badge"],
-        )
-        context.param.watch(self._draw, ["view", "now", "runs", "failure"])
-        self._draw()
-
-    def __panel__(self) -> pn.viewable.Viewable:
-        return self._pane
-
-    def _draw(self, *_: Any) -> None:
-        html = badge_html(self.context.snapshot, time.time(), self._label(), self.context.failure)
-        if html != self._pane.object:  # called every second, mostly without a change
-            self._pane.object = html
-
-    def _label(self) -> str:
-        name = self.context.selection.run
-        return next((info.label for info in self.context.runs if info.name == name), name)
-
-
-def badge_html(snapshot: Snapshot, now: float, label: str, failure: str = "") -> str:
-    """Return the badge as HTML; ``failure`` is the reader's error message, or empty."""
-    if not label:
-        return ""
-    name = f'<span class="pill"><b>{safe_text(label)}</b></span>'
-    if not snapshot.version:
-        return f'{name}<span class="pill">opening …</span>'
-    parts = []
-    if snapshot.samples:
-        ranks = f"{snapshot.ranks} rank{'s' if snapshot.ranks != 1 else ''}"
-        parts = [ranks, _sample_count(snapshot), f"step {snapshot.steps.values[-1]}"]
-    newest = f"{age(now - snapshot.newest_line)} ago" if snapshot.newest_line else ""
-    error = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
-    folds = excluded_html(snapshot) + problems_html(snapshot)
-    pill = _pill_text(_state(snapshot, now), " · ".join(parts), newest)
-    return f'{name}<span class="pill">{pill}</span>{folds}{error}'
-
-
-def _pill_text(state: str, contents: str, newest: str) -> str:
-    """Join the parts of the pill; ``connection.js`` hides state and age while the connection is lost."""
-    before = f'<span class="now">{state}{" · " if contents or newest else ""}</span>'
-    after = f'<span class="now">{" · " if contents else ""}{newest}</span>' if newest else ""
-    return f"{before}{contents}{after}"
-
-
-def _sample_count(snapshot: Snapshot) -> str:
-    if not snapshot.has_splits:
-        return f"{snapshot.samples:,} samples"
-    return f"<b>{safe_text(snapshot.split)}</b> {snapshot.samples:,} of {snapshot.all_samples:,} samples"
-
-
-def _state(snapshot: Snapshot, now: float) -> str:
-    if not snapshot.progress.caught_up:
-        return f'<span class="dot kl">●</span> <b>reading {snapshot.progress.fraction:.0%}</b>'
-    if now - snapshot.newest_line <= LIVE_SECONDS:
-        return '<span class="dot good">●</span> <b>live</b>'
-    return '<span class="dot">●</span> <b>idle</b>'
-
-
-def problems_html(snapshot: Snapshot) -> str:
-    """Return collapsed lists of bad lines and unreadable files, each with its reason, as HTML."""
-    bad = "".join(
-        f"<li><code>{safe_text(line.file)}:{line.line or f'byte {line.offset:,}'}</code> "
-        f"{safe_text(line.reason)}</li>"
-        for line in snapshot.bad_lines[:50]
-    )
-    more = f"<li>and {snapshot.bad_count - 50:,} more</li>" if snapshot.bad_count > 50 else ""
-    word = "bad line" if snapshot.bad_count == 1 else "bad lines"
-    html = _fold(f"{snapshot.bad_count:,} {word}", bad + more, "rl-bad-lines") if snapshot.bad_count else ""
-    problems = "".join(f"<li>{safe_text(problem)}</li>" for problem in snapshot.problems)
-    if problems:
-        count = len(snapshot.problems)
-        html += _fold(f"{count} problem{'s' if count > 1 else ''}", problems, "rl-problems")
-    return html
-
-
-def _fold(title: str, items: str, name: str) -> str:
-    return f'<details class="{name}"><summary class="pill kl">{title}</summary><ul>{items}</ul></details>'
-
-
-def age(seconds: float) -> str:
-    """Format a duration with one unit: 12 s, 4 min, 3 h, 2 d."""
-    for bound, size, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
-        if seconds < bound:
-            return f"{max(0.0, seconds) / size:.0f} {unit}"
-    return f"{seconds / 86400:.0f} d"

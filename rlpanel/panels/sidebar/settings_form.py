@@ -11,8 +11,6 @@ from panel.viewable import Viewer
 from rlpanel.panels.curves import curve_menu, trainer_scalars
 from rlpanel.panels.inputs.form import Form
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
-from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.sidebar.training_constants import constant_rows
 
 #: Group → names of display settings; each field is made from the declaration in `rlpanel.settings`.
@@ -34,8 +32,8 @@ class SettingsForm(Viewer):
         self._form = Form(css_classes=["rl-settings"])
         self._form.on_msg(lambda event: self._on_change(event.data))
         selection, display = context.selection, context.display
-        context.param.watch(self._draw, ["view", "runs"])
-        selection.param.watch(self._draw, ["run", "split", "beside", "over", "curves", "align", "smooth"])
+        context.param.watch(self._draw, "view")
+        selection.param.watch(self._draw, ["run", "split", "beside", "curves", "align", "smooth"])
         display.param.watch(self._draw, [name for name in display.param if name != "name"])
         self._draw()
 
@@ -48,9 +46,9 @@ class SettingsForm(Viewer):
             self._form.groups = groups
 
     def _groups(self) -> Iterator[dict[str, Any]]:
-        splits, runs = self._split_fields(), self._run_fields()
-        if splits or runs:
-            yield {"title": "Compare", "fields": [*runs, *splits]}
+        splits = self._split_fields()
+        if splits:
+            yield {"title": "Splits", "fields": splits}
         for title, names in _DISPLAY.items():
             fields = [_field(self.context.display, name) for name in names]
             if title == "Curves":
@@ -79,24 +77,6 @@ class SettingsForm(Viewer):
         return curve_menu.unique_labels(
             [*curve_menu.options(view).items(), *trainer_scalars.options(view.snapshot).items()]
         )
-
-    def _run_fields(self) -> list[dict[str, Any]]:
-        selection = self.context.selection
-        labels = run_labels(self.context.runs)
-        options = [[name, label] for name, label in labels.items() if name != selection.run]
-        if not options:
-            return []
-        return [
-            {
-                "name": "over",
-                "label": "Overlay runs",
-                "kind": "choices",
-                "options": options,
-                "most": MAX_OVERLAY_RUNS,
-                "value": [name for name in selection.over if name in labels and name != selection.run],
-                "help": f"Up to {MAX_OVERLAY_RUNS} runs whose curves are drawn over those of this run.",
-            }
-        ]
 
     def _split_fields(self) -> list[dict[str, Any]]:
         snapshot, beside = self.context.snapshot, self.context.selection.beside

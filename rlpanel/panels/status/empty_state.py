@@ -10,7 +10,7 @@ from panel.viewable import Viewer
 
 from rlpanel.panels.inputs.input_fields import button
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.sidebar.run_list import problems_html
+from rlpanel.panels.sidebar.run_badge import problems_html
 from rlpanel.panels.status.backlog_bar import bar_html
 from rlpanel.panels.status.getting_started import getting_started_html
 from rlpanel.panels.ui import theme

@@ -43,6 +43,8 @@ class RunInfo:
     bytes : int
     modified : float
         Time of the newest change, in seconds since the epoch.
+    rewarded : bool
+        Whether the first sample of a file has a reward.
     """
 
     name: str
@@ -50,6 +52,7 @@ class RunInfo:
     files: int
     bytes: int
     modified: float
+    rewarded: bool = False
 
     @property
     def label(self) -> str:
@@ -79,6 +82,7 @@ class _Rollout:
     run_folder: str
     adapter: Adapter
     status: os.stat_result
+    rewarded: bool
 
 
 class Directory:
@@ -112,13 +116,13 @@ class Directory:
         OSError
             If too many files are open, because then nothing can be said about the folders.
         """
-        members: dict[str, tuple[FolderTree, list[os.stat_result]]] = {}
+        members: dict[str, tuple[FolderTree, list[_Rollout]]] = {}
         unread: list[Unread] = []
         for folder in self._walk.folders(unread):
             for rollout in self._rollouts(folder):
-                members.setdefault(rollout.run_folder, (folder.tree, []))[1].append(rollout.status)
+                members.setdefault(rollout.run_folder, (folder.tree, []))[1].append(rollout)
         self.left_out = tuple(sorted(unread, key=lambda skipped: (skipped.file.count("/"), skipped.file)))
-        infos = [_info(path, tree, statuses) for path, (tree, statuses) in members.items()]
+        infos = [_info(path, tree, rollouts) for path, (tree, rollouts) in members.items()]
         return sorted(infos, key=lambda info: (-info.modified, info.name))
 
     def has_runs(self) -> bool:
@@ -218,18 +222,19 @@ class Directory:
                 continue
             if result.adapter is not None:
                 owner = step_folders.run_folder(entry.path, result.adapter, bound)
-                yield _Rollout(path, name, owner, result.adapter, result.status)
+                yield _Rollout(path, name, owner, result.adapter, result.status, result.rewarded)
             elif result.problem and unread is not None:
                 unread.append(Unread(name, result.problem))
 
 
-def _info(folder: str, tree: FolderTree, members: list[os.stat_result]) -> RunInfo:
+def _info(folder: str, tree: FolderTree, members: list[_Rollout]) -> RunInfo:
     return RunInfo(
         name=tree.name_of(folder),
         path=path_of(folder),
         files=len(members),
-        bytes=sum(status.st_size for status in members),
-        modified=max(status.st_mtime for status in members),
+        bytes=sum(rollout.status.st_size for rollout in members),
+        modified=max(rollout.status.st_mtime for rollout in members),
+        rewarded=any(rollout.rewarded for rollout in members),
     )
 
 

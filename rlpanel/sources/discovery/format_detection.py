@@ -5,8 +5,10 @@ A file is read again only after it changed, because a root may have thousands of
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rlpanel.errors import LineError, RemoteError, SourceDamaged, SourceUnready
 from rlpanel.sources.adapters import ADAPTERS, NATIVE, TRL, trl
@@ -42,12 +44,15 @@ class FileFormat:
     status : os.stat_result
     problem : str
         Reason why the file could not be read; empty if it could.
+    rewarded : bool
+        Whether a sample of the first line that the adapter accepts has a reward.
     """
 
     adapter: Adapter | None
     final: bool
     status: os.stat_result
     problem: str = ""
+    rewarded: bool = False
 
     def holds(self, now: os.stat_result) -> bool:
         """Return True if the file need not be read again. A file that shrank may have been replaced."""
@@ -98,7 +103,8 @@ def _read_format(
 ) -> tuple[FileFormat, bool]:
     """Read a file's first lines to find its format; also return whether the result may be cached."""
     try:
-        return FileFormat(*sniff(path, name, config.mapped), status), True
+        adapter, final, rewarded = sniff(path, name, config.mapped)
+        return FileFormat(adapter, final, status, rewarded=rewarded), True
     except (SourceDamaged, SourceUnready) as error:
         return FileFormat(_adapter_by_name(name), False, status, str(error)), True
     except RemoteError as error:
@@ -109,7 +115,7 @@ def _read_format(
         return FileFormat(_adapter_by_name(name), False, status, reason_of(error)), False
 
 
-def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter | None, bool]:
+def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter | None, bool, bool]:
     """Find the adapter that reads a file; a mapping given by the user is tried before all others.
 
     Returns
@@ -117,6 +123,8 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter 
     adapter : Adapter or None
     final : bool
         False while the answer may still change: the file is empty or has no complete line yet.
+    rewarded : bool
+        Whether a sample of the line that decided has a reward; False without such a line.
 
     Raises
     ------
@@ -128,9 +136,10 @@ def sniff(path: str, name: str, mapped: Adapter | None = None) -> tuple[Adapter 
     lines, final = first_lines(path)
     candidates = (mapped, *ADAPTERS) if mapped is not None else ADAPTERS
     for line in lines:
-        if adapter := _adapter_by_line(candidates, name, line):
-            return adapter, True
-    return named, final
+        found = _adapter_by_line(candidates, path, name, line)
+        if found is not None:
+            return found[0], True, found[1]
+    return named, final, False
 
 
 def first_lines(path: str) -> tuple[list[bytes], bool]:
@@ -161,13 +170,28 @@ def _adapter_by_name(name: str) -> Adapter | None:
     return TRL if trl.NAME.fullmatch(name) else None
 
 
-def _adapter_by_line(candidates: tuple[Adapter, ...], name: str, line: bytes) -> Adapter | None:
-    """Return the first adapter that accepts a line; the line is parsed once, because it may be long."""
+def _adapter_by_line(
+    candidates: tuple[Adapter, ...], path: str, name: str, line: bytes
+) -> tuple[Adapter, bool] | None:
+    """Return the first adapter that accepts a line, and whether the line has a reward.
+
+    The line is parsed once, because it may be long.
+    """
     try:
         document = parse(line)
-        return next((adapter for adapter in candidates if adapter.accepts(name, document)), None)
+        adapter = next((adapter for adapter in candidates if adapter.accepts(name, document)), None)
     except LineError:
         return None
+    return None if adapter is None else (adapter, _has_reward(adapter, path, document))
+
+
+def _has_reward(adapter: Adapter, path: str, document: Any) -> bool:
+    """Return True if a sample of a line has a finite reward; a bad line has none."""
+    try:
+        records = adapter.read(document, path, full=False)
+    except LineError:
+        return False
+    return any(math.isfinite(record.numbers.get("reward", math.nan)) for record in records)
 
 
 def _stamp(status: os.stat_result) -> tuple[int, int, int]:

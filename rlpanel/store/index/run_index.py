@@ -30,6 +30,7 @@ from rlpanel.store.columns.page_memory import trim_heap
 from rlpanel.store.columns.run_table import RunTable
 from rlpanel.store.columns.scalar_log import ScalarLog
 from rlpanel.store.index.column_backfill import ColumnBackfill
+from rlpanel.store.index.run_facts import note_facts, save_facts
 from rlpanel.store.index.run_file import RunFile, files_to_read
 from rlpanel.store.index.run_folder import RunFolder
 from rlpanel.store.index.run_status import RunStatus, list_problems, measure_progress, unread_files
@@ -186,6 +187,7 @@ class RunIndex:
         self.version += 1
         self._changed = False
         before, self.view = self.snapshot, RunView(self._build_snapshot(), self._memories)
+        note_facts(self.path, self.snapshot)
         caught_up = self.snapshot.progress.caught_up and not before.progress.caught_up
         if caught_up and self.bytes_read - self._trimmed_at >= TRIM_AFTER_BYTES:
             self._trimmed_at = self.bytes_read
@@ -207,6 +209,7 @@ class RunIndex:
                 self.commit()
             if cache.save(saved_run(self._table, self._numbered, self._backlog, self._newest_line)):
                 self._saved_version, self._renumbered = self.version, False
+                save_facts(self.path)
         if last:
             cache.close()
 

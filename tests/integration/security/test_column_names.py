@@ -159,7 +159,7 @@ def offers_curves(board: BoardPage) -> None:
 
 
 def chooses_the_other_run(board: BoardPage, names: list[str]) -> None:
-    board.page.locator(".rl-runs").get_by_text(TEXTS, exact=True).click()
+    board.page.locator(".rl-runs").get_by_role("treeitem", name=TEXTS).click()
     board.until(lambda: query_of(board).get("run") == TEXTS)
     for name in names:
         board.until(lambda name=name: board.column(name) == [f"{name[:9]}{at}" for at in range(SAMPLES)])

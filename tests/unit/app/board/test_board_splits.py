@@ -13,7 +13,7 @@ import rlpanel
 from rlpanel.app.board.board import Board
 from rlpanel.errors import SettingError
 from rlpanel.findings.findings_cache import cached_findings
-from rlpanel.panels.sidebar.run_list import badge_html
+from rlpanel.panels.sidebar.run_badge import badge_html
 from rlpanel.settings import FindingSettings
 from rlpanel.store.columns.splits import MAX_SPLITS, REST
 from rlpanel.store.index.run_index import RunIndex

@@ -1,0 +1,48 @@
+"""Order of the list of runs, and the run that a page opens without a link to one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rlpanel.panels.sidebar.run_state import LIVE_SECONDS
+from rlpanel.sources.discovery.directory import RunInfo
+from rlpanel.store.index.run_facts import known_facts
+
+
+def newest_first(runs: Iterable[RunInfo], listed: Sequence[str], now: float) -> list[RunInfo]:
+    """Sort runs by their newest line; live runs come first and do not change places among themselves.
+
+    Parameters
+    ----------
+    runs : iterable of RunInfo
+    listed : sequence of str
+        Names of the runs as they are listed so far; live runs keep this order, below new ones.
+    now : float
+        Time in seconds since the epoch.
+    """
+    place = {name: position for position, name in enumerate(listed)}
+
+    def key(run: RunInfo) -> tuple[int, int, float, str]:
+        live = _is_live(run, now)
+        return (0 if live else 1, place.get(run.name, -1) if live else 0, -run.modified, run.name)
+
+    return sorted(runs, key=key)
+
+
+def most_useful(runs: Sequence[RunInfo], now: float) -> RunInfo | None:
+    """Return the newest live run with rewards, else the newest run with rewards, else the newest run.
+
+    No run is read: the facts of a run that was read before decide, else the first lines of its files.
+    """
+    rewarded = [run for run in runs if _has_rewards(run)]
+    live = [run for run in rewarded if _is_live(run, now)]
+    return max(live or rewarded or runs, key=lambda run: run.modified, default=None)
+
+
+def _is_live(run: RunInfo, now: float) -> bool:
+    return now - run.modified <= LIVE_SECONDS
+
+
+def _has_rewards(run: RunInfo) -> bool:
+    facts = known_facts(run.path)
+    return run.rewarded if facts is None else facts.reward is not None

@@ -1,0 +1,105 @@
+"""Badge in the header with the state of the selected run."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import panel as pn
+from panel.viewable import Viewer
+
+from rlpanel.panels.samples.visible_rows import excluded_html
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.sidebar.run_state import LIVE, age, run_state
+from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.html_pane import HtmlPane
+from rlpanel.panels.ui.theme import safe_text
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+
+class RunBadge(Viewer):
+    """Badge of the selected run: live, quiet or finished, ranks, samples, newest step, age, bad lines."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._pane = HtmlPane(
+            "",
+            stylesheets=[theme.CSS, read_assets("panels/ui/badge.css")],
+            margin=0,
+            css_classes=["rl-badge"],
+        )
+        context.param.watch(self._draw, ["view", "now", "runs", "failure"])
+        self._draw()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._pane
+
+    def _draw(self, *_: Any) -> None:
+        html = badge_html(self.context.snapshot, time.time(), self._label(), self.context.failure)
+        if html != self._pane.object:  # called every second, mostly without a change
+            self._pane.object = html
+
+    def _label(self) -> str:
+        name = self.context.selection.run
+        return next((info.label for info in self.context.runs if info.name == name), name)
+
+
+def badge_html(snapshot: Snapshot, now: float, label: str, failure: str = "") -> str:
+    """Return the badge as HTML; ``failure`` is the reader's error message, or empty."""
+    if not label:
+        return ""
+    name = f'<span class="pill"><b>{safe_text(label)}</b></span>'
+    if not snapshot.version:
+        return f'{name}<span class="pill">opening …</span>'
+    parts = []
+    if snapshot.samples:
+        ranks = f"{snapshot.ranks} rank{'s' if snapshot.ranks != 1 else ''}"
+        parts = [ranks, _sample_count(snapshot), f"step {snapshot.steps.values[-1]}"]
+    newest = f"{age(now - snapshot.newest_line)} ago" if snapshot.newest_line else ""
+    error = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
+    folds = excluded_html(snapshot) + problems_html(snapshot)
+    pill = _pill_text(_state(snapshot, now), " · ".join(parts), newest)
+    return f'{name}<span class="pill">{pill}</span>{folds}{error}'
+
+
+def _pill_text(state: str, contents: str, newest: str) -> str:
+    """Join the parts of the pill; ``connection.js`` hides state and age while the connection is lost."""
+    before = f'<span class="now">{state}{" · " if contents or newest else ""}</span>'
+    after = f'<span class="now">{" · " if contents else ""}{newest}</span>' if newest else ""
+    return f"{before}{contents}{after}"
+
+
+def _sample_count(snapshot: Snapshot) -> str:
+    if not snapshot.has_splits:
+        return f"{snapshot.samples:,} samples"
+    return f"<b>{safe_text(snapshot.split)}</b> {snapshot.samples:,} of {snapshot.all_samples:,} samples"
+
+
+def _state(snapshot: Snapshot, now: float) -> str:
+    if not snapshot.progress.caught_up:
+        return f'<span class="dot kl">●</span> <b>reading {snapshot.progress.fraction:.0%}</b>'
+    state = run_state(now - snapshot.newest_line)
+    return f'<span class="dot {"good" if state == LIVE else ""}">●</span> <b>{state}</b>'
+
+
+def problems_html(snapshot: Snapshot) -> str:
+    """Return collapsed lists of bad lines and unreadable files, each with its reason, as HTML."""
+    bad = "".join(
+        f"<li><code>{safe_text(line.file)}:{line.line or f'byte {line.offset:,}'}</code> "
+        f"{safe_text(line.reason)}</li>"
+        for line in snapshot.bad_lines[:50]
+    )
+    more = f"<li>and {snapshot.bad_count - 50:,} more</li>" if snapshot.bad_count > 50 else ""
+    word = "bad line" if snapshot.bad_count == 1 else "bad lines"
+    html = _fold(f"{snapshot.bad_count:,} {word}", bad + more, "rl-bad-lines") if snapshot.bad_count else ""
+    problems = "".join(f"<li>{safe_text(problem)}</li>" for problem in snapshot.problems)
+    if problems:
+        count = len(snapshot.problems)
+        html += _fold(f"{count} problem{'s' if count > 1 else ''}", problems, "rl-problems")
+    return html
+
+
+def _fold(title: str, items: str, name: str) -> str:
+    return f'<details class="{name}"><summary class="pill kl">{title}</summary><ul>{items}</ul></details>'

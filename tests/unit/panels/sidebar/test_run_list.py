@@ -1,0 +1,186 @@
+"""The list of runs: what an entry says, what is sent, and messages of the browser."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlpanel.findings import run_marks
+from rlpanel.findings.run_marks import RunMark
+from rlpanel.panels.session.context import Context, Selection
+from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
+from rlpanel.panels.sidebar import run_list
+from rlpanel.panels.sidebar.run_list import RunList, entry_of
+from rlpanel.sources.discovery.directory import RunInfo
+from rlpanel.store.index import run_facts
+from rlpanel.store.index.run_facts import RunFacts
+
+FACTS = RunFacts(
+    samples=1234, step=30, reward=0.5, trend=(1.0, 2.0, 3.0), complete=True, bytes=100, newest_line=50.0
+)
+MANY = 200
+SENT = ("runs", "changes", "value", "over", "now")
+
+
+def info(name: str, **values: Any) -> RunInfo:
+    return replace(RunInfo(name, Path("/root") / name, files=1, bytes=100, modified=50.0), **values)
+
+
+@pytest.fixture(autouse=True)
+def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_facts, "_facts", {})
+    monkeypatch.setattr(run_marks, "_marks", {})
+    monkeypatch.setattr(run_list, "UPDATE_EVERY", 0.0)
+
+
+@pytest.fixture
+def runs() -> RunList:
+    infos = [info(f"exp/run-{number}") for number in range(MANY)]
+    return RunList(Context(runs=infos, selection=Selection(run="exp/run-0")))
+
+
+def know(name: str, facts: RunFacts) -> None:
+    run_facts._facts[str(Path("/root") / name)] = facts
+
+
+def test_a_run_that_was_never_read_has_name_and_age_only() -> None:
+    assert entry_of("a", info("a"), None, None) == {"name": "a", "label": "a", "time": 50.0}
+
+
+def test_an_entry_says_what_is_known() -> None:
+    assert entry_of("a", info("a"), FACTS, RunMark("alarm", "It broke.", 29)) == {
+        "name": "a",
+        "label": "a",
+        "time": 50.0,
+        "samples": 1234,
+        "more": False,
+        "step": 30,
+        "reward": "0.5",
+        "trend": [0, 50, 100],
+        "severity": "alarm",
+        "finding": "It broke.",
+        "checked": 29,
+    }
+
+
+def test_a_run_without_rewards_has_none_in_its_entry() -> None:
+    entry = entry_of("a", info("a"), replace(FACTS, reward=None, trend=()), None)
+    assert not {"reward", "trend", "severity"} & set(entry)
+
+
+@pytest.mark.parametrize(
+    ("files", "facts"),
+    [
+        (info("a", modified=90.0, bytes=200), FACTS),
+        (info("a"), replace(FACTS, complete=False)),
+    ],
+)
+def test_a_count_that_may_be_too_small_is_a_lower_bound(files: RunInfo, facts: RunFacts) -> None:
+    assert entry_of("a", files, facts, None)["more"] is True
+
+
+def test_facts_of_files_that_were_replaced_by_smaller_ones_are_not_shown() -> None:
+    assert "samples" not in entry_of("a", info("a", bytes=99), FACTS, None)
+
+
+def test_a_line_that_was_read_since_the_last_scan_counts_for_the_age() -> None:
+    assert entry_of("a", info("a"), replace(FACTS, newest_line=70.0), None)["time"] == 70.0
+
+
+def test_a_flat_trend_is_in_the_middle() -> None:
+    assert entry_of("a", info("a"), replace(FACTS, trend=(2.0, 2.0)), None)["trend"] == [50, 50]
+
+
+def test_only_entries_that_changed_are_sent(runs: RunList) -> None:
+    sent = runs._choices.runs
+    know("exp/run-7", FACTS)
+    runs.context.now = 1.0
+    assert runs._choices.runs is sent
+    assert list(runs._choices.changes) == ["exp/run-7"]
+    assert runs._choices.changes["exp/run-7"]["samples"] == 1234
+    for number in range(MANY):
+        know(f"exp/run-{number}", FACTS)
+    runs.context.now = 2.0
+    assert runs._choices.changes == {}
+    assert all(entry["samples"] == 1234 for entry in runs._choices.runs)
+
+
+def test_nothing_is_sent_while_only_time_passes(runs: RunList) -> None:
+    events: list[Any] = []
+    runs._choices.param.watch(events.append, list(SENT))
+    runs.context.now = 1.0
+    runs.context.infos = {each.name: each for each in runs.context.runs}
+    runs.context.now = 2.0
+    assert events == []
+
+
+def test_a_newer_file_is_told_without_a_change_of_the_order(runs: RunList) -> None:
+    runs.context.infos = {"exp/run-3": info("exp/run-3", modified=80.0)}
+    runs.context.now = 1.0
+    assert runs._choices.changes == {"exp/run-3": {"name": "exp/run-3", "label": "exp/run-3", "time": 80.0}}
+
+
+def test_updates_are_throttled(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_list, "UPDATE_EVERY", 1000.0)
+    know("exp/run-7", FACTS)
+    runs.context.now = 1.0
+    assert runs._choices.changes == {}
+    runs.context.selection.run = "exp/run-1"  # a choice is shown at once
+    assert runs._choices.value == "exp/run-1"
+
+
+def test_the_selected_run_is_listed_before_it_is_found() -> None:
+    runs = RunList(Context(selection=Selection(run="soon")))
+    assert runs._choices.runs == [{"name": "soon", "label": "soon"}]
+
+
+def test_a_click_opens_a_run(runs: RunList) -> None:
+    selection = runs.context.selection
+    selection.param.update(step=3, uid="x:1", follow=False)
+    runs._on_message({"open": "exp/run-5"})
+    assert (selection.run, selection.step, selection.uid, selection.follow) == ("exp/run-5", None, "", True)
+
+
+def test_ticks_are_the_overlay_runs(runs: RunList) -> None:
+    selection = runs.context.selection
+    runs._on_message({"compare": "exp/run-5", "on": True})
+    runs._on_message({"compare": "exp/run-6", "on": True})
+    assert selection.over == runs._choices.over == ["exp/run-5", "exp/run-6"]
+    runs._on_message({"compare": "exp/run-5", "on": False})
+    assert selection.over == ["exp/run-6"]
+    runs._on_message({"clear": True})
+    assert selection.over == []
+
+
+def test_a_link_ticks_runs_and_the_open_run_is_never_ticked(runs: RunList) -> None:
+    runs.context.selection.over = ["exp/run-0", "exp/run-2"]
+    assert runs._choices.over == ["exp/run-2"]
+    runs._on_message({"compare": "exp/run-0", "on": True})
+    assert runs.context.selection.over == ["exp/run-2"]
+
+
+def test_more_ticks_than_colours_are_refused(runs: RunList) -> None:
+    for number in range(1, MAX_OVERLAY_RUNS + 3):
+        runs._on_message({"compare": f"exp/run-{number}", "on": True})
+    assert runs.context.selection.over == [f"exp/run-{number}" for number in range(1, MAX_OVERLAY_RUNS + 1)]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        "exp/run-5",
+        {"open": "../etc"},
+        {"open": ["exp/run-5"]},
+        {"compare": "other", "on": True},
+        {"clear": 1},
+    ],
+)
+def test_unexpected_messages_change_nothing(runs: RunList, message: Any) -> None:
+    runs.context.selection.over = ["exp/run-2"]
+    runs._on_message(message)
+    assert runs.context.selection.run == "exp/run-0"
+    assert runs.context.selection.over == ["exp/run-2"]
