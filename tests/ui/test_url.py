@@ -26,6 +26,17 @@ def test_a_link_opens_what_it_names(open_board: OpenBoard) -> None:
     expect(board.page.locator(".rl-light").first).to_be_visible()
 
 
+def test_the_theme_of_a_link_wins_over_that_of_the_system(open_board: OpenBoard) -> None:
+    board = open_board(run="ppo", step=9, theme="light").settled(9)
+    for system, linked in (("light", "dark"), ("dark", "light")):
+        board.page.emulate_media(color_scheme=system)
+        board.go(run="ppo", step=9, theme=linked).settled(9)
+        board.press("j")  # the board has handled the messages of the page
+        board.until(lambda: "sample=" in board.page.url, "the next sample is chosen")
+        expect(board.page.locator("html")).to_have_class(f"rl-{linked}")
+        assert f"theme={linked}" in board.page.url
+
+
 def test_what_is_chosen_survives_a_reload(board: BoardPage) -> None:
     board.go(run="ppo", step=9).settled(9)
     board.rows.nth(2).click()

@@ -66,10 +66,12 @@ export function render({ model, view }) {
   })
   model.on("dark", draw)
   draw()
-  if (model.owns_window && !new URLSearchParams(location.search).has("theme")) {
+  if (model.owns_window) {
     const cookie = new RegExp(`(?:^|; )${COOKIE}=(dark|light)`).exec(document.cookie)
     const preferred = cookie ? cookie[1] === "dark" : dark.matches
-    if (preferred !== model.dark) { model.send_msg(["prefer", preferred]) }
+    const linked = "rlLinkedTheme" in document.documentElement.dataset
+    if (linked) { model.send_msg(["linked", preferred]) }
+    else if (preferred !== model.dark) { model.send_msg(["prefer", preferred]) }
   }
   model.on("after_render", () => { if (model.owns_window) { removeFirstView(view) } })
   box.append(toggle, help(model.keys))

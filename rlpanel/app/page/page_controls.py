@@ -31,8 +31,9 @@ class SideToggle(JSComponent):
 class PageControls(JSComponent):
     """Theme switch and keyboard help.
 
-    A message is ``["prefer", dark]`` when the page was opened without a theme in its URL, and
-    ``["theme", dark]`` when the user switches the theme.
+    A message is ``["prefer", dark]`` with the browser's preference when the page was opened without a theme
+    in its URL, ``["linked", dark]`` with the same when it was opened with one, and ``["theme", dark]`` when
+    the user switches the theme.
 
     Parameters
     ----------
@@ -67,5 +68,7 @@ class PageControls(JSComponent):
         action, dark = msg
         if action == "prefer":
             self._selection.prefer_theme(dark)
+        elif action == "linked":
+            self._selection.preferred_dark = dark
         elif action == "theme":
             self._selection.dark = dark

@@ -4,5 +4,6 @@
   const last = /(?:^|; )COOKIE=(dark|light)/.exec(document.cookie)?.[1]
   const system = matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark"
   const light = (asked ? /^(light|false|0)$/i.test(asked) : (last ?? system) === "light")
+  if (asked) { document.documentElement.dataset.rlLinkedTheme = "" } // the board may remove it from the URL
   document.documentElement.className = light ? "rl-light" : "rl-dark"
 })()

@@ -65,10 +65,14 @@ class Segments:
         return self.sum(np.where(both, parts, np.nan)) / self.sum(np.where(both, wholes, np.nan))
 
     def std(self, values: np.ndarray) -> np.ndarray:
-        """Return the standard deviation (ddof 1) of finite values, shape (S,); NaN for fewer than two."""
+        """Return the standard deviation (ddof 1) of finite values, shape (S,); NaN for fewer than two.
+
+        It is exactly 0 for equal values, whose computed mean may differ from them by rounding.
+        """
         deviations = values - self.broadcast(self.mean(values))
         count = self.count(values)
-        return np.where(count > 1, np.sqrt(self.sum(deviations * deviations) / (count - 1)), np.nan)
+        std = np.sqrt(self.sum(deviations * deviations) / (count - 1))
+        return np.where(count > 1, np.where(self.min(values) == self.max(values), 0.0, std), np.nan)
 
     def correlation(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return Pearson's correlation over rows where both are finite; NaN if one is constant."""

@@ -301,17 +301,14 @@ class CurveCard:
         plot.add_layout(self._cursor_line)
         [dot] = theme.add_glyphs(plot, self._dot, glyphs.Scatter(x="x", y="y", size=8, line_width=1.5))
         self._add_renderers(self.curve.columns[0], ("dot", dot))
-        if len(items) > 1:
-            plot.add_layout(_legend(items))
+        if any(trainer_scalars.scalar_of(column) is None for column in self.curve.columns[1:]):
+            plot.add_layout(_legend(items))  # the head compares with the trainer log
         self._add_tools(plot)
         return plot
 
     def _legend_label(self, column: str) -> str:
         if trainer_scalars.scalar_of(column) is not None:
             return "trainer log"
-        others = self.curve.columns[1:]
-        if all(trainer_scalars.scalar_of(other) is not None for other in others):
-            return "from samples"  # the title says the rest, and long names would not fit
         return _LEGEND.get(column, trainer_scalars.describe(column).label)
 
     def _add_renderers(self, column: str, *renderers: tuple[str, Any]) -> None:

@@ -125,11 +125,17 @@ def number(value: float, *, sign: bool = False) -> str:
     return f"−{text}" if value < 0 else f"+{text}" if sign and value > 0 else text
 
 
+#: A change smaller than this share of the values is the rounding error of their sums.
+_DUST = 1e-12
+
+
 def change_text(value: float, before: float) -> str:
     """Return the change since the previous step (▲ 0.14); empty if a value is missing."""
     change = value - before
     if math.isnan(change):
         return ""
+    if abs(change) < _DUST * max(abs(value), abs(before)):
+        change = 0.0
     return f"{'▲' if change > 0 else '▼' if change < 0 else '＝'} {number(abs(change))}"
 
 

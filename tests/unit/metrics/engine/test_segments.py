@@ -33,3 +33,9 @@ def test_a_quantile_of_groups_follows_their_own_order(q: float) -> None:
     numbers = np.array([5.0, 2.0, 9.0, 4.0, 1.0, 3.0])
     expected = [np.quantile([2.0, 4.0, 3.0], q), np.quantile([5.0, 9.0, 1.0], q)]
     np.testing.assert_allclose(groups.quantile(numbers, q), expected)
+
+
+@pytest.mark.parametrize("value", [0.1, 0.2, 0.7, 1e-30])
+def test_the_std_of_equal_values_is_zero_without_rounding_errors(value: float) -> None:
+    segments, flat = laid_out([[value] * 3, [value] * 7 + [np.nan]])
+    assert segments.std(flat).tolist() == [0, 0]

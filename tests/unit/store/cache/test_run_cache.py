@@ -130,7 +130,7 @@ def test_a_metric_over_columns_that_is_new_needs_no_line_again(tmp_path: Path, d
 
 
 def parts(run: Path) -> Iterator[Path]:
-    """The files that hold the index; the others are the marker, the lock, and the facts of the list of runs."""
+    """The files that hold the index; marker, lock, and the run list's facts are others."""
     files = (path for path in (run / ".rlpanel").rglob("*") if path.is_file())
     return (path for path in files if path.name not in ("lock", "facts", MARKER))
 
