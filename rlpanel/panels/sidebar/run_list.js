@@ -26,8 +26,8 @@ export function render({ model }) {
   const sync = () => { if (model.now) { lag = Math.min(lag, Date.now() / 1000 - model.now) } }
   const words = () => search.value.toLowerCase().split(/\s+/).filter(Boolean)
   const state = () => {
-    const wanted = words(), changes = model.changes ?? {}
-    const all = model.runs.map((run) => changes[run.name] ?? run)
+    const wanted = words(), changes = new Map(model.changes.map((run) => [run.name, run]))
+    const all = model.runs.map((run) => changes.get(run.name) ?? run)
     const runs = all.filter((run) => wanted.every((word) => run.label.toLowerCase().includes(word)))
     return { runs, total: all.length, searching: wanted.length > 0, clock: clock(),
              value: model.value, over: model.over, most: model.most }

@@ -41,7 +41,12 @@ class RunChoices(JSComponent):
     """
 
     runs = param.List(default=[], doc="All entries, newest run first.")
-    changes = param.Dict(default={}, doc="Entries by run that replace those in `runs`.")
+    changes = param.List(
+        default=[],
+        item_type=dict,
+        doc="Entries that replace those of the same runs in `runs`. They are a list, because a run may be named "
+        "like a property of every JavaScript object.",
+    )
     value = param.String(default="", doc="Name of the selected run.")
     over = param.List(default=[], doc="Names of the overlay runs.")
     most = param.Integer(default=MAX_OVERLAY_RUNS, doc="Maximum number of overlay runs.")
@@ -99,7 +104,7 @@ class RunList(Viewer):
         sent: dict[str, Any] = {"value": selection.run, "over": self._overlaid()}
         changes = _changes(choices.runs, entries)
         if changes is None:
-            sent |= {"runs": entries, "changes": {}}
+            sent |= {"runs": entries, "changes": []}
         else:
             sent["changes"] = changes
         updates = {name: new for name, new in sent.items() if new != getattr(choices, name)}
@@ -196,12 +201,12 @@ def _heights(trend: Sequence[float]) -> list[int]:
     return [round(100 * (value - low) / (high - low)) if high > low else 50 for value in trend]
 
 
-def _changes(before: list[Entry], entries: list[Entry]) -> dict[str, Entry] | None:
+def _changes(before: list[Entry], entries: list[Entry]) -> list[Entry] | None:
     """Return the entries that are different; None if their order, or more than a quarter of them, changed."""
     if [entry["name"] for entry in before] != [entry["name"] for entry in entries]:
         return None
     pairs = zip(before, entries, strict=True)
-    changes = {new["name"]: new for old, new in pairs if old is not new and old != new}
+    changes = [new for old, new in pairs if old is not new and old != new]
     return changes if len(changes) <= max(8, len(entries) // 4) else None
 
 

@@ -146,7 +146,7 @@ def draws_curves(board: BoardPage) -> None:
 def offers_curves(board: BoardPage) -> None:
     """A click in the menu of curves draws the curve of a name."""
     board.page.evaluate(GO, write_query(Selection(run=NUMBERS, step=2, follow=False)))
-    expect(board.page.locator(".rl-curve")).to_have_count(4)
+    expect(board.page.locator(".rl-curve")).to_have_count(5)
     metrics = board.settings().get_by_role("group", name="Metrics")
     labels = ["constructor", "rewards/__proto__", '""', "foo", "trainer log: loss", "trainer log: Foo"]
     for label in labels:

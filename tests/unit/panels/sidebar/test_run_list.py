@@ -99,12 +99,12 @@ def test_only_entries_that_changed_are_sent(runs: RunList) -> None:
     know("exp/run-7", FACTS)
     runs.context.now = 1.0
     assert runs._choices.runs is sent
-    assert list(runs._choices.changes) == ["exp/run-7"]
-    assert runs._choices.changes["exp/run-7"]["samples"] == 1234
+    [changed] = runs._choices.changes
+    assert (changed["name"], changed["samples"]) == ("exp/run-7", 1234)
     for number in range(MANY):
         know(f"exp/run-{number}", FACTS)
     runs.context.now = 2.0
-    assert runs._choices.changes == {}
+    assert runs._choices.changes == []
     assert all(entry["samples"] == 1234 for entry in runs._choices.runs)
 
 
@@ -120,14 +120,14 @@ def test_nothing_is_sent_while_only_time_passes(runs: RunList) -> None:
 def test_a_newer_file_is_told_without_a_change_of_the_order(runs: RunList) -> None:
     runs.context.infos = {"exp/run-3": info("exp/run-3", modified=80.0)}
     runs.context.now = 1.0
-    assert runs._choices.changes == {"exp/run-3": {"name": "exp/run-3", "label": "exp/run-3", "time": 80.0}}
+    assert runs._choices.changes == [{"name": "exp/run-3", "label": "exp/run-3", "time": 80.0}]
 
 
 def test_updates_are_throttled(runs: RunList, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_list, "UPDATE_EVERY", 1000.0)
     know("exp/run-7", FACTS)
     runs.context.now = 1.0
-    assert runs._choices.changes == {}
+    assert runs._choices.changes == []
     runs.context.selection.run = "exp/run-1"  # a choice is shown at once
     assert runs._choices.value == "exp/run-1"
 
