@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
+from tests.factories import write_run
 from tests.ui.board import BoardPage
 from tests.ui.conftest import OpenBoard
 
@@ -20,8 +22,11 @@ LEFT_OUT = {"aria-required-children", "empty-table-header", "heading-order"}
 
 @pytest.fixture(scope="module", autouse=True)
 def runs(root: Path, ppo_run: Path) -> None:
-    """The recorded PPO run: it has values and reference logprobs, so that every tab has content."""
+    """The recorded PPO run, in which every tab has content, and older runs in folders."""
     shutil.copytree(ppo_run, root / "ppo")
+    for number in range(10):
+        folder = write_run(root / "exp" / f"seed{number}", steps=2, samples=2)
+        os.utime(folder / "rollout_data_rank_0.jsonl", (number, number))
 
 
 def violations(page: Page) -> list[str]:
@@ -45,6 +50,18 @@ def test_every_tab_keeps_the_rules_of_accessibility(open_board: OpenBoard, schem
         expect(tab).to_have_attribute("aria-selected", "true")
         board.until(lambda: not board.page.locator(".bk-loading, .loading").count(), "the tab is drawn")
         assert violations(board.page) == [], name
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_the_list_of_runs_keeps_the_rules_of_accessibility(open_board: OpenBoard, theme: str) -> None:
+    board = open_board(run="ppo", over="exp/seed3", theme=theme).settled()
+    expect(board.page.locator(f".rl-{theme}").first).to_be_attached()
+    tree = board.page.get_by_role("tree", name="Runs")
+    expect(tree.locator("input:checked")).to_have_count(1)
+    assert violations(board.page) == []
+    tree.get_by_role("treeitem", name="exp, 10 runs").locator(".head").click()
+    expect(tree.get_by_role("treeitem")).to_have_count(2)
+    assert violations(board.page) == []
 
 
 def test_settings_keep_the_rules_of_accessibility(board: BoardPage) -> None:

@@ -169,11 +169,11 @@ def test_the_same_prompts_in_two_runs(board: BoardPage) -> None:
     layers = board.bars("rl-difference")
     bars = {name: layers[name]["top"].tolist() for name in ("bad", "muted", "good")}
     assert bars == {"bad": [1, 0, 0], "muted": [0, 1, 0], "good": [0, 1, 1]}
-    pairs.nth(2).click()
+    pairs.nth(2).locator(cells_of("prompt")).click()
     pair = board.page.locator(".rl-run-pair")
     expect(pair.locator(".sides ins")).to_have_text(["the cat sat"])
     expect(pair.locator(".sides del")).to_have_text(["the dog sat"])
-    pairs.nth(1).click()
+    pairs.nth(1).locator(cells_of("prompt")).click()
     expect(pair.locator(".sides ins")).to_have_text([HOSTILE])
     assert board.page.evaluate("() => window.ran") is None
 
@@ -208,7 +208,7 @@ def test_a_pair_token_by_token_and_at_another_step(board: BoardPage) -> None:
     board.go(run=HOSTILE, step=2, against=SFT, here_at="1").settled(2)
     board.tab("Compare runs")
     expect(board.page.locator(".rl-compare-runs")).to_contain_text("1 prompt in both runs")
-    board.page.locator(".rl-pairs .tabulator-row").first.click()
+    board.page.locator(".rl-pairs .tabulator-row").first.locator(cells_of("prompt")).click()
     board.pick(".rl-pair-how", "Token by token")
     shown = board.page.locator(".rl-compare-tokens .rl-tokens-text")
     expect(shown).to_have_text(["cat.", "the dog sat."])

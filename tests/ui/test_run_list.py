@@ -247,7 +247,7 @@ NOTE_SENT = """() => {
         .find((each) => each.css_classes?.includes("rl-runs"))
     const { runs, changes } = model.data.properties
     runs.change.connect(() => { window.sent.runs += 1 })
-    changes.change.connect(() => { window.sent.changes = Object.keys(model.data.changes) })
+    changes.change.connect(() => { window.sent.changes = model.data.changes.map((run) => run.name) })
 }"""
 
 

@@ -45,4 +45,4 @@ def _is_live(run: RunInfo, now: float) -> bool:
 
 def _has_rewards(run: RunInfo) -> bool:
     facts = known_facts(run.path)
-    return run.rewarded if facts is None else facts.reward is not None
+    return run.rewarded if facts is None else facts.reward is not None or len(facts.trend) > 0

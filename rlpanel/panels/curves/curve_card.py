@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 import panel as pn
 from bokeh.events import DoubleTap, Tap
-from bokeh.models import BoxZoomTool, ColumnDataSource, CustomJS, HoverTool, LogTicker, ResetTool, glyphs
+from bokeh.models import (
+    BasicTicker,
+    BoxZoomTool,
+    ColumnDataSource,
+    CustomJS,
+    HoverTool,
+    LogTicker,
+    ResetTool,
+    glyphs,
+)
 from bokeh.models.annotations import Legend, LegendItem, Span
 from bokeh.models.ranges import Range1d
 
@@ -22,7 +31,7 @@ from rlpanel.panels.export.card_export import CardExport
 from rlpanel.panels.export.export_menu import ExportMenu, head_with_menu
 from rlpanel.panels.export.plot_tables import PlotLine
 from rlpanel.panels.plots import series
-from rlpanel.panels.plots.alignment import alignment_of, chosen_axis
+from rlpanel.panels.plots.alignment import TIME, alignment_of, chosen_axis
 from rlpanel.panels.plots.step_shading import StepShading
 from rlpanel.panels.plots.value_axis import fit_axis
 from rlpanel.panels.session.context import Context
@@ -276,6 +285,8 @@ class CurveCard:
             y_range=Range1d(start=0.1, end=1.0),
             y_axis_type="log" if self.curve.log else "linear",
         )
+        if self.context.selection.align != TIME:  # steps and samples are whole numbers
+            plot.xaxis.ticker = BasicTicker(desired_num_ticks=4, num_minor_ticks=0, min_interval=1)
         if self.curve.log:
             plot.yaxis.ticker = LogTicker(desired_num_ticks=3, num_minor_ticks=0)
         self._shading = StepShading(plot)

@@ -41,12 +41,7 @@ class RunChoices(JSComponent):
     """
 
     runs = param.List(default=[], doc="All entries, newest run first.")
-    changes = param.List(
-        default=[],
-        item_type=dict,
-        doc="Entries that replace those of the same runs in `runs`. They are a list, because a run may be named "
-        "like a property of every JavaScript object.",
-    )
+    changes = param.List(default=[], doc="Entries that replace those of the same run in `runs`.")
     value = param.String(default="", doc="Name of the selected run.")
     over = param.List(default=[], doc="Names of the overlay runs.")
     most = param.Integer(default=MAX_OVERLAY_RUNS, doc="Maximum number of overlay runs.")
