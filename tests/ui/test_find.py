@@ -204,3 +204,12 @@ def test_a_prompt_is_followed_over_the_steps(board: BoardPage) -> None:
     expect(strip.first).to_be_visible()
     expect(board.sample_head).to_contain_text("line 15")
     board.tab("Tokens")
+
+
+def test_a_click_between_two_cells_chooses_the_row(board: BoardPage, whole: pd.DataFrame) -> None:
+    board.go(run=PPO, step=9).settled(9)
+    cells = board.rows.nth(2).locator(".tabulator-cell:visible")
+    edge = cells.nth(1).bounding_box()
+    assert edge is not None
+    board.page.mouse.click(edge["x"], edge["y"] + edge["height"] / 2)
+    board.shows(whole[whole.step == 9].uid.iloc[2])

@@ -30,7 +30,7 @@ def test_the_theme_of_a_link_wins_over_that_of_the_system(open_board: OpenBoard)
     board = open_board(run="ppo", step=9, theme="light").settled(9)
     for system, linked in (("light", "dark"), ("dark", "light")):
         board.page.emulate_media(color_scheme=system)
-        board.go(run="ppo", step=9, theme=linked).settled(9)
+        board.open(run="ppo", step=9, theme=linked).settled(9)
         board.press("j")  # the board has handled the messages of the page
         board.until(lambda: "sample=" in board.page.url, "the next sample is chosen")
         expect(board.page.locator("html")).to_have_class(f"rl-{linked}")

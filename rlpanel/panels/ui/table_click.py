@@ -27,7 +27,16 @@ def click_field(pick: Callable[[Any], None]) -> pn.widgets.TextInput:
 
 
 class ClickTable(pn.widgets.Tabulator):
-    """A read-only table whose clicks are handled only by a script that writes into `click_field`."""
+    """A read-only table whose clicks are handled only by a script that writes into `click_field`.
+
+    Only heads have handles to resize columns. Handles in rows would swallow clicks between two cells, and
+    each is an element per cell.
+    """
+
+    def __init__(self, value: Any = None, **params: Any) -> None:
+        configuration = params.pop("configuration", {})
+        defaults = {"resizable": "header", **configuration.get("columnDefaults", {})}
+        super().__init__(value, configuration={**configuration, "columnDefaults": defaults}, **params)
 
     def _process_event(self, event: Any) -> None:
         # Panel would look up the clicked row by its number. The number may be outdated, and Panel raises an

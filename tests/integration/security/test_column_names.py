@@ -149,8 +149,9 @@ def offers_curves(board: BoardPage) -> None:
     expect(board.page.locator(".rl-curve")).to_have_count(5)
     metrics = board.settings().get_by_role("group", name="Metrics")
     labels = ["constructor", "rewards/__proto__", '""', "foo", "trainer log: loss", "trainer log: Foo"]
-    for label in labels:
+    for count, label in enumerate(labels, start=1):
         metrics.get_by_label(label, exact=True).check()
+        expect(board.page.locator(".rl-curve")).to_have_count(count)
     drawn = ["constructor", "rewards/__proto__", "", "foo", "trainer log: loss", "log:Foo"]
     expect(board.page.locator(".rl-curve")).to_have_count(len(drawn))
     for curve in drawn:
