@@ -76,8 +76,7 @@ def shaded(board: BoardPage) -> list[list[float]]:
 SHADING = """() => Bokeh.documents.flatMap((doc) => [...doc.all_models])
     .filter((model) => model.type === "Figure")
     .map((figure) => figure.renderers.find((renderer) => renderer.data_source.name === "shading"))
-    .filter((renderer) => renderer)
-    .map((renderer) => renderer.visible
+    .map((renderer) => renderer?.visible
         ? [...renderer.data_source.get_array("left"), ...renderer.data_source.get_array("right")] : [])"""
 #: Text of the element that has the focus, also inside shadow roots.
 FOCUSED = """() => {

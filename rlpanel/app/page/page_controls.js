@@ -34,11 +34,11 @@ function nameRegions() {
 
 // Remove the first view once the whole board is drawn, so that nothing flickers. Bokeh reports only that the
 // document was idle for the first time, which may have been before the board was added to it.
-function removeFirstView(view) {
+function removeFirstView(model, view) {
   let root = view
   while (root.parent) { root = root.parent }
   const look = () => {
-    if (!root.has_finished()) { requestAnimationFrame(look); return }
+    if (!model.whole || !root.has_finished()) { requestAnimationFrame(look); return }
     document.getElementById("rl-first")?.remove()
     nameRegions()
     performance.mark("rlpanel-drawn")
@@ -73,7 +73,7 @@ export function render({ model, view }) {
     if (linked) { model.send_msg(["linked", preferred]) }
     else if (preferred !== model.dark) { model.send_msg(["prefer", preferred]) }
   }
-  model.on("after_render", () => { if (model.owns_window) { removeFirstView(view) } })
+  model.on("after_render", () => { if (model.owns_window) { removeFirstView(model, view) } })
   box.append(toggle, help(model.keys))
   return box
 }

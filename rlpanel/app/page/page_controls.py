@@ -45,6 +45,7 @@ class PageControls(JSComponent):
 
     dark = param.Boolean(default=True, doc="Whether the theme is dark.")
     owns_window = param.Boolean(default=False, doc="Whether the board owns the browser's window.")
+    whole = param.Boolean(default=False, doc="Whether the page has all its views; the first view goes then.")
     keys = param.Dict(default=KEYS, doc="Keyboard shortcuts and their meaning.")
 
     _esm = read_assets("panels/ui/dom.js", "app/page/page_controls.js")
@@ -60,6 +61,10 @@ class PageControls(JSComponent):
         )
         self._selection = selection
         selection.param.watch(lambda event: setattr(self, "dark", event.new), "dark")
+
+    def complete(self) -> None:
+        """Tell the browser that all views were sent: it removes the first view when they are drawn."""
+        self.whole = True
 
     def _handle_msg(self, msg: Any) -> None:
         """Apply a theme. The message comes from the browser."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -58,6 +58,7 @@ class Layout:
     def __init__(self, board: Board, *, owns_window: bool) -> None:
         self.board = board
         context = board.context
+        self._cards: ListPanel = pn.Row()
         self._samples: SampleGrid | None = None
         self._detail: SampleDetail | None = None
         self._empty_state: EmptyState | None = None
@@ -97,7 +98,13 @@ class Layout:
         document : Document, optional
             Document of a served page: the last step adds the board to it.
         """
-        views = [self._add_curves, self._add_step, self._add_samples, self._add_detail, self._add_settings]
+        views: list[Step] = [
+            self._add_curves,
+            self._add_step,
+            self._add_samples,
+            self._add_detail,
+            self._add_settings,
+        ]
         return views if document is None else [*views, partial(self._show, document)]
 
     def on_key(self, key: str) -> None:
@@ -149,13 +156,13 @@ class Layout:
 
     # -- the views -------------------------------------------------------------------------------
 
-    def _add_curves(self) -> list[Callable[[], Any]]:
-        """Add the curves' row; each card has a step of its own."""
+    def _add_curves(self) -> Iterator[Step]:
+        """Add the curves; each card has a step of its own."""
         context = self.board.context
-        with context.collect_draws() as cards:
-            curves = Curves(context)
+        curves = Curves(context, lazy=True)
+        self._cards = curves.row
         self._views.extend([BacklogBar(context), self._findings.opened, curves, StepBar(context)])
-        return [*cards]
+        return curves.card_steps()
 
     def _add_step(self) -> Iterator[Step]:
         context = self.board.context
@@ -194,10 +201,13 @@ class Layout:
         """Create the Bokeh models of each view, and then add the board to the document."""
         for view in self._parts():
             yield partial(self.root.create_models, view, document)
-        yield partial(self.root.add_to_document, document)
+        late = [layout for layout in (self._cards, self._left, self._right) if len(layout)]
+        yield partial(self.root.add_to_document, document, late)
+        yield self._controls.complete
 
     def _parts(self) -> Iterator[Viewable]:
         """Yield the layouts and components whose models are created in a step of their own."""
+        yield from self._cards
         for column in (self._side, self._views, self._left, self._right):
             for view in column:
                 if view.select(lambda each: each is self._left):

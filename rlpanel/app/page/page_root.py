@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import panel as pn
 from bokeh.document import Document
 from bokeh.model import Model
 from panel.io.state import state
+from panel.layout import ListPanel
 from panel.viewable import Viewable
+
+#: Number of children of a layout in one message. A message of the whole board would occupy the event loop for
+#: long; with many messages, Bokeh visits all models of the document for each.
+CHILDREN_PER_MESSAGE = 3
 
 
 class PageRoot(pn.Column):
@@ -31,12 +38,33 @@ class PageRoot(pn.Column):
             state._views[model.ref["id"]] = (self, model, document, None)
         child._get_model(document, self._root_model)
 
-    def add_to_document(self, document: Document) -> None:
-        """Add the column to a document of a server; `Viewable.server_doc` would add notifications again."""
+    def add_to_document(self, document: Document, late: Sequence[ListPanel] = ()) -> list[Callable[[], None]]:
+        """Add the column to a document of a server; `Viewable.server_doc` would add notifications again.
+
+        Parameters
+        ----------
+        document : Document
+        late : sequence of ListPanel
+            Layouts below this column, whose children are added later.
+
+        Returns
+        -------
+        list of callable
+            The steps that add the children of ``late``.
+        """
         model = self.get_root(document)
+        steps = [step for layout in late for step in _children_later(layout._models[model.ref["id"]][0])]
         if self._root_model is not None:
             del self._bokeh_model
         self._documents[document] = model
         document.on_session_destroyed(state._destroy_session)
         document.on_session_destroyed(self._server_destroy)  # type: ignore[arg-type]
         document.add_root(model)
+        return steps
+
+
+def _children_later(layout: Any) -> list[Callable[[], None]]:
+    """Remove the children of a layout's model, and return the steps that add them again."""
+    children, layout.children = list(layout.children), []
+    ends = [*range(CHILDREN_PER_MESSAGE, len(children), CHILDREN_PER_MESSAGE), len(children)]
+    return [partial(setattr, layout, "children", children[:end]) for end in ends]

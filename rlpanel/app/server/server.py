@@ -28,6 +28,7 @@ from rlpanel.app.security.security_headers import SafetyHeaders
 from rlpanel.app.security.token_auth import TokenAuth
 from rlpanel.app.server import health_endpoint
 from rlpanel.app.server.background_service import Service, service
+from rlpanel.app.server.compressed_files import compress_routes
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
 from rlpanel.app.session_hub import hub
 from rlpanel.sources.files.file_access import AnyPath
@@ -153,6 +154,7 @@ def start(root: AnyPath | None, at: Access) -> Any:
         auth=auth,
         log_function=_log_request,
     )
+    compress_routes(server._tornado.wildcard_router.rules)
     _guard(server._tornado, AllowedHosts(at.host, at.origins), auth)
     server._tornado.add_transform(SafetyHeaders)
     server.start()  # starts the periodic session tasks: pings and removal of expired sessions

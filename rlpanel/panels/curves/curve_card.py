@@ -296,16 +296,14 @@ class CurveCard:
             # The column of the head is drawn strongest; the others are there for comparison.
             first = column == self.curve.columns[0]
             dash = _DASH.get(column, "solid" if first else "dotted")
-            band, line, mark, raw = theme.add_glyphs(
+            band, line, mark = theme.add_glyphs(
                 plot,
                 source,
                 glyphs.VArea(x="x", y1="lo", y2="hi", fill_alpha=0.16 if first else 0.07),
                 glyphs.Line(x="x", y="y", line_width=1.7 if first else 1.2, line_dash=dash),
                 glyphs.Scatter(x="x", y="y", size=_MARKER_SIZE if first else 0, line_alpha=0),
-                glyphs.Line(x="x", y="raw", line_width=1, line_alpha=RAW_ALPHA),
             )
-            raw.visible = False
-            self._add_renderers(column, ("band", band), ("line", line), ("mark", mark), ("raw", raw))
+            self._add_renderers(column, ("band", band), ("line", line), ("mark", mark))
             renderers: list[Any] = [line, band, mark]
             items.append(LegendItem(label=self._legend_label(column), renderers=renderers))
         self._cursor_line = Span(dimension="height", line_width=1, line_alpha=0.9, visible=False)
@@ -330,11 +328,24 @@ class CurveCard:
     def _update_visibility(self) -> None:
         """Show the raw lines only while smoothing is on, and nothing while the run is switched off."""
         run_visible, smoothed = "" not in self.context.muted, self.context.selection.smooth > 0
+        if smoothed and not any(kind == "raw" for kind, _ in self._glyphs):
+            self._add_raw_lines()
         for kind, renderer in self._glyphs:
             # While the run's state is unchanged, keep what the user hid through the card's own legend.
             if kind == "raw" or self._run_visible != run_visible:
                 renderer.visible = run_visible and (kind != "raw" or smoothed)
         self._run_visible = run_visible
+
+    def _add_raw_lines(self) -> None:
+        """Add the lines behind the smoothed ones; most pages never smooth."""
+        for column, source in self._sources.items():
+            color = next(
+                renderer.glyph.line_color
+                for (kind, renderer), owner in zip(self._glyphs, self._glyph_columns, strict=True)
+                if kind == "line" and owner == column
+            )
+            line = glyphs.Line(x="x", y="raw", line_width=1, line_alpha=RAW_ALPHA, line_color=color)
+            self._add_renderers(column, ("raw", *theme.add_glyphs(self._plot, source, line)))
 
     def _add_tools(self, plot: Any) -> None:
         first = next(renderer for kind, renderer in self._glyphs if kind == "line")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import panel as pn
@@ -9,7 +11,7 @@ from panel.custom import JSComponent
 from panel.viewable import Viewer
 
 from rlpanel.panels.curves.curve_card import CurveCard
-from rlpanel.panels.curves.curve_selection import curves_of
+from rlpanel.panels.curves.curve_selection import Curve, curves_of
 from rlpanel.panels.curves.curve_window import CurveWindow
 from rlpanel.panels.curves.run_legend import RunLegend
 from rlpanel.panels.session.context import Context
@@ -31,25 +33,26 @@ class Curves(Viewer):
     context : Context
     linked : bool
         Whether a zoom in one card moves the others. A report draws each plot in a document of its own.
+    lazy : bool
+        Whether the caller creates the cards by `card_steps`.
     """
 
-    def __init__(self, context: Context, *, linked: bool = True) -> None:
+    def __init__(self, context: Context, *, linked: bool = True, lazy: bool = False) -> None:
         super().__init__()
         self.context = context
         self._linked = linked
         self._cards: dict[tuple[tuple[str, ...], bool], CurveCard] = {}
         self._window = self._new_window()
-        self._row = pn.FlexBox(
-            gap="10px",
-            flex_wrap="wrap",
-            align_content="stretch",
+        #: The layout of the cards.
+        self.row = pn.Row(
             sizing_mode="stretch_width",
             margin=0,
             css_classes=["rl-curves"],
+            stylesheets=[":host { flex-wrap: wrap; gap: 10px; }"],
         )
         self._scroller = CardScroller(width=0, height=0, margin=0)
         self._column = pn.Column(
-            RunLegend(context), self._row, self._scroller, sizing_mode="stretch_width", margin=0
+            RunLegend(context), self.row, self._scroller, sizing_mode="stretch_width", margin=0
         )
         selection, display = context.selection, context.display
         context.param.watch(self._on_snapshot, ["view"])
@@ -63,22 +66,35 @@ class Curves(Viewer):
         selection.param.watch(self._restyle, ["dark"])
         display.param.watch(self._update_cards, ["kl_estimator", "per_sequence"])
         display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift", "log_values"])
-        self._update_cards()
+        if not lazy:
+            self._update_cards()
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
 
+    def card_steps(self) -> Iterator[Callable[[], None]]:
+        """Yield the steps that create the cards: one for each card, since a card takes long."""
+        for curve in curves_of(self.context):
+            yield partial(self._create_card, curve)
+        yield self._update_cards
+
+    def _create_card(self, curve: Curve) -> None:
+        """Create the card of a curve unless it exists."""
+        key = (curve.columns, curve.log)
+        if key not in self._cards:
+            window = self._window if self._linked else None
+            self._cards[key] = CurveCard(self.context, curve, window)
+
     def _update_cards(self, *_: object) -> None:
         """Keep the cards that are still wanted and create the missing ones."""
-        previous = self._cards
-        self._cards = {
-            (curve.columns, curve.log): previous.get((curve.columns, curve.log))
-            or CurveCard(self.context, curve, self._window if self._linked else None)
-            for curve in curves_of(self.context)
-        }
+        curves = curves_of(self.context)
+        for curve in curves:
+            self._create_card(curve)
+        keys = [(curve.columns, curve.log) for curve in curves]
+        self._cards = {key: self._cards[key] for key in keys}
         cards = [card.card for card in self._cards.values()]
-        if cards != list(self._row.objects):
-            self._row.objects = cards
+        if cards != list(self.row.objects):
+            self.row.objects = cards
         self._redraw()
 
     def _on_snapshot(self, event: Any) -> None:

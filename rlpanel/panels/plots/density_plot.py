@@ -73,7 +73,7 @@ class DensityPlot:
             self._plot.yaxis.ticker = LogTicker(desired_num_ticks=3, num_minor_ticks=0)
         image = Image(image="image", x="x", y="y", dw="dw", dh="dh", color_mapper=self._mapper)
         self._cells = self._plot.add_glyph(self._image, image, level="underlay")
-        self.shading = StepShading(self._plot, level="glyph")
+        self.shading = StepShading(self._plot)
         # An outline in the surface's colour keeps the line of the mean visible on the brightest cells.
         self._outline, self._line = theme.add_glyphs(
             self._plot,

@@ -22,29 +22,44 @@ class StepShading:
     Parameters
     ----------
     plot : figure
-    level : str
-        Bokeh's name of the layer: ``underlay`` is behind curves, ``glyph`` on top of earlier images.
+        The strips are drawn behind its curves, and on top of its images.
     """
 
-    def __init__(self, plot: Any, level: str = "underlay") -> None:
-        self._source = ColumnDataSource(_no_strips(), name="shading")
-        strip = VStrip(x0="left", x1="right", fill_alpha=0.12, line_alpha=0.35, line_width=1)
-        self._strips = plot.add_glyph(self._source, strip, level=level)
-        self._strips.visible = False
+    def __init__(self, plot: Any) -> None:
+        self._plot = plot
+        self._color: str | None = None
+        self._strips: Any = None  # created with the first shaded step: most plots have none
 
     def draw(self, axis: RunAxis, steps: Sequence[int]) -> None:
         """Shade these steps; without steps, nothing is shaded."""
         left, right = strips(axis, np.asarray(steps, np.int64))
-        before = self._source.data
-        if not (np.array_equal(before["left"], left) and np.array_equal(before["right"], right)):
-            self._source.data = {"left": left, "right": right}
+        if self._strips is None:
+            if not len(left):
+                return
+            self._strips = self._add_strips()
+        if not all(map(np.array_equal, self.edges, (left, right))):
+            self._strips.data_source.data = {"left": left, "right": right}
         if self._strips.visible != bool(len(left)):
             self._strips.visible = bool(len(left))
 
     def restyle(self, color: str, dark: bool) -> None:
         """Colour the strips by a theme colour of the dark or light theme."""
-        value = theme.palette(dark)[color]
-        self._strips.glyph.update(fill_color=value, line_color=value)
+        self._color = theme.palette(dark)[color]
+        if self._strips is not None:
+            self._strips.glyph.update(fill_color=self._color, line_color=self._color)
+
+    @property
+    def edges(self) -> tuple[np.ndarray, np.ndarray]:
+        """Left and right edges of the strips that are shown."""
+        shown = self._strips.data_source.data if self._strips is not None else _no_strips()
+        return shown["left"], shown["right"]
+
+    def _add_strips(self) -> Any:
+        strip = VStrip(x0="left", x1="right", fill_alpha=0.12, line_alpha=0.35, line_width=1)
+        if self._color is not None:
+            strip.update(fill_color=self._color, line_color=self._color)
+        source = ColumnDataSource(_no_strips(), name="shading")
+        return self._plot.add_glyph(source, strip, level="underlay", visible=False)
 
 
 def strips(axis: RunAxis, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -171,6 +171,7 @@ _QUIET: dict[str, Any] = {
     "output_backend": "canvas",
     "toolbar_location": None,
     "tools": [],
+    "title": None,
     "sizing_mode": "stretch_width",
     "min_border": 2,
     "min_border_left": 34,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import re
@@ -196,3 +197,32 @@ def test_the_image_asks_the_board_how_it_is(open_server: Served) -> None:
         for at in (port, nobody)
     ]
     assert [done.returncode == 0 for done in said] == [True, False]
+
+
+@pytest.mark.parametrize("path", ["/static/js/bokeh.min.js", "/static/extensions/panel/panel.min.js"])
+def test_scripts_are_compressed_for_clients_that_accept_it(open_server: Served, path: str) -> None:
+    plain, packed = ask(open_server, path), ask(open_server, path, Accept_Encoding="br, gzip")
+    assert plain.getheader("Content-Encoding") is None
+    assert packed.getheader("Content-Encoding") == "gzip"
+    assert plain.getheader("Vary") == packed.getheader("Vary") == "Accept-Encoding"
+    assert plain.getheader("Etag") != packed.getheader("Etag")
+    assert gzip.decompress(packed.body) == plain.body  # type: ignore[attr-defined]
+    assert len(packed.body) < len(plain.body) / 3  # type: ignore[attr-defined]
+
+
+def test_a_browser_that_has_a_compressed_script_is_told_so(open_server: Served) -> None:
+    path = "/static/js/bokeh.min.js"
+    tag = ask(open_server, path, Accept_Encoding="gzip").getheader("Etag") or ""
+    assert ask(open_server, path, Accept_Encoding="gzip", If_None_Match=tag).status == 304
+    assert ask(open_server, path, If_None_Match=tag).status == 200
+
+
+def test_a_part_of_a_script_is_not_compressed(open_server: Served) -> None:
+    answer = ask(open_server, "/static/js/bokeh.min.js", Accept_Encoding="gzip", Range="bytes=0-9")
+    assert (answer.status, answer.getheader("Content-Encoding")) == (206, None)
+    assert len(answer.body) == 10  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("path", ["/static/js/../../../__init__.py", "/static/js/nothing.js"])
+def test_compression_opens_no_other_file(open_server: Served, path: str) -> None:
+    assert ask(open_server, path, Accept_Encoding="gzip").status in (403, 404)

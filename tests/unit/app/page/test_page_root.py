@@ -5,7 +5,7 @@ from __future__ import annotations
 import panel as pn
 from bokeh.document import Document
 
-from rlpanel.app.page.page_root import PageRoot
+from rlpanel.app.page.page_root import CHILDREN_PER_MESSAGE, PageRoot
 
 
 def texts(document: Document) -> list[str]:
@@ -40,3 +40,17 @@ def test_a_change_after_the_root_is_added_reaches_the_document() -> None:
     root.add_to_document(document)
     pane.object = "after"
     assert texts(document) == ["after"]
+
+
+def test_children_of_a_late_layout_follow_a_few_at_a_time() -> None:
+    document = Document()
+    late = pn.Row(*(pn.pane.HTML(text) for text in "abcd"))
+    root = PageRoot(pn.pane.HTML("first"), pn.Column(late))
+    root.create_models(late, document)
+    steps = root.add_to_document(document, [late])
+    assert texts(document) == ["first"]
+    seen = []
+    for step in steps:
+        step()
+        seen.append(len(texts(document)) - 1)
+    assert seen == [CHILDREN_PER_MESSAGE, 4]

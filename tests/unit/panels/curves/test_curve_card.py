@@ -109,7 +109,7 @@ def test_a_curve_is_shaded_by_its_own_finding_unless_one_is_opened(tmp_path: Pat
     context = shown.context
     context.marked_curves = {"reward": MarkedSteps((2,), "bad"), "other": MarkedSteps((3,), "bad")}
     shown.shade()
-    assert shown._shading._source.data["left"].tolist() == [1.5]
+    assert shown._shading.edges[0].tolist() == [1.5]
     context.marked = MarkedSteps((4, 5), "kl")
     shown.shade()
-    assert shown._shading._source.data["left"].tolist() == [3.5]
+    assert shown._shading.edges[0].tolist() == [3.5]
