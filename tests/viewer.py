@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
@@ -17,6 +18,8 @@ from tornado.httpclient import AsyncHTTPClient
 from tornado.websocket import websocket_connect
 
 TOKEN = re.compile(r'"token":"([^"]+)"')
+#: The property that tells the browser that all views were sent, in a change or in the document.
+WHOLE = re.compile(r'"attr": ?"whole"|"whole": ?true')
 STEP = re.compile(r"Step (?:<b>)?(\d+)")
 
 
@@ -36,6 +39,7 @@ class Viewer:
         self.received = 0
         self._url = url
         self._socket: Any = None
+        self._whole = asyncio.Event()
 
     async def open(self) -> None:
         """Open the page like a browser; returns when the server knows that the page is ready."""
@@ -61,6 +65,10 @@ class Viewer:
         while (part := await self._socket.read_message()) is not None:
             self._take(part)
 
+    async def wait_until_whole(self) -> None:
+        """Wait until all views of the page were received; `follow` must be running."""
+        await self._whole.wait()
+
     def has_seen(self, step: int) -> bool:
         """Return whether a step, or a later one, was received as the newest."""
         return max(self.seen, default=-1) >= step
@@ -79,6 +87,8 @@ class Viewer:
     def _take(self, part: str | bytes) -> None:
         self.received += len(part)
         if isinstance(part, str):
+            if WHOLE.search(part):
+                self._whole.set()
             for step in STEP.findall(part):
                 self.seen.setdefault(int(step), time.monotonic())
 

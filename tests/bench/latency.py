@@ -175,9 +175,7 @@ def resident(pid: int) -> float:
 @contextmanager
 def served(root: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Run ``rlpanel serve`` in its own process."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "rlpanel", "serve", str(root), "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
@@ -189,12 +187,19 @@ def served(root: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
         process.wait(timeout=10)
 
 
-def wait_for(url: str) -> None:
-    """Wait until the server answers its health path."""
+def free_port() -> int:
+    """Return a port that no server uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(url: str, path: str = "/health") -> None:
+    """Wait until the server answers."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
-            urlopen(f"{url}/health", timeout=1).read()
+            urlopen(f"{url}{path}", timeout=10).read()
             return
         except OSError:
             time.sleep(0.05)

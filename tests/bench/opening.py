@@ -1,0 +1,232 @@
+"""Measures how a page opens: first paint, drawn board, event loop; in turn with a bare Panel page.
+
+    python -m tests.bench.opening [browser] [loop] [crowd] [--record]
+
+``browser`` opens the board and a bare Panel page with as many Bokeh figures in turn, in a headless Chromium.
+``loop`` opens pages with simulated browsers and measures how long the event loop is occupied at a time.
+``crowd`` opens fifty pages at once. All parts are measured by default. Times are wall-clock times on this
+machine, so compare them only within one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
+
+from rlpanel.app.demo import write_recording
+from tests.bench.latency import chromium, free_port, served, wait_for
+from tests.bench.results import record
+from tests.bench.tokens import worked
+from tests.bench.turns import Turns
+from tests.conftest import QUIET, VIEWPORT
+from tests.viewer import Viewer
+
+PARTS = ("browser", "loop", "crowd")
+ROUNDS, CROWD = 7, 50
+#: A page with figures and nothing else.
+BARE = """
+import sys
+import panel as pn
+from bokeh.plotting import figure
+
+def plot():
+    drawn = figure(height=140, sizing_mode="stretch_width", tools="", toolbar_location=None)
+    drawn.line(list(range(60)), [at % 7 for at in range(60)])
+    return drawn
+
+pn.extension()
+count, port = int(sys.argv[1]), int(sys.argv[2])
+pn.serve(lambda: pn.FlexBox(*(pn.pane.Bokeh(plot(), min_width=220) for _ in range(count))),
+         port=port, address="127.0.0.1", show=False)
+"""
+#: Notes when the first view's curve was painted, and when all plots and views are drawn.
+CLOCK = """
+(() => {
+  const seen = window.bench = {}
+  const look = () => {
+    const now = performance.now()
+    if (!seen.curve && document.querySelector("#rl-first .curve polyline")) { seen.curve = now }
+    const roots = [...(window.Bokeh?.index?.roots ?? Object.values(window.Bokeh?.index ?? {}))]
+    const done = roots.length && roots.every((root) => root.has_finished())
+    const figures = window.Bokeh?.documents.flatMap((doc) => [...doc.all_models])
+      .filter((model) => model.type === "Figure").length
+    const board = performance.getEntriesByName("rlpanel-drawn").length || !document.getElementById("rl-first")
+    if (!seen.drawn && done && figures && board) { seen.drawn = now; seen.figures = figures }
+    if (!seen.drawn) { requestAnimationFrame(look) }
+  }
+  requestAnimationFrame(look)
+})()
+"""
+
+Row = tuple[str, str, str]
+
+
+def main() -> None:
+    """Measure, print, and record the results if requested."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*", default=list(PARTS))
+    parser.add_argument("--record", action="store_true", help="write the figures into RESULTS.md")
+    given = parser.parse_args()
+    root, rows = Path(tempfile.mkdtemp(prefix="rlpanel-bench-")), list[Row]()
+    try:
+        write_recording("grpo_couplets", root / "grpo")
+        write_recording("ppo_couplets", root / "ppo")
+        with served(root) as (url, process):
+            asyncio.run(_opened(url))  # the first page of a process imports what later ones have
+            if "browser" in given.parts:
+                rows += in_browser(url)
+            if "loop" in given.parts:
+                rows += asyncio.run(on_loop(url, process.pid))
+            if "crowd" in given.parts:
+                rows += asyncio.run(crowd(url))
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    text = "\n".join(["| | figure | goal |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
+    print(text)
+    if given.record:
+        record("Opening a page", f"`python -m tests.bench.opening {' '.join(given.parts)}`.", text)
+
+
+def in_browser(url: str) -> list[Row]:
+    """Open the board and the bare page in turn: with an empty cache, and with a filled one."""
+    rows = list[Row]()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(QUIET))
+        figures = int(_load(browser.new_context(viewport=VIEWPORT), f"{url}/?run=ppo")["figures"])
+        with bare_page(figures) as bare:
+            for cached in (False, True):
+                board, other = _pairs(browser, f"{url}/?run=ppo", bare, cached=cached)
+                rows += _browser_rows("known scripts" if cached else "empty cache", figures, board, other)
+        browser.close()
+    return rows
+
+
+def _pairs(
+    browser: Browser, board: str, bare: str, *, cached: bool
+) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
+    """Load both pages in turn, and return their times."""
+    contexts = [browser.new_context(viewport=VIEWPORT) for _ in range(2)]
+    if cached:
+        for context, url in zip(contexts, (board, bare), strict=True):
+            _load(context, url)
+    times: tuple[list[dict[str, float]], list[dict[str, float]]] = ([], [])
+    for _ in range(ROUNDS):
+        for at, url in enumerate((board, bare)):
+            context = contexts[at] if cached else browser.new_context(viewport=VIEWPORT)
+            times[at].append(_load(context, url))
+            if not cached:
+                context.close()
+    for context in contexts:
+        context.close()
+    return times
+
+
+def _browser_rows(
+    kind: str, figures: int, board: list[dict[str, float]], bare: list[dict[str, float]]
+) -> list[Row]:
+    ratios = [ours["drawn"] / theirs["drawn"] for ours, theirs in zip(board, bare, strict=True)]
+    return [
+        (f"{kind}: first paint", _ms([each["paint"] for each in board]), "< 600 ms"),
+        (f"{kind}: first curve painted", _ms([each["curve"] for each in board]), "< 600 ms"),
+        (f"{kind}: board drawn and interactive", _ms([each["drawn"] for each in board]), "< 2,500 ms"),
+        (f"{kind}: bare page with {figures} figures", _ms([each["drawn"] for each in bare]), ""),
+        (f"{kind}: board over bare page, median of pairs", f"{statistics.median(ratios):.2f}", "≤ 1.1"),
+        (f"{kind}: bytes received", f"{board[-1]['bytes']:,.0f}; bare {bare[-1]['bytes']:,.0f}", ""),
+    ]
+
+
+def _load(context: BrowserContext, url: str) -> dict[str, float]:
+    """Load a page until it is drawn, and return its times in ms and the bytes of its files."""
+    page = context.new_page()
+    page.add_init_script(CLOCK)
+    page.goto(url, wait_until="commit")
+    page.wait_for_function("window.bench.drawn", timeout=120_000)
+    times: dict[str, float] = page.evaluate(
+        """() => ({...window.bench,
+            paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? NaN,
+            bytes: ["navigation", "resource"].flatMap((kind) => performance.getEntriesByType(kind))
+                .reduce((sum, entry) => sum + entry.transferSize, 0)})"""
+    )
+    page.close()
+    return times
+
+
+@contextmanager
+def bare_page(figures: int) -> Iterator[str]:
+    """Serve a page with figures only, in its own process."""
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-c", BARE, str(figures), str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(f"http://127.0.0.1:{port}", "/")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+async def on_loop(url: str, pid: int) -> list[Row]:
+    """Open pages one by one, without a browser, and measure the turns of the server's event loop."""
+    longest, total, busy = [], [], []
+    for _ in range(ROUNDS):
+        begin = worked(pid)
+        with Turns(url) as turns:
+            await _opened(url)
+        longest.append(turns.longest)
+        total.append(turns.total)
+        busy.append(worked(pid) - begin)
+        await asyncio.sleep(1)
+    return [
+        ("event loop occupied at a time, while a page opens", _ms(longest), "≤ 50 ms"),
+        ("event loop occupied in total", _ms(total), "≤ 250 ms"),
+        ("processor time of the server for it", _ms(busy), ""),
+    ]
+
+
+async def crowd(url: str) -> list[Row]:
+    """Open many pages at once."""
+    begin = time.monotonic()
+    took = await asyncio.gather(*(_opened(url) for _ in range(CROWD)))
+    return [
+        (
+            f"{CROWD} pages opened at once: median and last complete",
+            f"{statistics.median(took) - begin:.1f} / {max(took) - begin:.1f} s",
+            "20 s",
+        )
+    ]
+
+
+async def _opened(url: str) -> float:
+    """Open a page like a browser, wait until all its views were sent, and return the time."""
+    viewer: Any = Viewer(f"{url}/?run=ppo")
+    await viewer.open()
+    following = asyncio.create_task(viewer.follow())
+    await viewer.wait_until_whole()
+    at = time.monotonic()
+    viewer.close()
+    await following
+    return at
+
+
+def _ms(values: list[float]) -> str:
+    """Median and maximum."""
+    return f"{statistics.median(values):,.0f} (worst {max(values):,.0f}) ms"
+
+
+if __name__ == "__main__":
+    main()
