@@ -17,6 +17,7 @@ from rlpanel.app.board.url_state import read_query, write_query
 from rlpanel.app.demo import Demo
 from rlpanel.app.session_hub import hub
 from rlpanel.errors import RLPanelError
+from rlpanel.panels.session.browser_pace import BrowserPace
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.session import Session
@@ -47,6 +48,7 @@ class Board:
         self.context = Context()
         self._root: Any = None
         self._session: Session | None = None
+        self.pace: BrowserPace | None = None
         self._demo: Demo | None = None
         self._closed = False
         self.context.selection.param.watch(self._open_run, "run")
@@ -136,7 +138,8 @@ class Board:
         Changes sent between the browser's download of the document and its first drawing would be lost:
         `panel.io.hold` takes them for part of the document.
         """
-        self._session = Session(loop, self._on_change, self._follows, every=1.0)
+        self.pace = BrowserPace() if loop.is_served else None
+        self._session = Session(loop, self._on_change, self._follows, every=1.0, pace=self.pace)
         if loop.is_served:
             loop.on_gone(self.close)
             pn.state.onload(self._start_updates)

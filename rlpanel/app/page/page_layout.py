@@ -124,6 +124,8 @@ class Layout:
         items: list[Any] = [SideToggle(), RunBadge(context)]
         if owns_window:
             items.append(Connection(context))
+        if self.board.pace is not None:
+            items.append(self.board.pace)
         return pn.Row(
             *items,
             self._findings,

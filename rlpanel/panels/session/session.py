@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
+from rlpanel.panels.session.browser_pace import BrowserPace
 from rlpanel.panels.session.event_loop import SessionLoop
 from rlpanel.panels.session.redraw_queue import redraw_queue
 from rlpanel.store.index.run_index import RunIndex
@@ -42,6 +43,8 @@ class Session:
         Returns whether changes of a run need a redraw; called on any thread.
     every : float, optional
         Seconds after which the session is redrawn without a change, for content that depends on the clock.
+    pace : BrowserPace, optional
+        Delays changes until the browser has time for them.
     """
 
     def __init__(
@@ -50,10 +53,11 @@ class Session:
         draw: Callable[[set[RunIndex | None]], Iterable[Callable[[], object]] | None],
         wants: Callable[[RunIndex], bool] = lambda _: True,
         every: float = math.inf,
+        pace: BrowserPace | None = None,
     ) -> None:
         self.loop = loop
         self._draw = draw
-        self._wants, self._every = wants, every
+        self._wants, self._every, self._pace = wants, every, pace
         self._lock = threading.Lock()
         self._changed: set[RunIndex | None] = set()
         self._scheduled = self._idle_scheduled = False
@@ -78,10 +82,12 @@ class Session:
         self.loop.call_soon(self._queue_redraw)
 
     def _queue_redraw(self) -> None:
-        """Queue the redraw after `MIN_INTERVAL` seconds, once the browser has received the last one."""
-        wait = MIN_INTERVAL if self.loop.is_sending else self._last_drawn + MIN_INTERVAL - time.monotonic()
+        """Queue the redraw after `MIN_INTERVAL` seconds, once the browser has drawn the last one."""
         if self.closed:
             return
+        wait = MIN_INTERVAL if self.loop.is_sending else self._last_drawn + MIN_INTERVAL - time.monotonic()
+        if self._pace is not None:
+            wait = max(wait, self._pace.wait)
         if wait > 0:
             self.loop.call_later(wait, self._queue_redraw)
         else:
@@ -91,8 +97,13 @@ class Session:
         with self._lock:
             changed, self._changed = self._changed, set()
             self._scheduled = False
+        pace = self._pace if changed else None  # the clock alone draws little
+        if pace is not None:
+            self._try(pace.begin)
         for part in self._try(partial(self._draw, changed)) or ():
             redraw_queue().put(self.loop, partial(self._try, part))
+        if pace is not None:
+            redraw_queue().put(self.loop, partial(self._try, pace.end))
         self._last_drawn = time.monotonic()
         self._schedule_idle_redraw()
 

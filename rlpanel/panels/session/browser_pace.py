@@ -1,0 +1,72 @@
+"""Adapts news of a run to the browser: the next ones are sent when it has drawn the last ones and has rested.
+
+A fast run may have fifteen steps a second, and a slow browser needs half a second to draw one. Without a
+limit it would do nothing else, would answer clicks late, and would show steps that are long past.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import param
+from panel.custom import JSComponent
+
+from rlpanel.panels.ui.assets import read_assets
+
+#: Share of the browser's main thread that news may take.
+SHARE = 0.25
+#: Longest pause after a drawing, and longest wait for a browser that does not report, in seconds.
+MAX_PAUSE, MAX_WAIT = 5.0, 10.0
+#: Seconds between two looks for the browser's report.
+LOOK_AGAIN = 0.05
+
+
+class BrowserPace(JSComponent):
+    """Invisible component that measures how long the browser takes to draw.
+
+    A message is a pair: the number of the redraw that the browser has drawn, and the milliseconds from its
+    beginning until it was on the screen.
+    """
+
+    begun = param.Integer(default=0, doc="Number of redraws whose first part was sent.")
+    sent = param.Integer(default=0, doc="Number of redraws that were sent.")
+
+    _esm = read_assets("panels/session/browser_pace.js")
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(width=0, height=0, margin=0, styles={"position": "absolute"}, **params)
+        self._drawn = 0
+        self._sent_at = self._free_at = 0.0
+
+    @property
+    def wait(self) -> float:
+        """Seconds until the browser has time for news; 0 for a browser that never reports."""
+        now = time.monotonic()
+        if 0 < self._drawn < self.sent and now - self._sent_at < MAX_WAIT:
+            return LOOK_AGAIN
+        return max(0.0, self._free_at - now)
+
+    def begin(self) -> None:
+        """Tell the browser that a redraw begins."""
+        self.begun += 1
+
+    def end(self) -> None:
+        """Tell the browser that a redraw is complete."""
+        self._sent_at = time.monotonic()
+        self.sent += 1
+
+    def _handle_msg(self, msg: Any) -> None:
+        """Note what the browser has drawn. The message comes from the browser."""
+        if not (
+            isinstance(msg, list) and len(msg) == 2 and all(isinstance(each, int | float) for each in msg)
+        ):
+            return
+        drawn, took = msg
+        if not (isinstance(drawn, int) and isinstance(took, int | float)):
+            return
+        if math.isfinite(took) and self._drawn < drawn <= self.sent:
+            self._drawn = drawn
+            pause = max(0.0, took) / 1000 * (1 / SHARE - 1)
+            self._free_at = time.monotonic() + min(pause, MAX_PAUSE)

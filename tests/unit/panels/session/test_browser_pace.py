@@ -1,0 +1,54 @@
+"""Pauses between the redraws of a browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlpanel.panels.session.browser_pace import LOOK_AGAIN, MAX_PAUSE, SHARE, BrowserPace
+
+
+def drawn_once(busy: float) -> BrowserPace:
+    """Return the pace of a browser that was busy for some milliseconds with its first redraw."""
+    pace = BrowserPace()
+    pace.end()
+    pace._handle_msg([1, busy])
+    return pace
+
+
+def test_a_browser_that_never_reports_gets_all_redraws() -> None:
+    pace = BrowserPace()
+    assert pace.wait == 0
+    pace.end()
+    assert pace.wait == 0
+
+
+def test_after_a_drawing_the_browser_rests_three_times_as_long() -> None:
+    assert SHARE == 1 / 4
+    assert 1.0 < drawn_once(500).wait <= 1.5
+
+
+def test_a_long_drawing_does_not_stop_the_news() -> None:
+    assert MAX_PAUSE - 1 < drawn_once(60_000).wait <= MAX_PAUSE
+
+
+def test_the_next_redraw_waits_until_the_last_one_is_drawn() -> None:
+    pace = drawn_once(0)
+    assert pace.wait == 0
+    pace.end()
+    assert pace.wait == LOOK_AGAIN
+    pace._handle_msg([1, 900])
+    assert pace.wait == LOOK_AGAIN
+    pace._handle_msg([2, 0])
+    assert pace.wait == 0
+
+
+@pytest.mark.parametrize(
+    "message", [None, 7, [1], ["1", 2], [2, 10], [1, float("inf")], [1, "a"], {"sent": 1}]
+)
+def test_messages_that_no_browser_of_ours_sends_are_ignored(message: Any) -> None:
+    pace = BrowserPace()
+    pace.end()
+    pace._handle_msg(message)
+    assert (pace.wait, pace._drawn) == (0, 0)
