@@ -21,6 +21,7 @@ from typing import Any
 
 import panel as pn
 from bokeh.document import Document
+from panel.io.document import _WRITE_BLOCK
 from panel.io.state import set_curdoc
 
 log = logging.getLogger(__name__)
@@ -67,10 +68,15 @@ class SessionLoop:
 
     @property
     def is_sending(self) -> bool:
-        """Whether a browser has not yet received all that was sent.
+        """Whether changes wait to be sent, or a browser has not yet received all that was sent.
 
         A suspended page receives nothing; further messages would pile up in this process's memory.
         """
+        document = self._document
+        if document is not None and (document.callbacks.hold_value or document in _WRITE_BLOCK):
+            # Panel 1.10 makes messages of held and queued changes when it sends them. Points that are
+            # appended to a change meanwhile would be part of it, and be sent again on their own.
+            return True
         session = getattr(self._session, "session", None)
         connections = session._subscribed_connections if session is not None else ()
         return any(_is_writing(connection._socket) for connection in connections)

@@ -11,6 +11,8 @@ from functools import partial
 import panel as pn
 import pytest
 from bokeh.document import Document
+from bokeh.document.events import TitleChangedEvent
+from panel.io.document import schedule_write_events
 from panel.io.state import set_curdoc
 
 from rlpanel.panels.session.event_loop import SessionLoop, current_loop, drawing_loop
@@ -126,6 +128,23 @@ def test_after_the_session_nothing_runs() -> None:
 
     asyncio.run(asyncio.wait_for(run(), 30))
     assert done == []
+
+
+def test_changes_that_panel_holds_or_queues_wait_to_be_sent() -> None:
+    async def run() -> list[bool]:
+        async with served_document() as document:
+            place = SessionLoop(asyncio.get_running_loop(), document)
+            waits = [place.is_sending]
+            document.hold()
+            waits.append(place.is_sending)
+            document.unhold()
+            # An event on a page that no browser shows; Panel writes it in the loop's next turns.
+            schedule_write_events(document, [], [TitleChangedEvent(document, "new")])
+            waits.append(place.is_sending)
+            await let_loop_run_until(lambda: not place.is_sending)
+        return waits
+
+    assert asyncio.run(asyncio.wait_for(run(), 30)) == [False, True, True]
 
 
 def test_a_closed_loop_takes_nothing() -> None:
