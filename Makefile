@@ -4,16 +4,27 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
-# Of torch and what comes with it little is imported, and the rest need not be compiled.
-TRAIN_PIP := .venv-train/bin/python -m pip install -qq --disable-pip-version-check --no-input --no-compile
+# Of what comes with torch, or is tested only once, little is imported; the rest need not be compiled.
+OTHER_PIP := python -m pip install -qq --disable-pip-version-check --no-input --no-compile
+TRAIN_PIP := .venv-train/bin/$(OTHER_PIP)
+TESTED := test,parquet,tokenizers,tensorboard,remote,dask
 APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 
-.PHONY: demo test lint format unit integration ui test-train upstream bench lowest docs browser clean
+# For versions other than those of .venv: all that needs neither server nor browser, the access to each route, and
+# a browser that opens the page, follows a run, reads hostile texts and keeps the selection in the address.
+OTHER := -n 2 --dist loadfile --hypothesis-profile quick tests/unit tests/property \
+    tests/integration/security/test_routes.py tests/ui/test_live.py tests/ui/test_hostile.py tests/ui/test_url.py
+
+.PHONY: demo test lint format unit integration ui oldest newest test-train upstream bench docs browser clean
 
 demo: .venv/run.stamp
 	$(BIN)/rlpanel demo
 
-test: lint unit integration ui
+# The other versions are installed while the first tests run.
+test: .venv/dev.stamp
+	@$(MAKE) .venv-oldest/stamp .venv-newest/stamp > .venv/other.log 2>&1 & installing=$$!; \
+	$(MAKE) lint unit integration ui && { wait $$installing || { cat .venv/other.log; exit 1; }; } && \
+	$(MAKE) oldest newest
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
@@ -45,16 +56,21 @@ test-train: .venv/dev.stamp .venv-train/stamp
 upstream: .venv/dev.stamp .venv-train/stamp .venv-upstream/stamp
 	$(BIN)/python -m pytest tests/upstream
 
-# The unit and property tests against the lower bound of every dependency.
-lowest: .venv-lowest/stamp
-	.venv-lowest/bin/python -m pytest tests/unit tests/property
+# The lower bound of every dependency, on the oldest Python that is found.
+oldest: .venv-oldest/stamp browser
+	.venv-oldest/bin/python -m pytest $(OTHER)
+
+# The newest version of every dependency, on the newest Python that is found. Panel 1.10 needs Python 3.12.
+newest: .venv-newest/stamp browser
+	@if [ -e .venv-newest/bin/python ]; then set -x; .venv-newest/bin/python -m pytest $(OTHER); \
+	else echo "not tested: no Python newer than .venv's, from 3.12 to 3.14, on PATH or in pyenv"; fi
 
 # Pages that are generated from what the code declares.
 docs: .venv/dev.stamp
 	$(BIN)/python -m docs.generate
 
 clean:
-	rm -rf .venv .venv-lowest .venv-train .venv-upstream
+	rm -rf .venv .venv-oldest .venv-newest .venv-train .venv-upstream
 
 .venv/python.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -79,11 +95,17 @@ clean:
 	@$(PIP) --no-deps --upgrade --target .venv/oldest-tornado -r .venv/oldest-tornado.txt
 	@touch $@
 
-.venv-lowest/stamp: pyproject.toml .venv/dev.stamp
-	@$(PYTHON) -m venv .venv-lowest
-	@$(BIN)/python -m tests.lowest > .venv-lowest/constraints.txt
-	@.venv-lowest/bin/python -m pip install -qq --disable-pip-version-check \
-	    -c .venv-lowest/constraints.txt -e ".[test,parquet,tokenizers,tensorboard,remote,dask]"
+.venv-oldest/stamp: pyproject.toml .venv/dev.stamp
+	@$$($(BIN)/python -m tests.pythons oldest) -m venv --clear .venv-oldest
+	@$(BIN)/python -m tests.lowest > .venv-oldest/constraints.txt
+	@.venv-oldest/bin/$(OTHER_PIP) -c .venv-oldest/constraints.txt -e ".[$(TESTED)]"
+	@touch $@
+
+.venv-newest/stamp: pyproject.toml .venv/dev.stamp
+	@rm -rf .venv-newest
+	@mkdir .venv-newest
+	@python=$$($(BIN)/python -m tests.pythons newest); [ -z "$$python" ] || { \
+	    $$python -m venv .venv-newest && .venv-newest/bin/$(OTHER_PIP) -e ".[$(TESTED)]"; }
 	@touch $@
 
 # torch first: what follows would otherwise bring another build of it. trl 1.12 is the last with a PPO trainer;

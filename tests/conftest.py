@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # The gate derives its examples from the tests; every other run tries new ones. Hypothesis also draws
 # constants of loaded modules, so the gate's examples can still differ between workers.
 settings.register_profile("ci", max_examples=500, deadline=None, derandomize=True)
+settings.register_profile("quick", max_examples=20, deadline=None, derandomize=True)
 settings.register_profile("dev", max_examples=50, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 

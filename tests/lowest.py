@@ -1,4 +1,4 @@
-"""Pip constraints that pin each dependency to its lower bound; `make lowest` runs the tests with them."""
+"""Pip constraints that pin each dependency to its lower bound; `make oldest` runs the tests with them."""
 
 from __future__ import annotations
 

@@ -60,3 +60,4 @@ def test_a_followed_link_is_a_run_with_its_links_name(
         board = open_board(server=process, run="exp7").settled(2)
         expect(board.badge).to_contain_text("exp7")
         expect(board.page.locator(".rl-left-out")).to_be_hidden()
+        board.page.close()  # it would look for the server that ended

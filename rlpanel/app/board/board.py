@@ -142,7 +142,8 @@ class Board:
         self._session = Session(loop, self._on_change, self._follows, every=1.0, pace=self.pace)
         if loop.is_served:
             loop.on_gone(self.close)
-            pn.state.onload(self._start_updates)
+            # Panel may call it on a thread without the document's lock.
+            pn.state.onload(lambda: loop.call_soon(self._start_updates))
         else:
             self._start_updates()
 

@@ -54,10 +54,10 @@ def session_page(root: str | os.PathLike[str] | None = None) -> Viewable:
         board.read_url(pn.state.location.search or "")
     document, loop = pn.state.curdoc, current_loop()
     if document is not None:
-        session_cleanup.ignore_closed_connections()
         document.theme = theme.PLOTS
         apply_template(document, first_view_html(board.context))
     if loop is not None:
+        session_cleanup.ignore_closed_connections(loop)
         board.connect(loop)
     layout = Layout(board, owns_window=True)
     served = document if loop is not None else None

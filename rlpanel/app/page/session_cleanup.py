@@ -17,6 +17,8 @@ from panel.viewable import Viewable
 from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError
 
+from rlpanel.panels.session.event_loop import SessionLoop
+
 #: The warning that Bokeh and Panel log for each message to a closed page, often dozens at a time.
 CLOSED = "Failed sending message as connection was closed"
 #: Logger of the warning → the function that logs it, and its local variable that identifies the connection.
@@ -54,15 +56,18 @@ def _local_variable(frame: FrameType | None, function: str, name: str) -> Any:
 _filter = OncePerConnection()
 
 
-def ignore_closed_connections() -> None:
-    """Silence errors about closed connections in the logs and on the running event loop.
+def ignore_closed_connections(loop: SessionLoop) -> None:
+    """Silence errors about closed connections in the logs and on the session's event loop. Thread-safe.
 
     A message is sent in several writes. If the connection closes between two of them, nobody awaits the first
     write's future, and asyncio would print a traceback when that is garbage-collected.
     """
     for name in _SOURCES:
         logging.getLogger(name).addFilter(_filter)
-    loop = asyncio.get_running_loop()
+    loop.on_loop(_set_exception_handler)
+
+
+def _set_exception_handler(loop: asyncio.AbstractEventLoop) -> None:
     if loop.get_exception_handler() is None:
         loop.set_exception_handler(_ignore_closed)
 

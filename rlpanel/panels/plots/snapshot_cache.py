@@ -5,6 +5,7 @@ A result is computed once, and dropped together with the object it was computed 
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Hashable
 from typing import TypeVar, cast
@@ -18,10 +19,13 @@ MOST = 16
 
 #: Results by the object's id and their kind; a finalizer drops them before the id can be used again.
 _results: dict[int, dict[str, FIFOCache]] = {}
+#: Guards all caches. Pages are drawn on several threads, which may each compute a result that is missing.
+_lock = threading.Lock()
+_MISSING = object()
 
 
 def cached_on(source: object, kind: str, key: Hashable, make: Callable[[], T], most: int = MOST) -> T:
-    """Return what ``make`` gives, computed when it is first asked for. Nobody may change it.
+    """Return what ``make`` gives, computed when it is first asked for. Nobody may change it. Thread-safe.
 
     Parameters
     ----------
@@ -36,15 +40,19 @@ def cached_on(source: object, kind: str, key: Hashable, make: Callable[[], T], m
     most : int
         Results of this kind that are kept for ``source``; the oldest goes first.
     """
+    with _lock:
+        found = _results_of(source, kind, most).get(key, _MISSING)
+    if found is not _MISSING:
+        return cast("T", found)
+    result = make()
+    with _lock:
+        _results_of(source, kind, most)[key] = result
+    return result
+
+
+def _results_of(source: object, kind: str, most: int) -> FIFOCache:
     kinds = _results.get(id(source))
     if kinds is None:
         kinds = _results[id(source)] = {}
         weakref.finalize(source, _results.pop, id(source), None).atexit = False
-    results = kinds.get(kind)
-    if results is None:
-        results = kinds[kind] = FIFOCache(most)
-    if key not in results:
-        result = make()
-        results[key] = result
-        return result
-    return cast("T", results[key])
+    return kinds.setdefault(kind, FIFOCache(most))

@@ -1,21 +1,33 @@
 """The event loop, and for a served page the Bokeh document, on which a session is drawn.
 
-Any thread may schedule callbacks with `SessionLoop.call_soon`. Bokeh's own `Document.add_next_tick_callback`
-is only safe on the loop's thread. While the loop holds a document (`panel.io.hold`), scheduled callbacks are
-queued together with the held changes. A callback that another thread adds just as the hold ends is silently
-lost.
+Any thread may schedule callbacks with `SessionLoop.call_soon`. They run on the loop's thread, with the
+document locked. With Bokeh's own `Document.add_next_tick_callback` neither is certain:
+
+- While a document is held (`panel.io.hold`), scheduled callbacks are queued together with the held changes.
+  A callback that another thread adds just as the hold ends is silently lost.
+- From version 3.10 on, Bokeh builds pages and runs callbacks on worker threads, which have no event loop.
+  Only coroutines run on the loop, as everything does in earlier versions.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import panel as pn
 from bokeh.document import Document
+from panel.io.document import _WRITE_BLOCK
+from panel.io.state import set_curdoc
+
+log = logging.getLogger(__name__)
+
+#: Locked callbacks that have not finished; asyncio itself refers to a task only weakly.
+_running: set[asyncio.Task[None]] = set()
 
 
 class SessionLoop:
@@ -56,23 +68,32 @@ class SessionLoop:
 
     @property
     def is_sending(self) -> bool:
-        """Whether a browser has not yet received all that was sent.
+        """Whether changes wait to be sent, or a browser has not yet received all that was sent.
 
         A suspended page receives nothing; further messages would pile up in this process's memory.
         """
+        document = self._document
+        if document is not None and (document.callbacks.hold_value or document in _WRITE_BLOCK):
+            # Panel 1.10 makes messages of held and queued changes when it sends them. Points that are
+            # appended to a change meanwhile would be part of it, and be sent again on their own.
+            return True
         session = getattr(self._session, "session", None)
         connections = session._subscribed_connections if session is not None else ()
         return any(_is_writing(connection._socket) for connection in connections)
 
     def call_soon(self, callback: Callable[[], Any]) -> None:
         """Run a callback on the loop, under the document's lock, unless the session is gone. Thread-safe."""
+        self.on_loop(lambda _: self._run_callback(callback))
+
+    def on_loop(self, callback: Callable[[asyncio.AbstractEventLoop], object]) -> None:
+        """Call a function with the loop on its thread, without the document's lock. Thread-safe."""
         # An empty context: the callback would keep the document of the current one in memory.
         with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._run_callback, callback, context=contextvars.Context())
+            self._loop.call_soon_threadsafe(callback, self._loop, context=contextvars.Context())
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> None:
-        """Run a callback after some seconds, as `call_soon` does; only to be called on the loop's thread."""
-        self._loop.call_later(seconds, self._run_callback, callback, context=contextvars.Context())
+        """Run a callback after some seconds, as `call_soon` does. Thread-safe."""
+        self.on_loop(lambda loop: loop.call_later(seconds, self._run_callback, callback))
 
     def on_gone(self, callback: Callable[[], None]) -> None:
         """Run a callback when the document's session ends; without a document it is never run."""
@@ -84,8 +105,26 @@ class SessionLoop:
             return
         if self._document is None:
             callback()
+            return
+        locked = partial(_run_locked, callback)
+        if getattr(self._session, "session", None) is None:
+            # The page is still being built, on a thread; its session starts with the callbacks added here.
+            self._document.add_next_tick_callback(partial(locked, self._document))  # type: ignore[arg-type]
         else:
-            self._document.add_next_tick_callback(callback)
+            task = self._loop.create_task(
+                self._session.with_locked_document(locked), context=contextvars.Context()
+            )
+            _running.add(task)
+            task.add_done_callback(_running.discard)
+
+
+async def _run_locked(callback: Callable[[], Any], document: Document) -> None:
+    """Run a callback on the loop, for which Bokeh has locked the document."""
+    with set_curdoc(document):
+        try:
+            callback()
+        except Exception:
+            log.exception("error in a callback of a session")
 
 
 def current_loop() -> SessionLoop | None:
@@ -110,7 +149,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _server_loop(document: Document) -> asyncio.AbstractEventLoop | None:
-    """Return the server's loop: `panel serve --num-threads` builds pages on threads without a loop."""
+    """Return the server's loop: a page may be built on a worker thread, which has none."""
     session: Any = document.session_context
     application = session.server_context.application_context
     return application.io_loop.asyncio_loop if application is not None else None

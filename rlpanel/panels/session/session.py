@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import logging
 import math
 import threading
@@ -122,8 +120,8 @@ class Session:
         if self._every < math.inf and not self._idle_scheduled:
             left = self._last_drawn + self._every - time.monotonic()
             self._idle_scheduled = True
-            # Neither a document's context nor its callback list is used: they would outlive the session.
-            asyncio.get_running_loop().call_later(left, self._on_idle, context=contextvars.Context())
+            # Without the document's lock: most pages were redrawn in the meantime and have nothing to do.
+            self.loop.on_loop(lambda loop: loop.call_later(left, self._on_idle))
 
     def _on_idle(self) -> None:
         self._idle_scheduled = False

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from bokeh.document import Document
-
 from rlpanel.app.page.part_queue import PartQueue
 from rlpanel.panels.session.event_loop import SessionLoop
+from tests.served_document import served_document
 from tests.waiting import let_loop_run_until
 
 
@@ -34,22 +33,17 @@ def test_steps_that_a_step_returns_come_before_the_next_one() -> None:
 def test_each_step_of_a_served_page_has_a_turn_of_its_own() -> None:
     async def run() -> list[str]:
         taken: list[str] = []
-        loop = SessionLoop(asyncio.get_running_loop(), _AtOnce())
 
         def step(name: str) -> None:
             taken.append(name)
             asyncio.get_running_loop().call_soon(taken.append, f"turn after {name}")
 
-        PartQueue(loop, [partial(step, "a"), partial(step, "b")]).start()
-        assert taken == []
-        await let_loop_run_until(lambda: len(taken) == 4)
+        async with served_document() as document:
+            loop = SessionLoop(asyncio.get_running_loop(), document)
+            PartQueue(loop, [partial(step, "a"), partial(step, "b")]).start()
+            assert taken == []
+            await let_loop_run_until(lambda: len(taken) == 4)
         return taken
 
-    assert asyncio.run(run()).index("turn after a") < asyncio.run(run()).index("b")
-
-
-class _AtOnce(Document):
-    """A document without session: its callbacks run at once."""
-
-    def add_next_tick_callback(self, callback: Callable[[], None]) -> None:  # type: ignore[override]
-        callback()
+    taken = asyncio.run(run())
+    assert taken.index("turn after a") < taken.index("b")

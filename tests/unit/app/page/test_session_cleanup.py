@@ -14,9 +14,17 @@ from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError
 
 from rlpanel.app.page import session_cleanup
+from rlpanel.panels.session.event_loop import SessionLoop
 
 #: The loggers. Tests set their level, because importing dask.distributed silences Bokeh's.
 BOKEH, PANEL = "bokeh.server.views.ws", "panel.io.document"
+
+
+async def _ignore_closed_connections() -> None:
+    """Call the function as a page does that is built on a thread, and wait until the loop has run."""
+    loop = SessionLoop(asyncio.get_running_loop())
+    await asyncio.to_thread(session_cleanup.ignore_closed_connections, loop)
+    await asyncio.sleep(0)
 
 
 async def _forget(error: Exception) -> None:
@@ -25,7 +33,7 @@ async def _forget(error: Exception) -> None:
     async def fail() -> None:
         raise error
 
-    session_cleanup.ignore_closed_connections()
+    await _ignore_closed_connections()
     task = asyncio.ensure_future(fail())
     while not task.done():
         await asyncio.sleep(0)
@@ -52,7 +60,7 @@ def test_an_existing_exception_handler_is_not_replaced() -> None:
     async def main() -> object:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(print_nothing)
-        session_cleanup.ignore_closed_connections()
+        await _ignore_closed_connections()
         return loop.get_exception_handler()
 
     def print_nothing(*_: object) -> None: ...
@@ -68,7 +76,7 @@ class Handler:
 
 
 async def _leave(*handlers: Handler) -> None:
-    session_cleanup.ignore_closed_connections()
+    await _ignore_closed_connections()
     for _ in range(60):
         for handler in handlers:
             handler.send_message()

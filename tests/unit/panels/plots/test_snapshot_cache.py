@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from weakref import ref
 
@@ -53,6 +55,20 @@ def test_the_oldest_goes_when_there_are_too_many() -> None:
     for number in range(5):
         cached_on(thing, "kind", number, lambda number=number: number, most=2)
     assert [cached_on(thing, "kind", number, lambda: -1, most=2) for number in (3, 4, 2)] == [3, 4, -1]
+
+
+def test_threads_get_results_that_others_drop_meanwhile() -> None:
+    thing, usual = Thing(), sys.getswitchinterval()
+
+    def get(number: int) -> int:
+        return cached_on(thing, "kind", number % 3, lambda: number % 3, most=2)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pages:
+            assert list(pages.map(get, range(20_000))) == [number % 3 for number in range(20_000)]
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def test_it_goes_with_the_thing() -> None:
