@@ -13,6 +13,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
+from rlpanel.number_text import number
 from rlpanel.panels.compare.related_samples import same_group, same_prompt
 from rlpanel.panels.compare.text_diff import DiffPiece, DiffUnit, diff, token_units, word_units
 from rlpanel.panels.inputs.input_fields import button, select_field
@@ -22,7 +23,7 @@ from rlpanel.panels.tokens.display_text import TokenKind, decode, escape_invisib
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.prompt_text import clean
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
 

@@ -21,6 +21,7 @@ from bokeh.models.annotations import Legend, LegendItem, Span
 from bokeh.models.ranges import Range1d
 
 from rlpanel.metrics.engine import column_info
+from rlpanel.number_text import number
 from rlpanel.panels.curves import curve_points, trainer_scalars
 from rlpanel.panels.curves.curve_export import curve_export
 from rlpanel.panels.curves.curve_selection import Curve
@@ -38,7 +39,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_pane import HtmlPane
-from rlpanel.panels.ui.theme import delta, number, safe_text
+from rlpanel.panels.ui.theme import delta, safe_text
 
 HEIGHT = 120
 _HEIGHTS = [read_assets("panels/plots/curve_height.css")]

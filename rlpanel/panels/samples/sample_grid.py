@@ -72,7 +72,6 @@ class SampleGrid(Viewer):
             "Search prompts and responses",
             "search prompts and responses  /",
             sizing_mode="stretch_width",
-            width=80,  # Panel derives the card's minimum width from it
             margin=(6, 8),
         )
         self._pill = button("", self.load, visible=False, margin=(5, 8), css_classes=["rl-new"])

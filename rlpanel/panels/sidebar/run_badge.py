@@ -60,7 +60,8 @@ def badge_html(snapshot: Snapshot, now: float, label: str, failure: str = "") ->
     if snapshot.samples:
         ranks = f"{snapshot.ranks} rank{'s' if snapshot.ranks != 1 else ''}"
         parts = [f'<span class="detail">{ranks} · </span>{_sample_count(snapshot)}']
-        parts += [f"step {snapshot.steps.values[-1]}"]
+        step = f'<span class="detail"> · step {snapshot.steps.values[-1]}</span>'
+        parts = [f"{parts[0]}{step}"]
     newest = f"{age(now - snapshot.newest_line)} ago" if snapshot.newest_line else ""
     error = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
     folds = excluded_html(snapshot) + problems_html(snapshot)

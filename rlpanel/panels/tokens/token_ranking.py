@@ -16,6 +16,7 @@ from panel.viewable import Viewer
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
+from rlpanel.number_text import number
 from rlpanel.panels.inputs.input_fields import button, select_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
@@ -24,7 +25,7 @@ from rlpanel.panels.tokens.tally_task import VALUE_ERROR, TallyProgress, TokenRe
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import ClickTable, click_field
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 
 #: Maximum bytes of log to read for one step; of a larger step only the first samples are counted.
 MOST_BYTES = 256 << 20

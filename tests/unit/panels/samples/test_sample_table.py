@@ -24,7 +24,7 @@ def test_numbers_share_a_formatter_by_their_format() -> None:
     assert reward is kl
     assert isinstance(reward, NumberFormatter)
     assert isinstance(tokens, NumberFormatter)
-    assert (reward.format, tokens.format) == ("0.000", "0,0")
+    assert (reward.format, tokens.format) == ("0,0.000", "0,0")
 
 
 def test_two_pages_of_one_table_share_no_model() -> None:
