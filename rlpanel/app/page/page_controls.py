@@ -47,7 +47,7 @@ class PageControls(JSComponent):
     owns_window = param.Boolean(default=False, doc="Whether the board owns the browser's window.")
     keys = param.Dict(default=KEYS, doc="Keyboard shortcuts and their meaning.")
 
-    _esm = read_assets("panels/ui/dom.js", "app/page/page_controls.js")
+    _esm = read_assets("panels/ui/dom.js", "panels/ui/closing.js", "app/page/page_controls.js")
     _stylesheets: ClassVar[list[str]] = _CSS
 
     def __init__(self, selection: Selection, *, owns_window: bool) -> None:

@@ -27,7 +27,10 @@ class FindingsPopup(JSComponent):
     opened = param.String(default="", doc="Key of the opened finding; empty for none.")
 
     _esm = read_assets(
-        "panels/ui/dom.js", "panels/findings/finding_links.js", "panels/findings/findings_badge.js"
+        "panels/ui/dom.js",
+        "panels/ui/closing.js",
+        "panels/findings/finding_links.js",
+        "panels/findings/findings_badge.js",
     )
     _stylesheets: ClassVar[list[str]] = [
         theme.CSS,

@@ -62,3 +62,9 @@ def integer_field(name: str, label: str, width: int, **params: Any) -> pn.widget
     """Return a field for an integer, as `select_field` does."""
     defaults: dict[str, Any] = {"margin": (0, 4), "align": "center", **_style()}
     return pn.widgets.IntInput(label=label, width=width, css_classes=[f"rl-{name}"], **{**defaults, **params})
+
+
+def field_row(*fields: Any, **params: Any) -> pn.Row:
+    """Return a row of fields that breaks where it is narrower than they are; parameters are those of the row."""
+    style = read_assets("panels/inputs/field_row.css")
+    return pn.Row(*fields, **{"sizing_mode": "stretch_width", "stylesheets": [style], **params})

@@ -34,7 +34,7 @@ export function render({ model }) {
     setTimeout(() => { if (status.textContent === text) { status.textContent = model.failure } }, 1500)
   }
   const button = (text, title, onClick) => {
-    const node = Object.assign(element("button", "", text), { title })
+    const node = Object.assign(element("button", "", text), { title, ariaLabel: title })
     node.addEventListener("click", onClick)
     return node
   }

@@ -195,7 +195,7 @@ def table_of(frame: pd.DataFrame) -> SampleTable:
         header_tooltips=header_tips(columns),
         formatters=_formats(frame),
         text_align={name: "right" for name in columns if _is_number(frame[name])},
-        header_filters={name: _filter(frame[name]) for name in columns if name != "uid"},
+        header_filters={name: _filter(name, frame[name]) for name in columns if name != "uid"},
         widths={name: _width(name, frame[name]) for name in columns},
         hidden_columns=["uid"],
         pagination="remote",
@@ -282,10 +282,17 @@ def _is_number(values: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(values)
 
 
-def _filter(values: pd.Series) -> dict[str, str]:
+def _filter(name: str, values: pd.Series) -> dict[str, Any]:
+    """Return a column's filter. Tab skips it: thirty of them would stand before the rows."""
+    label = f"{column_info.describe(name).label}{_reduction(name)}"
+    attributes = {
+        "tabindex": "-1",
+        "aria-label": f"{label} {'at least' if _is_number(values) else 'contains'}",
+    }
+    kind = {"type": "input", "func": "like", "placeholder": "contains"}
     if _is_number(values):
-        return {"type": "number", "func": ">=", "placeholder": "≥"}
-    return {"type": "input", "func": "like", "placeholder": "contains"}
+        kind = {"type": "number", "func": ">=", "placeholder": "≥"}
+    return {**kind, "elementAttributes": attributes}
 
 
 def _width(name: str, values: pd.Series) -> int:
