@@ -16,7 +16,7 @@ from rlpanel.errors import RLPanelError
 from rlpanel.number_text import number
 from rlpanel.panels.compare.related_samples import same_group, same_prompt
 from rlpanel.panels.compare.text_diff import DiffPiece, DiffUnit, diff, token_units, word_units
-from rlpanel.panels.inputs.input_fields import button, field_row, select_field
+from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.display_text import TokenKind, decode, escape_invisible
@@ -73,7 +73,7 @@ class ResponseDiff(Viewer):
             css_classes=["rl-compare"],
         )
         self._column = pn.Column(
-            field_row(self._kind, self._other, self._open_button, margin=(8, 10, 0, 10)),
+            FieldRow(self._kind, self._other, self._open_button, margin=(8, 10, 0, 10)),
             self._pane,
             sizing_mode="stretch_both",
             scroll="y-auto",

@@ -17,7 +17,7 @@ from panel.viewable import Viewer
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
 from rlpanel.number_text import number
-from rlpanel.panels.inputs.input_fields import button, field_row, select_field
+from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.tokens.display_text import Encoding, read_piece
@@ -69,7 +69,7 @@ class TokenRanking(Viewer):
         self._table = _table()
         self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
         self._column = pn.Column(
-            field_row(self._measure, self._least, self._stop, self._picked, margin=(10, 10, 0, 10)),
+            FieldRow(self._measure, self._least, self._stop, self._picked, margin=(10, 10, 0, 10)),
             self._note,
             self._table,
             sizing_mode="stretch_both",
