@@ -23,7 +23,7 @@ _CUT = """() => {
       if (node.matches(".rl-card, button, input, select, summary, [role=tab], .pill, .sentence")) {
         const box = node.getBoundingClientRect()
         const inside = scrolls.some((selector) => node.closest(selector))
-        if (box.width > 1 && !inside && (box.right > innerWidth + 1 || box.left < -1)) {
+        if (node.checkVisibility() && box.width > 1 && !inside && (box.right > innerWidth + 1 || box.left < -1)) {
           found.push(`${node.tagName}.${node.className} ${Math.round(box.left)}–${Math.round(box.right)}`)
         }
       }
@@ -52,22 +52,23 @@ def top_of(part: Locator) -> float:
     return box["y"]
 
 
-@pytest.mark.parametrize("run", ["grpo", "ppo", LONG])
-@pytest.mark.parametrize("size", [(390, 844), (800, 1100), (1024, 768), (1440, 900)])
-def test_nothing_is_cut(open_board: OpenBoard, run: str, size: tuple[int, int]) -> None:
-    board = open_board(run=run)
-    resize(board, *size)
-    board.settled()
-    board.until(lambda: board.page.evaluate(_CUT) == [], "all parts end within the window")
+@pytest.mark.parametrize("run", ["ppo", LONG])
+def test_nothing_is_cut(open_board: OpenBoard, run: str) -> None:
+    board = open_board(run=run).settled()
+
+    def check(part: str) -> None:
+        board.until(lambda: board.page.evaluate(_CUT) == [], f"{part} ends within the window")
+
+    for size in ((1440, 900), (1024, 768), (800, 1100), (390, 844)):
+        resize(board, *size)
+        check(f"at {size}, each part")
     for name in board.page.get_by_role("tab").all_text_contents():
         board.tab(name)
-        expect(board.page.get_by_role("tab", name=name, exact=True)).to_have_attribute(
-            "aria-selected", "true"
-        )
-        board.until(lambda: board.page.evaluate(_CUT) == [], f"the tab {name} ends within the window")
+        expect(board.page.get_by_role("tab", name=name, exact=True, selected=True)).to_be_visible()
+        check(f"the tab {name}")
 
 
-@pytest.mark.parametrize("width", [390, 800, 1024, 1440])
+@pytest.mark.parametrize("width", [390, 1440])
 def test_findings_stand_above_the_curves(open_board: OpenBoard, width: int) -> None:
     board = open_board(run="grpo")
     resize(board, width, 900)

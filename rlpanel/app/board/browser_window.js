@@ -6,16 +6,6 @@ const FIELDS = "input, textarea, select, [contenteditable], [role=slider]"
 // composedPath includes elements inside shadow roots; event.target is only the shadow host.
 const typing = (event) => event.composedPath().some((el) => el.matches && el.matches(FIELDS))
 
-/** Name a plot when it gets the focus: Bokeh puts plots into the tab order without a name. */
-function nameCurve(event) {
-  const path = event.composedPath()
-  if (!path[0].classList?.contains("bk-events")) { return }
-  const card = path.find((el) => el.classList?.contains("rl-card"))
-  const title = card && findDeep(card.shadowRoot, ".head b")
-  path[0].setAttribute("role", "img")
-  path[0].ariaLabel = `Plot of ${title?.textContent ?? "this card"}`
-}
-
 export function render({ model }) {
   const onKeyDown = (event) => {
     const moves = { ArrowDown: "j", ArrowUp: "k" }
@@ -35,7 +25,6 @@ export function render({ model }) {
     }
   }
   document.addEventListener("keydown", onKeyDown)
-  document.addEventListener("focusin", nameCurve)
 
   const show = (query, method) => {
     if (location.search !== query) { history[method]({}, "", `${location.pathname}${query}${location.hash}`) }
@@ -53,7 +42,6 @@ export function render({ model }) {
 
   model.on("remove", () => {
     document.removeEventListener("keydown", onKeyDown)
-    document.removeEventListener("focusin", nameCurve)
     window.removeEventListener("popstate", onPopState)
   })
   return document.createElement("span")
