@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 #: Modules that every room may import.
-FLOOR = ("errors", "schema", "settings", "safe_files")
+FLOOR = ("errors", "schema", "settings", "safe_files", "number_text")
 
 #: Rooms that most panels use.
 _PARTS = ("panels/ui", "panels/inputs", "panels/plots", "panels/session", "panels/export")

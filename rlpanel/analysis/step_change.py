@@ -27,6 +27,7 @@ from rlpanel.analysis.sample_filter import samples_filter
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.metrics.engine.step_compute import NO_GROUP
+from rlpanel.number_text import number
 from rlpanel.store.columns.splits import SPLIT_COLUMN
 from rlpanel.store.query.filter_columns import label_name, prompt_key
 from rlpanel.store.query.filter_syntax import quote
@@ -340,7 +341,7 @@ def _few_sentence(change: StepChange, few: ChangePart, label: str) -> str:
     verb, them = ("carries", "it") if few.count == 1 else ("carry", "them")
     return (
         f"{few.name} samples {verb} {few.share:.0%} of the change of {label} at step {change.step:,}: "
-        f"without {them} it is {few.without:.3g}, not {change.value:.3g}."
+        f"without {them} it is {number(few.without)}, not {number(change.value)}."
     )
 
 
@@ -358,11 +359,11 @@ def _kind_sentence(change: StepChange, kind: str, label: str) -> str:
     name = f"{kind} {first.name}" if kind in ("rank", "group") else f"{kind} = {first.name}"
     text = f"{name} carries {first.share:.0%} of the change of {label}"
     if not first.count_before:
-        return f"{text}: its {first.count:,} of {change.samples:,} samples have {first.value:.3g}."
+        return f"{text}: its {first.count:,} of {change.samples:,} samples have {number(first.value)}."
     if abs(size * (first.value - first.before)) < HALF * abs(first.contribution):
         size_before = first.count_before / change.samples_before
         return f"{text}: its share of the samples went from {size_before:.0%} to {size:.0%}."
     return (
-        f"{text}: its {first.count:,} of {change.samples:,} samples have {first.value:.3g}, after "
-        f"{first.before:.3g} at step {change.since:,}."
+        f"{text}: its {first.count:,} of {change.samples:,} samples have {number(first.value)}, after "
+        f"{number(first.before)} at step {change.since:,}."
     )

@@ -40,10 +40,15 @@ def violations(page: Page) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["dark", "light"])
-def test_every_tab_keeps_the_rules_of_accessibility(open_board: OpenBoard, scheme: str) -> None:
-    board = open_board().settled()
-    board.page.emulate_media(color_scheme=scheme)
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("size", [(390, 844), (1440, 900)])
+def test_every_tab_keeps_the_rules_of_accessibility(
+    open_board: OpenBoard, theme: str, size: tuple[int, int]
+) -> None:
+    board = open_board(run="ppo", theme=theme)
+    board.page.set_viewport_size({"width": size[0], "height": size[1]})
+    board.settled()
+    expect(board.page.locator(f".rl-{theme}").first).to_be_attached()
     for name in board.page.get_by_role("tab").all_text_contents():
         tab = board.page.get_by_role("tab", name=name, exact=True)
         tab.click()

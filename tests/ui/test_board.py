@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from rlpanel.app.demo import write_recording
-from rlpanel.panels.ui.theme import number
+from rlpanel.number_text import number
 from tests.factories import write_run
 from tests.ui.board import BoardPage, Served
 from tests.ui.conftest import OpenBoard, Profile

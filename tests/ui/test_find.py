@@ -179,7 +179,7 @@ def test_a_sample_is_tagged_noted_copied_and_saved(board: BoardPage) -> None:
     board.page.locator(".rl-actions").get_by_role("button", name="link").click()
     board.until(lambda: "sample=" in board.page.evaluate("navigator.clipboard.readText()"))
     with board.page.expect_download() as saved:
-        board.page.locator(".rl-actions").get_by_role("button", name="save").click()
+        board.page.locator(".rl-actions").get_by_role("button", name="JSON").click()
     kept = json.loads(Path(saved.value.path()).read_bytes())
     assert (kept["response"], kept["reward"], kept["tag"]) == (f"{PAYLOAD} zebra", 5.0, "odd")
     assert board.page.evaluate("window.pwned") is None

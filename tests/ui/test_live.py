@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from rlpanel.panels.ui.theme import number
+from rlpanel.number_text import number
 from tests.factories import append, line, write_run
 from tests.ui.board import BoardPage
 from tests.ui.conftest import OpenBoard

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from rlpanel.app.demo import write_recording
-from rlpanel.panels.ui.theme import number
+from rlpanel.number_text import number
 from tests.factories import append, line
 from tests.ui.board import BoardPage
 from tests.ui.conftest import OpenBoard

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from rlpanel.app.demo import write_recording
-from rlpanel.panels.ui.theme import number
+from rlpanel.number_text import number
 from tests.factories import append, line, write_run
 from tests.ui.board import BoardPage
 from tests.ui.raw import raw_frame

@@ -8,6 +8,9 @@ const typing = (event) => event.composedPath().some((el) => el.matches && el.mat
 
 export function render({ model }) {
   const onKeyDown = (event) => {
+    const moves = { ArrowDown: "j", ArrowUp: "k" }
+    const inTable = event.composedPath().some((el) => el.classList?.contains("rl-grid")) && !typing(event)
+    if (inTable && moves[event.key]) { event.preventDefault(); model.send_msg(moves[event.key]); return }
     const chord = event.ctrlKey || event.metaKey || event.altKey
     if (chord || !KEYS.has(event.key) || typing(event)) { return }
     event.preventDefault()

@@ -13,7 +13,7 @@ from rlpanel.panels.ui.assets import read_assets
 #: Keyboard shortcuts and their meaning, as the help lists them.
 KEYS = {
     "← →": "previous step, next step",
-    "j k": "next sample, previous sample",
+    "j k": "next sample, previous sample; also ↓ ↑ in the table",
     "[ ]": "colour the tokens by another metric",
     "/": "search prompts and responses",
     "f": "filter samples",

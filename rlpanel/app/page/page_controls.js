@@ -14,6 +14,7 @@ function help(keys) {
     table.append(row)
   }
   details.append(summary, table)
+  closeOnEscape(details, summary)
   return details
 }
 

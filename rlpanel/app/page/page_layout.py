@@ -83,6 +83,7 @@ class Layout:
         self._fill_side()
         context.selection.param.watch(self._restyle, "dark")
         context.param.watch(self._show_or_cover, "view")
+        context.param.watch(self._lead_with_sample, "marked")
         self._restyle()
         self._show_or_cover()
         self.window: BrowserWindow | None = None
@@ -156,6 +157,10 @@ class Layout:
         self._cover.visible = empty
         self._views.styles = {"visibility": "hidden" if empty else "visible"}
 
+    def _lead_with_sample(self, event: Any) -> None:
+        """While a finding is open, its sample stands above the grid where columns are below each other."""
+        self._right.css_classes = ["rl-right", "rl-landed"] if event.new else ["rl-right"]
+
     # -- the views -------------------------------------------------------------------------------
 
     def _add_curves(self) -> Iterator[Step]:
@@ -163,7 +168,8 @@ class Layout:
         context = self.board.context
         curves = Curves(context, lazy=True)
         self._cards = curves.row
-        self._views.extend([BacklogBar(context), self._findings.opened, curves, StepBar(context)])
+        lead = [BacklogBar(context), self._findings.current, self._findings.opened]
+        self._views.extend([*lead, curves, StepBar(context)])
         return curves.card_steps()
 
     def _add_step(self) -> Iterator[Step]:

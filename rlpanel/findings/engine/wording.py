@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlpanel import number_text
 from rlpanel.findings.engine.changes import Change
 from rlpanel.findings.engine.step_series import stretches
 
@@ -16,8 +17,8 @@ def percent(share: float) -> str:
 
 
 def number(value: float) -> str:
-    """Format a number with three digits, such as ``0.972`` or ``1,240``."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value + 0.0:.3g}"
+    """Format a number as the page does, but with the minus sign that every terminal can show."""
+    return number_text.number(value).replace("−", "-")
 
 
 def standard_errors(z: float) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rlpanel.number_text import number
+
 Origin = Literal["run.json", "setting", "inferred", "usual"]
 
 
@@ -24,7 +26,7 @@ class KnownConstant:
     note: str = ""
 
     def __str__(self) -> str:
-        value = f"{self.value:g}" if isinstance(self.value, float) else str(self.value)
+        value = number(self.value) if isinstance(self.value, float) else str(self.value)
         return f"{value} ({self.note or _ORIGINS[self.origin]})"
 
 

@@ -11,7 +11,7 @@ import panel as pn
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html
 from rlpanel.panels.compare.run_comparison import ComparedRun, RunComparison
-from rlpanel.panels.inputs.input_fields import button, select_field
+from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_view import TokenView
@@ -55,7 +55,7 @@ class PromptPair:
             self._diff, sizing_mode="stretch_width", margin=0, css_classes=["rl-compare-tokens"]
         )
         self.view = pn.Column(
-            pn.Row(self._mode, *self._open_buttons, margin=(4, 10, 0, 10)),
+            FieldRow(self._mode, *self._open_buttons, margin=(4, 10, 0, 10)),
             self._head,
             self._body,
             sizing_mode="stretch_width",

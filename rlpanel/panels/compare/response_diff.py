@@ -13,16 +13,17 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
+from rlpanel.number_text import number
 from rlpanel.panels.compare.related_samples import same_group, same_prompt
 from rlpanel.panels.compare.text_diff import DiffPiece, DiffUnit, diff, token_units, word_units
-from rlpanel.panels.inputs.input_fields import button, select_field
+from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.display_text import TokenKind, decode, escape_invisible
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.prompt_text import clean
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
 
@@ -72,7 +73,7 @@ class ResponseDiff(Viewer):
             css_classes=["rl-compare"],
         )
         self._column = pn.Column(
-            pn.Row(self._kind, self._other, self._open_button, margin=(8, 10, 0, 10)),
+            FieldRow(self._kind, self._other, self._open_button, margin=(8, 10, 0, 10)),
             self._pane,
             sizing_mode="stretch_both",
             scroll="y-auto",

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable
 
 from rlpanel.metrics.win_rate import Share, WinRate
+from rlpanel.number_text import number
 from rlpanel.panels.compare.comparison_notes import ComparisonNote
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.prompt_pairs import PromptPairs
 
 #: Half widths outside of these bounds are shown with an exponent.

@@ -19,7 +19,7 @@ from rlpanel.panels.compare.runs_export import comparison_export
 from rlpanel.panels.compare.runs_summary import matched_html, notes_html, win_rate_html
 from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport
-from rlpanel.panels.inputs.input_fields import integer_field, select_field
+from rlpanel.panels.inputs.input_fields import FieldRow, integer_field, select_field
 from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
@@ -77,8 +77,8 @@ class RunsTab(Viewer):
             visible=False,
         )  # fmt: skip
         self._column = pn.Column(
-            pn.Row(_caption("This run"), self._steps["here_at"], margin=(8, 10, 0, 10)),
-            pn.Row(_caption("Other run"), self._against, self._steps["there_at"], margin=(2, 10, 0, 10)),
+            FieldRow(_caption("This run"), self._steps["here_at"], margin=(8, 10, 0, 10)),
+            FieldRow(_caption("Other run"), self._against, self._steps["there_at"], margin=(2, 10, 0, 10)),
             self._summary,
             self._results,
             sizing_mode="stretch_both",

@@ -21,6 +21,7 @@ from bokeh.models.annotations import Legend, LegendItem, Span
 from bokeh.models.ranges import Range1d
 
 from rlpanel.metrics.engine import column_info
+from rlpanel.number_text import number
 from rlpanel.panels.curves import curve_points, trainer_scalars
 from rlpanel.panels.curves.curve_export import curve_export
 from rlpanel.panels.curves.curve_selection import Curve
@@ -38,9 +39,11 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_pane import HtmlPane
-from rlpanel.panels.ui.theme import delta, number, safe_text
+from rlpanel.panels.ui.theme import delta, safe_text
 
 HEIGHT = 120
+_HEIGHTS = [read_assets("panels/plots/curve_height.css")]
+_CLASSES = ["rl-card", "rl-curve"]
 _BAND_LABELS = {"iqr": "IQR", "range": "min–max", "density": "density", "ridge": "ridges"}
 _LEGEND = {"ref_reward": "ref", "valid_reward": "valid", "ref_valid_reward": "ref valid"}
 _DASH = {"ref_reward": "dashed", "valid_reward": "dotted", "ref_valid_reward": "dotted"}
@@ -80,7 +83,7 @@ class CurveCard:
         self._plot = self._figure()
         self.overlay = OverlayCurves(context, self._plot, curve.columns[0])
         self._pane = pn.pane.Bokeh(
-            self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 4, 0, 4)
+            self._plot, sizing_mode="stretch_width", height=HEIGHT, margin=(0, 4, 0, 4), stylesheets=_HEIGHTS
         )
         self._distribution = ValueDistribution(
             context, curve.columns[0], self._sources[curve.columns[0]], HEIGHT
@@ -89,7 +92,8 @@ class CurveCard:
             head_with_menu(self._head, self._menu()),
             self._pane,
             styles={**theme.CARD, "flex": "1 1 215px", "min-width": "215px"},
-            css_classes=["rl-card", "rl-curve"],
+            stylesheets=[read_assets("panels/curves/curve_card.css")],
+            css_classes=_CLASSES,
             margin=0,
         )
         self.restyle()
@@ -172,6 +176,9 @@ class CurveCard:
         if marked is not None:
             self._shading.restyle(marked.color, self.context.selection.dark)
         self._shading.draw(self._axis, marked.steps if marked is not None else ())
+        opened = self.context.marked
+        own_finding = opened is not None and opened.column in self.curve.columns
+        self.card.css_classes = [*_CLASSES, "rl-of-finding"] if own_finding else _CLASSES
         self._distribution.shade(self._axis, marked)
 
     def restyle(self) -> None:
@@ -217,7 +224,7 @@ class CurveCard:
         self._head.object = (
             f'<div class="head" title="{safe_text(column.tip)}">'
             f"<b>{safe_text(self.curve.title)}</b>"
-            f'<span class="unit">{safe_text(self._subtitle(column))}</span>'
+            f'<span class="unit parts">{_parts_html(self._subtitle(column))}</span>'
             f"{comparison.html if comparison else ''}"
             f'<span class="number {column.color}">{number(value)}</span>{change}</div>'
         )
@@ -280,7 +287,8 @@ class CurveCard:
     def _figure(self) -> Any:
         plot = theme.quiet_figure(
             height=HEIGHT,
-            min_border_right=10,
+            stylesheets=_HEIGHTS,
+            min_border_right=14,
             x_range=self._window.x_range,
             y_range=Range1d(start=0.1, end=1.0),
             y_axis_type="log" if self.curve.log else "linear",
@@ -386,6 +394,12 @@ def _color(column: str, first: bool) -> str:
         if first or trainer_scalars.scalar_of(column) is None
         else "text"
     )
+
+
+def _parts_html(subtitle: str) -> str:
+    """Return a subtitle in parts that are shown whole or not at all."""
+    *first, last = (safe_text(part) for part in subtitle.split(", "))
+    return "".join(f"<span>{part}, </span>" for part in first) + f"<span>{last}</span>"
 
 
 def _empty_points() -> series.Points:

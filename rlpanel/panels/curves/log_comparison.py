@@ -13,9 +13,10 @@ from typing import Literal
 import numpy as np
 
 from rlpanel.metrics.engine.trainer_names import TrainerScalar, rows_of
+from rlpanel.number_text import number
 from rlpanel.panels.curves.log_windows import LogWindows
 from rlpanel.panels.plots.snapshot_cache import cached_on
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.columns.splits import TRAIN
 from rlpanel.store.snapshot.run_view import RunView
 
@@ -88,9 +89,9 @@ class LogComparison:
         else:
             parts.append(
                 f"They differ at {self.different:,} of {_count(self.points, 'point')}, most at step "
-                f"{self.step}: by {self.largest:.2g}."
+                f"{self.step}: by {number(self.largest)}."
             )
-        parts.append(f"Equal means within {RELATIVE:.3%} or {self.tolerance:g}.")
+        parts.append(f"Equal means within {RELATIVE:.3%} or {number(self.tolerance)}.")
         if self.window > 1:
             parts.append(f"A logged point is compared with the mean of up to {self.window} steps.")
         if self.delay:

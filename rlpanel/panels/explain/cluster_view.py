@@ -12,6 +12,7 @@ from panel.viewable import Viewer
 from rlpanel.analysis.response_clusters import Clustering, ResponseCluster, response_clusters
 from rlpanel.analysis.sample_filter import samples_filter
 from rlpanel.errors import SettingError
+from rlpanel.number_text import number
 from rlpanel.panels.explain.contrast_sides import parse_range
 from rlpanel.panels.explain.effect_plot import cluster_plot
 from rlpanel.panels.explain.explain_texts import caption, note_pane
@@ -20,7 +21,7 @@ from rlpanel.panels.explain.sample_links import show_samples
 from rlpanel.panels.inputs.input_fields import button, text_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Maximum number of listed clusters.

@@ -12,6 +12,7 @@ from rlpanel.analysis.clustered_tests import LEAST_EFFECT
 from rlpanel.analysis.selection_contrast import Contrast, Difference, contrast, label_of
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.column_info import describe
+from rlpanel.number_text import number
 from rlpanel.panels.explain.contrast_sides import (
     CHOICES,
     FILTERED,
@@ -30,7 +31,7 @@ from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_list import run_labels
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 
 
 class ContrastView(Viewer):

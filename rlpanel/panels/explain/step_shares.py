@@ -13,6 +13,7 @@ from rlpanel.analysis.step_change import HALF, ChangePart, StepChange, explain_s
 from rlpanel.analysis.token_change import TokenChange, explain_tokens, token_metric
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import METRICS, describe
+from rlpanel.number_text import number
 from rlpanel.panels.explain.contrast_sides import parse_range
 from rlpanel.panels.explain.explain_texts import caption, note_pane
 from rlpanel.panels.explain.link_rows import LinkRows, link_row
@@ -21,7 +22,7 @@ from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.tokens.display_text import Encoding, detect, read_piece
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Maximum number of rows of each kind.

@@ -10,8 +10,8 @@ export function render({ model }) {
   card.append(top, bars.node)
   const write = () => {
     const { title = "", tip = "", notes = [] } = model.head
-    head.title = tip
-    head.replaceChildren(element("b", "", title), ...notes.flatMap(([text, style]) => [" ", element("span", `unit ${style}`, text)]))
+    head.title = [tip, ...notes.map(([text]) => text)].filter(Boolean).join("\n")
+    head.replaceChildren(element("b", "", title), ...notes.map(([text, style]) => element("span", `unit ${style}`, text)))
     bars.node.setAttribute("role", "img")
     bars.node.setAttribute("aria-label", [title, ...notes.map(([text]) => text)].join(", "))
   }

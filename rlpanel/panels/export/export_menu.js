@@ -10,4 +10,17 @@ function findPlot(view) {
   }
 }
 
-export function render({ model, view }) { return exportMenu(model, () => findPlot(view)) }
+/** Name the plot after its card for screen readers: Bokeh puts plots into the tab order without a name. */
+function namePlot(view, frames = 300) {
+  const plot = findPlot(view)?.canvas_view?.events_el
+  const title = findDeep(view.parent.parent?.el.shadowRoot ?? document, ".head b, .caption")
+  if (plot && title) {
+    plot.setAttribute("role", "img")
+    plot.ariaLabel = `Plot of ${title.textContent}`
+  } else if (frames) { requestAnimationFrame(() => namePlot(view, frames - 1)) }
+}
+
+export function render({ model, view }) {
+  model.on("after_render", () => requestAnimationFrame(() => namePlot(view)))
+  return exportMenu(model, () => findPlot(view))
+}

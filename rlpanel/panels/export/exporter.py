@@ -26,6 +26,7 @@ EXPORT_SCRIPTS = (
     "panels/ui/dom.js",
     "panels/ui/svg.js",
     "panels/export/download.js",
+    "panels/ui/closing.js",
     "panels/ui/menu.js",
     "panels/export/plot_image.js",
     "panels/export/card_menu.js",

@@ -66,17 +66,12 @@ export function render({ model, el }) {
   const badge = element("summary", "pill")
   const list = element("ul", "list")
   box.append(badge, list)
-  const close = () => {
-    if (!box.open) { return }
-    const focused = box.contains(box.getRootNode().activeElement)
+  const stop = closeOnEscape(box, badge)
+  const open = (key, choice) => {
+    model.send_msg([key, choice])
     box.open = false
-    if (focused) { badge.focus() }
+    badge.focus()
   }
-  const open = (key, choice) => { model.send_msg([key, choice]); close() }
-  const onPointerDown = (event) => { if (!event.composedPath().includes(box)) { close() } }
-  const onKeyDown = (event) => { if (event.key === "Escape") { close() } }
-  document.addEventListener("pointerdown", onPointerDown)
-  document.addEventListener("keydown", onKeyDown)
 
   const draw = () => {
     const now = model.found.filter((finding) => finding.severity !== "info")
@@ -94,10 +89,7 @@ export function render({ model, el }) {
     list.replaceChildren(...rows)
   }
   model.on(["found", "checked", "opened"], draw)
-  model.on("remove", () => {
-    document.removeEventListener("pointerdown", onPointerDown)
-    document.removeEventListener("keydown", onKeyDown)
-  })
+  model.on("remove", stop)
   draw()
   return box
 }

@@ -14,7 +14,9 @@ from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.panels.curves.curve_selection import show_curve
 from rlpanel.panels.findings.finding_landing import StepChoice, show_finding
 from rlpanel.panels.findings.findings_popup import (
+    MOST_CURRENT,
     SEVERITY_COLORS,
+    CurrentFindings,
     FindingsPopup,
     OpenedFinding,
     finding_json,
@@ -22,6 +24,7 @@ from rlpanel.panels.findings.findings_popup import (
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.marked_steps import MarkedSteps
+from rlpanel.panels.ui import theme
 from rlpanel.settings import FindingSettings
 from rlpanel.store.index.run_index import RunIndex
 
@@ -38,6 +41,8 @@ class FindingsBadge(Viewer):
     ----------
     opened : OpenedFinding
         The line with the opened finding, hidden while none is open.
+    current : CurrentFindings
+        The worst findings that still go on, hidden while there are none or one is open.
     """
 
     def __init__(self, context: Context) -> None:
@@ -57,7 +62,11 @@ class FindingsBadge(Viewer):
         self.opened = OpenedFinding(
             visible=False, sizing_mode="stretch_width", margin=0, css_classes=["rl-opened-finding"]
         )
-        for component in (self._list, self.opened):
+        self.current = CurrentFindings(
+            visible=False, styles=theme.CARD, sizing_mode="stretch_width", margin=0,
+            css_classes=["rl-card", "rl-current-findings"],
+        )  # fmt: skip
+        for component in (self._list, self.opened, self.current):
             component.on_msg(lambda event: self._on_click(event.data))
         context.param.watch(self._restart, "index")
         context.param.watch(self._check_if_due, ["view", "now"])
@@ -73,6 +82,7 @@ class FindingsBadge(Viewer):
         self._last_check, self._findings = 0.0, {}
         self._work.stop()
         self._list.param.update(found=[], checked=False)
+        self.current.found = []
         self.context.marked_curves = {}
         self._mark()
 
@@ -92,7 +102,9 @@ class FindingsBadge(Viewer):
             for each in (finding, *finding.symptoms):
                 self._findings.setdefault(each.key, each)
         snapshot = self.context.snapshot
-        self._list.param.update(found=[finding_json(each, snapshot) for each in findings], checked=True)
+        shown = [finding_json(each, snapshot) for each in findings]
+        self._list.param.update(found=shown, checked=True)
+        self.current.found = [each for each in shown if each["severity"] != "info"][:MOST_CURRENT]
         self.context.marked_curves = _marked_curves(self._findings.values())
         linked = self._findings.get(self.context.selection.finding)
         if linked is None:
@@ -128,11 +140,12 @@ class FindingsBadge(Viewer):
     def _mark(self, *_: Any) -> None:
         """Shade the steps of the opened finding, and show its line."""
         finding = self._findings.get(self.context.selection.finding)
-        marked = MarkedSteps(finding.steps, SEVERITY_COLORS[finding.severity]) if finding else None
+        marked = _marked(finding) if finding else None
         with pn.io.hold():
             if marked != self.context.marked:
                 self.context.marked = marked
             self._list.opened = finding.key if finding else ""
+            self.current.visible = bool(self.current.found) and finding is None
             self.opened.param.update(
                 finding=finding_json(finding, self.context.snapshot) if finding else {},
                 visible=finding is not None,
@@ -153,5 +166,9 @@ def _marked_curves(findings: Iterable[Finding]) -> dict[str, MarkedSteps]:
     marked: dict[str, MarkedSteps] = {}
     for finding in sorted(findings, key=lambda each: _BY_SEVERITY.index(each.severity)):
         if finding.column and finding.steps:
-            marked.setdefault(finding.column, MarkedSteps(finding.steps, SEVERITY_COLORS[finding.severity]))
+            marked.setdefault(finding.column, _marked(finding))
     return marked
+
+
+def _marked(finding: Finding) -> MarkedSteps:
+    return MarkedSteps(finding.steps, SEVERITY_COLORS[finding.severity], finding.column)

@@ -15,6 +15,8 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Severity → name of its theme colour.
 SEVERITY_COLORS = {"alarm": "bad", "warning": "kl", "info": "muted"}
+#: Number of findings that stand above the curves; the badge lists all.
+MOST_CURRENT = 3
 
 
 class FindingsPopup(JSComponent):
@@ -25,11 +27,28 @@ class FindingsPopup(JSComponent):
     opened = param.String(default="", doc="Key of the opened finding; empty for none.")
 
     _esm = read_assets(
-        "panels/ui/dom.js", "panels/findings/finding_links.js", "panels/findings/findings_badge.js"
+        "panels/ui/dom.js",
+        "panels/ui/closing.js",
+        "panels/findings/finding_links.js",
+        "panels/findings/findings_badge.js",
     )
     _stylesheets: ClassVar[list[str]] = [
         theme.CSS,
         read_assets("panels/findings/finding_links.css", "panels/findings/findings_badge.css"),
+    ]
+
+
+class CurrentFindings(JSComponent):
+    """The worst current findings, one a line above the curves; a click sends ``[key, step choice]``."""
+
+    found = param.List(default=[], doc="At most `MOST_CURRENT` findings as JSON objects.")
+
+    _esm = read_assets(
+        "panels/ui/dom.js", "panels/findings/finding_links.js", "panels/findings/current_findings.js"
+    )
+    _stylesheets: ClassVar[list[str]] = [
+        theme.CSS,
+        read_assets("panels/findings/finding_links.css", "panels/findings/current_findings.css"),
     ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 
 from rlpanel.findings.findings_cache import known_findings
+from rlpanel.number_text import number
 from rlpanel.panels.curves.curve_selection import curves_of
 from rlpanel.panels.first_view.static_curve import curve_html
 from rlpanel.panels.samples.text_cache import READ_NOW, Texts, read_texts, unread_bytes
@@ -17,7 +18,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_badge import badge_html
 from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.ui.prompt_text import clean, one_line
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 
 #: Maximum numbers of runs, samples and findings, and characters of the shown response.
 _RUNS, _SAMPLES, _FINDINGS, _RESPONSE_CHARS = 40, 14, 3, 3000

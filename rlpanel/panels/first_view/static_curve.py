@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlpanel.number_text import number
 from rlpanel.panels.curves import curve_points, trainer_scalars
 from rlpanel.panels.curves.curve_selection import Curve
 from rlpanel.panels.plots.value_axis import fit_axis
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 
 #: Size of the drawing's own coordinates; the browser stretches them to the card.
 _WIDTH, _HEIGHT = 1000.0, 100.0

@@ -12,13 +12,14 @@ from panel.custom import JSComponent
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
+from rlpanel.number_text import number, plus_minus
 from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.prompt_text import clean
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.step_groups import StepGroups, groups_of
 from rlpanel.store.snapshot.run_view import RunView
@@ -157,7 +158,7 @@ def _summary(groups: StepGroups, group: int) -> str:
     parts = [f"Group {groups.names[group][:40]}", f"{len(groups.members[group]):,} samples"]
     values = {name: float(column[group]) for name, column in groups.values.items()}
     if "group_mean" in values:
-        parts.append(f"mean reward {number(values['group_mean'])} ± {number(values['group_std'])}")
+        parts.append(f"mean reward {plus_minus(values['group_mean'], values['group_std'])}")
         parts.append(f"range {number(values['group_worst'])} to {number(values['group_best'])}")
         parts.append(f"pass rate {values['group_pass_rate']:.0%}")
         parts += [f"no learning signal ({groups.states[group]})"] if values["group_zero_variance"] else []

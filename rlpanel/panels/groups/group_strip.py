@@ -14,11 +14,11 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
+from rlpanel.number_text import number
 from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport, file_name, well_formed
 from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
 from rlpanel.panels.session.context import Context, watch_step
-from rlpanel.panels.ui.theme import number
 from rlpanel.store.query.step_groups import ALL_HIGH, ALL_LOW, SIGNAL, StepGroups, groups_of
 
 #: Theme colour of each state of a group.

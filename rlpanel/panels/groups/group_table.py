@@ -13,15 +13,15 @@ from bokeh.models.widgets.tables import NumberFormatter
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import METRICS, describe
+from rlpanel.number_text import number
 from rlpanel.panels.groups.group_strip import filter_by_group
-from rlpanel.panels.samples.sample_table import PAGE, PICK, SampleTable, header_tips
+from rlpanel.panels.samples.sample_table import PAGE, PICK, SampleTable, header_tips, number_format
 from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.prompt_text import first_line
 from rlpanel.panels.ui.table_click import click_field
-from rlpanel.panels.ui.theme import number
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.step_groups import StepGroups, groups_of
 
@@ -109,7 +109,7 @@ class GroupTable(Viewer):
             titles=_TITLES,
             header_tooltips=header_tips(name for name in frame.columns if name in METRICS),
             formatters={
-                name: NumberFormatter(format="0" if name == "n" else "0.000", nan_format="–")
+                name: NumberFormatter(format=number_format(frame[name]), nan_format="–")
                 if name in numbers
                 else {"type": "plaintext"}
                 for name in frame.columns

@@ -10,7 +10,7 @@ from panel.viewable import Viewer
 
 from rlpanel.panels.groups.group_samples import GroupSamples
 from rlpanel.panels.groups.group_table import GroupTable
-from rlpanel.panels.inputs.input_fields import select_field
+from rlpanel.panels.inputs.input_fields import FieldRow, select_field
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.theme import safe_text
@@ -39,7 +39,7 @@ class GroupsTab(Viewer):
         self._cards = GroupSamples(context, self._show_note)
         self._table = GroupTable(context, self._show_note)
         self._column = pn.Column(
-            pn.Row(self._mode, self._note, sizing_mode="stretch_width", margin=(8, 10, 0, 10)),
+            FieldRow(self._mode, self._note, margin=(8, 10, 0, 10)),
             self._cards,
             self._table,
             sizing_mode="stretch_both",

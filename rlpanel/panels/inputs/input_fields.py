@@ -62,3 +62,18 @@ def integer_field(name: str, label: str, width: int, **params: Any) -> pn.widget
     """Return a field for an integer, as `select_field` does."""
     defaults: dict[str, Any] = {"margin": (0, 4), "align": "center", **_style()}
     return pn.widgets.IntInput(label=label, width=width, css_classes=[f"rl-{name}"], **{**defaults, **params})
+
+
+class FieldRow(pn.Row):
+    """A row of fields that breaks where it is too narrow.
+
+    Panel would derive a minimum width from the fields and pass it on to all layouts around the row.
+    """
+
+    def __init__(self, *fields: Any, **params: Any) -> None:
+        style = read_assets("panels/inputs/field_row.css")
+        super().__init__(*fields, **{"sizing_mode": "stretch_width", "stylesheets": [style], **params})
+
+    def _compute_sizing_mode(self, children: list[Any], props: dict[str, Any]) -> dict[str, Any]:
+        computed = super()._compute_sizing_mode(children, props)
+        return {name: value for name, value in computed.items() if name != "min_width"}

@@ -13,6 +13,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
+from rlpanel.number_text import number
 from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html, response_side
 from rlpanel.panels.export.card_export import CardExport, file_name
 from rlpanel.panels.export.export_menu import ExportMenu, plot_with_menu
@@ -25,7 +26,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.prompt_text import first_line
 from rlpanel.panels.ui.table_click import click_field
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch

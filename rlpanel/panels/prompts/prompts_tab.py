@@ -8,7 +8,7 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.panels.inputs.input_fields import select_field
+from rlpanel.panels.inputs.input_fields import FieldRow, select_field
 from rlpanel.panels.prompts.prompt_history import PromptHistory
 from rlpanel.panels.prompts.unsolved_prompts import UnsolvedPrompts
 from rlpanel.panels.session.context import Context
@@ -36,7 +36,7 @@ class PromptsTab(Viewer):
         self._history = PromptHistory(context, self._show_note)
         self._unsolved = UnsolvedPrompts(context, self._show_note)
         self._column = pn.Column(
-            pn.Row(self._mode, self._note, sizing_mode="stretch_width", margin=(8, 10, 0, 10)),
+            FieldRow(self._mode, self._note, margin=(8, 10, 0, 10)),
             self._history,
             self._unsolved,
             sizing_mode="stretch_both",

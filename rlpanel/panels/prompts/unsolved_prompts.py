@@ -11,13 +11,13 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
+from rlpanel.number_text import number
 from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.samples.text_table import text_table
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.prompt_text import first_line
 from rlpanel.panels.ui.table_click import click_field
-from rlpanel.panels.ui.theme import number
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.prompts import UnsolvedPrompt, unsolved_prompts
 from rlpanel.store.snapshot.snapshot import Snapshot

@@ -9,6 +9,7 @@ import pandas as pd
 
 from rlpanel import schema
 from rlpanel.metrics.engine import column_info
+from rlpanel.number_text import decimals
 from rlpanel.panels.samples.sample_frame import frame_of
 from rlpanel.panels.samples.sample_table import is_whole, title_html
 from rlpanel.panels.session.context import Context
@@ -63,7 +64,7 @@ def _cells(values: pd.Series) -> list[str]:
     if not pd.api.types.is_numeric_dtype(values):
         texts = ["" if pd.isna(text) else one_line(str(text)) for text in values]
         return [f'<td data-column="{name}">{safe_text(_cut(text))}</td>' for text in texts]
-    format_spec = ",.0f" if is_whole(values) else ",.3f"
+    format_spec = ",.0f" if is_whole(values) else f",.{decimals(values.tolist())}f"
     numbers = ["–" if np.isnan(value) else format(value, format_spec) for value in values]
     return [f'<td data-column="{name}" class="num">{text}</td>' for text in numbers]
 

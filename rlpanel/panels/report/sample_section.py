@@ -7,9 +7,10 @@ import math
 from collections.abc import Iterator
 
 from rlpanel.metrics.engine import column_info
+from rlpanel.number_text import number
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.prompt_text import clean, prompt_html
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.sample_line import to_json_types
 

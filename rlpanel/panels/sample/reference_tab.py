@@ -9,10 +9,11 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
+from rlpanel.number_text import number
 from rlpanel.panels.sample.sample_text import extra_html, prompt_block, text_pane
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.prompt_text import clean
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 
 

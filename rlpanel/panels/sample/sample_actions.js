@@ -34,7 +34,7 @@ export function render({ model }) {
     setTimeout(() => { if (status.textContent === text) { status.textContent = model.failure } }, 1500)
   }
   const button = (text, title, onClick) => {
-    const node = Object.assign(element("button", "", text), { title })
+    const node = Object.assign(element("button", "", text), { title, ariaLabel: title })
     node.addEventListener("click", onClick)
     return node
   }
@@ -45,9 +45,10 @@ export function render({ model }) {
       else { model.send_msg({ do: "copy", what }) }
     }))
   }
-  const saveButton = button("save", "Save the sample as a JSON line: texts, tokens, numbers",
+  const saving = element("span", "copying", "save as")
+  const saveButton = button("JSON", "Save the sample as a JSON line: texts, tokens, numbers",
     () => model.send_msg({ do: "save" }))
-  const pageButton = button("html", "Save the sample as an HTML page that opens without a server",
+  const pageButton = button("HTML", "Save the sample as an HTML page that opens without a server",
     () => model.send_msg({ do: "page" }))
   model.on("msg:custom", ({ file, bytes, kind, text }) => {
     if (file) { save([bytes], file, kind) }
@@ -66,6 +67,7 @@ export function render({ model }) {
   }
   for (const name of ["place", "tag", "note", "used", "failure"]) { model.on(name, show) }
   show()
-  box.append(tag, suggestions, note, status, copying, saveButton, pageButton)
+  saving.append(saveButton, pageButton)
+  box.append(tag, suggestions, note, status, copying, saving)
   return box
 }

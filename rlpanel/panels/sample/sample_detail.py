@@ -10,6 +10,7 @@ import panel as pn
 from panel.viewable import Viewer
 
 from rlpanel.metrics.engine.column_info import describe
+from rlpanel.number_text import number
 from rlpanel.panels.inputs.tab_bar import TabBar
 from rlpanel.panels.sample.sample_actions import SampleActions
 from rlpanel.panels.sample.sample_tabs import TABS, position_of
@@ -19,7 +20,7 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.lazy_view import LazyView
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 
 

@@ -53,7 +53,11 @@ class QueryBar(JSComponent):
     act = param.Callable(doc="Called with an action (preset, take, stop) and its argument.", precedence=-1)
 
     _esm = read_assets(
-        "panels/ui/dom.js", "panels/export/download.js", "panels/ui/menu.js", "panels/samples/query_bar.js"
+        "panels/ui/dom.js",
+        "panels/export/download.js",
+        "panels/ui/closing.js",
+        "panels/ui/menu.js",
+        "panels/samples/query_bar.js",
     )
     _stylesheets = [read_assets("panels/samples/query_bar.css"), read_assets("panels/ui/menu.css")]
     _rename = {"act": None}

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from rlpanel.errors import FilterError, RLPanelError
+from rlpanel.number_text import number
 from rlpanel.panels.export.card_export import file_name
 from rlpanel.panels.samples.query_bar import PRESETS, QueryBar, names_of, presets_of
 from rlpanel.panels.samples.text_cache import READ_NOW
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.ui.theme import number
 from rlpanel.store.query.filter_columns import FilterScope
 from rlpanel.store.query.query import Query, QueryResult, QuerySpec
 from rlpanel.store.query.samples_export import FORMATS, ExportPart, available_formats, export_parts

@@ -25,6 +25,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import drawing_loop
 from rlpanel.panels.session.redraw_queue import draw_in_turn
 from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.table_click import click_field
 from rlpanel.panels.ui.theme import safe_text
@@ -86,6 +87,7 @@ class SampleGrid(Viewer):
                 sizing_mode="stretch_width",
                 height=42,
                 margin=0,
+                stylesheets=[read_assets("panels/samples/grid_head.css")],
             ),
             self._query.bar,
             self._table_slot,

@@ -23,6 +23,7 @@ from panel.util import clone_model
 
 from rlpanel import schema
 from rlpanel.metrics.engine import column_info
+from rlpanel.number_text import decimals
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.field_names import field_of, name_of
@@ -194,7 +195,7 @@ def table_of(frame: pd.DataFrame) -> SampleTable:
         header_tooltips=header_tips(columns),
         formatters=_formats(frame),
         text_align={name: "right" for name in columns if _is_number(frame[name])},
-        header_filters={name: _filter(frame[name]) for name in columns if name != "uid"},
+        header_filters={name: _filter(name, frame[name]) for name in columns if name != "uid"},
         widths={name: _width(name, frame[name]) for name in columns},
         hidden_columns=["uid"],
         pagination="remote",
@@ -235,14 +236,22 @@ if (uids && cb_obj.row < uids.length) {{ picked.value = uids[cb_obj.row] + "\\n"
 
 
 def _formats(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return the formats: texts as plain text, counts as integers, other numbers with three decimals."""
-    whole, real = (
-        NumberFormatter(format=digits, nan_format="–", text_align="right") for digits in ("0,0", "0.000")
-    )
+    """Return the formats: texts as plain text, numbers as `number_format` says."""
+    shared: dict[str, NumberFormatter] = {}
+
+    def formatter(values: pd.Series) -> NumberFormatter:
+        digits = number_format(values)
+        return shared.setdefault(digits, NumberFormatter(format=digits, nan_format="–", text_align="right"))
+
     return {
-        name: (whole if is_whole(frame[name]) else real) if _is_number(frame[name]) else "plaintext"
-        for name in frame.columns
+        name: formatter(frame[name]) if _is_number(frame[name]) else "plaintext" for name in frame.columns
     }
+
+
+def number_format(values: pd.Series) -> str:
+    """Return the format of a number column: counts as integers, others with at most four digits."""
+    places = 0 if is_whole(values) else decimals(values.tolist())
+    return f"0,0.{'0' * places}" if places else "0,0"
 
 
 def is_whole(values: pd.Series) -> bool:
@@ -253,7 +262,7 @@ def is_whole(values: pd.Series) -> bool:
 
 #: Counts and positions. A reward that happens to be a whole number in one step still shows its decimals.
 _WHOLE = frozenset(
-    {"step", "copies", "rank", "line", "response_tokens", "trajectory_tokens", "truncated"}
+    {"step", "copies", "n", "rank", "line", "response_tokens", "trajectory_tokens", "truncated"}
     | {"episode", "generation"}
 )
 
@@ -273,10 +282,17 @@ def _is_number(values: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(values)
 
 
-def _filter(values: pd.Series) -> dict[str, str]:
+def _filter(name: str, values: pd.Series) -> dict[str, Any]:
+    """Return a column's filter. Tab skips it: thirty of them would stand before the rows."""
+    label = f"{column_info.describe(name).label}{_reduction(name)}"
+    attributes = {
+        "tabindex": "-1",
+        "aria-label": f"{label} {'at least' if _is_number(values) else 'contains'}",
+    }
+    kind = {"type": "input", "func": "like", "placeholder": "contains"}
     if _is_number(values):
-        return {"type": "number", "func": ">=", "placeholder": "≥"}
-    return {"type": "input", "func": "like", "placeholder": "contains"}
+        kind = {"type": "number", "func": ">=", "placeholder": "≥"}
+    return {**kind, "elementAttributes": attributes}
 
 
 def _width(name: str, values: pd.Series) -> int:

@@ -15,7 +15,10 @@ class MarkedSteps:
         Ascending; empty if the finding is about the whole run.
     color : str
         Name of the theme colour of the finding's severity.
+    column : str
+        Column of the finding's own curve; empty if it has none.
     """
 
     steps: tuple[int, ...]
     color: str
+    column: str = ""

@@ -17,6 +17,9 @@ from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
 
+#: Number of characters at the end of a long name that always stay visible.
+_TAIL = 12
+
 
 class RunBadge(Viewer):
     """Badge of the selected run: live, quiet or finished, ranks, samples, newest step, age, bad lines."""
@@ -50,13 +53,15 @@ def badge_html(snapshot: Snapshot, now: float, label: str, failure: str = "") ->
     """Return the badge as HTML; ``failure`` is the reader's error message, or empty."""
     if not label:
         return ""
-    name = f'<span class="pill"><b>{safe_text(label)}</b></span>'
+    name = _name_html(label)
     if not snapshot.version:
         return f'{name}<span class="pill">opening …</span>'
     parts = []
     if snapshot.samples:
         ranks = f"{snapshot.ranks} rank{'s' if snapshot.ranks != 1 else ''}"
-        parts = [ranks, _sample_count(snapshot), f"step {snapshot.steps.values[-1]}"]
+        parts = [f'<span class="detail">{ranks} · </span>{_sample_count(snapshot)}']
+        step = f'<span class="detail"> · step {snapshot.steps.values[-1]}</span>'
+        parts = [f"{parts[0]}{step}"]
     newest = f"{age(now - snapshot.newest_line)} ago" if snapshot.newest_line else ""
     error = f'<span class="pill bad">reader: {safe_text(failure)}</span>' if failure else ""
     folds = excluded_html(snapshot) + problems_html(snapshot)
@@ -64,10 +69,20 @@ def badge_html(snapshot: Snapshot, now: float, label: str, failure: str = "") ->
     return f'{name}<span class="pill">{pill}</span>{folds}{error}'
 
 
+def _name_html(label: str) -> str:
+    """Return the run's name; a long one is cut in the middle, because names often differ at their end."""
+    at = len(label) - _TAIL if len(label) > 2 * _TAIL else len(label)
+    front, back = safe_text(label[:at]), safe_text(label[at:])
+    tail = f'<span class="back">{back}</span>' if back else ""
+    name = f'<b><span class="front">{front}</span>{tail}</b>'
+    return f'<span class="pill name" title="{safe_text(label)}">{name}</span>'
+
+
 def _pill_text(state: str, contents: str, newest: str) -> str:
     """Join the parts of the pill; ``connection.js`` hides state and age while the connection is lost."""
     before = f'<span class="now">{state}{" · " if contents or newest else ""}</span>'
-    after = f'<span class="now">{" · " if contents else ""}{newest}</span>' if newest else ""
+    dot = " · " if contents else ""
+    after = f'<span class="now detail">{dot}{newest}</span>' if newest else ""
     return f"{before}{contents}{after}"
 
 

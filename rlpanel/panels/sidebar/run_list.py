@@ -14,6 +14,7 @@ from panel.custom import JSComponent
 from panel.viewable import Viewer
 
 from rlpanel.findings.run_marks import RunMark, known_mark, read_saved_marks
+from rlpanel.number_text import number
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.overlay_run import MAX_OVERLAY_RUNS
@@ -180,7 +181,7 @@ def entry_of(label: str, info: RunInfo, facts: RunFacts | None, mark: RunMark | 
         entry["samples"], entry["step"] = facts.samples, facts.step
         entry["more"] = not facts.complete or info.modified > facts.newest_line + _ROUNDING
         if facts.reward is not None:
-            entry["reward"] = theme.number(facts.reward)
+            entry["reward"] = number(facts.reward)
             entry["trend"] = _heights(facts.trend)
     if mark is not None:
         entry["severity"] = mark.severity

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlpanel.metrics.engine.constants import DECLARED
+from rlpanel.number_text import number
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Constant → step metric computed from it. A default value is listed only if the run has that metric.
@@ -25,7 +26,7 @@ def constant_rows(view: RunView) -> list[dict[str, Any]]:
             constant.origin == "usual" and _USED_BY.get(constant.name) not in view.step_metrics
         ):
             continue
-        value = f"{constant.value:g}" if isinstance(constant.value, float) else str(constant.value)
+        value = number(constant.value) if isinstance(constant.value, float) else str(constant.value)
         rows.append(
             {
                 "name": f"constant:{declared.name}",

@@ -41,7 +41,9 @@ class EmptyState(Viewer):
             sizing_mode="stretch_width",
             margin=0,
         )
-        self._demo = button("Open the demo run", on_demo, margin=(12, 0), css_classes=["rl-demo"])
+        self._demo = button(
+            "Open the demo run", on_demo, margin=(12, 0), align="start", css_classes=["rl-demo"]
+        )
         self._box = pn.Column(
             self._pane,
             self._demo,

@@ -228,6 +228,7 @@ class Strip {
     const title = [row.tip, row.note].filter(Boolean).join("\n");
     const label = button("rl-row-label", row.label, title, () => this.choose(row.name));
     label.dataset.row = row.name;
+    label.tabIndex = -1; // the metric's chip does the same
     return label;
   }
 

@@ -16,6 +16,7 @@ import numpy as np
 from rlpanel import schema
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.engine.compute import token_values
+from rlpanel.number_text import number
 
 #: Estimators of KL. Only one of them has a row; ``log_ratio``, which is k1, always has one as well.
 KL_ESTIMATORS = ("kl_k3", "kl_k2", "log_ratio", "kl_rllb")
@@ -263,9 +264,9 @@ def _oddities(values: np.ndarray, finite: np.ndarray, tokens: int | None) -> tup
     elif not finite.any():
         short, note = "all zero", "all zero: not informative"
     elif len(finite) > 1 and (finite == finite[0]).all():
-        short, note = f"all {finite[0]:.4g}", f"the same for all tokens ({finite[0]:.6g})"
+        short, note = f"all {(same := number(float(finite[0])))}", f"the same for all tokens ({same})"
     elif np.abs(finite).max() < _LEAST / 2:
-        short, note = "≈ 0", f"all values within {np.abs(finite).max():.1g} of zero"
+        short, note = "≈ 0", f"all values within {number(float(np.abs(finite).max()))} of zero"
     counts = {
         "NaN": int(np.isnan(values).sum()),
         "+inf": int(np.isposinf(values).sum()),

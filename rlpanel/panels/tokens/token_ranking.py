@@ -16,7 +16,8 @@ from panel.viewable import Viewer
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
-from rlpanel.panels.inputs.input_fields import button, select_field
+from rlpanel.number_text import number
+from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.tokens.display_text import Encoding, read_piece
@@ -24,7 +25,7 @@ from rlpanel.panels.tokens.tally_task import VALUE_ERROR, TallyProgress, TokenRe
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import ClickTable, click_field
-from rlpanel.panels.ui.theme import number, safe_text
+from rlpanel.panels.ui.theme import safe_text
 
 #: Maximum bytes of log to read for one step; of a larger step only the first samples are counted.
 MOST_BYTES = 256 << 20
@@ -68,7 +69,7 @@ class TokenRanking(Viewer):
         self._table = _table()
         self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": _PICK})
         self._column = pn.Column(
-            pn.Row(self._measure, self._least, self._stop, self._picked, margin=(10, 10, 0, 10)),
+            FieldRow(self._measure, self._least, self._stop, self._picked, margin=(10, 10, 0, 10)),
             self._note,
             self._table,
             sizing_mode="stretch_both",

@@ -17,7 +17,6 @@ class MetricBar {
     const chips = rows.map((row) => {
       const title = [row.tip, row.note].filter(Boolean).join("\n");
       const chip = button("rl-chip", row.label, title, () => this.choose(row.name));
-      chip.tabIndex = 0;
       chip.dataset.metric = row.name;
       chip.classList.toggle("dull", row.short !== "");
       return chip;

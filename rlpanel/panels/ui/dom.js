@@ -7,10 +7,11 @@ function element(tag, className, text) {
   return node;
 }
 
-/** Create a small button. Tab skips it, because keyboard shortcuts do the same. */
+/** Create a small button. */
 function button(className, text, title, click) {
   const node = element("button", className, text);
-  Object.assign(node, {type: "button", title, tabIndex: -1});
+  Object.assign(node, {type: "button", title});
+  if (title && !/[\p{L}\p{N}]/u.test(text)) node.ariaLabel = title;
   node.addEventListener("click", click);
   return node;
 }

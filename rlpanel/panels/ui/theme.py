@@ -1,4 +1,4 @@
-"""Colours, fonts, number formats and plot styling that all views share.
+"""Colours, fonts and plot styling that all views share.
 
 A colour has one meaning everywhere: policy orange, reference blue, KL yellow, length violet, entropy green;
 green and red mean good and bad. Views use the colours' names; this module defines their values in the dark
@@ -8,7 +8,6 @@ and light theme. Each has a contrast of at least 4.5 to all backgrounds (WCAG le
 from __future__ import annotations
 
 import html
-import math
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,6 +17,7 @@ from bokeh.models.glyph import Glyph
 from bokeh.plotting import figure
 from bokeh.themes import Theme
 
+from rlpanel.number_text import change_text
 from rlpanel.panels.ui.assets import read_assets
 
 DARK = {
@@ -107,36 +107,6 @@ CARD = {
 def safe_text(text: object) -> str:
     """Escape text from a log, a file name or a column name, so that HTML shows it and never runs it."""
     return html.escape(str(text), quote=True)
-
-
-def number(value: float, *, sign: bool = False) -> str:
-    """Format a number with about three significant digits; NaN becomes a dash."""
-    if math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    size = abs(value)
-    if size and (size >= 10**6 or size < 10**-4):
-        text = f"{size:.2e}"
-    elif size >= 100 or float(value).is_integer():
-        text = f"{size:,.0f}"
-    else:
-        text = f"{size:.1f}" if size >= 10 else f"{size:.2f}" if size >= 1 else f"{size:.3g}"
-    return f"−{text}" if value < 0 else f"+{text}" if sign and value > 0 else text
-
-
-#: A change smaller than this share of the values is the rounding error of their sums.
-_DUST = 1e-12
-
-
-def change_text(value: float, before: float) -> str:
-    """Return the change since the previous step (▲ 0.14); empty if a value is missing."""
-    change = value - before
-    if math.isnan(change):
-        return ""
-    if abs(change) < _DUST * max(abs(value), abs(before)):
-        change = 0.0
-    return f"{'▲' if change > 0 else '▼' if change < 0 else '＝'} {number(abs(change))}"
 
 
 def delta(value: float, before: float) -> str:

@@ -131,7 +131,7 @@ def test_one_prompt_has_no_interval_and_the_reason_is_said() -> None:
         (1.0, "+0.50 ± 0.91 "),
         (0.1, "+0.050 ± 0.091 "),
         (-100.0, "−50 ± 91 "),
-        (1e-6, "+5.00e-07 ± 9.05e-07 "),
+        (1e-6, "+5e−7 ± 9.05e−7 "),
     ],
 )
 def test_the_mean_is_rounded_like_its_interval(scale: float, said: str) -> None:

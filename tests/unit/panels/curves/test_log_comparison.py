@@ -87,7 +87,7 @@ def test_the_head_tells_how_far_the_log_is_from_the_rows(tmp_path: Path, off: fl
     found = only(view_of(run), "reward")
     assert found.largest == pytest.approx(off, abs=1e-12)
     assert (text_of(found), found.step if off else 2, found.points) == (words, 2, 3)
-    assert "Equal means within 0.001% or 1e-06." in found.tip
+    assert "Equal means within 0.001% or 1e−6." in found.tip
 
 
 def test_small_points_beside_a_large_one_are_compared_for_themselves(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_numbers_share_a_formatter_by_their_format() -> None:
     table = table_of(FRAME).get_root(Document())
     found = {column.title: column.formatter for column in table.columns}
     formats = [format_of(found[name]) for name in ("reward", "KL k3 mean", "response length")]
-    assert formats == ["0.000", "0.000", "0,0"]
+    assert formats == ["0,0.000", "0,0.000", "0,0"]
     models = [model for model in table.references() if isinstance(model, NumberFormatter)]
     assert len(models) <= len(set(formats))
 

@@ -98,7 +98,7 @@ def test_what_four_digits_do_not_show_gets_no_colour() -> None:
         ([np.nan, np.nan], 2, "no finite value; 2 NaN"),
         ([1.0, 2.0], 3, "2 values for 3 tokens"),
         ([1.0, 2.0, 3.0], 2, "3 values for 2 tokens"),
-        ([1e-6, 2e-6], 2, "all values within 2e-06 of zero"),
+        ([1e-6, 2e-6], 2, "all values within 2e−6 of zero"),
         ([1.0, 2.0], 2, ""),
     ],
 )

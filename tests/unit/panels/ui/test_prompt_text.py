@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-import pytest
-
 from rlpanel.panels.ui.prompt_text import clean, prompt_html, split_system
-from rlpanel.panels.ui.theme import delta, number, safe_text
+from rlpanel.panels.ui.theme import delta, safe_text
 
 
 def test_pads_are_dropped_and_the_system_prompt_is_cut() -> None:
@@ -26,17 +24,6 @@ def test_the_system_prompt_is_folded_not_lost() -> None:
 
 def test_markup_is_text() -> None:
     assert safe_text("<img src=x onerror='a' \">") == "&lt;img src=x onerror=&#x27;a&#x27; &quot;&gt;"
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0"), (1.171875, "1.17"), (-0.0451, "−0.0451"), (13.21, "13.2"), (3840.4, "3,840"),
-        (2e7, "2.00e+07"), (1e-6, "1.00e-06"), (math.nan, "–"), (math.inf, "∞"), (-math.inf, "−∞"),
-    ],
-)  # fmt: skip
-def test_numbers_have_three_digits(value: float, text: str) -> None:
-    assert number(value) == text
 
 
 def test_a_change_needs_both_its_ends() -> None:

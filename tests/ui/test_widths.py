@@ -1,0 +1,136 @@
+"""The board at any width: nothing is cut, all is reachable, findings lead, and large screens are used."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.factories import write_run
+from tests.ui.board import BoardPage
+from tests.ui.conftest import OpenBoard
+
+LONG = "experiments/grpo-qwen2.5-7b-instruct-math-lr1e-6-kl0.001-rollout-n16-clip-higher-seed42"
+#: Visible cards, buttons, fields and sentences that reach beyond the window, outside of what scrolls itself.
+_CUT = """() => {
+  const found = [], scrolls = [".tabulator-header", ".tabulator-tableholder", ".rl-side"]
+  const visit = (root) => {
+    for (const node of root.querySelectorAll("*")) {
+      if (scrolls.some((selector) => node.matches(selector))) { continue }
+      if (node.matches(".rl-card, button, input, select, summary, [role=tab], .pill, .sentence")) {
+        const box = node.getBoundingClientRect()
+        const inside = scrolls.some((selector) => node.closest(selector))
+        if (node.checkVisibility() && box.width > 1 && !inside && (box.right > innerWidth + 1 || box.left < -1)) {
+          found.push(`${node.tagName}.${node.className} ${Math.round(box.left)}–${Math.round(box.right)}`)
+        }
+      }
+      if (node.shadowRoot) { visit(node.shadowRoot) }
+    }
+  }
+  visit(document)
+  return found
+}"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def runs(root: Path, grpo_run: Path, ppo_run: Path) -> None:
+    shutil.copytree(grpo_run, root / "grpo")
+    shutil.copytree(ppo_run, root / "ppo")
+    write_run(root / LONG, steps=3, samples=8)
+
+
+def resize(board: BoardPage, width: int, height: int) -> None:
+    board.page.set_viewport_size({"width": width, "height": height})
+
+
+def top_of(part: Locator) -> float:
+    box = part.bounding_box()
+    assert box is not None
+    return box["y"]
+
+
+@pytest.mark.parametrize("run", ["ppo", LONG])
+def test_nothing_is_cut(open_board: OpenBoard, run: str) -> None:
+    board = open_board(run=run).settled()
+
+    def check(part: str) -> None:
+        board.until(lambda: board.page.evaluate(_CUT) == [], f"{part} ends within the window")
+
+    for size in ((1440, 900), (1024, 768), (800, 1100), (390, 844)):
+        resize(board, *size)
+        check(f"at {size}, each part")
+    for name in board.page.get_by_role("tab").all_text_contents():
+        board.tab(name)
+        expect(board.page.get_by_role("tab", name=name, exact=True, selected=True)).to_be_visible()
+        check(f"the tab {name}")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_findings_stand_above_the_curves(open_board: OpenBoard, width: int) -> None:
+    board = open_board(run="grpo")
+    resize(board, width, 900)
+    board.settled()
+    lines = board.page.locator(".rl-current-findings .sentence")
+    expect(lines.first).to_be_in_viewport()
+    assert top_of(lines.last) < top_of(board.page.locator(".rl-curve").first)
+    lines.first.click()
+    expect(board.page.locator(".rl-opened-finding")).to_contain_text("Invalid UTF-8")
+    expect(board.page.locator(".rl-current-findings")).to_be_hidden()
+
+
+def test_a_findings_link_on_a_phone_shows_finding_curve_and_sample_below_one_another(
+    open_board: OpenBoard,
+) -> None:
+    board = open_board(run="grpo")
+    resize(board, 390, 844)
+    board.settled().page.locator(".rl-current-findings .sentence").first.click()
+    expect(board.page).to_have_url(re.compile("finding="))
+    finding, sample = board.page.locator(".rl-opened-finding"), board.page.locator(".rl-sample")
+    curve = board.curve("Responses with invalid characters")
+    expect(curve).to_be_visible()
+    board.until(
+        lambda: top_of(finding) < top_of(curve) < top_of(sample) < top_of(board.page.locator(".rl-samples")),
+        "finding, its curve and its sample lead",
+    )
+    others = [top_of(card) for card in board.page.locator(".rl-curve").all()]
+    assert min(others) == top_of(curve)
+    assert top_of(sample) - top_of(finding) < 700
+
+
+def test_a_narrow_page_shows_the_board_and_not_the_side_panel(open_board: OpenBoard) -> None:
+    board = open_board(run="grpo")
+    resize(board, 1024, 768)
+    board.settled()
+    expect(board.page.locator(".rl-side")).to_be_hidden()
+    left, right = (board.page.locator(f".rl-{side}").bounding_box() for side in ("left", "right"))
+    assert left
+    assert right
+    assert left["y"] == right["y"]
+    board.page.get_by_role("button", name="Show or hide the runs").click()
+    expect(board.page.get_by_role("tree", name="Runs")).to_be_visible()
+
+
+def test_a_large_screen_has_taller_curves_and_larger_text(open_board: OpenBoard) -> None:
+    board = open_board(run="grpo").settled()
+
+    def sizes() -> list[float]:
+        curve = board.page.locator(".rl-curve").first.bounding_box()
+        prompt = board.rows.first.locator('[tabulator-field="c_prompt"]').bounding_box()
+        text = board.page.locator(".rl-tokens-text")
+        assert curve
+        assert prompt
+        size = text.evaluate("(node) => parseFloat(getComputedStyle(node).fontSize)")
+        return [curve["height"], prompt["width"], size]
+
+    before = sizes()
+    resize(board, 1920, 1200)
+    board.until(lambda: all(b >= 1.15 * a for a, b in zip(before, sizes(), strict=True)), "all are larger")
+
+
+def test_the_tabs_stand_on_one_line(open_board: OpenBoard) -> None:
+    board = open_board(run="grpo").settled()
+    tops = {top_of(tab) for tab in board.page.get_by_role("tab").all()}
+    assert len(tops) == 1

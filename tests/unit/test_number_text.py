@@ -1,0 +1,69 @@
+"""Texts of numbers."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlpanel.number_text import change_text, decimals, number, plus_minus
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"), (-0.0, "0"), (3, "3"), (1.171875, "1.17"), (-0.0451, "−0.0451"), (13.02, "13.0"),
+        (9.996, "10.00"), (99.96, "100.0"), (3840.4, "3,840"), (123456, "123,456"), (999_999.7, "1,000,000"),
+        (1e9, "1e9"), (2.346e7, "2.35e7"), (1e-6, "1e−6"), (-2.97e-17, "−2.97e−17"), (0.1 + 0.2, "0.3"),
+        (math.nan, "–"), (math.inf, "∞"), (-math.inf, "−∞"),
+    ],
+)  # fmt: skip
+def test_numbers_have_at_most_four_digits(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False).filter(lambda value: not value.is_integer()))
+def test_no_fraction_has_more_than_four_digits(value: float) -> None:
+    digits = number(value).lstrip("−").split("e")[0]
+    whole, _, fraction = digits.partition(".")
+    assert not fraction or len(f"{whole}{fraction}".lstrip("0")) <= 4
+    assert float(number(value).replace("−", "-").replace(",", "")) == pytest.approx(value, rel=5.1e-3)
+
+
+def test_only_positive_numbers_get_a_plus_sign() -> None:
+    assert [number(value, sign=True) for value in (0.5, 0.0, -0.5)] == ["+0.5", "0", "−0.5"]
+
+
+@pytest.mark.parametrize(
+    ("value", "before", "text"),
+    [
+        (0.3, 0.1, "▲ 0.2"),
+        (0.1 + 0.2, 0.3, "＝ 0"),
+        (1e-20, 2e-20, "▼ 1e−20"),
+        (0.0, 0.0, "＝ 0"),
+        (float("nan"), 1.0, ""),
+    ],
+)
+def test_a_change_is_no_rounding_error_of_the_values(value: float, before: float, text: str) -> None:
+    assert change_text(value, before) == text
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "text"),
+    [(0.2, 2.97e-17, "0.2 ± 0"), (0.2, 0.05, "0.2 ± 0.05"), (0.0, 1e-17, "0 ± 1e−17")],
+)
+def test_a_spread_is_no_rounding_error_of_the_mean(mean: float, spread: float, text: str) -> None:
+    assert plus_minus(mean, spread) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [
+        ([], 3), ([0.0, 0.0], 3), ([0.5, 1.5], 3), ([-9.994], 3), ([12.5], 2), ([123.4], 1), ([1234.5], 0),
+        ([1e9], 0), ([0.0351], 4), ([1e-17], 6), ([math.nan, math.inf, 2.0], 3),
+    ],
+)  # fmt: skip
+def test_the_largest_number_of_a_column_sets_its_decimals(values: list[float], count: int) -> None:
+    assert decimals(values) == count
