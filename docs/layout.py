@@ -90,6 +90,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "store/*",
         *_PARTS,
         "panels/tokens",
+        "panels/samples",
         "panels/compare",
         "panels/groups",
         "panels/prompts",

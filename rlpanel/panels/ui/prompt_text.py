@@ -1,18 +1,34 @@
-"""Makes texts from a log readable: removes padding tokens and folds the system prompt."""
+"""Texts of a log as lines, cells and HTML: without padding, with the parts around the question folded."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from rlpanel.panels.ui.padding import unpadded
+from rlpanel.panels.ui.prompt_parts import PADDING, Part, TextStyle, parts_of, question_of
 from rlpanel.panels.ui.theme import safe_text
 
 #: Maximum characters of a text in one line; no screen shows more.
 LINE_CHARS = 600
+#: Characters shown before and after a found place.
+_BEFORE, _AFTER = 16, 120
+
+#: Start and end of a found place, as characters of a text.
+Place = tuple[int, int]
 
 
-def clean(text: str, pad_token: str = "", system_end: str = "") -> str:
-    """Return the text without padding tokens and without the system prompt."""
-    if pad_token:
-        text = text.replace(pad_token, "")
-    return split_system(text, system_end)[1]
+def clean(text: str, style: TextStyle) -> str:
+    """Return a response or another answer without padding."""
+    start, end = unpadded(text, style.pad_token, common=style.fold)
+    return _without_pad(text[start:end], style)
+
+
+def without_system(text: str, style: TextStyle) -> str:
+    """Return a prompt without padding, and without the system prompt if its end marker is set."""
+    shown = clean(text, style)
+    _, marker, rest = shown.partition(style.system_end) if style.system_end else ("", "", "")
+    return rest.lstrip("\n") if marker else shown
 
 
 def one_line(text: str) -> str:
@@ -20,26 +36,102 @@ def one_line(text: str) -> str:
     return " ".join(text[:LINE_CHARS].split())
 
 
-def split_system(text: str, system_end: str) -> tuple[str, str]:
-    """Split a text into the system prompt with its end marker, and the rest; without marker all is rest."""
-    if system_end and system_end in text:
-        head, marker, rest = text.partition(system_end)
-        return head + marker, rest.lstrip("\n")
-    return "", text
-
-
-def prompt_html(text: str, pad_token: str, system_end: str) -> str:
-    """Return a prompt as HTML: the system prompt folded, the rest as it was logged."""
-    if pad_token:
-        text = text.replace(pad_token, "")
-    system, rest = split_system(text, system_end)
-    folded = (
-        f"<details><summary>system prompt, {len(system):,} characters</summary>{safe_text(system)}</details>"
-    )
-    return f"{folded if system else ''}{safe_text(rest)}"
-
-
-def first_line(text: str | None, pad_token: str, system_end: str = "", most: int = 300) -> str:
+def first_line(text: str, most: int = 300) -> str:
     """Return the first line that is not empty, cut to ``most`` characters; a dash if there is none."""
-    lines = clean(text or "", pad_token, system_end).strip().splitlines()
+    lines = text.strip().splitlines()
     return lines[0][:most] if lines else "–"
+
+
+def prompt_line(text: str | None, style: TextStyle) -> str:
+    """Return the first line of a prompt's question; a dash if there is none."""
+    return first_line(question_of(text or "", style))
+
+
+def found_line(text: str, shown: str, places: Sequence[Place]) -> str:
+    """Return ``shown``, or the surroundings of the first found place as one line if it is not at the start.
+
+    Parameters
+    ----------
+    text : str
+        The text as logged.
+    shown : str
+        What is shown of it without a search.
+    places : sequence of Place
+        Places found in ``text``.
+    """
+    if not places:
+        return shown
+    start, end = places[0]
+    at = shown.find(text[start:end])
+    return shown if 0 <= at <= _BEFORE else "".join(_around(text, start, end))
+
+
+def answer_html(text: str, style: TextStyle, places: Sequence[Place] = ()) -> str:
+    """Return a response or another answer as HTML, without padding and with the found places marked."""
+    start, end = unpadded(text, style.pad_token, common=style.fold)
+    return _marked(text, start, end, style, places)
+
+
+def prompt_html(text: str, style: TextStyle, places: Sequence[Place] = ()) -> str:
+    """Return a prompt as HTML: the question and what the response continues open, the rest folded.
+
+    A folded part with a found place is open, and its summary shows the place. Except for tokens that the
+    settings remove, the HTML contains the prompt as it was logged.
+    """
+    return "".join(_part_html(text, part, style, places) for part in parts_of(text, style))
+
+
+def _part_html(text: str, part: Part, style: TextStyle, places: Sequence[Place]) -> str:
+    pieces = (
+        _markup(text[part.start : part.begin]),
+        _marked(text, part.begin, part.finish, style, places),
+        _markup(text[part.finish : part.end]),
+    )
+    if part.name == PADDING:
+        summary = f"{part.name} · {part.end - part.start:,} characters"
+        return f"<details><summary>{summary}</summary>{_markup(text[part.start : part.end])}</details>"
+    if not part.folded:
+        return f"<div>{''.join(pieces)}</div>"
+    inside = [place for place in places if part.begin <= place[0] < part.finish]
+    found = ""
+    if inside:
+        before, hit, after = (safe_text(piece) for piece in _around(text, *inside[0]))
+        found = f" · <span>{before}<mark>{hit}</mark>{after}</span>"
+    count = f"{part.finish - part.begin:,} characters"
+    return (
+        f"<details{' open' if inside else ''}><summary>{safe_text(part.name)} · {count}{found}</summary>"
+        f"{''.join(pieces)}</details>"
+    )
+
+
+def _markup(text: str) -> str:
+    return f'<span class="markup">{safe_text(text)}</span>' if text else ""
+
+
+def _marked(text: str, start: int, end: int, style: TextStyle, places: Sequence[Place]) -> str:
+    """Return a part of a text as HTML with the found places in it marked, as far as they are in it."""
+    inside = [(max(one, start), min(two, end)) for one, two in places if one < end and two > start]
+    cuts = [start, *(cut for place in inside for cut in place), end]
+    pieces = (safe_text(_without_pad(text[one:two], style)) for one, two in pairwise(cuts))
+    return "".join(
+        f"<mark>{piece}</mark>" if number % 2 else piece for number, piece in enumerate(pieces) if piece
+    )
+
+
+def _around(text: str, start: int, end: int) -> Iterator[str]:
+    """Yield what stands before a place, the place, and what stands after it, each as one line."""
+    first = max(start - _BEFORE, 0)
+    before, after = text[first:start], text[end : end + _AFTER]
+    yield f"{'…' if first else ''}{_spaced(before)}"
+    yield _spaced(text[start : min(end, start + LINE_CHARS)])
+    yield f"{_spaced(after)}{'…' if end + _AFTER < len(text) else ''}"
+
+
+def _spaced(text: str) -> str:
+    """Return a piece of a line: each run of whitespace, also at its ends, as one space."""
+    words = " ".join(text.split())
+    return f"{' ' if text[:1].isspace() else ''}{words}{' ' if words and text[-1:].isspace() else ''}"
+
+
+def _without_pad(text: str, style: TextStyle) -> str:
+    return text.replace(style.pad_token, "") if style.pad_token else text
