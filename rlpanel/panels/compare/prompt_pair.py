@@ -15,11 +15,10 @@ from rlpanel.panels.inputs.input_fields import button, select_field
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.texts.prompt_text import one_line, prompt_cell
 from rlpanel.panels.tokens.token_view import TokenView
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.prompt_parts import question_of
-from rlpanel.panels.ui.prompt_text import one_line
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
@@ -91,7 +90,7 @@ class PromptPair:
         self._draw()
 
     def _head_html(self, sample: Sample, counts: tuple[int, int]) -> str:
-        prompt = safe_text(one_line(question_of(sample.prompt or "", text_style(self.context))))
+        prompt = safe_text(one_line(prompt_cell(sample.prompt or "", text_style(self.context))))
         choice = ""
         if max(counts) > 1:
             choice = f" · of {counts[0]:,} and {counts[1]:,} samples, those closest to their mean reward"

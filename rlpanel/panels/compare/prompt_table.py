@@ -12,9 +12,9 @@ from bokeh.models.widgets.tables import NumberFormatter
 
 from rlpanel.panels.compare.run_comparison import RunComparison
 from rlpanel.panels.samples.sample_table import PICK, SampleTable
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import prompt_line
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.prompt_parts import TextStyle
-from rlpanel.panels.ui.prompt_text import prompt_line
 from rlpanel.panels.ui.table_click import click_field
 
 PAGE = 5

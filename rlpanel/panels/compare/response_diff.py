@@ -19,11 +19,11 @@ from rlpanel.panels.inputs.input_fields import button, select_field
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import clean
 from rlpanel.panels.tokens.display_text import TokenKind, decode, escape_invisible
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.prompt_parts import TextStyle
-from rlpanel.panels.ui.prompt_text import clean
 from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch

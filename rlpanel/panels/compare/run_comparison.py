@@ -9,8 +9,8 @@ import numpy as np
 
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.win_rate import WinRate, win_rate_of
-from rlpanel.panels.ui.prompt_parts import TextStyle
-from rlpanel.panels.ui.prompt_text import without_system
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import without_system
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_texts
 from rlpanel.store.snapshot.compared_reward import ComparedReward, compared_reward

@@ -17,8 +17,8 @@ from rlpanel.panels.samples.visible_rows import visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_badge import badge_html
 from rlpanel.panels.sidebar.run_list import run_labels
-from rlpanel.panels.ui.prompt_parts import TextStyle, question_of
-from rlpanel.panels.ui.prompt_text import clean, one_line
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import clean, one_line, prompt_cell
 from rlpanel.panels.ui.theme import number, safe_text
 
 #: Maximum numbers of runs, samples and findings, and characters of the shown response.
@@ -102,7 +102,7 @@ def _samples(context: Context) -> str:
 
 
 def _prompt(texts: Texts, style: TextStyle) -> str:
-    return safe_text(one_line(question_of(texts.get("prompt", ""), style)))
+    return safe_text(one_line(prompt_cell(texts.get("prompt", ""), style)))
 
 
 def _response(texts: Texts, style: TextStyle) -> str:

@@ -16,10 +16,10 @@ from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import clean
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.prompt_parts import TextStyle
-from rlpanel.panels.ui.prompt_text import clean
 from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.step_groups import StepGroups, groups_of

@@ -19,9 +19,9 @@ from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import prompt_line
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.prompt_parts import TextStyle
-from rlpanel.panels.ui.prompt_text import prompt_line
 from rlpanel.panels.ui.table_click import click_field
 from rlpanel.panels.ui.theme import number
 from rlpanel.store.index.run_index import RunIndex

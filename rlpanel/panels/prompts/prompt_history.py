@@ -22,10 +22,10 @@ from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style, te
 from rlpanel.panels.samples.text_table import text_table
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import clean, first_line, prompt_line
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.prompt_parts import TextStyle
-from rlpanel.panels.ui.prompt_text import clean, first_line, prompt_line
 from rlpanel.panels.ui.table_click import click_field
 from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.schema import Sample

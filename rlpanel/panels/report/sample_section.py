@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from rlpanel.metrics.engine import column_info
 from rlpanel.panels.samples.text_style import text_style
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.ui.prompt_parts import TextStyle
-from rlpanel.panels.ui.prompt_text import answer_html, prompt_html
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import answer_html, prompt_html
 from rlpanel.panels.ui.theme import number, safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.sample_line import to_json_types

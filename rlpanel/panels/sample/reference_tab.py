@@ -13,8 +13,8 @@ from panel.viewable import Viewer
 from rlpanel.panels.sample.sample_text import extra_html, prompt_block, text_pane
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.ui.prompt_parts import TextStyle
-from rlpanel.panels.ui.prompt_text import answer_html
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import answer_html
 from rlpanel.panels.ui.theme import number
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import TextPredicate, find_places

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import one_line, prompt_cell, prompt_html
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_pane import HtmlPane
-from rlpanel.panels.ui.prompt_parts import TextStyle, question_of
-from rlpanel.panels.ui.prompt_text import found_line, one_line, prompt_html
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import TextPredicate, find_places
@@ -37,7 +37,7 @@ def prompt_block(sample: Sample | None, style: TextStyle, tests: Sequence[TextPr
         return ""
     text = sample.prompt
     places = find_places(tests, "prompt", text)
-    line = one_line(found_line(text, question_of(text, style), places))
+    line = one_line(prompt_cell(text, style, places))
     return (
         f'<details class="prompt"{" open" if places else ""}><summary><span class="caption">Prompt</span>'
         f"<span>{safe_text(line)}</span></summary>"

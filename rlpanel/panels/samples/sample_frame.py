@@ -11,8 +11,8 @@ import pandas as pd
 from rlpanel import schema
 from rlpanel.panels.samples.sample_table import grid_columns
 from rlpanel.panels.samples.visible_rows import attempt_column
-from rlpanel.panels.ui.prompt_parts import TextStyle, question_of
-from rlpanel.panels.ui.prompt_text import Place, clean, found_line
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import Place, answer_cell, prompt_cell
 from rlpanel.settings import Display
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.sample_notes import Notes
@@ -83,8 +83,7 @@ def _texts(
 
 
 def _cell(name: str, text: str, places: Sequence[Place], style: TextStyle) -> str:
-    shown = question_of(text, style).strip() if name == "prompt" else clean(text, style)
-    shown = found_line(text, shown, places)
+    shown = prompt_cell(text, style, places) if name == "prompt" else answer_cell(text, style, places)
     return shown if len(shown) <= TEXT_CHARS else f"{shown[:TEXT_CHARS]}…"
 
 

@@ -16,7 +16,7 @@ from rlpanel.panels.samples.sample_frame import frame_of
 from rlpanel.panels.samples.sample_table import PAGE
 from rlpanel.panels.samples.text_cache import READ_NOW, Texts, read_texts, unread_bytes
 from rlpanel.panels.samples.text_style import style_of
-from rlpanel.panels.ui.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_parts import TextStyle
 from rlpanel.settings import Display
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.query import QueryResult

@@ -13,8 +13,8 @@ import numpy as np
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples.text_cache import READ_NOW, read_texts, unread_bytes
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.ui.prompt_parts import TextStyle, question_of
-from rlpanel.panels.ui.shared_beginnings import shared_beginnings
+from rlpanel.panels.texts.prompt_parts import TextStyle, question_of
+from rlpanel.panels.texts.shared_beginnings import shared_beginnings
 from rlpanel.settings import Display
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 LEAST_CHARS = 80
 #: Minimum number and share of different prompts with the same beginning.
 LEAST_PROMPTS, LEAST_SHARE = 3, 0.25
-#: Characters after which a beginning may end, in order of preference.
-_BREAKS = ("\n", ". ", "。", "? ", "! ", ": ")
+#: Ends of a sentence.
+_ENDS = (". ", "。", "? ", "! ", ": ")
 
 
 def shared_beginnings(prompts: Sequence[str]) -> tuple[str, ...]:
@@ -31,8 +31,7 @@ def shared_beginnings(prompts: Sequence[str]) -> tuple[str, ...]:
 
 def _cut(text: str) -> str:
     """Return a text up to the end of its last line or, if too short, of its last sentence."""
-    for end in _BREAKS:
-        cut = text[: text.rfind(end) + len(end)] if end in text else ""
-        if len(cut) >= LEAST_CHARS:
-            return cut
-    return ""
+    line = text.rfind("\n") + 1
+    if line >= LEAST_CHARS:
+        return text[:line]
+    return text[: max(text.rfind(end) + len(end) if end in text else 0 for end in _ENDS)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from rlpanel.panels.ui.padding import unpadded
-from rlpanel.panels.ui.prompt_parts import PADDING, Part, TextStyle, parts_of, question_of
+from rlpanel.panels.texts.padding import unpadded
+from rlpanel.panels.texts.prompt_parts import PADDING, Part, TextStyle, parts_of
 from rlpanel.panels.ui.theme import safe_text
 
 #: Maximum characters of a text in one line; no screen shows more.
@@ -44,26 +44,36 @@ def first_line(text: str, most: int = 300) -> str:
 
 def prompt_line(text: str | None, style: TextStyle) -> str:
     """Return the first line of a prompt's question; a dash if there is none."""
-    return first_line(question_of(text or "", style))
+    return first_line(prompt_cell(text or "", style))
 
 
-def found_line(text: str, shown: str, places: Sequence[Place]) -> str:
-    """Return ``shown``, or the surroundings of the first found place as one line if it is not at the start.
+def prompt_cell(text: str, style: TextStyle, places: Sequence[Place] = ()) -> str:
+    """Return what a table shows of a prompt: its question, or the surroundings of a found place.
 
     Parameters
     ----------
-    text : str
-        The text as logged.
-    shown : str
-        What is shown of it without a search.
     places : sequence of Place
-        Places found in ``text``.
+        Places of the prompt that a search found. A place that is seen anyway changes nothing.
     """
-    if not places:
-        return shown
-    start, end = places[0]
-    at = shown.find(text[start:end])
-    return shown if 0 <= at <= _BEFORE else "".join(_around(text, start, end))
+    parts = parts_of(text, style)
+    asked = next(part for part in parts if part.question)
+    shown = _without_pad(text[asked.begin : asked.finish], style).strip()
+    inside = [place for place in places if asked.begin <= place[0] < asked.finish]
+    for place in (inside or places)[:1]:
+        part = next((part for part in parts if part.start <= place[0] < part.end), asked)
+        return _found_cell(text, shown, place, _content(part, place))
+    return shown
+
+
+def answer_cell(text: str, style: TextStyle, places: Sequence[Place] = ()) -> str:
+    """Return what a table shows of a response or another answer, as `prompt_cell` does of a prompt."""
+    shown = clean(text, style)
+    return _found_cell(text, shown, places[0], (0, len(text))) if places else shown
+
+
+def _found_cell(text: str, shown: str, place: Place, around: Place) -> str:
+    at = shown.find(text[slice(*place)])
+    return shown if 0 <= at <= _BEFORE else "".join(_surroundings(text, place, around))
 
 
 def answer_html(text: str, style: TextStyle, places: Sequence[Place] = ()) -> str:
@@ -83,19 +93,20 @@ def prompt_html(text: str, style: TextStyle, places: Sequence[Place] = ()) -> st
 
 def _part_html(text: str, part: Part, style: TextStyle, places: Sequence[Place]) -> str:
     pieces = (
-        _markup(text[part.start : part.begin]),
+        _markup(text, part.start, part.begin, places),
         _marked(text, part.begin, part.finish, style, places),
-        _markup(text[part.finish : part.end]),
+        _markup(text, part.finish, part.end, places),
     )
     if part.name == PADDING:
         summary = f"{part.name} · {part.end - part.start:,} characters"
-        return f"<details><summary>{summary}</summary>{_markup(text[part.start : part.end])}</details>"
+        return f"<details><summary>{summary}</summary>{_markup(text, part.start, part.end)}</details>"
     if not part.folded:
         return f"<div>{''.join(pieces)}</div>"
-    inside = [place for place in places if part.begin <= place[0] < part.finish]
+    inside = [place for place in places if part.start <= place[0] < part.end]
     found = ""
     if inside:
-        before, hit, after = (safe_text(piece) for piece in _around(text, *inside[0]))
+        pieces_around = _surroundings(text, inside[0], _content(part, inside[0]))
+        before, hit, after = map(safe_text, pieces_around)
         found = f" · <span>{before}<mark>{hit}</mark>{after}</span>"
     count = f"{part.finish - part.begin:,} characters"
     return (
@@ -104,8 +115,11 @@ def _part_html(text: str, part: Part, style: TextStyle, places: Sequence[Place])
     )
 
 
-def _markup(text: str) -> str:
-    return f'<span class="markup">{safe_text(text)}</span>' if text else ""
+def _markup(text: str, start: int, end: int, places: Sequence[Place] = ()) -> str:
+    """Return markup of a template as HTML, exactly as it was logged."""
+    return (
+        f'<span class="markup">{_marked(text, start, end, TextStyle(), places)}</span>' if end > start else ""
+    )
 
 
 def _marked(text: str, start: int, end: int, style: TextStyle, places: Sequence[Place]) -> str:
@@ -118,13 +132,25 @@ def _marked(text: str, start: int, end: int, style: TextStyle, places: Sequence[
     )
 
 
-def _around(text: str, start: int, end: int) -> Iterator[str]:
-    """Yield what stands before a place, the place, and what stands after it, each as one line."""
-    first = max(start - _BEFORE, 0)
-    before, after = text[first:start], text[end : end + _AFTER]
-    yield f"{'…' if first else ''}{_spaced(before)}"
+def _content(part: Part, place: Place) -> Place:
+    """Return the content of a part, or the whole part if the place is in its markup."""
+    is_inside = part.begin <= place[0] and place[1] <= part.finish
+    return (part.begin, part.finish) if is_inside else (part.start, part.end)
+
+
+def _surroundings(text: str, place: Place, around: Place) -> Iterator[str]:
+    """Yield what stands before a place, the place, and what stands after it, as pieces of one line.
+
+    Parameters
+    ----------
+    around : Place
+        What may be shown.
+    """
+    start, end = place
+    first, last = max(start - _BEFORE, around[0]), min(end + _AFTER, max(around[1], end))
+    yield f"{'…' if first > around[0] else ''}{_spaced(text[first:start])}"
     yield _spaced(text[start : min(end, start + LINE_CHARS)])
-    yield f"{_spaced(after)}{'…' if end + _AFTER < len(text) else ''}"
+    yield f"{_spaced(text[end:last])}{'…' if last < around[1] else ''}"
 
 
 def _spaced(text: str) -> str:
