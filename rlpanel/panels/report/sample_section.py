@@ -39,7 +39,8 @@ def article_html(context: Context, sample: Sample, at: int, tests: Sequence[Text
     prompt = ""
     if sample.prompt is not None:
         text = prompt_html(sample.prompt, style, find_places(tests, "prompt", sample.prompt))
-        prompt = f'<section class="prompt"><h4 class="caption">Prompt</h4><div>{text}</div></section>'
+        head = '<h4 class="caption">Prompt</h4>'
+        prompt = f'<section class="prompt">{head}<div class="parts">{text}</div></section>'
     return (
         f'<article id="sample-{at}">{_head(context, sample, at)}{prompt}'
         f'<div class="tokens" data-sample="{at}"></div>'

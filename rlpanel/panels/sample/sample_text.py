@@ -18,7 +18,7 @@ def text_pane(css_class: str) -> HtmlPane:
     """An empty pane in the style of a sample's texts."""
     return HtmlPane(
         "",
-        stylesheets=[theme.CSS, read_assets("panels/sample/sample_text.css")],
+        stylesheets=[theme.CSS, read_assets("panels/texts/prompt.css", "panels/sample/sample_text.css")],
         sizing_mode="stretch_width",
         margin=(8, 14, 4, 14),
         css_classes=[css_class],
@@ -41,7 +41,7 @@ def prompt_block(sample: Sample | None, style: TextStyle, tests: Sequence[TextPr
     return (
         f'<details class="prompt"{" open" if places else ""}><summary><span class="caption">Prompt</span>'
         f"<span>{safe_text(line)}</span></summary>"
-        f"<div>{prompt_html(text, style, places)}</div></details>"
+        f'<div class="parts">{prompt_html(text, style, places)}</div></details>'
     )
 
 

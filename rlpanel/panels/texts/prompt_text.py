@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from rlpanel.panels.texts.padding import unpadded
-from rlpanel.panels.texts.prompt_parts import PADDING, Part, TextStyle, parts_of
+from rlpanel.panels.texts.prompt_parts import PADDING, SHARED, SYSTEM, Part, TextStyle, parts_of
 from rlpanel.panels.ui.theme import safe_text
 
 #: Maximum characters of a text in one line; no screen shows more.
 LINE_CHARS = 600
 #: Characters shown before and after a found place.
-_BEFORE, _AFTER = 16, 120
+_BEFORE, _AFTER = 16, 60
+#: Parts that are never put into a fold with others, and the number of turns that need none.
+_OF_THEIR_OWN, _FEW_TURNS = (PADDING, SHARED, SYSTEM, "system", "developer"), 2
+#: Characters that a narrow column shows.
+_COLUMN = 16
 
 #: Start and end of a found place, as characters of a text.
 Place = tuple[int, int]
@@ -72,8 +76,14 @@ def answer_cell(text: str, style: TextStyle, places: Sequence[Place] = ()) -> st
 
 
 def _found_cell(text: str, shown: str, place: Place, around: Place) -> str:
-    at = shown.find(text[slice(*place)])
-    return shown if 0 <= at <= _BEFORE else "".join(_surroundings(text, place, around))
+    found = text[slice(*place)]
+    at = shown.find(found)
+    if at == 0 or 0 < at <= _COLUMN - len(found):
+        return shown
+    # A narrow column shows little more than the place, so the line begins with the word in which it begins.
+    first = text.rfind(" ", max(place[0] - _BEFORE, around[0]), place[0]) + 1 or place[0]
+    cut = "…" if first > around[0] else ""
+    return f"{cut}{_spaced(text[first : min(place[1] + LINE_CHARS, max(around[1], place[1]))])}"
 
 
 def answer_html(text: str, style: TextStyle, places: Sequence[Place] = ()) -> str:
@@ -88,7 +98,26 @@ def prompt_html(text: str, style: TextStyle, places: Sequence[Place] = ()) -> st
     A folded part with a found place is open, and its summary shows the place. Except for tokens that the
     settings remove, the HTML contains the prompt as it was logged.
     """
-    return "".join(_part_html(text, part, style, places) for part in parts_of(text, style))
+    return "".join(
+        _turns_html(text, [*parts], style, places)
+        if is_turn
+        else "".join(_part_html(text, part, style, places) for part in parts)
+        for is_turn, parts in groupby(parts_of(text, style), _is_earlier_turn)
+    )
+
+
+def _is_earlier_turn(part: Part) -> bool:
+    return part.folded and part.name not in _OF_THEIR_OWN
+
+
+def _turns_html(text: str, turns: Sequence[Part], style: TextStyle, places: Sequence[Place]) -> str:
+    """Return adjacent folded turns as HTML: many of them in one fold, as the question must stay in view."""
+    inner = "".join(_part_html(text, turn, style, places) for turn in turns)
+    if len(turns) <= _FEW_TURNS:
+        return inner
+    is_open = any(turns[0].start <= place[0] < turns[-1].end for place in places)
+    summary = f"{len(turns)} earlier turns · {_size(sum(turn.finish - turn.begin for turn in turns))}"
+    return f"<details{' open' if is_open else ''}><summary>{summary}</summary>{inner}</details>"
 
 
 def _part_html(text: str, part: Part, style: TextStyle, places: Sequence[Place]) -> str:
@@ -98,7 +127,7 @@ def _part_html(text: str, part: Part, style: TextStyle, places: Sequence[Place])
         _markup(text, part.finish, part.end, places),
     )
     if part.name == PADDING:
-        summary = f"{part.name} · {part.end - part.start:,} characters"
+        summary = f"{part.name} · {_size(part.end - part.start)}"
         return f"<details><summary>{summary}</summary>{_markup(text, part.start, part.end)}</details>"
     if not part.folded:
         return f"<div>{''.join(pieces)}</div>"
@@ -108,9 +137,8 @@ def _part_html(text: str, part: Part, style: TextStyle, places: Sequence[Place])
         pieces_around = _surroundings(text, inside[0], _content(part, inside[0]))
         before, hit, after = map(safe_text, pieces_around)
         found = f" · <span>{before}<mark>{hit}</mark>{after}</span>"
-    count = f"{part.finish - part.begin:,} characters"
     return (
-        f"<details{' open' if inside else ''}><summary>{safe_text(part.name)} · {count}{found}</summary>"
+        f"<details{' open' if inside else ''}><summary>{safe_text(part.name)} · {_size(part.finish - part.begin)}{found}</summary>"
         f"{''.join(pieces)}</details>"
     )
 
@@ -151,6 +179,10 @@ def _surroundings(text: str, place: Place, around: Place) -> Iterator[str]:
     yield f"{'…' if first > around[0] else ''}{_spaced(text[first:start])}"
     yield _spaced(text[start : min(end, start + LINE_CHARS)])
     yield f"{_spaced(text[end:last])}{'…' if last < around[1] else ''}"
+
+
+def _size(chars: int) -> str:
+    return f"{chars:,} character{'s' if chars != 1 else ''}"
 
 
 def _spaced(text: str) -> str:

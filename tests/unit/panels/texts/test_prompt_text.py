@@ -83,7 +83,7 @@ def test_a_role_is_text() -> None:
     text = "<|im_start|><b>\nx<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
     assert {*re.findall(r"<[^>]*>", prompt_html(text, PLAIN))} <= ALLOWED
     odd = "<|im_start|>&amp;\"'\nx<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
-    assert "<summary>&amp;amp;&quot;&#x27; · 1 characters" in prompt_html(odd, PLAIN)
+    assert "<summary>&amp;amp;&quot;&#x27; · 1 character<" in prompt_html(odd, PLAIN)
 
 
 def test_a_fold_with_a_found_place_is_open_and_names_it() -> None:
@@ -97,6 +97,26 @@ def test_a_fold_with_a_found_place_is_open_and_names_it() -> None:
     assert "<details open>" not in prompt_html(text, PLAIN, [(text.index("2 + 2"), text.index("?"))])
 
 
+def test_many_earlier_turns_are_one_fold_which_opens_with_the_place_in_it() -> None:
+    text = "[system] kind\n[user] one\n[assistant] two\n[user] three\n[assistant] four\n[user] five"
+    markup = prompt_html(text, PLAIN)
+    assert re.findall(r"<summary>(.*?)</summary>", markup) == [
+        "system · 5 characters",
+        "4 earlier turns · 19 characters",
+        *(
+            "user · 4 characters",
+            "assistant · 4 characters",
+            "user · 6 characters",
+            "assistant · 5 characters",
+        ),
+    ]
+    assert text_of(markup) == text
+    start = text.index("three")
+    assert prompt_html(text, PLAIN, [(start, start + 5)]).count("<details open>") == 2
+    short = prompt_html(PROMPTS["DeepSeek"], PLAIN)
+    assert "earlier turns" not in short
+
+
 def test_found_places_are_marked_in_answers_though_padding_is_left_out() -> None:
     assert answer_html("<pad>a b<!>c<pad>", TextStyle("<!>"), [(7, 12)]) == "a <mark>bc</mark>"
     assert answer_html("<pad>a<pad>", PLAIN, [(0, 3)]) == "a"
@@ -106,11 +126,14 @@ def test_a_line_shows_where_the_text_was_found() -> None:
     text = PROMPTS["Qwen"]
     system, asked = text.index("helpful"), text.index("What")
     assert prompt_cell(text, PLAIN, [(asked, asked + 4)]) == QUESTION
-    assert prompt_cell(text, PLAIN, [(system, system + 7)]) == SYSTEM
+    assert prompt_cell(text, PLAIN, [(system, system + 7)]) == "…helpful assistant."
+    assert prompt_cell(text, PLAIN, [(system + 2, system + 7)]) == "…helpful assistant."
     assert prompt_cell(text, PLAIN, [(system, system + 7), (asked, asked + 4)]) == QUESTION
     assert prompt_cell(text, PLAIN, [(0, 12)]) == f"<|im_start|>system {SYSTEM}<|im_end|> "
+    late = text.index("+ 2?")
+    assert prompt_cell(text, PLAIN, [(late, late + 4)]) == QUESTION
+    assert prompt_cell(text, PLAIN, [(late, late + 9)]).startswith("…+ 2?")
     long = f"{'word ' * 100}needle{' word' * 100}"
     for cell in (prompt_cell, answer_cell):
         assert cell(long, PLAIN) == long
-        assert cell(long, PLAIN, [(500, 506)]).startswith("… word word word needle word ")
-        assert cell(long, PLAIN, [(500, 506)]).endswith("word…")
+        assert cell(long, PLAIN, [(500, 506)]).startswith("…needle word word ")
