@@ -137,10 +137,8 @@ def _part_html(text: str, part: Part, style: TextStyle, places: Sequence[Place])
         pieces_around = _surroundings(text, inside[0], _content(part, inside[0]))
         before, hit, after = map(safe_text, pieces_around)
         found = f" · <span>{before}<mark>{hit}</mark>{after}</span>"
-    return (
-        f"<details{' open' if inside else ''}><summary>{safe_text(part.name)} · {_size(part.finish - part.begin)}{found}</summary>"
-        f"{''.join(pieces)}</details>"
-    )
+    summary = f"{safe_text(part.name)} · {_size(part.finish - part.begin)}{found}"
+    return f"<details{' open' if inside else ''}><summary>{summary}</summary>{''.join(pieces)}</details>"
 
 
 def _markup(text: str, start: int, end: int, places: Sequence[Place] = ()) -> str:
