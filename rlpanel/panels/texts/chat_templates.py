@@ -145,7 +145,7 @@ def _parse(template: ChatTemplate, text: str, start: int) -> list[Turn]:
 def _turn(template: ChatTemplate, text: str, header: re.Match[str], end: int) -> Turn:
     begin = min(header.end(), end)
     found = [place for mark in template.ends if (place := text.find(mark, begin, end)) >= 0]
-    finish = min(found, default=end)
+    finish = begin + len(text[begin : min(found, default=end)].rstrip())
     role = normal_role(header["role"])
     if role == "user" and text.startswith("<tool_response>", begin):
         role = "tool"  # as Qwen writes the results of tools

@@ -103,7 +103,8 @@ def _turns(style: _Style, text: str, start: int) -> Iterator[Turn]:
     bounds = [*(header.start() for header in headers[1:]), len(text)]
     for number, (header, end) in enumerate(zip(headers, bounds, strict=True)):
         begun = 0 if number == 0 and first <= start else header.start()
-        yield Turn(normal_role(header["role"]), begun, header.end(), end, end)
+        finish = header.end() + len(text[header.end() : end].rstrip())
+        yield Turn(normal_role(header["role"]), begun, header.end(), finish, end)
 
 
 def _is_conversation(turns: list[Turn], text: str) -> bool:

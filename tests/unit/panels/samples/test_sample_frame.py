@@ -46,7 +46,7 @@ def test_a_prompt_is_its_last_user_turn_and_a_response_has_no_padding(grid: Samp
 
 def test_the_setting_switches_it_off(grid: SampleGrid) -> None:
     grid.context.display.fold_templates = False
-    assert cells(grid, "prompt") == [PROMPT.format(at) for at in range(3)]
+    assert cells(grid, "prompt") == [PROMPT.format(at).strip() for at in range(3)]
 
 
 @pytest.mark.parametrize("name", ["search", "filter"])

@@ -101,13 +101,13 @@ def test_many_earlier_turns_are_one_fold_which_opens_with_the_place_in_it() -> N
     text = "[system] kind\n[user] one\n[assistant] two\n[user] three\n[assistant] four\n[user] five"
     markup = prompt_html(text, PLAIN)
     assert re.findall(r"<summary>(.*?)</summary>", markup) == [
-        "system · 5 characters",
-        "4 earlier turns · 19 characters",
+        "system · 4 characters",
+        "4 earlier turns · 15 characters",
         *(
-            "user · 4 characters",
+            "user · 3 characters",
+            "assistant · 3 characters",
+            "user · 5 characters",
             "assistant · 4 characters",
-            "user · 6 characters",
-            "assistant · 5 characters",
         ),
     ]
     assert text_of(markup) == text
