@@ -9,7 +9,7 @@ from __future__ import annotations
 FLOOR = ("errors", "schema", "settings", "safe_files", "number_text")
 
 #: Rooms that most panels use.
-_PARTS = ("panels/ui", "panels/inputs", "panels/plots", "panels/session", "panels/export")
+_PARTS = ("panels/ui", "panels/texts", "panels/inputs", "panels/plots", "panels/session", "panels/export")
 
 #: Room → rooms that it may import besides the floor. ``store`` stands for the modules right in that folder,
 #: ``store/*`` for them and all rooms below.
@@ -57,6 +57,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     # The screen.
     "panels": (),
     "panels/ui": (),
+    "panels/texts": ("panels/ui",),
     "panels/inputs": ("panels/ui",),
     "panels/plots": ("metrics/*", "store/*", "panels/ui"),
     "panels/session": ("sources/*", "store/*", "panels/ui", "panels/plots"),
@@ -90,6 +91,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "store/*",
         *_PARTS,
         "panels/tokens",
+        "panels/samples",
         "panels/compare",
         "panels/groups",
         "panels/prompts",

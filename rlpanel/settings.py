@@ -59,16 +59,24 @@ class Display(param.Parameterized):
         label="KL per sequence",
         doc="Show the KL summed over the response's tokens instead of its mean per token.",
     )
+    fold_templates = param.Boolean(
+        default=True,
+        label="Fold chat templates",
+        doc="Recognise chat templates, padding and the beginning that prompts share. Tables show the last "
+        "user turn, and a prompt folds the rest. Off: only the next two settings apply.",
+    )
     pad_token = param.String(
         default="<|pad|>",
         label="Pad token",
-        doc="Token that is removed from displayed texts; empty removes none.",
+        doc="Token that is removed from displayed texts; empty removes none. Common padding tokens at the "
+        "start or end of a text are recognised without it.",
     )
     system_end = param.String(
         default="",
         label="System prompt ends",
         doc="Marker at the end of the system prompt, for example <|im_end|>; the text up to its first "
-        "occurrence is collapsed.",
+        "occurrence is folded, and the rest of the prompt is shown as it is. Not needed for chat templates "
+        "that are recognised.",
     )
     max_samples = param.Integer(
         default=2048,

@@ -27,6 +27,11 @@ ATTACK = (
     "</textarea></title><style class=evil>*{display:none; background:url(https://outside.invalid/y)}</style>"
     f'" onmouseover="{RUN}" x="\' onmouseover=\'{RUN}\' @x{{safe}} {{{{{RUN}}}}} ${{{RUN}}} javascript:{RUN}'
 )
+#: A prompt in a chat template whose every turn is an attack.
+CHAT = "".join(
+    f"<|im_start|>{role}\n{ATTACK} {number}<|im_end|>\n"
+    for number, role in enumerate(("system", "user", NAMED, "assistant", "user", "assistant", "user"))
+)
 #: Notes what a payload plants, in any shadow root, even if it is gone again when somebody looks.
 SENTRY = """
     window.planted = []
@@ -64,7 +69,7 @@ def hostile_root(parent: Path) -> Path:
         sample(
             step,
             index=index,
-            prompt=ATTACK,
+            prompt=CHAT if index == 3 else ATTACK,
             response=f"{index} {ATTACK}",
             response_tokens=[ATTACK, "▁<b>", "ok"],
             logprobs=[-0.1, -0.2, -2.0],
@@ -120,6 +125,7 @@ def test_nothing_that_a_log_says_is_run(open_board: OpenBoard) -> None:
     look_at_curves(board)
     look_at_tokens(board)
     look_at_pairs(board)
+    look_at_parts(board)
     board.go(run=f"a{NAMED}", step=2, search="odd")
     expect(board.count).to_contain_text("1 of 5 match")
     expect(board.sample_head).to_contain_text("is not a number")
@@ -202,6 +208,19 @@ def look_at_pairs(board: BoardPage) -> None:
     expect(board.page.locator(".rl-over-time .rl-strip .tabulator-row").first).to_contain_text("onerror")
     choose(board, ".rl-what", "Unsolved prompts")
     expect(board.page.locator(".rl-over-time-note")).to_contain_text("prompt")
+
+
+def look_at_parts(board: BoardPage) -> None:
+    """A prompt's folded parts, and the places that a search found in them."""
+    board.go(run=f"a{NAMED}", step=1, search="javascript:window.ran=1 0")
+    expect(board.count).to_contain_text("1 of 4 match")
+    board.tab("Text")
+    prompt = board.pair.locator("details.prompt")
+    expect(prompt.locator("mark").first).to_be_visible()
+    expect(prompt.locator("details[open]")).to_contain_text("<iframe class=evil")
+    prompt.locator("details").evaluate_all("(folds) => folds.forEach((fold) => { fold.open = true })")
+    expect(prompt.locator("details details")).to_have_count(4)
+    expect(prompt).to_contain_text("onerror")
 
 
 def test_nothing_that_a_link_says_is_run(open_board: OpenBoard) -> None:

@@ -81,7 +81,7 @@ def test_a_prompt_is_folded_to_a_line_and_opens_below_its_system_prompt(open_boa
     expect(summary).to_contain_text("question 0 question 1")
     summary.click()
     expect(prompt.locator("> div")).to_contain_text("question 39")
-    expect(prompt.get_by_text("system prompt, 62 characters")).to_be_visible()
+    expect(prompt.get_by_text("system prompt · 52 characters")).to_be_visible()
     assert board.page.evaluate("window.ran") is None
 
 

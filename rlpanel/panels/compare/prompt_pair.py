@@ -12,12 +12,13 @@ from rlpanel.errors import RLPanelError
 from rlpanel.panels.compare.response_diff import NOW_CHARS, DiffSide, diff_html
 from rlpanel.panels.compare.run_comparison import ComparedRun, RunComparison
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
+from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.texts.prompt_text import one_line, prompt_cell
 from rlpanel.panels.tokens.token_view import TokenView
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.prompt_text import clean, one_line
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
@@ -64,7 +65,7 @@ class PromptPair:
         )
         self._mode.param.watch(self._draw, "value")
         context.selection.param.watch(self._restyle, ["dark", "metric"])
-        context.display.param.watch(self._draw, ["pad_token", "kl_estimator"])
+        context.display.param.watch(self._draw, [*STYLE_SETTINGS, "kl_estimator"])
 
     def show(self, comparison: RunComparison | None, pair: int, labels: tuple[str, str]) -> None:
         """Show a pair of a comparison by its index; None hides the view."""
@@ -89,8 +90,7 @@ class PromptPair:
         self._draw()
 
     def _head_html(self, sample: Sample, counts: tuple[int, int]) -> str:
-        display = self.context.display
-        prompt = safe_text(one_line(clean(sample.prompt or "", display.pad_token, display.system_end)))
+        prompt = safe_text(one_line(prompt_cell(sample.prompt or "", text_style(self.context))))
         choice = ""
         if max(counts) > 1:
             choice = f" · of {counts[0]:,} and {counts[1]:,} samples, those closest to their mean reward"
@@ -112,7 +112,7 @@ class PromptPair:
             self._labels[1], f"step {there.step} · {there.place}", "reference", there.response,
             self._rewards[1], there.response_tokens, self._reward_name,
         )  # fmt: skip
-        results = diff_html(left, right, self.context.display.pad_token)
+        results = diff_html(left, right, settings_style(self.context.display))
         if len(here.response or "") + len(there.response or "") <= NOW_CHARS:
             self._show_diff(next(results))
         else:

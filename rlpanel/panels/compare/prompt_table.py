@@ -12,8 +12,9 @@ from bokeh.models.widgets.tables import NumberFormatter
 
 from rlpanel.panels.compare.run_comparison import RunComparison
 from rlpanel.panels.samples.sample_table import PICK, SampleTable
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import prompt_line
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.prompt_text import first_line
 from rlpanel.panels.ui.table_click import click_field
 
 PAGE = 5
@@ -81,13 +82,13 @@ class PromptTable:
         self._table.jscallback(args={"picked": self._picked}, **{"event:cell-click": PICK})
         self.view = pn.Column(self._table, self._picked, sizing_mode="stretch_width", margin=0)
 
-    def draw(self, comparison: RunComparison, pad_token: str, system_end: str) -> None:
+    def draw(self, comparison: RunComparison, style: TextStyle) -> None:
         """Show the prompts of a comparison."""
         pairs, listed = comparison.pairs, comparison.listed
         here, there = pairs.here.take(listed), pairs.there.take(listed)
         columns = [here.reward, there.reward, here.reward - there.reward]
         columns += [here.samples, there.samples, here.step, there.step]
-        prompts = [first_line(text, pad_token, system_end) for text in comparison.prompts]
+        prompts = [prompt_line(text, style) for text in comparison.prompts]
         frame = _frame(prompts, dict(zip(_NUMBERS, columns, strict=True)))
         frame["uid"] = listed.astype(str)
         frame[_USED] = np.where(pairs.held_out[listed], "✓", "")

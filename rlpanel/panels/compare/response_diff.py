@@ -17,12 +17,14 @@ from rlpanel.number_text import number
 from rlpanel.panels.compare.related_samples import same_group, same_prompt
 from rlpanel.panels.compare.text_diff import DiffPiece, DiffUnit, diff, token_units, word_units
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
+from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import clean
 from rlpanel.panels.tokens.display_text import TokenKind, decode, escape_invisible
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.prompt_text import clean
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
@@ -82,7 +84,7 @@ class ResponseDiff(Viewer):
         self._kind.param.watch(self._on_kind, "value")
         self._other.param.watch(self._on_other, "value")
         context.param.watch(self._update_kinds, "sample")
-        context.display.param.watch(self._update_kinds, "pad_token")
+        context.display.param.watch(self._update_kinds, [*STYLE_SETTINGS])
         self.param.watch(self._update_kinds, "active")
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -187,8 +189,8 @@ class ResponseDiff(Viewer):
         return DiffSide(title, location, "reference", other.response, other.reward, tokens)
 
     def _draw(self) -> None:
-        sample, pad = self.context.sample, self.context.display.pad_token
-        key = (sample and sample.uid, self._kind.value, self._other.value, pad)
+        sample, style = self.context.sample, settings_style(self.context.display)
+        key = (sample and sample.uid, self._kind.value, self._other.value, style)
         if key == self._drawn:
             return
         self._drawn = key
@@ -202,10 +204,10 @@ class ResponseDiff(Viewer):
             self._show(f'<p class="note">{safe_text(error)}</p>')
             return
         if len(sample.response or "") + len(side.text or "") <= NOW_CHARS:
-            self._show(next(diff_html(response_side(sample), side, pad)))
+            self._show(next(diff_html(response_side(sample), side, style)))
         else:
             self._show('<p class="note">Comparing …</p>')
-            self._work.start(diff_html(response_side(sample), side, pad))
+            self._work.start(diff_html(response_side(sample), side, style))
 
     def _show(self, html: str) -> None:
         self._pane.object = html
@@ -216,10 +218,10 @@ def response_side(sample: Sample) -> DiffSide:
     return DiffSide("Response", "", "policy", sample.response, sample.reward, sample.response_tokens)
 
 
-def diff_html(left: DiffSide, right: DiffSide, pad_token: str) -> Iterator[str]:
+def diff_html(left: DiffSide, right: DiffSide, style: TextStyle) -> Iterator[str]:
     """Yield the diff as HTML: a single result, as `BackgroundTask` expects an iterator."""
     by_tokens = bool(left.tokens and right.tokens)
-    result = diff(_units(left, pad_token, by_tokens), _units(right, pad_token, by_tokens))
+    result = diff(_units(left, style, by_tokens), _units(right, style, by_tokens))
     summary = f"{result.shared:.0%} of the {'tokens' if by_tokens else 'words'} in common"
     summary += "" if result.whole else "; a long passage was not aligned and is marked as different"
     body = "".join(_row_html(here, there) for here, there in result.rows)
@@ -229,10 +231,10 @@ def diff_html(left: DiffSide, right: DiffSide, pad_token: str) -> Iterator[str]:
     )
 
 
-def _units(side: DiffSide, pad_token: str, by_tokens: bool) -> list[DiffUnit]:
+def _units(side: DiffSide, style: TextStyle, by_tokens: bool) -> list[DiffUnit]:
     if not by_tokens or side.tokens is None:
-        return word_units(escape_invisible(clean(side.text or "", pad_token)))
-    decoded = decode(side.tokens, pad_token)
+        return word_units(escape_invisible(clean(side.text or "", style)))
+    decoded = decode(side.tokens, style.pad_token)
     not_pads = (decoded.kinds != TokenKind.PAD).nonzero()[0].tolist()
     return token_units([side.tokens[i] for i in not_pads], [decoded.texts[i] for i in not_pads])
 

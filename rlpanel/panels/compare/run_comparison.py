@@ -9,7 +9,8 @@ import numpy as np
 
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.win_rate import WinRate, win_rate_of
-from rlpanel.panels.ui.prompt_text import clean
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import without_system
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_texts
 from rlpanel.store.snapshot.compared_reward import ComparedReward, compared_reward
@@ -89,8 +90,8 @@ class RunComparison:
 class Prompts:
     """Cache of prompt texts by their hash, for one pair of runs."""
 
-    def __init__(self, pad_token: str, system_end: str) -> None:
-        self._pad, self._end = pad_token, system_end
+    def __init__(self, style: TextStyle) -> None:
+        self._style = style
         self._texts: dict[int, str] = {}
 
     def keys(self, runs: tuple[ComparedRun, ComparedRun], rewards: Rewards) -> Keys | None:
@@ -103,7 +104,7 @@ class Prompts:
                 if key not in self._texts:
                     self._texts[key] = prompt_of(run, row) or ""
         hashes = {key for rows in row_of for key in rows if self._texts[key]}
-        return text_keys({key: clean(self._texts[key], self._pad, self._end) for key in hashes})
+        return text_keys({key: without_system(self._texts[key], self._style) for key in hashes})
 
     def text(self, run: ComparedRun, row: int) -> str:
         """Return the prompt of a row."""

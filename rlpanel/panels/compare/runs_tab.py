@@ -21,6 +21,7 @@ from rlpanel.panels.export.bar_card import BarCard
 from rlpanel.panels.export.card_export import CardExport
 from rlpanel.panels.inputs.input_fields import FieldRow, integer_field, select_field
 from rlpanel.panels.plots.bar_layers import Layer, bar_plot, tips_of
+from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_list import run_labels
@@ -91,7 +92,7 @@ class RunsTab(Viewer):
         context.param.watch(self._draw, ["index", "against"])
         context.param.watch(self._draw_again, "now")
         context.selection.param.watch(self._draw, ["here_at", "there_at"])
-        context.display.param.watch(self._draw, ["pad_token", "system_end"])
+        context.display.param.watch(self._draw, [*STYLE_SETTINGS])
         self.param.watch(self._update_runs, "active")
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -184,18 +185,17 @@ class RunsTab(Viewer):
 
     def _key_of(self, here: ComparedRun, there: ComparedRun) -> tuple[object, ...]:
         """Return everything the comparison depends on."""
-        display = self.context.display
         sides = tuple(
             (run.index.path, run.snapshot.split, run.snapshot.version, run.at) for run in (here, there)
         )
-        return (*sides, display.pad_token, display.system_end)
+        return (*sides, text_style(self.context))
 
     def _prompt_cache(self, runs: tuple[ComparedRun, ComparedRun]) -> Prompts:
         """Return the cache of prompt texts of these runs; new runs get a new cache."""
-        display = self.context.display
-        key = (*(run.index.path for run in runs), display.pad_token, display.system_end)
+        style = settings_style(self.context.display)
+        key = (*(run.index.path for run in runs), style)
         if self._prompts is None or self._prompts[0] != key:
-            self._prompts = key, Prompts(display.pad_token, display.system_end)
+            self._prompts = key, Prompts(style)
             self._chosen = -1
             self._pair.show(None, 0, ("", ""))
         return self._prompts[1]
@@ -213,7 +213,7 @@ class RunsTab(Viewer):
         rate = comparison.rate
         self._show_summary(head + (win_rate_html(rate) if rate.prompts else ""), results=True)
         self._bars.plot = _plot(pairs.difference[pairs.held_out])
-        self._table.draw(comparison, self.context.display.pad_token, self.context.display.system_end)
+        self._table.draw(comparison, text_style(self.context))
         self._keep_pair(before, comparison)
 
     def _keep_pair(self, before: RunComparison | None, comparison: RunComparison) -> None:

@@ -13,11 +13,13 @@ from rlpanel.number_text import number
 from rlpanel.panels.curves.curve_selection import curves_of
 from rlpanel.panels.first_view.static_curve import curve_html
 from rlpanel.panels.samples.text_cache import READ_NOW, Texts, read_texts, unread_bytes
+from rlpanel.panels.samples.text_style import text_style
 from rlpanel.panels.samples.visible_rows import visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_badge import badge_html
 from rlpanel.panels.sidebar.run_list import run_labels
-from rlpanel.panels.ui.prompt_text import clean, one_line
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import clean, one_line, prompt_cell
 from rlpanel.panels.ui.theme import safe_text
 
 #: Maximum numbers of runs, samples and findings, and characters of the shown response.
@@ -86,20 +88,23 @@ def _samples(context: Context) -> str:
         return ""
     texts = read_texts(index, snapshot, rows)
     rewards = snapshot.number("reward")[rows].tolist() if snapshot.has_number("reward") else None
+    style = text_style(context)
     lines = "".join(
-        f"<tr><td>{_cell(context, each, 'prompt')}</td><td>{_cell(context, each, 'response')}</td>"
+        f"<tr><td>{_prompt(each, style)}</td><td>{_response(each, style)}</td>"
         f'<td class="num">{number(rewards[position]) if rewards is not None else ""}</td></tr>'
         for position, each in enumerate(texts)
     )
     head = "<tr><th>prompt</th><th>response</th><th>reward</th></tr>"
-    response = safe_text(texts[0].get("response", "")[:_RESPONSE_CHARS])
+    response = safe_text(clean(texts[0].get("response", ""), style)[:_RESPONSE_CHARS])
     return (
         f'<div class="lower"><div class="card"><table>{head}{lines}</table></div>'
         f'<div class="card"><p>{response}</p></div></div>'
     )
 
 
-def _cell(context: Context, texts: Texts, name: str) -> str:
-    display = context.display
-    text = clean(texts.get(name, ""), display.pad_token, display.system_end if name == "prompt" else "")
-    return safe_text(one_line(text))
+def _prompt(texts: Texts, style: TextStyle) -> str:
+    return safe_text(one_line(prompt_cell(texts.get("prompt", ""), style)))
+
+
+def _response(texts: Texts, style: TextStyle) -> str:
+    return safe_text(one_line(clean(texts.get("response", ""), style)))

@@ -14,11 +14,13 @@ from panel.viewable import Viewer
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number, plus_minus
 from rlpanel.panels.samples.text_cache import read_texts
+from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import clean
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.prompt_text import clean
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.step_groups import StepGroups, groups_of
@@ -83,7 +85,7 @@ class GroupSamples(Viewer):
         self._column = pn.Column(self._fit, self._cards, sizing_mode="stretch_width", margin=0)
         watch_step(context, self._draw)
         context.param.watch(self._draw, "sample")
-        context.display.param.watch(self._draw, "pad_token")
+        context.display.param.watch(self._draw, [*STYLE_SETTINGS])
         self.param.watch(self._draw, "active")
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -105,14 +107,14 @@ class GroupSamples(Viewer):
         self._cards.chosen = sample.uid
         rows = groups.members[group]
         self._show_note(_summary(groups, group))
-        key = (snapshot.name, tuple(snapshot.uids(rows)), context.display.pad_token)
+        key = (snapshot.name, tuple(snapshot.uids(rows)), settings_style(context.display))
         if key == self._drawn:
             return
         self._drawn = key
         self._work.stop()
         self._fit.object = _fit_html(view, snapshot.rows_of(sample.step))
         visible = rows[:MOST_SAMPLES]
-        results = _read_cards(context.index, view, visible, context.display.pad_token)
+        results = _read_cards(context.index, view, visible, settings_style(context.display))
         if snapshot.metadata("length")[visible].sum() <= READ_NOW:
             self._show_cards(next(results))
         else:
@@ -128,7 +130,7 @@ class GroupSamples(Viewer):
 
 
 def _read_cards(
-    index: RunIndex, view: RunView, rows: np.ndarray, pad_token: str
+    index: RunIndex, view: RunView, rows: np.ndarray, style: TextStyle
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield the cards of the samples, once. The browser shows their texts as text, never as HTML."""
     snapshot = view.snapshot
@@ -138,7 +140,7 @@ def _read_cards(
     yield [
         {
             "uid": uid,
-            "response": clean(text.get("response", text.get("prompt", "")), pad_token)[:MOST_CHARS],
+            "response": clean(text.get("response", text.get("prompt", "")), style)[:MOST_CHARS],
             "numbers": [
                 [
                     _SHORT.get(name, describe(name).label),

@@ -17,10 +17,12 @@ from rlpanel.number_text import number
 from rlpanel.panels.groups.group_strip import filter_by_group
 from rlpanel.panels.samples.sample_table import PAGE, PICK, SampleTable, header_tips, number_format
 from rlpanel.panels.samples.text_cache import read_texts
+from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import prompt_line
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.prompt_text import first_line
 from rlpanel.panels.ui.table_click import click_field
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.step_groups import StepGroups, groups_of
@@ -64,7 +66,7 @@ class GroupTable(Viewer):
         self._table_box = pn.Column(self._table, sizing_mode="stretch_width", margin=0)
         self._column = pn.Column(self._table_box, self._clicked, sizing_mode="stretch_width", margin=0)
         watch_step(context, self._draw)
-        context.display.param.watch(self._draw, ["pad_token", "system_end"])
+        context.display.param.watch(self._draw, [*STYLE_SETTINGS])
         self.param.watch(self._draw, "active")
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -81,11 +83,11 @@ class GroupTable(Viewer):
             self._show_note("This step has no groups")
             return
         self._show_note(_summary(groups, context.selection.step))
-        pad_token, system_end = context.display.pad_token, context.display.system_end
-        key = (context.index, context.selection.step, pad_token, system_end)
+        style = text_style(context)
+        key = (context.index, context.selection.step, style)
         if key != self._prompts_key:
             self._prompts_key, self._prompts = key, {}
-        self._work.start(_read_frames(context.index, groups, self._prompts, pad_token, system_end))
+        self._work.start(_read_frames(context.index, groups, self._prompts, style))
 
     def _show_frame(self, frame: pd.DataFrame) -> None:
         """Show the rows; if the columns differ, the table is replaced by a new one."""
@@ -151,14 +153,14 @@ def frame_of(groups: StepGroups, prompts: list[str]) -> pd.DataFrame:
 
 
 def _read_frames(
-    index: RunIndex, groups: StepGroups, cache: dict[str, str], pad_token: str, system_end: str
+    index: RunIndex, groups: StepGroups, cache: dict[str, str], style: TextStyle
 ) -> Iterator[pd.DataFrame]:
     """Yield the table once, with the first lines of its prompts; ``cache`` holds lines by uid."""
     first = _first_rows(groups)[:MOST_PROMPTS]
     uids = groups.snapshot.uids(first)
     missing = np.array([uid not in cache for uid in uids], bool)
     texts = read_texts(index, groups.snapshot, first[missing])
-    lines = [first_line(text.get("prompt"), pad_token, system_end) for text in texts]
+    lines = [prompt_line(text.get("prompt"), style) for text in texts]
     cache.update(zip(np.array(uids, object)[missing].tolist(), lines, strict=True))
     yield frame_of(groups, [cache[uid] for uid in uids])
 

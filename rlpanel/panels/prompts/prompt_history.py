@@ -19,12 +19,14 @@ from rlpanel.panels.export.card_export import CardExport, file_name
 from rlpanel.panels.export.export_menu import ExportMenu, plot_with_menu
 from rlpanel.panels.plots.prompt_history_plot import PromptHistoryPlot
 from rlpanel.panels.samples.text_cache import read_texts
+from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style, text_style
 from rlpanel.panels.samples.text_table import text_table
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import clean, first_line, prompt_line
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
-from rlpanel.panels.ui.prompt_text import first_line
 from rlpanel.panels.ui.table_click import click_field
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
@@ -94,7 +96,7 @@ class PromptHistory(Viewer):
         context.param.watch(self._draw, "sample")
         context.param.watch(self._on_snapshot, "view")
         context.selection.param.watch(lambda event: self._restyle(event.new), "dark")
-        context.display.param.watch(self._draw, "pad_token")
+        context.display.param.watch(self._draw, [*STYLE_SETTINGS])
         self.param.watch(self._draw, "active")
         self._restyle(context.selection.dark)
 
@@ -148,7 +150,7 @@ class PromptHistory(Viewer):
         """Read the responses for the table; if there are too many, those of the nearest steps."""
         nearest = np.sort(np.argsort(np.abs(history.step - sample.step), kind="stable")[:MOST_SAMPLES])
         rows = history.rows[nearest]
-        key = (snapshot.name, *snapshot.uids(rows), self.context.display.pad_token)
+        key = (snapshot.name, *snapshot.uids(rows), settings_style(self.context.display))
         if key == self._key:
             self._mark()
             return
@@ -166,15 +168,13 @@ class PromptHistory(Viewer):
             return
         position = {uid: i for i, uid in enumerate(self._snapshot.uids(history.rows))}
         current = [(uid, texts) for uid, texts in zip(read.uids, read.texts, strict=True) if uid in position]
-        positions = [position[uid] for uid, _ in current]
+        positions, style = [position[uid] for uid, _ in current], settings_style(self.context.display)
         self._responses.value = pd.DataFrame(
             {
                 "step": [f"{step:,}" for step in history.step[positions].tolist()],
                 "reward": [number(value) for value in history.reward[positions].tolist()],
                 "length": [number(value) for value in history.length[positions].tolist()],
-                "response": [
-                    first_line(texts.get("response"), self.context.display.pad_token) for _, texts in current
-                ],
+                "response": [first_line(clean(texts.get("response", ""), style)) for _, texts in current],
                 "uid": [uid for uid, _ in current],
             },
             dtype=str,
@@ -196,7 +196,7 @@ class PromptHistory(Viewer):
         snapshot = view.snapshot
         step = snapshot.metadata("step")[before[-1]]
         previous = before[snapshot.metadata("step")[before] == step][0]
-        results = _read_diff(index, view, int(previous), sample, self.context.display.pad_token)
+        results = _read_diff(index, view, int(previous), sample, settings_style(self.context.display))
         if len(sample.response or "") <= NOW_CHARS // 2 and snapshot.metadata("length")[previous] <= READ_NOW:
             self._show_diff(next(results))
         else:
@@ -214,7 +214,7 @@ class PromptHistory(Viewer):
         return CardExport(
             name=f"{file_name(snapshot.name)}-{name}-of-a-prompt-to-step-{history.step.max()}",
             title=f"{name.capitalize()} of one prompt over steps",
-            words=f"{snapshot.name}: {first_line(sample.prompt, self.context.display.pad_token)}",
+            words=f"{snapshot.name}: {prompt_line(sample.prompt, text_style(self.context))}",
             rows=lambda: pd.DataFrame(
                 {
                     "step": history.step,
@@ -242,7 +242,7 @@ def _read_texts(index: RunIndex, snapshot: Snapshot, rows: np.ndarray) -> Iterat
     yield _Texts(snapshot.uids(rows), read_texts(index, snapshot, rows))
 
 
-def _read_diff(index: RunIndex, view: RunView, row: int, sample: Sample, pad_token: str) -> Iterator[str]:
+def _read_diff(index: RunIndex, view: RunView, row: int, sample: Sample, style: TextStyle) -> Iterator[str]:
     try:
         previous = fetch(index, view, row)
     except RLPanelError as error:
@@ -255,4 +255,4 @@ def _read_diff(index: RunIndex, view: RunView, row: int, sample: Sample, pad_tok
         previous.response,
         previous.reward,
     )
-    yield from diff_html(response_side(sample), side, pad_token)
+    yield from diff_html(response_side(sample), side, style)

@@ -13,10 +13,12 @@ from panel.viewable import Viewer
 
 from rlpanel.number_text import number
 from rlpanel.panels.samples.text_cache import read_texts
+from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.samples.text_table import text_table
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.ui.prompt_text import first_line
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import prompt_line
 from rlpanel.panels.ui.table_click import click_field
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.prompts import UnsolvedPrompt, unsolved_prompts
@@ -54,7 +56,7 @@ class UnsolvedPrompts(Viewer):
         self._table.titles = {"bar": "threshold"}
         self._column = pn.Column(self._table, self._picked, sizing_mode="stretch_width", margin=0)
         context.param.watch(self._draw, "index")
-        context.display.param.watch(self._draw, ["pad_token", "system_end", "stuck_steps"])
+        context.display.param.watch(self._draw, [*STYLE_SETTINGS, "stuck_steps"])
         self.param.watch(self._draw, "active")
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -65,21 +67,17 @@ class UnsolvedPrompts(Viewer):
         self._work.stop()
         if not self.active or context.index is None:
             return
-        results = self._find(context.index, context.snapshot, context.display.stuck_steps)
+        results = self._find(context.index, context.snapshot, text_style(context))
         if context.snapshot.samples <= COUNT_NOW:
             self._show(next(results))
         else:
             self._show_note("Searching …")
             self._work.start(results)
 
-    def _find(self, index: RunIndex, snapshot: Snapshot, least: int) -> Iterator[_Result]:
-        unsolved = unsolved_prompts(snapshot, least)
+    def _find(self, index: RunIndex, snapshot: Snapshot, style: TextStyle) -> Iterator[_Result]:
+        unsolved = unsolved_prompts(snapshot, self.context.display.stuck_steps)
         rows = np.array([prompt.row for prompt in unsolved[:MOST_PROMPTS]], int)
-        display = self.context.display
-        prompts = [
-            first_line(texts.get("prompt"), display.pad_token, display.system_end)
-            for texts in read_texts(index, snapshot, rows)
-        ]
+        prompts = [prompt_line(texts.get("prompt"), style) for texts in read_texts(index, snapshot, rows)]
         yield unsolved, prompts, snapshot.uids(rows)
 
     def _show(self, result: _Result) -> None:

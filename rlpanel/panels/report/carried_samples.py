@@ -69,7 +69,10 @@ def collect_samples(
         if sample is None:
             unread += 1
             continue
-        article, packed = article_html(context, sample, len(articles)), _packed(context, sample)
+        article, packed = (
+            article_html(context, sample, len(articles), outcome.tests),
+            _packed(context, sample),
+        )
         chars += len(article) + len(json.dumps(packed))
         if chars > most and samples:
             too_long = len(rows) - len(samples) - unread

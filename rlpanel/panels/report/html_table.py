@@ -12,8 +12,9 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import decimals
 from rlpanel.panels.samples.sample_frame import frame_of
 from rlpanel.panels.samples.sample_table import is_whole, title_html
+from rlpanel.panels.samples.text_style import text_style
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.ui.prompt_text import one_line
+from rlpanel.panels.texts.prompt_text import one_line
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.query import QueryResult
@@ -36,8 +37,8 @@ def table_html(context: Context, samples: Mapping[int, Sample], outcome: QueryRe
     rows = np.array([*samples], int)
     texts = {row: _texts(sample) for row, sample in samples.items()}
     whole_run = context.selection.scope == "run"
-    notes, display = context.notes, context.display
-    frame = frame_of(context.view, rows, texts, outcome, notes, display, whole_run=whole_run)
+    notes, display, style = context.notes, context.display, text_style(context)
+    frame = frame_of(context.view, rows, texts, outcome, notes, display, style, whole_run=whole_run)
     columns = [frame[name] for name in frame if name != "uid"]
     heads = "".join(_head(str(values.name)) for values in columns)
     cells = [_cells(values) for values in columns]

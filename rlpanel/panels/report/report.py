@@ -134,7 +134,7 @@ def _style() -> str:
             f".numbers {{ {read_assets('panels/step/step_summary.css')} }}",
             read_assets("panels/findings/findings_list.css"),
             read_assets("panels/plots/bar_plot.css"),
-            read_assets("panels/report/report.css"),
+            read_assets("panels/texts/prompt.css", "panels/report/report.css"),
         )
     )
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import number
+from rlpanel.panels.samples.text_style import text_style
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.ui.prompt_text import clean, prompt_html
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import answer_html, prompt_html
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.sample_line import to_json_types
+from rlpanel.store.query.text_predicate import TextPredicate, find_places
 
 #: Maximum number of characters of the line's extra fields.
 MOST_EXTRA = 20_000
@@ -23,17 +26,26 @@ _TEXTS = {
 }
 
 
-def article_html(context: Context, sample: Sample, at: int) -> str:
-    """Return the HTML of a sample; ``at`` is its position in the report."""
-    display = context.display
+def article_html(context: Context, sample: Sample, at: int, tests: Sequence[TextPredicate] = ()) -> str:
+    """Return the HTML of a sample.
+
+    Parameters
+    ----------
+    at : int
+        Its position in the report.
+    tests : sequence of TextPredicate
+        Conditions on texts; what they find is marked.
+    """
+    style = text_style(context)
     prompt = ""
     if sample.prompt is not None:
-        text = prompt_html(sample.prompt, display.pad_token, display.system_end)
-        prompt = f'<section class="prompt"><h4 class="caption">Prompt</h4><p>{text}</p></section>'
+        text = prompt_html(sample.prompt, style, find_places(tests, "prompt", sample.prompt))
+        head = '<h4 class="caption">Prompt</h4>'
+        prompt = f'<section class="prompt">{head}<div class="parts">{text}</div></section>'
     return (
         f'<article id="sample-{at}">{_head(context, sample, at)}{prompt}'
         f'<div class="tokens" data-sample="{at}"></div>'
-        f'<div class="pair">{"".join(_answers(sample, display.pad_token))}</div>'
+        f'<div class="pair">{"".join(_answers(sample, style, tests))}</div>'
         f"{_numbers(sample)}{_extra(sample)}</article>"
     )
 
@@ -49,7 +61,7 @@ def _head(context: Context, sample: Sample, at: int) -> str:
     return f'<h3>Sample {at + 1}<span class="note">{origin_text}</span></h3>{tagged}{notes}'
 
 
-def _answers(sample: Sample, pad_token: str) -> Iterator[str]:
+def _answers(sample: Sample, style: TextStyle, tests: Sequence[TextPredicate]) -> Iterator[str]:
     """Yield a section for each logged answer: response, reference response, ground truth."""
     scores = {
         "response": (sample.reward, sample.valid_reward),
@@ -65,7 +77,7 @@ def _answers(sample: Sample, pad_token: str) -> Iterator[str]:
         )
         yield (
             f'<section data-text="{name}"><h4><span class="{color}">{title}</span>{score_html}</h4>'
-            f"<p>{safe_text(clean(text, pad_token))}</p></section>"
+            f"<p>{answer_html(text, style, find_places(tests, name, text))}</p></section>"
         )
 
 

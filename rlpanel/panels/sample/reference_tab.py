@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import panel as pn
@@ -11,10 +12,12 @@ from panel.viewable import Viewer
 
 from rlpanel.number_text import number
 from rlpanel.panels.sample.sample_text import extra_html, prompt_block, text_pane
+from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.ui.prompt_text import clean
-from rlpanel.panels.ui.theme import safe_text
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import answer_html
 from rlpanel.schema import Sample
+from rlpanel.store.query.text_predicate import TextPredicate, find_places
 
 
 class ReferenceTab(Viewer):
@@ -27,8 +30,8 @@ class ReferenceTab(Viewer):
         self.context = context
         self._texts = text_pane("rl-pair")
         self._column = pn.Column(self._texts, sizing_mode="stretch_both", scroll="y-auto", margin=0)
-        context.param.watch(self._draw, "sample")
-        context.display.param.watch(self._draw, ["pad_token", "system_end"])
+        context.param.watch(self._draw, ["sample", "sought"])
+        context.display.param.watch(self._draw, [*STYLE_SETTINGS])
         self.param.watch(self._draw, "active")
         self._draw()
 
@@ -37,25 +40,25 @@ class ReferenceTab(Viewer):
 
     def _draw(self, *_: Any) -> None:
         if self.active:
-            display = self.context.display
-            self._texts.object = _answers_html(self.context.sample, display.pad_token, display.system_end)
+            context = self.context
+            self._texts.object = _answers_html(context.sample, text_style(context), context.sought)
 
 
-def _answers_html(sample: Sample | None, pad_token: str, system_end: str) -> str:
-    """The answers that were logged, side by side below the prompt."""
+def _answers_html(sample: Sample | None, style: TextStyle, tests: Sequence[TextPredicate]) -> str:
+    """The answers that were logged, side by side below the prompt; what the tests find is marked."""
     if sample is None:
         return ""
     texts = (
-        ("Response", sample.response, sample.reward, sample.valid_reward, "policy"),
-        ("Reference response", sample.ref_response, sample.ref_reward, sample.ref_valid_reward, "reference"),
-        ("Ground truth", sample.ground_truth, math.nan, math.nan, "good"),
+        ("response", "Response", sample.reward, sample.valid_reward, "policy"),
+        ("ref_response", "Reference response", sample.ref_reward, sample.ref_valid_reward, "reference"),
+        ("ground_truth", "Ground truth", math.nan, math.nan, "good"),
     )
     cells = "".join(
         f'<section><h5><span class="{color}">{title}</span>'
         f"{_score('reward', reward)}{_score('valid', valid)}</h5>"
-        f"<p>{safe_text(clean(text, pad_token))}</p></section>"
-        for title, text, reward, valid, color in texts
-        if text is not None
+        f"<p>{answer_html(text, style, find_places(tests, name, text))}</p></section>"
+        for name, title, reward, valid, color in texts
+        if (text := getattr(sample, name)) is not None
     )
     gaps = "".join(
         f"<span>{label} <b>{number(sample.columns[name], sign=True)}</b></span>"
@@ -63,7 +66,7 @@ def _answers_html(sample: Sample | None, pad_token: str, system_end: str) -> str
         if not math.isnan(sample.columns.get(name, math.nan))
     )
     return (
-        prompt_block(sample, pad_token, system_end)
+        prompt_block(sample, style, tests)
         + (f'<div class="gaps">{gaps}</div>' if gaps else "")
         + f'<div class="pair">{cells}</div>'
         + extra_html(sample)

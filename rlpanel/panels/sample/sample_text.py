@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import one_line, prompt_cell, prompt_html
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_pane import HtmlPane
-from rlpanel.panels.ui.prompt_text import clean, one_line, prompt_html
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
+from rlpanel.store.query.text_predicate import TextPredicate, find_places
 
 
 def text_pane(css_class: str) -> HtmlPane:
     """An empty pane in the style of a sample's texts."""
     return HtmlPane(
         "",
-        stylesheets=[theme.CSS, read_assets("panels/sample/sample_text.css")],
+        stylesheets=[theme.CSS, read_assets("panels/texts/prompt.css", "panels/sample/sample_text.css")],
         sizing_mode="stretch_width",
         margin=(8, 14, 4, 14),
         css_classes=[css_class],
     )
 
 
-def prompt_block(sample: Sample | None, pad_token: str, system_end: str) -> str:
-    """The prompt as one line that opens; empty where no prompt is logged."""
+def prompt_block(sample: Sample | None, style: TextStyle, tests: Sequence[TextPredicate] = ()) -> str:
+    """The prompt as one line that opens; empty where no prompt is logged.
+
+    Parameters
+    ----------
+    tests : sequence of TextPredicate
+        Conditions on texts. If they find something in the prompt, it is open and shows the place.
+    """
     if sample is None or sample.prompt is None:
         return ""
-    line = one_line(clean(sample.prompt, pad_token, system_end))
+    text = sample.prompt
+    places = find_places(tests, "prompt", text)
+    line = one_line(prompt_cell(text, style, places))
     return (
-        '<details class="prompt"><summary><span class="caption">Prompt</span>'
+        f'<details class="prompt"{" open" if places else ""}><summary><span class="caption">Prompt</span>'
         f"<span>{safe_text(line)}</span></summary>"
-        f"<div>{prompt_html(sample.prompt, pad_token, system_end)}</div></details>"
+        f'<div class="parts">{prompt_html(text, style, places)}</div></details>'
     )
 
 

@@ -9,6 +9,7 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.panels.sample.sample_text import prompt_block, text_pane
+from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_view import TokenView
 
@@ -36,7 +37,8 @@ class TokensTab(Viewer):
             self._tokens.param.watch(lambda event: setattr(selection, event.name, event.new), name)
         selection.param.watch(lambda event: setattr(self._tokens, "dark", event.new), "dark")
         context.param.watch(self._draw, "sample")
-        context.display.param.watch(self._draw, ["pad_token", "system_end", "kl_estimator"])
+        context.param.watch(self._draw_prompt, "sought")
+        context.display.param.watch(self._draw, [*STYLE_SETTINGS, "kl_estimator"])
         self.param.watch(self._draw, "active")
         self._draw()
 
@@ -48,10 +50,15 @@ class TokensTab(Viewer):
             return
         sample, display = self.context.sample, self.context.display
         with pn.io.hold():
-            self._prompt.object = prompt_block(sample, display.pad_token, display.system_end)
+            self._draw_prompt()
             self._tokens.param.update(
                 sample=sample,
                 pad_token=display.pad_token,
                 kl_estimator=display.kl_estimator,
                 token=self.context.selection.token,
             )
+
+    def _draw_prompt(self, *_: Any) -> None:
+        if self.active:
+            context = self.context
+            self._prompt.object = prompt_block(context.sample, text_style(context), context.sought)

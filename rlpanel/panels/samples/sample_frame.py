@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,12 @@ import pandas as pd
 from rlpanel import schema
 from rlpanel.panels.samples.sample_table import grid_columns
 from rlpanel.panels.samples.visible_rows import attempt_column
-from rlpanel.panels.ui.prompt_text import clean
+from rlpanel.panels.texts.prompt_parts import TextStyle
+from rlpanel.panels.texts.prompt_text import Place, answer_cell, prompt_cell
 from rlpanel.settings import Display
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.sample_notes import Notes
+from rlpanel.store.query.text_predicate import TextPredicate, find_places
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Maximum characters of a text in a row; the search looks at the whole text.
@@ -30,6 +32,7 @@ def frame_of(
     outcome: QueryResult,
     notes: Notes | None,
     display: Display,
+    style: TextStyle,
     *,
     whole_run: bool,
 ) -> pd.DataFrame:
@@ -41,13 +44,15 @@ def frame_of(
         The first rows of the query's result.
     texts : mapping
         Row → its texts by name; rows that have not been read are missing.
+    outcome : QueryResult
+        If it looked for texts, the cells show the places that were found.
     """
     snapshot = view.snapshot
     usual = grid_columns(snapshot, display.kl_estimator)
     queried = [name for name in dict.fromkeys(outcome.columns) if name not in (*usual, *_POSITIONED)]
     numbers = view.frame(rows, [*usual, *queried])
     cells: dict[str, Any] = {name: numbers[name] for name in numbers.columns}
-    cells |= _texts(rows, texts, display)
+    cells |= _texts(rows, texts, outcome.tests, style)
     cells |= {name: values[: len(rows)] for name, values in outcome.extra.items()}
     cells |= _note_columns(notes, numbers["uid"])
     cells |= attempt_column(snapshot, rows)
@@ -59,18 +64,27 @@ def frame_of(
 
 
 def _texts(
-    rows: np.ndarray, texts: Mapping[int, Mapping[str, str]], display: Display
+    rows: np.ndarray,
+    texts: Mapping[int, Mapping[str, str]],
+    tests: Sequence[TextPredicate],
+    style: TextStyle,
 ) -> dict[str, list[str]]:
     row_texts = [texts.get(row, {}) for row in rows.tolist()]
     logged = [
         name for name in schema.TEXTS if name in ("prompt", "response") or any(name in t for t in row_texts)
     ]
-    return {name: [_shorten(name, each.get(name, ""), display) for each in row_texts] for name in logged}
+    columns = {}
+    for name in logged:
+        column = [each.get(name, "") for each in row_texts]
+        # The samples of a group have the same prompt, which is worked on once.
+        cells = {text: _cell(name, text, find_places(tests, name, text), style) for text in {*column}}
+        columns[name] = [cells[text] for text in column]
+    return columns
 
 
-def _shorten(name: str, text: str, display: Display) -> str:
-    text = clean(text, display.pad_token, display.system_end if name == "prompt" else "")
-    return text if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}…"
+def _cell(name: str, text: str, places: Sequence[Place], style: TextStyle) -> str:
+    shown = prompt_cell(text, style, places) if name == "prompt" else answer_cell(text, style, places)
+    return shown if len(shown) <= TEXT_CHARS else f"{shown[:TEXT_CHARS]}…"
 
 
 def _note_columns(notes: Notes | None, uids: pd.Series) -> dict[str, list[str]]:

@@ -20,6 +20,7 @@ from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
 from rlpanel.panels.samples.sample_table import PICK, SampleTable, table_of
 from rlpanel.panels.samples.text_loader import RowTexts, table_frame, texts_of
+from rlpanel.panels.samples.text_style import STYLE_SETTINGS
 from rlpanel.panels.samples.visible_rows import subset_html, visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import drawing_loop
@@ -105,7 +106,7 @@ class SampleGrid(Viewer):
         context.param.watch(self._highlight, "first")
         selection.param.watch(self._on_query, ["filter", "scope", "search", "sort"])
         context.param.watch(self._on_noted, "noted")
-        settings = ["kl_estimator", "max_samples", "older_attempts", "pad_token", "system_end"]
+        settings = ["kl_estimator", "max_samples", "older_attempts", *STYLE_SETTINGS]
         display.param.watch(lambda _: self.load(), settings)
         self.load()
 
@@ -146,6 +147,7 @@ class SampleGrid(Viewer):
         self._show()
         if context.index is not None and not self._texts.whole:
             self._read_rest(context.index, view.snapshot)
+        context.sought = result.tests
         uids = self._uids()
         context.first = uids[0] if uids else ""
         self._on_chosen()
@@ -258,8 +260,8 @@ class SampleGrid(Viewer):
     def _show(self) -> None:
         context = self.context
         frame = table_frame(
-            self._view, self._rows, self._texts, self._result, context.notes, context.display,
-            whole_run=self._whole_run,
+            context.index, self._view, self._rows, self._texts, self._result, context.notes,
+            context.display, whole_run=self._whole_run,
         )  # fmt: skip
         self._fill(frame)
         self._update_passing()

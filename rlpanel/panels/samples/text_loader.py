@@ -15,6 +15,8 @@ from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples.sample_frame import frame_of
 from rlpanel.panels.samples.sample_table import PAGE
 from rlpanel.panels.samples.text_cache import READ_NOW, Texts, read_texts, unread_bytes
+from rlpanel.panels.samples.text_style import style_of
+from rlpanel.panels.texts.prompt_parts import TextStyle
 from rlpanel.settings import Display
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.query import QueryResult
@@ -78,6 +80,7 @@ def texts_of(index: RunIndex | None, view: RunView, rows: np.ndarray) -> RowText
 
 
 def table_frame(
+    index: RunIndex | None,
     view: RunView,
     rows: np.ndarray,
     texts: RowTexts,
@@ -90,11 +93,14 @@ def table_frame(
     """Return `frame_of`, cached for all sessions unless there are notes or columns of the query alone."""
 
     def make() -> pd.DataFrame:
-        return frame_of(view, rows, row_texts, outcome, notes, display, whole_run=whole_run)
+        return frame_of(view, rows, row_texts, outcome, notes, display, style, whole_run=whole_run)
 
     row_texts = texts.texts
+    style = style_of(index, view.snapshot, display) if index is not None else TextStyle()
     if outcome.extra or (notes is not None and not notes.empty):
         return make()
-    settings = (display.kl_estimator, display.pad_token, display.system_end, whole_run)
-    key = (rows.tobytes(), len(row_texts), tuple(outcome.columns), *settings)
+    key = (
+        rows.tobytes(), len(row_texts), tuple(outcome.columns), outcome.tests, display.kl_estimator, style,
+        whole_run,
+    )  # fmt: skip
     return cached_on(view, "table", key, make, most=_MAX_CACHED)

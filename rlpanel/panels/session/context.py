@@ -128,6 +128,9 @@ class Context(param.Parameterized):
     passing = param.ClassSelector(
         class_=frozenset, allow_None=True, doc="Uids that pass the grid's filters; None without filters."
     )
+    sought = param.ClassSelector(
+        class_=tuple, default=(), doc="The grid's conditions on texts (`TextPredicate`), set by the grid."
+    )
     tab = param.String(default="tokens", doc="Key of the open tab of the sample panel.")
     selection = param.ClassSelector(class_=Selection, default=Selection(), doc="What is selected.")
     display = param.ClassSelector(class_=Display, default=Display(), doc="The display settings.")

@@ -17,7 +17,7 @@ from rlpanel.panels.sidebar.training_constants import constant_rows
 _DISPLAY = {
     "Curves": ("band", "log_values", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
     "Samples": ("max_samples", "older_attempts", "stuck_steps"),
-    "Text": ("pad_token", "system_end"),
+    "Text": ("fold_templates", "pad_token", "system_end"),
 }
 #: Maximum number of curves and of overlay splits that can be chosen.
 _MANY = 1000

@@ -68,6 +68,8 @@ class QueryResult:
         Number of samples whose lines are no longer in their files.
     extra : dict of str to ndarray
         Values at ``rows`` of computed columns that the query uses, since the store does not have them.
+    tests : tuple of TextPredicate
+        The query's conditions on texts.
     """
 
     rows: np.ndarray
@@ -80,6 +82,7 @@ class QueryResult:
     columns: Sequence[str] = ()
     unread: int = 0
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)
+    tests: tuple[TextPredicate, ...] = ()
 
 
 class Query:
@@ -194,6 +197,7 @@ class Query:
             percentiles=dict(percentiles),
             columns=self.columns,
             unread=batch.unread if batch else 0,
+            tests=tuple(self._tests),
         )
 
     def _sorted(self, positions: np.ndarray) -> np.ndarray:

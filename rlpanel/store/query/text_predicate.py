@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import regex
 
@@ -15,6 +17,8 @@ from rlpanel.errors import FilterError
 PATTERN_SECONDS = 0.25
 #: Maximum number of characters of a regular expression.
 MAX_PATTERN = 500
+#: Maximum number of places that are found in a text, to be shown.
+MOST_PLACES = 50
 #: Field name that selects all of the sample's texts.
 ANY = ""
 
@@ -62,6 +66,29 @@ class TextPredicate:
             return text is None and self.word == "missing"
         return self._check(text)
 
+    def places(self, text: str, most: int = MOST_PLACES) -> list[tuple[int, int]]:
+        """Return where a text passes: start and end of at most ``most`` places, which do not overlap.
+
+        Empty if it does not pass, or if a regular expression takes too long.
+        """
+        if self.word == "matches":
+            return self._matching_places(text, most)
+        if self.word == "missing" or not self.value or not self.passes(text):
+            return []
+        size = len(self.value)
+        if self.word == "contains":
+            # Folding keeps the number of characters, so that places in the folded text are those in the text.
+            found = re.finditer(re.escape(fold(self.value)), fold(text))
+            return [match.span() for match in islice(found, most)]
+        return [(len(text) - size, len(text))] if self.word == "endswith" else [(0, size)]
+
+    def _matching_places(self, text: str, most: int) -> list[tuple[int, int]]:
+        try:
+            found = self._pattern.finditer(text, timeout=PATTERN_SECONDS, concurrent=True)
+            return [match.span() for match in islice(found, most) if match.end() > match.start()]
+        except TimeoutError:
+            return []
+
     @cached_property
     def _check(self) -> Callable[[str], bool]:
         value, folded = self.value, fold(self.value)
@@ -93,6 +120,22 @@ class TextPredicate:
                 f"the regular expression was stopped after {time.monotonic() - started:.1f} s on one text; "
                 "nested repeats such as (a+)+ take very long"
             ) from error
+
+
+def find_places(tests: Iterable[TextPredicate], field: str, text: str) -> list[tuple[int, int]]:
+    """Return the places of one of a sample's texts that the tests look for, in order and without overlaps.
+
+    Parameters
+    ----------
+    field : str
+        The text's name; tests of other texts are left out.
+    """
+    asked = [test for test in tests if test.field in (ANY, field)]
+    found: list[tuple[int, int]] = []
+    for place in sorted(place for test in asked for place in test.places(text)):
+        if not found or place[0] >= found[-1][1]:
+            found.append(place)
+    return found
 
 
 def fold(text: str) -> str:

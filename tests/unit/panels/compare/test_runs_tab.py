@@ -22,6 +22,7 @@ from rlpanel.panels.compare.run_comparison import (
 from rlpanel.panels.compare.runs_export import comparison_export
 from rlpanel.panels.compare.runs_summary import win_rate_html, win_rate_text
 from rlpanel.panels.compare.runs_tab import _plot
+from rlpanel.panels.texts.prompt_parts import TextStyle
 from rlpanel.store.snapshot.prompt_pairs import BEST
 from tests.factories import append, line
 
@@ -44,7 +45,7 @@ def seats(tmp_path: Path) -> tuple[ComparedRun, ComparedRun]:
 def test_prompts_in_templates_are_matched_where_some_are_alone(
     seats: tuple[ComparedRun, ComparedRun],
 ) -> None:
-    found = next(compare_runs(*seats, Prompts("", "")))
+    found = next(compare_runs(*seats, Prompts(TextStyle())))
     assert (found.how, found.prompts) == (BY_WORDS, ["<|user|>b", "a"])
     assert found.pairs.difference[found.listed].tolist() == [-1.0, 0.5]
     assert (found.pairs.only_here, found.pairs.only_there) == (1, 1)
@@ -53,7 +54,7 @@ def test_prompts_in_templates_are_matched_where_some_are_alone(
 def test_a_run_against_itself_is_matched_by_the_text_as_logged(
     seats: tuple[ComparedRun, ComparedRun],
 ) -> None:
-    found = next(compare_runs(seats[0], seats[0], Prompts("", "")))
+    found = next(compare_runs(seats[0], seats[0], Prompts(TextStyle())))
     assert (found.how, len(found.pairs)) == (EXACT, 3)
 
 
@@ -61,7 +62,7 @@ def test_many_prompts_are_not_read(
     seats: tuple[ComparedRun, ComparedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_comparison, "MOST_READ", 2)
-    found = next(compare_runs(*seats, Prompts("", "")))
+    found = next(compare_runs(*seats, Prompts(TextStyle())))
     assert (found.how, len(found.pairs)) == (TOO_MANY, 1)
 
 
@@ -69,12 +70,12 @@ def test_of_many_pairs_both_ends_are_listed(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(run_comparison, "MOST_LISTED", 4)
     rewards = {f"prompt {at}": float(at) for at in range(9)}
     seats = seat(tmp_path / "here", rewards), seat(tmp_path / "there", dict.fromkeys(rewards, 0.0))
-    found = next(compare_runs(*seats, Prompts("", "")))
+    found = next(compare_runs(*seats, Prompts(TextStyle())))
     assert found.pairs.difference[found.listed].tolist() == [0.0, 1.0, 7.0, 8.0]
 
 
 def test_the_file_has_a_row_a_prompt_with_its_text(seats: tuple[ComparedRun, ComparedRun]) -> None:
-    prompts = Prompts("", "")
+    prompts = Prompts(TextStyle())
     found = next(compare_runs(*seats, prompts))
     taken = comparison_export(found, prompts, ("here", "<there>"))
     frame = taken.rows()
@@ -92,7 +93,7 @@ def test_the_file_has_a_row_a_prompt_with_its_text(seats: tuple[ComparedRun, Com
 def test_the_file_leaves_prompts_out_that_are_too_many(
     seats: tuple[ComparedRun, ComparedRun], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prompts = Prompts("", "")
+    prompts = Prompts(TextStyle())
     found = next(compare_runs(*seats, prompts))
     monkeypatch.setattr(runs_export, "MOST_READ", 1)
     assert "prompt" not in comparison_export(found, prompts, ("here", "there")).rows()
@@ -156,7 +157,7 @@ def functions_run(folder: Path, steps: int, bonus: float | None) -> ComparedRun:
 def test_the_whole_tab_uses_the_shared_reward_functions(tmp_path: Path) -> None:
     """The bonus of one run is in its reward, and would win every prompt."""
     seats = functions_run(tmp_path / "here", 2, 1.0), functions_run(tmp_path / "there", 1, None)
-    prompts = Prompts("", "")
+    prompts = Prompts(TextStyle())
     found = next(compare_runs(*seats, prompts))
     assert found.reward.functions == ("match",)
     assert (found.rate.ties.count, found.rate.mean) == (16, 0.0)
@@ -171,7 +172,7 @@ def test_the_whole_tab_uses_the_shared_reward_functions(tmp_path: Path) -> None:
 def test_the_best_step_is_compared_on_the_other_prompts(tmp_path: Path) -> None:
     seats = functions_run(tmp_path / "here", 3, 1.0), functions_run(tmp_path / "there", 3, 1.0)
     best = replace(seats[0], at=BEST)
-    prompts = Prompts("", "")
+    prompts = Prompts(TextStyle())
     found = next(compare_runs(best, replace(seats[1], at="1"), prompts))
     held_out = int(found.pairs.held_out.sum())
     assert 0 < held_out < 16

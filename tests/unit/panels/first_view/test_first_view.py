@@ -34,6 +34,16 @@ def test_texts_of_the_log_are_escaped(tmp_path: Path) -> None:
     assert html.count("&lt;img src=x onerror=alert(1)&gt;") == 3
 
 
+def test_a_prompt_is_its_last_user_turn(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    prompt = f"<pad><|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\n{MARKUP}?<|im_end|>\n"
+    append(folder / "rollout_data_rank_0.jsonl", line(1, prompt=prompt, response="yes<pad><pad>"))
+    html = html_of(folder, 1)
+    assert "<tr><td>&lt;img src=x onerror=alert(1)&gt;?</td><td>yes</td>" in html
+    assert "kind" not in html
+
+
 def test_a_reward_that_was_not_logged_is_no_zero(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()

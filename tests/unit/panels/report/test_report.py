@@ -20,7 +20,7 @@ from rlpanel.panels.report.report_contents import frozen, select_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.settings import Display
 from rlpanel.store.query.query import QueryResult
-from tests.factories import write_run
+from tests.factories import append, line, write_run
 
 
 @pytest.fixture(scope="module")
@@ -132,3 +132,20 @@ def test_a_report_holds_what_both_themes_differ_in(run: Run) -> None:
     assert '["#ff9d5c", "#b84c0a"]' in json.dumps(data["colors"])
     models = re.findall(r'"id": "(p\d+)"', json.dumps(data["plots"]))
     assert set(data["colors"]) <= set(models)
+
+
+def test_a_report_folds_prompts_and_shows_what_was_found_in_them(tmp_path: Path) -> None:
+    prompt = "[system] Be <b>kind</b>.\n[user] What is 2 + 2?"
+    folder = tmp_path / "run"
+    folder.mkdir()
+    append(folder / "rollout_data_rank_0.jsonl", line(1, prompt=prompt, response="so <kind> of you<pad>"))
+    made = open_run(folder, follow=False)
+    page = board_html(context_of(made, step=1)).decode()
+    assert "<details><summary>system · 15 characters</summary>" in page
+    assert "so &lt;kind&gt; of you</p>" in page
+    assert '<td data-column="prompt">What is 2 + 2?</td>' in page
+    found = board_html(context_of(made, step=1, search="kind")).decode()
+    assert "<details open><summary>system · 15 characters" in found
+    assert "Be &lt;b&gt;<mark>kind</mark>&lt;/b&gt;." in found
+    assert "so &lt;<mark>kind</mark>&gt; of you</p>" in found
+    assert '<td data-column="prompt">…&lt;b&gt;kind&lt;/b&gt;.' in found

@@ -1,0 +1,1 @@
+"""Prompts and responses as text: chat templates, padding, shared beginnings, and their HTML."""

@@ -1,0 +1,60 @@
+"""The places of a text that a test looks for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlpanel.store.query.text_predicate import ANY, MOST_PLACES, TextPredicate, find_places, fold
+
+
+def found(word: str, value: str, text: str) -> list[str]:
+    return [text[start:end] for start, end in TextPredicate(ANY, word, value).places(text)]
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "text", "places"),
+    [
+        ("contains", "cat", "Cat, cat and CAT", ["Cat", "cat", "CAT"]),
+        ("contains", "K", "\u212a K k", ["K", "k"]),
+        ("contains", "x", "İİx", ["x"]),
+        ("contains", "aa", "aaaaa", ["aa", "aa"]),
+        ("contains", ".", "a.b", ["."]),
+        ("contains", "dog", "cat", []),
+        ("matches", r"\d+", "1 and 23", ["1", "23"]),
+        ("matches", r"\d*", "a1", ["1"]),
+        ("startswith", "A", "abc a", ["a"]),
+        ("endswith", "C", "abc", ["c"]),
+        ("==", "abc", "abc", ["abc"]),
+        ("==", "abc", "abcd", []),
+        ("missing", "", "abc", []),
+    ],
+)
+def test_places_are_where_the_text_passes(word: str, value: str, text: str, places: list[str]) -> None:
+    assert found(word, value, text) == places
+
+
+@given(st.text(max_size=20), st.text(min_size=1, max_size=3))
+def test_a_text_that_contains_a_value_has_a_place(text: str, value: str) -> None:
+    test = TextPredicate(ANY, "contains", value)
+    assert bool(test.places(text)) == test.passes(text)
+    assert all(fold(text[start:end]) == fold(value) for start, end in test.places(text))
+
+
+def test_only_the_first_places_are_found() -> None:
+    assert len(found("contains", "a", "a" * 1000)) == MOST_PLACES
+
+
+def test_a_pattern_that_takes_too_long_finds_nothing() -> None:
+    assert found("matches", "(a+)+$", "a" * 40 + "b") == []
+
+
+def test_places_of_several_tests_are_in_order_and_do_not_overlap() -> None:
+    tests = [
+        TextPredicate(ANY, "contains", "two three"),
+        TextPredicate("prompt", "contains", "one two"),
+        TextPredicate("response", "contains", "four"),
+    ]
+    assert find_places(tests, "prompt", "one two three four") == [(0, 7)]
+    assert find_places(tests, "response", "one two three four") == [(4, 13), (14, 18)]
