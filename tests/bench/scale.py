@@ -2,9 +2,10 @@
 
     python -m tests.bench.scale [million] [ten] [ranks] [--record]
 
-``million`` opens a run of a million samples with 24 tokens each in a headless Chromium, before and after its
-index is saved, next to a small run. ``ten`` filters and sorts ten million samples in one process. ``ranks``
-follows 1,024 files that grow slowly. Times are wall-clock times; ``--record`` writes them to RESULTS.md.
+``million`` opens a run of a million samples with 24 tokens each in a headless Chromium, before and after
+its index is saved, next to a small run. ``ten`` filters and sorts ten million samples in one process.
+``ranks`` follows 1,024 files that grow slowly. Times are wall-clock times; ``--record`` writes them to
+RESULTS.md.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tests.bench.latency import CLOCKS, chromium, served
 from tests.bench.results import record
 from tests.bench.scale_log import write_large_log
 from tests.bench.scale_memory import MemoryWatch, memory
+from tests.bench.scale_ranks import ranks
 from tests.conftest import QUIET, VIEWPORT
 
 MILLION_STEPS, SMALL_STEPS, STEP_CHANGES, PAGES = 1000, 10, 25, 3
@@ -207,7 +209,19 @@ def _both(found: dict[str, float]) -> str:
     return f"{found['private']:.0f} / {found['total']:.0f} MB"
 
 
-PARTS: dict[str, Callable[[Path], Iterator[Row]]] = {"million": million}
+def ten(folder: Path) -> Iterator[Row]:
+    """Ten million samples in one process."""
+    module = [sys.executable, "-m", "tests.bench.scale_index"]
+    subprocess.run([*module, "write", str(folder)], check=True)
+    with subprocess.Popen([*module, "open", str(folder)], stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout or ():
+            name, figure, goal = line.rstrip("\n").split(" | ")
+            yield name, figure, goal.strip()
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, process.args)
+
+
+PARTS: dict[str, Callable[[Path], Iterator[Row]]] = {"million": million, "ten": ten, "ranks": ranks}
 
 
 def main() -> None:
