@@ -25,8 +25,10 @@ _MALLOC_MMAP_BYTES = 2 << 20
 #: Free memory that malloc keeps between batches. By default glibc returned it to the system and faulted it in
 #: again page by page, which took a tenth of the reading time.
 _MALLOC_KEPT_BYTES = 8 << 20
+#: Arenas that all threads share. By default each of up to 8 a core keeps its own free memory.
+_MALLOC_ARENAS = 2
 #: Parameters of glibc's ``mallopt``.
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _MAP_FIXED, _MAP_FAILED = 0x10, ctypes.c_void_p(-1).value
 #: Whether pages of an array can be exchanged for those of a file.
 CAN_MAP = sys.platform == "linux"
@@ -120,6 +122,7 @@ def keep_little_free_memory() -> None:
     if hasattr(libc, "mallopt"):
         libc.mallopt(_M_MMAP_THRESHOLD, _MALLOC_MMAP_BYTES)
         libc.mallopt(_M_TRIM_THRESHOLD, _MALLOC_KEPT_BYTES)
+        libc.mallopt(_M_ARENA_MAX, _MALLOC_ARENAS)
 
 
 def trim_heap() -> None:
