@@ -186,12 +186,12 @@ def served(root: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
         yield url, process
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=120)  # it saves the index of a large run
 
 
 def wait_for(url: str) -> None:
     """Wait until the server answers its health path."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         try:
             urlopen(f"{url}/health", timeout=1).read()

@@ -57,7 +57,7 @@ class MemoryWatch:
 
     def _sample(self) -> None:
         while not self._stop.wait(EVERY):
-            with suppress(OSError):  # a worker may end meanwhile
+            with suppress(OSError, KeyError):  # a worker may end meanwhile
                 now = memory(self._pid)
                 now["workers"] = sum(memory(child)["private"] for child in children(self._pid))
                 self.peak = {name: max(high, now[name]) for name, high in self.peak.items()}

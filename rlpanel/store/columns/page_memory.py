@@ -19,14 +19,13 @@ import numpy as np
 
 #: Arrays of at least this many bytes are allocated with mmap.
 _MMAP_BYTES = 64 << 10
-#: Blocks from this size on are mapped by malloc, and returned to the system when they are freed. By default
-#: glibc raises this limit to 32 MB: each thread then keeps the freed columns of its last query.
-_MALLOC_MMAP_BYTES = 2 << 20
-#: Free memory that malloc keeps between batches. By default glibc returned it to the system and faulted it in
-#: again page by page, which took a tenth of the reading time.
-_MALLOC_KEPT_BYTES = 8 << 20
-#: Arenas that all threads share. By default each of up to 8 a core keeps its own free memory.
-_MALLOC_ARENAS = 2
+#: Freeing one block of this size makes glibc keep up to twice as much free memory.
+_PRIMING_BYTES = 4 << 20
+#: For a server: blocks from this size on are mapped, and returned to the system when they are freed. By
+#: default glibc raises this limit to 32 MB, and each thread keeps the freed columns of its last query.
+_SERVER_MMAP_BYTES = 2 << 20
+#: For a server: free memory that an arena keeps, and number of arenas; by default 8 for each core.
+_SERVER_KEPT_BYTES, _SERVER_ARENAS = 8 << 20, 2
 #: Parameters of glibc's ``mallopt``.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _MAP_FIXED, _MAP_FAILED = 0x10, ctypes.c_void_p(-1).value
@@ -78,7 +77,7 @@ def mapped_content(descriptor: int, size: int) -> SavedBytes:
     """
     room = allocate(2 * size, np.uint8)
     mapped = map_file(room, descriptor, size) if room.nbytes >= _MMAP_BYTES else 0
-    rest = memoryview(room)[mapped:size]
+    rest = room.data[mapped:size]
     while rest and (count := os.preadv(descriptor, [rest], size - len(rest))):
         rest = rest[count:]
     return SavedBytes(room[:size], room, True, mapped)
@@ -116,13 +115,26 @@ def release_mapped(array: np.ndarray, end: int) -> None:
 
 
 @cache
-def keep_little_free_memory() -> None:
-    """Make malloc return large blocks to the system, and keep some megabytes of small ones."""
+def raise_trim_threshold() -> None:
+    """Make malloc keep some megabytes of free memory between batches.
+
+    By default glibc returned freed memory to the system and faulted it in again page by page, which took a
+    tenth of the reading time. Freeing one large block raises its threshold to twice that block's size.
+    """
+    bytearray(_PRIMING_BYTES)
+
+
+def return_free_memory() -> None:
+    """Make malloc return large freed blocks to the system, and let all threads share what it keeps.
+
+    This is for a server, which has many threads and lives long. In a user's process it would slow down other
+    libraries, which allocate and free large arrays again and again.
+    """
     libc = _libc()
     if hasattr(libc, "mallopt"):
-        libc.mallopt(_M_MMAP_THRESHOLD, _MALLOC_MMAP_BYTES)
-        libc.mallopt(_M_TRIM_THRESHOLD, _MALLOC_KEPT_BYTES)
-        libc.mallopt(_M_ARENA_MAX, _MALLOC_ARENAS)
+        libc.mallopt(_M_MMAP_THRESHOLD, _SERVER_MMAP_BYTES)
+        libc.mallopt(_M_TRIM_THRESHOLD, _SERVER_KEPT_BYTES)
+        libc.mallopt(_M_ARENA_MAX, _SERVER_ARENAS)
 
 
 def trim_heap() -> None:

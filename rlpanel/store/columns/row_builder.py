@@ -24,7 +24,7 @@ from rlpanel.metrics.logprob_shift import shift_columns
 from rlpanel.sources.records.column_batch import ColumnBatch, SampleBatch, join_batches
 from rlpanel.sources.records.record_types import Chunk, Locator, Record, SampleSequence
 from rlpanel.store.columns.columns import Columns
-from rlpanel.store.columns.page_memory import keep_little_free_memory
+from rlpanel.store.columns.page_memory import raise_trim_threshold
 from rlpanel.store.columns.text_columns import text_columns
 
 #: A batch is converted when it has this many records, or lines of this many bytes.
@@ -60,7 +60,7 @@ class RowBuilder:
     """
 
     def __init__(self) -> None:
-        keep_little_free_memory()
+        raise_trim_threshold()
         self.left_out = ""
         self.constants: Constants = USUAL_CONSTANTS
         self._number_names: set[str] = set()

@@ -1,7 +1,8 @@
 """Tells whether the main thread, which runs the event loop of `rlpanel serve`, is using the processor.
 
-Python runs one thread at a time, so a reader that adds old lines slows down a page that is being built. Asking
-the system needs no signal from those who draw, and also covers redraws that the reader's own snapshots cause.
+Python runs one thread at a time, so a reader that adds old lines slows down a page that is being built.
+Asking the system needs no signal from those who draw, and also covers redraws that the reader's own
+snapshots cause.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,3 +71,22 @@ def test_arrays_of_any_size_are_writable(rows: int) -> None:
     array[:] = 1.5
     assert (len(array), float(array.sum())) == (rows, 1.5 * rows)
     trim_heap()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only glibc can be told")
+def test_a_server_returns_the_memory_of_freed_arrays() -> None:
+    code = """
+import numpy as np
+from rlpanel.store.columns.page_memory import return_free_memory
+return_free_memory()
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+np.ones(24 << 17)  # by default glibc keeps blocks of this size from now on
+arrays = [np.ones(size) for _ in range(50) for size in (1 << 19, 1 << 14)]
+held = resident()
+kept = arrays[1::2]  # between the large ones
+del arrays
+print(held - resident() > 150 << 20)
+"""
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout == "True\n"
