@@ -184,7 +184,7 @@ def served(root: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
         yield url, process
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=120)  # it saves the index of a large run
 
 
 def free_port() -> int:
@@ -196,7 +196,7 @@ def free_port() -> int:
 
 def wait_for(url: str, path: str = "/health") -> None:
     """Wait until the server answers."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         try:
             urlopen(f"{url}{path}", timeout=10).read()

@@ -32,6 +32,7 @@ from rlpanel.app.server.compressed_files import compress_routes
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
 from rlpanel.app.session_hub import hub
 from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.store.columns.page_memory import return_free_memory
 
 log = logging.getLogger(__name__)
 
@@ -126,6 +127,7 @@ def _run(server: Any) -> None:
 
 def start(root: AnyPath | None, at: Access) -> Any:
     """Start a server without blocking; the caller runs its event loop."""
+    return_free_memory()
     # Bokeh's validation traverses all models of a page again, only to find mistakes of the page's author.
     settings.perform_document_validation = False
     session_root = str(root) if root is not None else os.environ.get("RLPANEL_ROOT")

@@ -29,6 +29,8 @@ class RowBatch:
         #: Position in ``steps`` of each row's step, shape (N,).
         self.position = np.searchsorted(steps, view.snapshot.metadata("step")[rows])
         self._numbers: dict[str, np.ndarray] = {}
+        #: All rows of the run need no copy: `rows` are ascending, and each occurs once.
+        self._selected = slice(None) if len(rows) == view.snapshot.rows else rows
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -41,14 +43,16 @@ class RowBatch:
         """Return a number column, shape (N,); all NaN if the run does not have it."""
         if column not in self._numbers:
             known = self.has(column)
-            missing = np.full(len(self.rows), np.nan)
-            values = self.view.snapshot.number(column)[self.rows] if known else missing
-            self._numbers[column] = values
+            self._numbers[column] = (
+                self.view.snapshot.number(column)[self._selected]
+                if known
+                else np.full(len(self.rows), np.nan)
+            )
         return self._numbers[column]
 
     def metadata(self, column: str) -> np.ndarray:
         """Return a metadata column such as ``rank``, shape (N,)."""
-        return self.view.snapshot.metadata(column)[self.rows]
+        return self.view.snapshot.metadata(column)[self._selected]
 
     @cached_property
     def group(self) -> np.ndarray:

@@ -34,6 +34,8 @@ from rlpanel.store.cache.saved_state import OpenFileState
 
 #: Modification times are rounded down to a multiple of this many seconds, to group files written together.
 MTIME_BUCKET = 600.0
+#: Bytes at the ends of all files together that are read before the backlog, and the least of one file.
+_NEWEST_BYTES, _LEAST_NEWEST_BYTES = 4 << 20, 64 << 10
 #: Step number in the name of a file with one step, as in ``12.jsonl`` and ``train_data_step12.jsonl``.
 _STEP = re.compile(r"(?:^|step_?)(\d{1,9})\.jsonl")
 #: Ranges submitted per process: one in progress, and others so that it need not wait for the reader.
@@ -105,14 +107,20 @@ def restore_open_file(file: int, reader: JsonlFile, state: OpenFileState, modifi
     return open_file
 
 
-def open_at_end(file: int, reader: JsonlFile, status: os.stat_result) -> OpenFile | None:
-    """Move a reader to the file's end; None if too little is unread, or the file is being replaced."""
+def open_near_end(file: int, reader: JsonlFile, status: os.stat_result, n_files: int) -> OpenFile | None:
+    """Move a reader to near the file's end; None if too little is unread, or the file is being replaced.
+
+    The last bytes, a share of those of ``n_files`` files, are left to the reader: it has read the newest step
+    before the first process has started.
+    """
     start = reader.tail.offset
     lines = reader.lines if start else 0
     if status.st_size - start < range_reader.RANGE_BYTES or type(reader) is not JsonlFile:
         return None  # other formats cannot be read from the middle
+    share = max(_NEWEST_BYTES // n_files, _LEAST_NEWEST_BYTES)
+    newest = min(share, range_reader.RANGE_BYTES // 2)
     try:
-        limit = last_line_start(reader.path, status.st_size, reader.tail.line_bytes)
+        limit = last_line_start(reader.path, status.st_size - newest, reader.tail.line_bytes)
         if limit - start < range_reader.RANGE_BYTES or not reader.start_at(limit):
             return None
     except OSError:

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from typing import Protocol
 
 from rlpanel.errors import RLPanelError
@@ -28,6 +29,8 @@ _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from rlpanel.store.backlog import workers; workers.serve()"
 )
+#: Niceness of the processes: a page or a training job that needs the same core gets three quarters of it.
+NICENESS = 5
 #: Attempts per range.
 _TRIES = 2
 
@@ -67,7 +70,8 @@ class Worker:
             [sys.executable, "-P", "-c", _BOOT, json.dumps(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C in the terminal must reach the parent only
+            # Ctrl-C in the terminal must reach the parent only. Linux also schedules each session as a group.
+            start_new_session=True,
         )
 
     def index(self, byte_range: ByteRange) -> RangeResult:
@@ -193,8 +197,7 @@ def serve() -> None:
     """Run the worker process: index the ranges that arrive on standard input until it is closed."""
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
-    if hasattr(os, "nice"):
-        os.nice(5)
+    _yield_processor()
     while True:
         try:
             byte_range = pickle.load(requests)
@@ -209,3 +212,14 @@ def serve() -> None:
             answers.flush()
         except BrokenPipeError:  # the parent has ended
             os._exit(0)
+
+
+def _yield_processor() -> None:
+    """Lower this process's priority.
+
+    Its niceness alone has no effect where Linux groups processes by session: there the group needs one, too.
+    """
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
+    with suppress(OSError):  # only Linux has this file
+        Path("/proc/self/autogroup").write_text(str(NICENESS), encoding="ascii")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -12,6 +11,8 @@ import xxhash
 
 from rlpanel.safe_files import SafeFolder, write_all
 from rlpanel.sources.files.mounts import NETWORK_FILE_SYSTEMS, file_system
+from rlpanel.store.columns.columns import Column
+from rlpanel.store.columns.page_memory import CAN_MAP, SavedBytes, mapped_content
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ class AppendFile:
         return AppendFile(self.items + items, self.bytes + len(data), new_hash)
 
 
-def read_content(folder: SafeFolder, name: str, size: int) -> np.ndarray:
-    """Return the first ``size`` bytes of a file, read-only; memory-mapped if nobody else can truncate it.
+def read_content(folder: SafeFolder, name: str, size: int) -> SavedBytes:
+    """Return the first ``size`` bytes of a file; memory-mapped if nobody else can truncate it.
 
     Accessing a mapped page of a truncated file kills the process. So files on network file systems and
     files of other users are read instead.
@@ -68,9 +69,25 @@ def read_content(folder: SafeFolder, name: str, size: int) -> np.ndarray:
         status = os.fstat(file.fileno())
         if status.st_size < size:
             raise ValueError(f"{name} is truncated")
-        if size and _is_own(status) and _can_be_mapped(str(folder.path)):
-            return np.frombuffer(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ), np.uint8)
-        return np.frombuffer(file.read(size), np.uint8)
+        if size and CAN_MAP and _is_own(status) and _is_local(str(folder.path)):
+            return mapped_content(file.fileno(), size)
+        content = np.frombuffer(file.read(size), np.uint8)
+        return SavedBytes(content, content)
+
+
+def map_column(folder: SafeFolder, name: str, column: Column, rows: int, *, anew: bool) -> None:
+    """Let a column share the memory of the file that it is saved in, unless others could truncate the file.
+
+    ``anew`` replaces pages of another file, see `Column.map_saved`.
+    """
+    if not _is_local(str(folder.path)):
+        return
+    descriptor = folder.open_to_read(name)
+    try:
+        if _is_own(os.fstat(descriptor)):
+            column.map_saved(rows, descriptor, anew=anew)
+    finally:
+        os.close(descriptor)
 
 
 def _is_own(status: os.stat_result) -> bool:
@@ -78,6 +95,6 @@ def _is_own(status: os.stat_result) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _can_be_mapped(folder: str) -> bool:
+def _is_local(folder: str) -> bool:
     kind = file_system(folder)
     return bool(kind) and not kind.startswith(NETWORK_FILE_SYSTEMS)

@@ -26,7 +26,7 @@ import xxhash
 from rlpanel.errors import UnsafePath
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files.file_access import AnyPath
-from rlpanel.store.cache.append_file import AppendFile, read_content
+from rlpanel.store.cache.append_file import AppendFile, map_column, read_content
 from rlpanel.store.cache.cache_folder import (
     COLUMN_FOLDER_NAME,
     CacheFolder,
@@ -35,9 +35,10 @@ from rlpanel.store.cache.cache_folder import (
     lock_cache_folder,
 )
 from rlpanel.store.cache.fingerprint import column_fingerprints, reading_fingerprint
-from rlpanel.store.cache.saved_columns import drop_outdated, new_parts, restore_column
+from rlpanel.store.cache.saved_columns import drop_outdated, new_parts, restore_column, saved_columns
 from rlpanel.store.cache.saved_state import FileState, SavedRun
-from rlpanel.store.columns.columns import Columns
+from rlpanel.store.columns.columns import MAP_BYTES, Columns
+from rlpanel.store.columns.page_memory import release_mapped
 
 log = logging.getLogger(__name__)
 
@@ -149,6 +150,7 @@ class RunCache:
     def _write(self, saved: SavedRun) -> None:
         assert self._lock is not None
         disk, cache_folder = self._disk, self._lock.folder
+        before = disk.data if disk is not None else ""
         columns = saved.columns, saved.columns.edition
         if disk is None or columns != self._columns:
             disk = _OnDisk(cache_folder.path, f"data-{uuid.uuid4().hex}")
@@ -161,6 +163,22 @@ class RunCache:
         cache_folder.replace(MANIFEST, manifest)
         self._disk, self._columns = _OnDisk(disk.folder, disk.data, manifest, files), columns
         _delete_outdated(cache_folder, disk.data)
+        self._map_columns(saved.columns, moved=disk.data != before)
+
+    def _map_columns(self, columns: Columns, *, moved: bool) -> None:
+        """Let large columns share the memory of their files, which the manifest has now.
+
+        ``moved`` tells whether these are other files than before, which were deleted.
+        """
+        disk = self._disk
+        assert self._lock is not None
+        assert disk is not None
+        names = {key: str(index) for index, key in enumerate(disk.files)}
+        with suppress(OSError), self._lock.folder.subfolder(disk.data) as folder:
+            for key, column in saved_columns(columns).items():
+                if disk.files[key].bytes >= MAP_BYTES:
+                    map_column(folder, names[key], column, disk.files[key].items, anew=moved)
+                    column.release()
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -176,9 +194,10 @@ class RunCache:
         with folder.subfolder(name) as data_folder:
             for index, (key, items, size, digest) in enumerate(content["columns"]):
                 data = read_content(data_folder, str(index), int(size))
-                files[key] = AppendFile().extended(int(items), data)
+                files[key] = AppendFile().extended(int(items), data.content)
                 if files[key].hash != digest:
                     raise ValueError(f"{key} is damaged")
+                release_mapped(data.room, data.mapped)  # all was read for the hash, little of it is needed
                 restore_column(columns, key, data)
         missing = drop_outdated(columns, content["made_by"])
         if not missing:

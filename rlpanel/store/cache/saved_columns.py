@@ -11,6 +11,7 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.store.cache.append_file import AppendFile
 from rlpanel.store.cache.fingerprint import column_fingerprints
 from rlpanel.store.columns.columns import Column, Columns, Labels
+from rlpanel.store.columns.page_memory import SavedBytes
 
 #: Column that identifies duplicates; needed before it is decided which rows count.
 SURPRISAL = "surprisal_sum"
@@ -34,16 +35,17 @@ def new_parts(columns: Columns, written: dict[str, AppendFile]) -> Iterator[tupl
     data : ndarray of uint8
     """
     empty = AppendFile()
-    for key, column in _saved_columns(columns).items():
+    for key, column in saved_columns(columns).items():
         values = column.view(columns.rows)[written.get(key, empty).items :]
         yield key, len(values), values.view(np.uint8)
+        column.release()
     for name, labels in columns.labels.items():
         texts = labels.names[written.get(f"texts/{name}", empty).items :]
         lines = "".join(f"{json.dumps(text)}\n" for text in texts).encode()
         yield f"texts/{name}", len(texts), np.frombuffer(lines, np.uint8)
 
 
-def _saved_columns(columns: Columns) -> dict[str, Column]:
+def saved_columns(columns: Columns) -> dict[str, Column]:
     """Return the columns to save by key, ``<kind>/<name>``; columns derived from others are left out."""
     derived = {m.name for m in column_info.of_level("sample")}
     return {
@@ -53,7 +55,7 @@ def _saved_columns(columns: Columns) -> dict[str, Column]:
     }
 
 
-def restore_column(columns: Columns, key: str, data: np.ndarray) -> None:
+def restore_column(columns: Columns, key: str, data: SavedBytes) -> None:
     """Set a column from its saved bytes.
 
     Parameters
@@ -62,7 +64,7 @@ def restore_column(columns: Columns, key: str, data: np.ndarray) -> None:
         With its number of rows; the codes of labels are restored before their texts.
     key : str
         ``<kind>/<name>``, as `new_parts` yields it.
-    data : ndarray of uint8
+    data : SavedBytes
 
     Raises
     ------
@@ -73,12 +75,12 @@ def restore_column(columns: Columns, key: str, data: np.ndarray) -> None:
     """
     kind, _, name = key.partition("/")
     if kind == "texts":
-        columns.labels[name].restore(_texts(data))
+        columns.labels[name].restore(_texts(data.content))
         return
     column = _column_to_fill(columns, kind, name)
-    if len(data) != columns.rows * column.dtype.itemsize:
+    if len(data.content) != columns.rows * column.dtype.itemsize:
         raise ValueError(f"{key} has the wrong length")
-    column.adopt(data.view(column.dtype))
+    column.adopt(data)
 
 
 def _column_to_fill(columns: Columns, kind: str, name: str) -> Column:

@@ -1,19 +1,25 @@
 """Append-only columns of a run: a view of the first n rows never changes, so snapshots need no copy.
 
 A full column is copied into a larger array; snapshots keep their reference to the old one. Values that a
-snapshot can see are never overwritten. Spare capacity is not touched, so it costs no memory.
+snapshot can see are never overwritten. Spare capacity is not touched, so it costs no memory. Saved rows
+become pages of their file, which the system can drop when memory is scarce.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from rlpanel.store.columns.page_memory import allocate
+from rlpanel.store.columns.page_memory import SavedBytes, allocate, map_file, release_mapped
 
 _FIRST = 1024
+#: A full column grows by this factor: growing copies mapped rows into memory, and spare capacity is free.
+_GROWTH = 4
+#: Rows are mapped when at least this many bytes of a column were saved since, and this share of those mapped.
+MAP_BYTES, _MAP_SHARE = 256 << 10, 1 / 8
 
 
 class Column:
@@ -31,6 +37,8 @@ class Column:
         self.dtype = np.dtype(dtype)
         self._data = np.empty(0, dtype)
         self._written = 0
+        self._is_allocated = False  # whether `_data` comes from `allocate`
+        self._mapped = 0  # bytes of `_data` that are pages of a file
 
     def write(self, start: int, values: np.ndarray) -> None:
         """Write ``values`` from row ``start`` on; no snapshot may cover these rows yet."""
@@ -39,9 +47,26 @@ class Column:
         self._data[start:end] = values
         self._written = end
 
-    def adopt(self, values: np.ndarray) -> None:
-        """Start from ``values``, which may be read-only: appending to them copies first."""
-        self._data, self._written = values, len(values)
+    def adopt(self, saved: SavedBytes) -> None:
+        """Start from the saved bytes of all rows."""
+        self._data, self._written = saved.room.view(self.dtype), len(saved.content) // self.dtype.itemsize
+        self._is_allocated, self._mapped = saved.is_allocated, saved.mapped
+
+    def map_saved(self, rows: int, descriptor: int, *, anew: bool = False) -> None:
+        """Exchange the memory of the first ``rows`` rows for pages of the file that they are saved in.
+
+        Views of these rows stay valid, on any thread. Nothing happens while few rows were saved since the
+        last time, unless ``anew`` tells that the file is another one.
+        """
+        saved = rows * self.dtype.itemsize
+        is_worthwhile = anew or saved - self._mapped >= max(MAP_BYTES, self._mapped * _MAP_SHARE)
+        if self._is_allocated and is_worthwhile:
+            # From the beginning: a mapping of its own for each save would exceed the system's limit.
+            self._mapped = map_file(self._data, descriptor, saved)
+
+    def release(self) -> None:
+        """Release the memory of mapped rows; the next access reads them from the file."""
+        release_mapped(self._data, self._mapped)
 
     def view(self, rows: int) -> np.ndarray:
         """Return the first ``rows`` rows, read-only."""
@@ -52,15 +77,19 @@ class Column:
 
     def rewrite(self, rows: np.ndarray, values: np.ndarray) -> None:
         """Replace the values at ``rows`` in a copy, so that existing snapshots keep theirs."""
-        self._data = self._data.copy()
+        self._copy_to(len(self._data))
         self._data[rows] = values
+
+    def _copy_to(self, capacity: int) -> None:
+        """Copy the column into a new array."""
+        copy = allocate(capacity, self.dtype)
+        copy[: self._written] = self._data[: self._written]
+        self._data, self._is_allocated, self._mapped = copy, True, 0
 
     def _fill_to(self, rows: int, end: int) -> None:
         """Write the fill value up to ``rows`` and grow the capacity to ``end``."""
         if end > len(self._data):
-            grown = allocate(max(_FIRST, end, len(self._data) * 3 // 2), self.dtype)
-            grown[: self._written] = self._data[: self._written]
-            self._data = grown
+            self._copy_to(max(_FIRST, end, len(self._data) * _GROWTH))
         if rows > self._written:
             self._data[self._written : rows] = self.fill
             self._written = rows
@@ -75,12 +104,15 @@ class Labels:
     def __init__(self) -> None:
         self.codes = Column(np.int32, -1)
         self.names: list[str] = []
-        self._code = _Codes(self.names)
 
     def restore(self, names: list[str]) -> None:
         """Set the texts that belong to codes written earlier."""
         self.names = names
-        self._code = _Codes(names)
+
+    @cached_property
+    def _code(self) -> _Codes:
+        """Code of each text; created with the first new row, because it takes as much memory as the texts."""
+        return _Codes(self.names)
 
     def write(self, start: int, texts: Sequence[str | None]) -> None:
         """Write one text per row from row ``start`` on; None means "not logged"."""
@@ -154,6 +186,18 @@ class Columns:
             self.labels[name].write(start, texts)
         self.rows += len(metadata["step"])
         return slice(start, self.rows)
+
+    def release(self) -> None:
+        """Release the memory of mapped rows, see `Column.release`."""
+        for column in self.stored():
+            column.release()
+
+    def stored(self) -> Iterator[Column]:
+        """Yield all arrays."""
+        yield from self.metadata.values()
+        yield from self.numbers.values()
+        for labels in self.labels.values():
+            yield labels.codes
 
     def renumber(self, rows: np.ndarray, lines: np.ndarray) -> None:
         """Replace the line numbers of ``rows``."""

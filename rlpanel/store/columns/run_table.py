@@ -45,6 +45,8 @@ DUPLICATE_SURPRISAL = 64.0
 _TABLE_NUMBERS = frozenset({"reward", "advantage"})
 #: Pending rows from which on they are added to the table at once.
 PENDING_ROWS = 32_768
+#: While all rows are read, the memory of mapped columns is released each time after this many.
+RELEASE_ROWS = 1 << 19
 #: Number of dead rows from which on the table is compacted.
 MAX_DEAD_ROWS = 65_536
 
@@ -198,6 +200,9 @@ class RunTable:
             part = counted[start : start + PENDING_ROWS]
             parts = {name: column.view(rows)[part] for name, column in self.columns.numbers.items()}
             self.steps.add(self._group_by_split(part), self._column("step")[part], parts, version)
+            if start // RELEASE_ROWS != (start + PENDING_ROWS) // RELEASE_ROWS:
+                self.columns.release()
+        self.columns.release()
 
     def mark_dead(self, files: Iterable[int], version: int) -> None:
         """Mark the rows of these files as dead."""

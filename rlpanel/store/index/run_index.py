@@ -21,7 +21,7 @@ from rlpanel.sources.files.file_access import path_of
 from rlpanel.sources.files.unreadable import Unread, reason_of
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.records.record_types import Chunk, repeats_rows
-from rlpanel.store.backlog.backlog import Backlog, open_at_end
+from rlpanel.store.backlog.backlog import Backlog, open_near_end
 from rlpanel.store.backlog.range_reader import ByteRange, RangeResult
 from rlpanel.store.backlog.throughput import Throughput
 from rlpanel.store.backlog.workers import WorkerPool
@@ -41,6 +41,8 @@ from rlpanel.store.snapshot.snapshot import BadLineAt, Snapshot
 
 #: After reading this many bytes, free memory is returned to the system.
 TRIM_AFTER_BYTES = 64 << 20
+#: Seconds between two snapshots while only old lines of a backlog are added.
+BACKLOG_NOTICE = 0.5
 
 
 class RunIndex:
@@ -97,6 +99,8 @@ class RunIndex:
         self._bad_lines: tuple[BadLineAt, ...] | None = ()
         self._newest_line = 0.0
         self._changed = False
+        self._has_new_lines = False  # whether lines were read that are not old lines of a backlog
+        self._committed_at = 0.0
         self._cache = RunCache(self.path, self.reading.line_bytes) if self.reading.cache else None
         self._resumed = False
         self._backfill: ColumnBackfill | None = None
@@ -107,7 +111,11 @@ class RunIndex:
     # -- reading ---------------------------------------------------------------------------------
 
     def rescan(self) -> None:
-        """Update the list of files. While the folder cannot be read, its last state is kept."""
+        """Update the list of files. While the folder cannot be read, its last state is kept.
+
+        This also releases the memory of saved rows that queries have read since the last time.
+        """
+        self._table.columns.release()
         seen = self._folder.list_files()
         if seen is None:
             return
@@ -146,7 +154,7 @@ class RunIndex:
                 self._add_range(byte_range, result)
             self._run_backfill()
             self._changed |= self._scalars.read(only, self.reading.turn_bytes)
-        if self._changed or self._status_changed():
+        if self._is_due and (self._changed or self._status_changed()):
             self.commit()
         return not self.snapshot.progress.caught_up
 
@@ -185,7 +193,8 @@ class RunIndex:
         """Publish everything read so far as a new snapshot."""
         self._table.add_staged(self._next_version)
         self.version += 1
-        self._changed = False
+        self._changed = self._has_new_lines = False
+        self._committed_at = time.monotonic()
         before, self.view = self.snapshot, RunView(self._build_snapshot(), self._memories)
         note_facts(self.path, self.snapshot)
         caught_up = self.snapshot.progress.caught_up and not before.progress.caught_up
@@ -223,6 +232,14 @@ class RunIndex:
         return self._files[name].reader
 
     # -- internals -------------------------------------------------------------------------------
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether to publish changes: old lines of a backlog wait, because pages draw each snapshot."""
+        backlog, published = self._backlog, self.snapshot.progress
+        if not backlog or backlog.halted or published.halted or self._has_new_lines:
+            return True
+        return time.monotonic() - self._committed_at >= BACKLOG_NOTICE
 
     @property
     def _next_version(self) -> int:
@@ -273,7 +290,7 @@ class RunIndex:
         waiting = sum(status.st_size - file.reader.tail.bytes_done for file, status in unread)
         if waiting < self.reading.backlog_bytes:
             return
-        opened = [open_at_end(file.number, file.reader, status) for file, status in unread]
+        opened = [open_near_end(file.number, file.reader, status, len(unread)) for file, status in unread]
         for file, _ in unread:
             file.more = True  # this check has consumed the file's change: the next one would not report it
         self._invalidate(
@@ -391,7 +408,7 @@ class RunIndex:
             self._bad_lines = None
         if len(chunk) or chunk.bad:
             self._newest_line = max(self._newest_line, min(file.reader.tail.modified, time.time()))
-            self._changed = True
+            self._changed = self._has_new_lines = True
 
     def _status(self) -> RunStatus:
         """Return the current progress and problems."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from rlpanel.safe_files import MARKER
 from rlpanel.settings import Reading
 from rlpanel.sources.discovery.directory import discover
 from rlpanel.store.cache import run_cache
+from rlpanel.store.columns import columns, page_memory
 from rlpanel.store.index import run_index
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
@@ -89,6 +91,37 @@ def test_a_run_opened_again_reads_nothing_again(tmp_path: Path) -> None:
     again = opened(tmp_path)
     assert (again.bytes_read, again.version) == (0, 1)
     assert_same(again.snapshot, before.snapshot)
+
+
+@pytest.mark.skipif(not page_memory.CAN_MAP, reason="only Linux maps a file over an array")
+def test_saved_rows_share_the_memory_of_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_memory, "_MMAP_BYTES", 0)
+    monkeypatch.setattr(columns, "MAP_BYTES", 0)
+    monkeypatch.setattr(run_cache, "MAP_BYTES", 0)
+    run = write_run(tmp_path, ranks=2, samples=600, tokens=False)
+    live = opened(run)
+    seen = [live.snapshot]
+    for step in (4, 5, 6):
+        live.save(last=True)
+        append(run / LOG, *(line(step, reward=number) for number in range(600)))
+        seen.append(look(live))
+    assert live._table.columns.numbers["reward"]._mapped > 0
+    live = opened(run)  # from the index
+    assert live._table.columns.numbers["reward"]._mapped > 0
+    append(run / OTHER_LOG, line(7))
+    seen.append(look(live))
+    live.save(last=True)
+    shutil.rmtree(next(run.glob(".rlpanel")))  # mapped pages outlive their file
+    fresh = look(RunIndex(run, "run", Reading(cache=False)))
+    assert_same(live.snapshot, fresh)
+    for shot in seen:
+        steps = fresh.metadata("step")[fresh.alive_rows]
+        expected = [np.count_nonzero(steps == step) for step in shot.steps.values.tolist()]
+        assert shot.steps.samples.tolist() == expected
+        np.testing.assert_allclose(
+            shot.number("reward")[shot.alive_rows].sum(),
+            (shot.steps.mean("reward") * shot.steps.samples).sum(),
+        )
 
 
 def test_a_restored_run_reads_only_the_new_lines(tmp_path: Path) -> None:

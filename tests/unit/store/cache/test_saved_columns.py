@@ -8,6 +8,7 @@ import pytest
 from rlpanel.store.cache.append_file import AppendFile
 from rlpanel.store.cache.saved_columns import new_parts, restore_column
 from rlpanel.store.columns.columns import Columns
+from rlpanel.store.columns.page_memory import SavedBytes
 
 
 def columns(rows: int = 3) -> Columns:
@@ -21,7 +22,7 @@ def test_columns_come_back_from_their_bytes() -> None:
     before, after = columns(), Columns()
     after.rows = before.rows
     for key, _, data in new_parts(before, {}):
-        restore_column(after, key, data)
+        restore_column(after, key, SavedBytes(data, data))
     for name, column in before.metadata.items():
         np.testing.assert_array_equal(after.metadata[name].view(3), column.view(3))
     np.testing.assert_array_equal(after.numbers["mine"].view(3), [0, 0.5, 1])
@@ -48,4 +49,4 @@ def test_bytes_that_do_not_fit_are_refused(key: str, size: int, error: type[Exce
     found = Columns()
     found.rows = 3
     with pytest.raises(error, match=message):
-        restore_column(found, key, np.zeros(size, np.uint8))
+        restore_column(found, key, SavedBytes(np.zeros(size, np.uint8), np.zeros(size, np.uint8)))

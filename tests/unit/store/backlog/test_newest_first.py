@@ -1,0 +1,57 @@
+"""The newest step of a large run is read before its backlog, and old lines are published now and then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlpanel.settings import Reading
+from rlpanel.store.backlog import backlog
+from rlpanel.store.index import run_index
+from rlpanel.store.index.run_index import RunIndex
+from tests.factories import append, line, write_run
+
+LAST_STEP, SAMPLES, RANKS = 400, 8, 2
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Two files of some megabytes, the lines of each step in both."""
+    return write_run(tmp_path, steps=LAST_STEP, samples=SAMPLES, ranks=RANKS, response="x" * 4000)
+
+
+def opened(run: Path, monkeypatch: pytest.MonkeyPatch) -> RunIndex:
+    monkeypatch.setattr(backlog.range_reader, "RANGE_BYTES", 1 << 20)
+    index = RunIndex(run, "run", Reading(backlog_bytes=1, cache=False))
+    index.rescan()
+    return index
+
+
+def test_the_newest_step_is_complete_in_the_first_snapshot(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = opened(run, monkeypatch)
+    index.read()
+    assert index.version == 1
+    assert index.snapshot.steps.values[-1] == LAST_STEP
+    assert index.snapshot.steps.samples[-1] == SAMPLES * RANKS
+    assert index.snapshot.progress.fraction < 0.5
+
+
+def test_old_lines_wait_for_the_next_snapshot_but_new_ones_do_not(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_index, "BACKLOG_NOTICE", 1e9)
+    index = opened(run, monkeypatch)
+    index.read()
+    index.read()
+    assert (index.version, index.has_backlog) == (1, True)
+    append(run / "rollout_data_rank_0.jsonl", line(LAST_STEP + 1))
+    index.read()
+    assert (index.version, index.has_backlog) == (2, True)
+    assert index.snapshot.steps.values[-1] == LAST_STEP + 1
+    while index.read():
+        pass
+    assert index.version == 3  # with the last range
+    assert index.snapshot.samples == LAST_STEP * SAMPLES * RANKS + 1
