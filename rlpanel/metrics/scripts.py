@@ -54,7 +54,7 @@ _UTF_32 = codecs.lookup("utf-32-le")
 _SLICE = 1 << 14
 #: Two groups of scripts whose letters are counted in the bits of one number, `_BITS` for each script. The
 #: first has the most frequent ones; the second has all others, which the first counts together.
-_GROUPS = ([_LATIN, 1, 2, _KANA, _HAN], [3, 4, 5, 6, 9, _OTHER])
+_GROUPS = (np.array([_LATIN, 1, 2, _KANA, _HAN]), np.array([3, 4, 5, 6, 9, _OTHER]))
 _BITS = 10
 _FIELDS = np.arange(6, dtype=np.uint64) * np.uint64(_BITS)
 _LONGEST = (1 << _BITS) - 1

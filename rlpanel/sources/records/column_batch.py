@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from operator import itemgetter
+from itertools import chain, compress, repeat
+from operator import contains
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from rlpanel.sources.records.record_types import Chunk, FlatFormat, Record, is_e
 
 #: Misfit score above which a plan is dropped: +2 for a line that does not fit, -1 for a line that fits.
 _MAX_MISFITS = 8
+#: Characters of `EMBEDDED_MARK`. One character is searched much faster than the whole mark.
+_RARE_IN_MARK = ";64"
 #: Most lines that are read as records before a new plan is made.
 _MAX_PAUSE = 1024
 
@@ -60,20 +62,32 @@ class ColumnBatch:
         The file's path below the run.
     step : int or None
         Step of lines that do not contain one.
+    columns : list of list
+        Values of lines without lists, as `ColumnPlan.parse_columns` returns them.
     rows : list of tuple
+        Values of lines with lists, as `ColumnPlan.parse_row` returns them.
     sizes, arrays : list of list
-        Results of `ColumnPlan.lists`, one list per line; empty if the lines have no lists.
+        Results of `ColumnPlan.parse_lists`, one list per line; empty if the lines have no lists.
     """
 
     plan: ColumnPlan
     path: str
     step: int | None = None
+    columns: list[list[Any]] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     sizes: list[list[int]] = field(default_factory=list)
     arrays: list[list[Any]] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.columns[0]) if self.columns else len(self.rows)
+
+    def add_columns(self, columns: list[list[Any]]) -> None:
+        """Append lines without lists."""
+        if not self.columns:
+            self.columns = columns
+            return
+        for column, values in zip(self.columns, columns, strict=True):
+            column += values
 
     def records(self) -> list[Record]:
         """Return the samples as individual records."""
@@ -98,7 +112,7 @@ class ColumnBatch:
 def join_batches(batches: Sequence[ColumnBatch]) -> SampleBatch:
     """Concatenate the samples of batches whose plans are equal."""
     plan = batches[0].plan
-    columns = _columns(batch.rows for batch in batches)
+    columns = _values(batches)
     texts = {
         name: _without_embedded(columns[index])
         for index, (_, kind, name) in enumerate(plan.columns)
@@ -117,8 +131,8 @@ def join_batches(batches: Sequence[ColumnBatch]) -> SampleBatch:
         for count in counts.values():
             notes += count != tokens
     return SampleBatch(
-        np.concatenate([_integers(batch, "step", batch.step) for batch in batches]),
-        np.concatenate([_integers(batch, "rank", rank_of(batch.path)) for batch in batches]),
+        _integers(plan, "step", columns, [(batch.step, len(batch)) for batch in batches]),
+        _integers(plan, "rank", columns, [(rank_of(batch.path), len(batch)) for batch in batches]),
         notes,
         _numbers(plan, columns, texts, _token_counts(tokens, counts.get("loss_mask"), arrays)),
         _labels(batches, columns),
@@ -128,28 +142,41 @@ def join_batches(batches: Sequence[ColumnBatch]) -> SampleBatch:
     )
 
 
+def _values(batches: Sequence[ColumnBatch]) -> list[Sequence[Any]]:
+    """Return the stored values of all lines as columns."""
+    if batches[0].plan.lazy:
+        return list(_columns(batch.rows for batch in batches))
+    if len(batches) == 1:
+        return list(batches[0].columns)
+    parts = zip(*(batch.columns for batch in batches), strict=True)
+    return [list(chain.from_iterable(part)) for part in parts]
+
+
 def _columns(row_lists: Iterable[Iterable[Sequence[Any]]]) -> list[tuple[Any, ...]]:
     return list(zip(*chain.from_iterable(row_lists), strict=True))
 
 
 def _without_embedded(texts: Sequence[str]) -> Sequence[str]:
     """Leave embedded images out of a column of texts, as records do."""
-    if not [text for text in texts if EMBEDDED_MARK in text]:  # a list is faster than any() of a generator
-        return texts
-    return list(map(without_embedded, texts))
+    some = texts
+    for part in (*_RARE_IN_MARK, EMBEDDED_MARK):
+        some = list(compress(some, map(contains, some, repeat(part))))
+    return list(map(without_embedded, texts)) if some else texts
 
 
-def _integers(batch: ColumnBatch, kind: str, otherwise: int | None) -> np.ndarray:
-    """Return the steps or ranks of a batch; ``otherwise`` if the lines do not contain them."""
-    at = batch.plan.place.get(kind)
+def _integers(
+    plan: ColumnPlan, kind: str, columns: Sequence[Sequence[Any]], otherwise: Sequence[tuple[int | None, int]]
+) -> np.ndarray:
+    """Return the column of steps or ranks; the value and length of each batch if lines do not contain it."""
+    at = plan.place.get(kind)
     if at is None:
-        return np.full(len(batch), otherwise, np.int64)
-    return np.fromiter(map(itemgetter(at), batch.rows), np.int64, len(batch))
+        return np.concatenate([np.full(length, value, np.int64) for value, length in otherwise])
+    return np.array(columns[at], np.int64)
 
 
 def _numbers(
     plan: ColumnPlan,
-    columns: list[tuple[Any, ...]],
+    columns: Sequence[Sequence[Any]],
     texts: Mapping[str, Sequence[str]],
     token_counts: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
@@ -187,7 +214,7 @@ def _token_counts(
 
 
 def _labels(
-    batches: Sequence[ColumnBatch], columns: list[tuple[Any, ...]]
+    batches: Sequence[ColumnBatch], columns: Sequence[Sequence[Any]]
 ) -> dict[str, Sequence[str | None]]:
     """Return the label columns with at least one value; samples of evaluation files get the split "eval"."""
     labels: dict[str, Sequence[str | None]] = {}
@@ -198,8 +225,8 @@ def _labels(
         elif kind == "label":
             all_text = set(map(type, column)) == {str}
             labels[name] = column if all_text else [None if value is None else str(value) for value in column]
-    evals = [is_eval(batch.path) for batch in batches for _ in range(len(batch))]
-    if any(evals):
+    if any(is_eval(batch.path) for batch in batches):
+        evals = [is_eval(batch.path) for batch in batches for _ in range(len(batch))]
         logged = labels.get("split", [None] * len(evals))
         labels["split"] = [
             "eval" if in_eval_file and split is None else split
@@ -239,11 +266,11 @@ class ColumnReader:
 
     def add_lines(self, lines: Sequence[bytes], chunk: Chunk) -> bool:
         """Append lines to the chunk's last batch; return False if one does not fit a plan without lists."""
-        rows = self._parse_rows(lines)
-        if rows is None or self._plan is None:
+        columns = self._parse_columns(lines)
+        if columns is None or self._plan is None:
             return False
-        self._batch(self._plan, chunk).rows += rows
-        self._misfits = max(0, self._misfits - len(rows))
+        self._batch(self._plan, chunk).add_columns(columns)
+        self._misfits = max(0, self._misfits - len(lines))
         return True
 
     def add_line(self, line: bytes, chunk: Chunk) -> bool:
@@ -281,7 +308,7 @@ class ColumnReader:
             return None
         return plan if "step" in plan.place or self._step == record.step else None
 
-    def _parse_rows(self, lines: Sequence[bytes]) -> list[Row] | None:
+    def _parse_columns(self, lines: Sequence[bytes]) -> list[list[Any]] | None:
         plan, flat = self._plan, self._flat
         if plan is None or flat is None or plan.lazy:
             return None
@@ -289,7 +316,7 @@ class ColumnReader:
         if documents is None or (flat.complete is not None and not all(map(flat.complete, documents))):
             return None
         try:
-            return plan.parse_rows(documents)
+            return plan.parse_columns(documents)
         except KeyError:
             return None
 

@@ -117,8 +117,10 @@ class ColumnPlan:
         own = tuple(name for _, kind, name in self.columns if kind.endswith("number"))
         return own + tuple(f"rewards/{part}" for part in self.parts)
 
-    def parse_rows(self, documents: Sequence[dict[str, Any]]) -> list[Row] | None:
+    def parse_columns(self, documents: Sequence[dict[str, Any]]) -> list[list[Any]] | None:
         """Return the stored values of lines without lists, given the result of `json_parser.parse_lines`.
+
+        There is one column for each value of a row as `parse_row` returns it.
 
         Lines of which one does not fit the plan give None or raise KeyError.
         """
@@ -137,7 +139,7 @@ class ColumnPlan:
             return None
         if not all(_in_bounds(kind, (min(columns[at]), max(columns[at]))) for kind, at in self.place.items()):
             return None
-        return list(zip(*columns, strict=True))
+        return columns
 
     def parse_row(self, document: Any) -> Row | None:
         """Return the stored values of a line with lists, given the result of `json_parser.parse_fast`.
