@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from operator import contains
 
 import numpy as np
 
-from rlpanel.metrics.special_tokens import between_special_tokens
+from rlpanel.metrics.engine.text_batch import empty_for_none, missing, text_lengths
+from rlpanel.metrics.special_tokens import last_between_special_tokens
 
 #: Prompts with fewer characters are too short to tell.
 SHORTEST = 32
@@ -33,25 +34,16 @@ def prompt_echoes(prompts: Sequence[str | None], responses: Sequence[str | None]
     ndarray of float, shape (N,)
         NaN if a text is missing, or if the prompt has fewer than 32 characters.
     """
-    found = [
-        np.nan
-        if prompt is None or text is None or len(prompt) < SHORTEST
-        else len(text) >= SHORTEST and _contains_half(text, prompt)
-        for prompt, text in zip(prompts, responses, strict=True)
-    ]
-    return np.array(found, float)
+    asked, texts = empty_for_none(prompts), empty_for_none(responses)
+    half_of = {prompt: _second_half(prompt) for prompt in set(asked)}  # the samples of a group share a prompt
+    halves = list(map(half_of.__getitem__, asked))
+    contained = np.fromiter(map(contains, texts, halves), np.bool_, len(texts))
+    # Every text contains the empty one, which is the half of a prompt without a long part.
+    echoes = contained & (text_lengths(halves) > 0) & (text_lengths(texts) >= SHORTEST)
+    return np.where(missing(responses) | (text_lengths(asked) < SHORTEST), np.nan, echoes)
 
 
-def _contains_half(response: str, prompt: str) -> bool:
-    half = _second_half(prompt[-_SEARCHED:])
-    return bool(half) and half in response
-
-
-@lru_cache(maxsize=1024)
 def _second_half(prompt: str) -> str:
-    """Return the second half of the end of a prompt; empty if it is too short. Groups share a prompt."""
-    for part in reversed(between_special_tokens(prompt)):
-        text = part.strip()
-        if len(text) >= SHORTEST:
-            return text[-min(max(len(text) // 2, LEAST), MOST) :]
-    return ""
+    """Return the second half of the end of a prompt; empty if it is too short."""
+    text = last_between_special_tokens(prompt[-_SEARCHED:], SHORTEST)
+    return text[-min(max(len(text) // 2, LEAST), MOST) :]

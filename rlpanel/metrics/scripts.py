@@ -6,8 +6,11 @@ import codecs
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import repeat
 
 import numpy as np
+
+from rlpanel.metrics.engine.text_batch import empty_for_none, text_lengths
 
 #: Scripts by the first and the last code points of the Unicode blocks with their letters; the last entry of a
 #: code point counts. Up to U+FFFF, letters are those of ``str.isalpha``, also outside of these blocks.
@@ -42,24 +45,36 @@ LATIN_BELOW, NEARLY_ALL, FEWEST_LETTERS = 0.3, 0.9, 20
 _NAMES = tuple(SCRIPTS)
 _LATIN, _KANA, _HAN = map(_NAMES.index, ("Latin", "Kana", "Han"))
 _OTHER, _NO_LETTER = len(SCRIPTS) - 1, len(SCRIPTS)
-#: The code point after that of the last letter.
+#: The code point after that of the last letter; higher ones are clipped to it.
 _BEYOND = 0x323B0
 _LETTER = re.compile("[A-Za-z]")
 #: Looked up when the module is imported, and not within a request.
 _UTF_32 = codecs.lookup("utf-32-le")
 #: About so many characters are counted at a time, so that arrays stay in the processor's cache.
 _SLICE = 1 << 14
+#: Two groups of scripts whose letters are counted in the bits of one number, `_BITS` for each script. The
+#: first has the most frequent ones; the second has all others, which the first counts together.
+_GROUPS = (np.array([_LATIN, 1, 2, _KANA, _HAN]), np.array([3, 4, 5, 6, 9, _OTHER]))
+_BITS = 10
+_FIELDS = np.arange(6, dtype=np.uint64) * np.uint64(_BITS)
+_LONGEST = (1 << _BITS) - 1
 
 
 def script_counts(texts: Sequence[str]) -> np.ndarray:
     """Return the number of letters of each of the S scripts in each of N texts, shape (N, S)."""
-    width = len(SCRIPTS) + 1
-    counts = np.zeros((len(texts), width), np.int64)
-    for first, lengths, points in _slices(texts):
-        cells = np.repeat(np.arange(len(lengths)) * width, lengths) + _script_of()[points]
-        found = np.bincount(cells, minlength=len(lengths) * width)
-        counts[first : first + len(lengths)] = found.reshape(-1, width)
-    return counts[:, :_NO_LETTER]
+    lengths = text_lengths(texts)
+    counts = np.zeros((len(texts), len(SCRIPTS)), np.int64)
+    for row in np.flatnonzero(lengths > _LONGEST).tolist():
+        scripts = _script_of().take(_code_points(texts[row]), mode="clip")
+        counts[row] = np.bincount(scripts, minlength=len(SCRIPTS) + 1)[:_NO_LETTER]
+    for rows, starts, points in _slices(
+        texts, np.flatnonzero((lengths > 0) & (lengths <= _LONGEST)), lengths
+    ):
+        found = _count_group(0, points, starts)
+        counts[np.ix_(rows, _GROUPS[0])] = found[:, :-1]
+        if found[:, -1].any():
+            counts[np.ix_(rows, _GROUPS[1])] = _count_group(1, points, starts)
+    return counts
 
 
 def foreign_shares(prompts: Sequence[str | None], responses: Sequence[str | None]) -> np.ndarray:
@@ -79,45 +94,44 @@ def foreign_shares(prompts: Sequence[str | None], responses: Sequence[str | None
     ndarray of float, shape (N,)
         NaN without a prompt or without letters in the response.
     """
-    asked, texts = map(_ends, (prompts, responses))
-    plain_prompt, plain = (
-        np.fromiter(map(str.isascii, column), bool, len(texts)) for column in (asked, texts)
-    )
-    others = np.flatnonzero(~plain_prompt).tolist()
-    number = {prompt: at for at, prompt in enumerate(dict.fromkeys(asked[row] for row in others))}
-    # The last mask is that of ASCII prompts: they have no other script than Latin.
-    foreign = np.concatenate([_foreign_scripts(list(number)), [np.arange(len(SCRIPTS)) != _LATIN]])
-    mask = np.full(len(texts), len(number))
-    mask[others] = [number[asked[row]] for row in others]
+    number = {prompt: at for at, prompt in enumerate(dict.fromkeys(prompts))}  # groups share a prompt
+    at = np.fromiter(map(number.__getitem__, prompts), np.intp, len(prompts))
+    asked, texts = _ends(empty_for_none(list(number))), empty_for_none(responses)
+    foreign = _foreign_scripts(asked)[at]
+    ascii_text = np.fromiter(map(str.isascii, texts), np.bool_, len(texts))
     shares = np.full(len(texts), np.nan)
-    to_latin = foreign[mask, _LATIN]
-    for row in np.flatnonzero(plain & ~to_latin).tolist():
-        if _LETTER.search(texts[row]):
-            shares[row] = 0.0
-    counted = np.flatnonzero(~plain | to_latin & (np.fromiter(map(len, texts), int) > 0))
+    own = np.flatnonzero(ascii_text & ~foreign[:, _LATIN])
+    shares[own[_have_letters([texts[row] for row in own.tolist()])]] = 0.0
+    counted = np.flatnonzero(~ascii_text | foreign[:, _LATIN])
     if len(counted):
-        shares[counted] = _shares([texts[row] for row in counted.tolist()], foreign[mask[counted]])
-    shares[np.fromiter(map(len, asked), int) == 0] = np.nan
+        shares[counted] = _shares(_ends([texts[row] for row in counted.tolist()]), foreign[counted])
+    shares[(text_lengths(asked) == 0)[at]] = np.nan
     return shares
 
 
-def _ends(texts: Sequence[str | None]) -> list[str]:
-    """Return the characters of texts that count; none for None."""
-    return [
-        "" if text is None
-        else text if len(text) <= 2 * MOST_CHARS
-        else text[:MOST_CHARS] + text[-MOST_CHARS:]
-        for text in texts
-    ]  # fmt: skip
+def _have_letters(texts: Sequence[str]) -> np.ndarray:
+    """Return a mask of the ASCII texts with a letter among the characters that count."""
+    found = np.fromiter(map(bool, map(_LETTER.search, texts, repeat(0), repeat(MOST_CHARS))), np.bool_)
+    for row in np.flatnonzero(~found).tolist():
+        found[row] = _LETTER.search(texts[row], max(0, len(texts[row]) - MOST_CHARS)) is not None
+    return found
+
+
+def _ends(texts: Sequence[str]) -> list[str]:
+    """Return the characters of texts that count."""
+    return [text if len(text) <= 2 * MOST_CHARS else text[:MOST_CHARS] + text[-MOST_CHARS:] for text in texts]
 
 
 def _foreign_scripts(prompts: Sequence[str]) -> np.ndarray:
     """Return the mask of the scripts that are foreign to each of N prompts, shape (N, S)."""
-    used = script_counts(prompts)
+    # To an ASCII prompt, all scripts but Latin are foreign.
+    foreign = np.tile(np.arange(len(SCRIPTS)) != _LATIN, (len(prompts), 1))
+    others = [at for at, prompt in enumerate(prompts) if not prompt.isascii()]
+    used = script_counts([prompts[at] for at in others])
     used[:, [_KANA, _HAN]] = used[:, [_KANA, _HAN]].sum(axis=1, keepdims=True)
     total = used.sum(axis=1) - used[:, _KANA]
-    foreign = (used == 0) | (used < FOREIGN_BELOW * total[:, None])
-    foreign[:, _LATIN] = used[:, _LATIN] < LATIN_BELOW * total
+    foreign[others] = (used == 0) | (used < FOREIGN_BELOW * total[:, None])
+    foreign[others, _LATIN] = used[:, _LATIN] < LATIN_BELOW * total
     return foreign
 
 
@@ -133,15 +147,40 @@ def _shares(texts: Sequence[str], foreign: np.ndarray) -> np.ndarray:
         return np.asarray((found + np.where(english, latin, 0)) / letters)
 
 
-def _slices(texts: Sequence[str]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Yield the code points of consecutive texts: the first one's index, their lengths, their code points."""
-    first, size, lengths = 0, 0, list(map(len, texts))
-    for row, length in enumerate(lengths, 1):
-        size += length
-        if size >= _SLICE or row == len(texts):
-            points = _UTF_32.encode("".join(texts[first:row]), "surrogatepass")[0]
-            yield first, np.array(lengths[first:row]), np.minimum(np.frombuffer(points, np.uint32), _BEYOND)
-            first, size = row, 0
+def _slices(
+    texts: Sequence[str], rows: np.ndarray, lengths: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield the code points of some texts: the texts' rows, where each text starts, the code points."""
+    ends = np.cumsum(lengths[rows])
+    first = 0
+    while first < len(rows):
+        before = ends[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + _SLICE)))
+        part = rows[first:last]
+        starts = ends[first:last] - lengths[part] - before
+        yield part, starts, _code_points("".join([texts[row] for row in part.tolist()]))
+        first = last
+
+
+def _code_points(text: str) -> np.ndarray:
+    return np.frombuffer(_UTF_32.encode(text, "surrogatepass")[0], np.int32)
+
+
+def _count_group(group: int, points: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return the number of letters of each script of a group; group 0 has one more for those of group 1."""
+    sums = np.add.reduceat(_packed(group).take(points, mode="clip"), starts)
+    return (sums[:, None] >> _FIELDS) & np.uint64(_LONGEST)
+
+
+@cache
+def _packed(group: int) -> np.ndarray:
+    """Return what each code point adds to the packed counts of a group."""
+    scripts = _GROUPS[group]
+    ones = np.zeros(len(SCRIPTS) + 1, np.uint64)
+    ones[scripts] = np.uint64(1) << _FIELDS[: len(scripts)]
+    if group == 0:
+        ones[_GROUPS[1]] = np.uint64(1) << _FIELDS[-1]
+    return ones[_script_of()]
 
 
 @cache

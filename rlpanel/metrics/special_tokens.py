@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import compress, repeat
+from operator import contains
 
 import numpy as np
+
+from rlpanel.metrics.engine.text_batch import empty_for_none, missing
 
 #: Special tokens by the models that use them, besides all strings ``<|…|>`` and ``<｜…｜>`` of up to 40
 #: characters, such as ``<|im_start|>`` (Qwen), ``<|eot_id|>`` (Llama 3), ``<｜User｜>`` (DeepSeek).
@@ -58,16 +62,27 @@ def special_token_counts(texts: Sequence[str | None]) -> np.ndarray:
 
     One token of `ENDS` at the very end of a response does not count; padding after it does.
     """
-    counts = [
-        np.nan if text is None else _count(text) if "<" in text or "[" in text else 0.0 for text in texts
-    ]
-    return np.array(counts, float)
+    known, counts = empty_for_none(texts), np.zeros(len(texts))
+    for first, search in (("<", _ANGLE.search), ("[", _BRACKET.search)):
+        some = list(compress(range(len(known)), map(contains, known, repeat(first))))
+        for row in compress(some, map(search, [known[row] for row in some])):
+            counts[row] = _count(known[row])
+    counts[missing(texts)] = np.nan
+    return counts
 
 
-def between_special_tokens(text: str) -> list[str]:
-    """Return the parts of a text between special tokens, of any kind."""
-    parts = _ANGLE.split(text) if "<" in text else [text]
-    return [piece for part in parts for piece in _BRACKET.split(part)] if "[" in text else parts
+def last_between_special_tokens(text: str, shortest: int) -> str:
+    """Return the last part between special tokens, of any kind, that has ``shortest`` characters.
+
+    Spaces around a part do not count and are left out. Returns an empty text if no part is long enough.
+    """
+    for part in reversed(_ANGLE.split(text) if "<" in text else [text]):
+        if len(part) >= shortest:
+            for piece in reversed(_BRACKET.split(part) if "[" in part else [part]):
+                stripped = piece.strip()
+                if len(stripped) >= shortest:
+                    return stripped
+    return ""
 
 
 def _count(text: str) -> float:

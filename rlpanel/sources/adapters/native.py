@@ -10,7 +10,7 @@ from typing import Any
 
 from rlpanel.errors import LineError
 from rlpanel.sources.records.fields import build_record
-from rlpanel.sources.records.record_types import Record
+from rlpanel.sources.records.record_types import FlatFormat, Record
 
 _TEXT_KEYS = frozenset({"prompt", "response", "messages"})
 
@@ -20,6 +20,7 @@ class Native:
 
     name = "native"
     looks = "*.jsonl with 'step' and 'prompt' or 'response' in each line (native)"
+    flat_format = FlatFormat()
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return True if the line has a step and a prompt or response."""

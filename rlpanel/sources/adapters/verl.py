@@ -15,7 +15,7 @@ from typing import Any
 
 from rlpanel.errors import LineError
 from rlpanel.sources.records.fields import build_record
-from rlpanel.sources.records.record_types import Record, number_from_name
+from rlpanel.sources.records.record_types import FlatFormat, Record, number_from_name
 
 _NAMES = {"input": "prompt", "output": "response", "gts": "ground_truth", "score": "reward"}
 #: V1's uid of a sample: prompt, session, turn. A prompt's uid may contain underscores, too.
@@ -24,11 +24,35 @@ _UID = re.compile(r"(.+)_(\d{1,15})_(\d{1,15})", re.ASCII | re.DOTALL)
 _PADDING = re.compile(r"pad[0-9a-f]{32}_\d+_0", re.ASCII)
 
 
+def _sample_of(uid: Any) -> dict[str, Any]:
+    """Return what V1's uid tells of its sample; nothing for another uid: the prompt is the group then."""
+    match = _UID.fullmatch(uid) if isinstance(uid, str) else None
+    if match is None:
+        return {}
+    return {"group": match[1], "rollout_session": int(match[2]), "turn": int(match[3])}
+
+
+def _is_padding(uid: Any) -> bool:
+    """Return True for the uid of a row that fills a batch."""
+    return isinstance(uid, str) and _PADDING.fullmatch(uid) is not None
+
+
+def _complete(document: dict[str, Any]) -> bool:
+    """Add what the uid tells; see `rlpanel.sources.records.record_types.FlatFormat`."""
+    uid = document.get("uid")
+    if _is_padding(uid):
+        return False
+    for name, value in _sample_of(uid).items():
+        document.setdefault(name, value)
+    return True
+
+
 class Verl:
     """Adapter for verl's rollout and validation dumps."""
 
     name = "verl"
     looks = "{step}.jsonl with 'input', 'output' and 'score' (verl)"
+    flat_format = FlatFormat(_NAMES, number_from_name, _complete)
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return True if the line has verl's three keys, and the line or the file's name has a step."""
@@ -42,8 +66,7 @@ class Verl:
         step = document["step"] if "step" in document else number_from_name(path)
         if step is None:
             raise LineError("no 'step', and the file's name is not a number")
-        uid = document.get("uid")
-        if isinstance(uid, str) and _PADDING.fullmatch(uid):
+        if _is_padding(document.get("uid")):
             return []
         return [build_record(step, _fields(document), path, full=full)]
 
@@ -51,11 +74,6 @@ class Verl:
 def _fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in document.items():
         yield _NAMES.get(key, key), value
-    uid = document.get("uid")
-    match = _UID.fullmatch(uid) if isinstance(uid, str) else None
-    if match is None:  # the samples are grouped by their prompt
-        return
-    parts = {"group": match[1], "rollout_session": int(match[2]), "turn": int(match[3])}
-    for name, value in parts.items():
+    for name, value in _sample_of(document.get("uid")).items():
         if name not in document:
             yield name, value

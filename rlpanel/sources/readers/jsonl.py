@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, islice, repeat
+
+from xxhash import xxh3_64_intdigest
 
 from rlpanel.errors import LineError, SourceChanged
 from rlpanel.sources.adapters.native import Native
@@ -13,10 +16,20 @@ from rlpanel.sources.readers.tail import Block, ReadPosition, Tail, line_hash
 from rlpanel.sources.records.column_batch import ColumnReader
 from rlpanel.sources.records.fields import build_texts
 from rlpanel.sources.records.json_parser import parse
-from rlpanel.sources.records.record_types import MAX_SAMPLES, Adapter, BadLine, Chunk, Locator, Record
+from rlpanel.sources.records.record_types import (
+    MAX_SAMPLES,
+    Adapter,
+    BadLine,
+    Chunk,
+    Locator,
+    Record,
+    flat_format,
+)
 
 #: Bytes read at a time: they should still be in the CPU cache when they are parsed.
 BLOCK_BYTES = 512 << 10
+#: Lines that are parsed in one call, if they have no lists. If one is odd, all are parsed one by one.
+LINES_AT_ONCE = 64
 #: A chunk with this many records is yielded before more bytes are read.
 CHUNK_RECORDS = 1024
 #: The records of a shorter line with several samples are cached after one of them was fetched.
@@ -63,7 +76,7 @@ class JsonlFile:
         self.tail = self._open_tail(line_bytes, end)
         self.generation = 0
         self._cached_line: tuple[int, list[Record]] | None = None
-        self._column_reader = ColumnReader(name)
+        self._column_reader = ColumnReader(name, flat_format(adapter))
 
     def _open_tail(self, line_bytes: int, end: int | None) -> Tail:
         return Tail(self.path, line_bytes, end)
@@ -149,12 +162,29 @@ class JsonlFile:
         if block.skipped:
             self.lines += 1
             chunk.bad.append(BadLine(self.lines, block.offset, self._too_long(block.skipped)))
-        offset = block.offset
-        for line in block.lines():
-            self._add_line(line, offset, chunk)
-            offset += len(line) + 1
+        offset, lines = block.offset, block.lines()
+        while some := list(islice(lines, LINES_AT_ONCE if self._column_reader.takes_many else 1)):
+            if len(some) == 1 or not self._add_lines(some, offset, chunk):
+                start = offset
+                for line in some:
+                    self._add_line(line, start, chunk)
+                    start += len(line) + 1
+            offset += sum(map(len, some)) + len(some)
         chunk.bytes += block.length
         chunk.more = block.more
+
+    def _add_lines(self, lines: Sequence[bytes], offset: int, chunk: Chunk) -> bool:
+        """Add consecutive lines to the chunk in one go; return False if one of them is odd."""
+        lengths = list(map(len, lines))
+        if max(lengths) > self.tail.line_bytes or not self._column_reader.add_lines(lines, chunk):
+            return False
+        offsets = accumulate((length + 1 for length in lengths[:-1]), initial=offset)
+        numbers = range(self.lines + 1, self.lines + len(lines) + 1)
+        hashes = map(xxh3_64_intdigest, lines)  # `line_hash` without a call of Python code for each line
+        chunk.raw_locators += zip(offsets, lengths, numbers, repeat(0), hashes, strict=False)
+        chunk.good_lines += len(lines)
+        self.lines += len(lines)
+        return True
 
     def _add_line(self, line: bytes, offset: int, chunk: Chunk) -> None:
         """Add one line to the chunk: as records, a bad line or a blank line."""
@@ -163,8 +193,7 @@ class JsonlFile:
         if not line or line.isspace():
             chunk.blank_lines += 1
             return
-        native = isinstance(self.adapter, Native)
-        if native and len(line) <= self.tail.line_bytes and self._column_reader.add_line(line, chunk):
+        if len(line) <= self.tail.line_bytes and self._column_reader.add_line(line, chunk):
             chunk.good_lines += 1
             chunk.raw_locators.append((offset, len(line), number, 0, line_hash(line)))
             return
@@ -186,7 +215,7 @@ class JsonlFile:
         chunk.good_lines += 1
         length, digest = len(line), line_hash(line)
         chunk.raw_locators += [(offset, length, number, part, digest) for part in range(len(records))]
-        if native and self._column_reader.make_plan(fields, records[0]):
+        if len(records) == 1 and self._column_reader.make_plan(fields, records[0]):
             del fields  # the parser cannot be used again while its document is alive
             if self._column_reader.add_line(line, chunk):
                 return

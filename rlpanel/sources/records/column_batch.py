@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, compress, repeat
+from operator import contains
 from typing import Any
 
 import numpy as np
 
 from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.records.column_plan import ColumnPlan, Row
-from rlpanel.sources.records.json_parser import parse_fast
+from rlpanel.sources.records.json_parser import parse_fast, parse_lines
 from rlpanel.sources.records.messages import EMBEDDED_MARK, without_embedded
-from rlpanel.sources.records.record_types import Chunk, Record, is_eval, rank_of
+from rlpanel.sources.records.record_types import Chunk, FlatFormat, Record, is_eval, rank_of
 
 #: Misfit score above which a plan is dropped: +2 for a line that does not fit, -1 for a line that fits.
 _MAX_MISFITS = 8
+#: Characters of `EMBEDDED_MARK`. One character is searched much faster than the whole mark.
+_RARE_IN_MARK = ";64"
 #: Most lines that are read as records before a new plan is made.
 _MAX_PAUSE = 1024
 
@@ -57,19 +60,34 @@ class ColumnBatch:
     plan : ColumnPlan
     path : str
         The file's path below the run.
+    step : int or None
+        Step of lines that do not contain one.
+    columns : list of list
+        Values of lines without lists, as `ColumnPlan.parse_columns` returns them.
     rows : list of tuple
+        Values of lines with lists, as `ColumnPlan.parse_row` returns them.
     sizes, arrays : list of list
-        Results of `ColumnPlan.lists`, one list per line; empty if the lines have no lists.
+        Results of `ColumnPlan.parse_lists`, one list per line; empty if the lines have no lists.
     """
 
     plan: ColumnPlan
     path: str
+    step: int | None = None
+    columns: list[list[Any]] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     sizes: list[list[int]] = field(default_factory=list)
     arrays: list[list[Any]] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.columns[0]) if self.columns else len(self.rows)
+
+    def add_columns(self, columns: list[list[Any]]) -> None:
+        """Append lines without lists."""
+        if not self.columns:
+            self.columns = columns
+            return
+        for column, values in zip(self.columns, columns, strict=True):
+            column += values
 
     def records(self) -> list[Record]:
         """Return the samples as individual records."""
@@ -94,7 +112,7 @@ class ColumnBatch:
 def join_batches(batches: Sequence[ColumnBatch]) -> SampleBatch:
     """Concatenate the samples of batches whose plans are equal."""
     plan = batches[0].plan
-    columns = _columns(batch.rows for batch in batches)
+    columns = _values(batches)
     texts = {
         name: _without_embedded(columns[index])
         for index, (_, kind, name) in enumerate(plan.columns)
@@ -113,8 +131,8 @@ def join_batches(batches: Sequence[ColumnBatch]) -> SampleBatch:
         for count in counts.values():
             notes += count != tokens
     return SampleBatch(
-        np.array(columns[0], np.int64),
-        np.concatenate([_ranks(batch) for batch in batches]),
+        _integers(plan, "step", columns, [(batch.step, len(batch)) for batch in batches]),
+        _integers(plan, "rank", columns, [(rank_of(batch.path), len(batch)) for batch in batches]),
         notes,
         _numbers(plan, columns, texts, _token_counts(tokens, counts.get("loss_mask"), arrays)),
         _labels(batches, columns),
@@ -124,26 +142,41 @@ def join_batches(batches: Sequence[ColumnBatch]) -> SampleBatch:
     )
 
 
+def _values(batches: Sequence[ColumnBatch]) -> list[Sequence[Any]]:
+    """Return the stored values of all lines as columns."""
+    if batches[0].plan.lazy:
+        return list(_columns(batch.rows for batch in batches))
+    if len(batches) == 1:
+        return list(batches[0].columns)
+    parts = zip(*(batch.columns for batch in batches), strict=True)
+    return [list(chain.from_iterable(part)) for part in parts]
+
+
 def _columns(row_lists: Iterable[Iterable[Sequence[Any]]]) -> list[tuple[Any, ...]]:
     return list(zip(*chain.from_iterable(row_lists), strict=True))
 
 
 def _without_embedded(texts: Sequence[str]) -> Sequence[str]:
     """Leave embedded images out of a column of texts, as records do."""
-    if not [text for text in texts if EMBEDDED_MARK in text]:  # a list is faster than any() of a generator
-        return texts
-    return list(map(without_embedded, texts))
+    some = texts
+    for part in (*_RARE_IN_MARK, EMBEDDED_MARK):
+        some = list(compress(some, map(contains, some, repeat(part))))
+    return list(map(without_embedded, texts)) if some else texts
 
 
-def _ranks(batch: ColumnBatch) -> np.ndarray:
-    if batch.plan.has_rank:
-        return np.array([row[1] for row in batch.rows], np.int64)
-    return np.full(len(batch), rank_of(batch.path), np.int64)
+def _integers(
+    plan: ColumnPlan, kind: str, columns: Sequence[Sequence[Any]], otherwise: Sequence[tuple[int | None, int]]
+) -> np.ndarray:
+    """Return the column of steps or ranks; the value and length of each batch if lines do not contain it."""
+    at = plan.place.get(kind)
+    if at is None:
+        return np.concatenate([np.full(length, value, np.int64) for value, length in otherwise])
+    return np.array(columns[at], np.int64)
 
 
 def _numbers(
     plan: ColumnPlan,
-    columns: list[tuple[Any, ...]],
+    columns: Sequence[Sequence[Any]],
     texts: Mapping[str, Sequence[str]],
     token_counts: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
@@ -181,7 +214,7 @@ def _token_counts(
 
 
 def _labels(
-    batches: Sequence[ColumnBatch], columns: list[tuple[Any, ...]]
+    batches: Sequence[ColumnBatch], columns: Sequence[Sequence[Any]]
 ) -> dict[str, Sequence[str | None]]:
     """Return the label columns with at least one value; samples of evaluation files get the split "eval"."""
     labels: dict[str, Sequence[str | None]] = {}
@@ -192,8 +225,8 @@ def _labels(
         elif kind == "label":
             all_text = set(map(type, column)) == {str}
             labels[name] = column if all_text else [None if value is None else str(value) for value in column]
-    evals = [is_eval(batch.path) for batch in batches for _ in range(len(batch))]
-    if any(evals):
+    if any(is_eval(batch.path) for batch in batches):
+        evals = [is_eval(batch.path) for batch in batches for _ in range(len(batch))]
         logged = labels.get("split", [None] * len(evals))
         labels["split"] = [
             "eval" if in_eval_file and split is None else split
@@ -213,34 +246,39 @@ class ColumnReader:
     ----------
     path : str
         The file's path below the run.
+    flat : FlatFormat or None
+        How the keys of a line become fields; None if no line of the format can be read by a plan.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, flat: FlatFormat | None) -> None:
         self._path = path
+        self._flat = flat
+        self._step = None if flat is None else flat.step_of(path)
         self._plan: ColumnPlan | None = None
         self._misfits = 0  # misfit score of the plan, see `_MAX_MISFITS`
         self._wait = 0  # lines still to be read as records before the next plan
         self._pause = 1  # lines to wait after the next failure
+
+    @property
+    def takes_many(self) -> bool:
+        """True if `add_lines` may succeed."""
+        return self._plan is not None and not self._plan.lazy
+
+    def add_lines(self, lines: Sequence[bytes], chunk: Chunk) -> bool:
+        """Append lines to the chunk's last batch; return False if one does not fit a plan without lists."""
+        columns = self._parse_columns(lines)
+        if columns is None or self._plan is None:
+            return False
+        self._batch(self._plan, chunk).add_columns(columns)
+        self._misfits = max(0, self._misfits - len(lines))
+        return True
 
     def add_line(self, line: bytes, chunk: Chunk) -> bool:
         """Append a line to the chunk's last batch; return False if the line does not fit the plan."""
         plan = self._plan
         if plan is None:
             return False
-        try:
-            fields = parse_fast(line, lazy=plan.lazy)
-            row = plan.parse_row(fields) if fields is not None else None
-            lists = plan.parse_lists(fields) if row is not None and plan.lazy else None
-        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError):
-            row = None
-        if row is not None and (lists is not None or not plan.lazy):
-            batch = self._batch(plan, chunk)
-            batch.rows.append(row)
-            if lists is not None:
-                batch.sizes.append(lists[0])
-                batch.arrays.append(lists[1])
-            if self._misfits:
-                self._misfits -= 1
+        if self._add_lazily(plan, line, chunk) if plan.lazy else self.add_lines([line], chunk):
             return True
         self._misfits += 2
         if self._misfits > _MAX_MISFITS:
@@ -250,22 +288,61 @@ class ColumnReader:
 
     def make_plan(self, fields: Mapping[str, Any], record: Record) -> bool:
         """Make a plan from a line that was read as a record; return whether this call made one."""
-        if self._plan is not None:
+        if self._plan is not None or self._flat is None:
             return False
         if self._wait:
             self._wait -= 1
             return False
-        self._plan = ColumnPlan.from_line(fields, record)
+        self._plan = self._plan_of(self._flat, fields, record)
         if self._plan is None:
             self._wait = self._pause
             self._pause = min(2 * self._pause, _MAX_PAUSE)
         return self._plan is not None
+
+    def _plan_of(self, flat: FlatFormat, fields: Mapping[str, Any], record: Record) -> ColumnPlan | None:
+        document = dict(fields)
+        if flat.complete is not None and not flat.complete(document):
+            return None
+        plan = ColumnPlan.from_line(document, record, flat.names)
+        if plan is None or (plan.lazy and flat.complete is not None):
+            return None
+        return plan if "step" in plan.place or self._step == record.step else None
+
+    def _parse_columns(self, lines: Sequence[bytes]) -> list[list[Any]] | None:
+        plan, flat = self._plan, self._flat
+        if plan is None or flat is None or plan.lazy:
+            return None
+        documents = parse_lines(lines)
+        if documents is None or (flat.complete is not None and not all(map(flat.complete, documents))):
+            return None
+        try:
+            return plan.parse_columns(documents)
+        except KeyError:
+            return None
+
+    def _add_lazily(self, plan: ColumnPlan, line: bytes, chunk: Chunk) -> bool:
+        """Append a line with lists, of which only the values needed become Python objects."""
+        try:
+            fields = parse_fast(line)
+            row = plan.parse_row(fields) if fields is not None else None
+            lists = plan.parse_lists(fields) if row is not None else None
+        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError):
+            return False
+        if row is None or lists is None:
+            return False
+        batch = self._batch(plan, chunk)
+        batch.rows.append(row)
+        batch.sizes.append(lists[0])
+        batch.arrays.append(lists[1])
+        if self._misfits:
+            self._misfits -= 1
+        return True
 
     def _batch(self, plan: ColumnPlan, chunk: Chunk) -> ColumnBatch:
         """Return the batch to append to: the chunk's last one if it has this plan, otherwise a new one."""
         last = chunk.parts[-1] if chunk.parts else None
         if isinstance(last, ColumnBatch) and last.plan is plan:
             return last
-        batch = ColumnBatch(plan, self._path)
+        batch = ColumnBatch(plan, self._path, self._step)
         chunk.parts.append(batch)
         return batch

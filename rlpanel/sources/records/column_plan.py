@@ -6,7 +6,7 @@ of a batch (`rlpanel.sources.records.column_batch`). A line that differs in any 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
@@ -41,6 +41,8 @@ _KINDS |= dict.fromkeys(("messages", "prompt_messages"), ("", ""))  # they may g
 #: Sort order of the columns: the step and the rank are the first values of a row.
 _COLUMN_ORDER = {"step": 0, "rank": 1}
 _MAX_RANK = 2**31
+#: Larger integers are left to records: they may be too large for a float, or too long to be shown.
+_MAX_INTEGER = 2**63
 
 Row = tuple[Any, ...]
 
@@ -52,7 +54,7 @@ class ColumnPlan:
     Attributes
     ----------
     columns : tuple of (str, str, str)
-        Key, kind and name of each stored value: first the step, then the rank if logged, then the others.
+        Key, kind and name of each stored value: first the step and the rank if logged, then the others.
     parts : tuple of str
         Keys of ``rewards``; their values come after the columns in a row.
     sizes : tuple of str
@@ -75,12 +77,15 @@ class ColumnPlan:
     _checked_types: set[Row] = field(default_factory=set, compare=False)
 
     @classmethod
-    def from_line(cls, document: Mapping[str, Any], record: Record) -> ColumnPlan | None:
+    def from_line(
+        cls, document: Mapping[str, Any], record: Record, names: Mapping[str, str]
+    ) -> ColumnPlan | None:
         """Return the plan for lines with the keys of this one; None if they cannot be read by a plan.
 
         ``record`` is the same line read as a record. The plan is used only if it would give an equal one.
+        ``names`` are those of `FlatFormat`.
         """
-        kinds = [(key, *_kind(key, value)) for key, value in document.items()]
+        kinds = [(key, *_kind(names.get(key, key), value)) for key, value in document.items()]
         parts = document.get("rewards", {})
         if not hasattr(parts, "items") or any(not kind for _, kind, _ in kinds):
             return None
@@ -102,9 +107,9 @@ class ColumnPlan:
         return bool(self.sizes or self.arrays or self.nested)
 
     @cached_property
-    def has_rank(self) -> bool:
-        """True if the lines hold a rank."""
-        return self.columns[1][1] == "rank"
+    def place(self) -> dict[str, int]:
+        """Position of the step and of the rank in a row, if the lines hold them."""
+        return {kind: at for at, (_, kind, _) in enumerate(self.columns) if kind in _COLUMN_ORDER}
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
@@ -112,14 +117,38 @@ class ColumnPlan:
         own = tuple(name for _, kind, name in self.columns if kind.endswith("number"))
         return own + tuple(f"rewards/{part}" for part in self.parts)
 
+    def parse_columns(self, documents: Sequence[dict[str, Any]]) -> list[list[Any]] | None:
+        """Return the stored values of lines without lists, given the result of `json_parser.parse_lines`.
+
+        There is one column for each value of a row as `parse_row` returns it.
+
+        Lines of which one does not fit the plan give None or raise KeyError.
+        """
+        if set(map(len, documents)) != {self._key_count}:
+            return None
+        columns = [list(map(itemgetter(key), documents)) for key, _, _ in self.columns]
+        for key in self.skipped:
+            list(map(itemgetter(key), documents))
+        if self.parts:
+            parts = list(map(itemgetter("rewards"), documents))
+            if set(map(type, parts)) != {dict} or set(map(tuple, parts)) != {self.parts}:
+                return None
+            columns += map(list, zip(*map(dict.values, parts), strict=True))
+        checked = zip(columns, self._types, strict=True)
+        if not all(_holds_only(types, column) for column, types in checked):
+            return None
+        if not all(_in_bounds(kind, (min(columns[at]), max(columns[at]))) for kind, at in self.place.items()):
+            return None
+        return columns
+
     def parse_row(self, document: Any) -> Row | None:
-        """Return the stored values of a line, given the result of `json_parser.parse_fast`.
+        """Return the stored values of a line with lists, given the result of `json_parser.parse_fast`.
 
         A line that does not fit the plan gives None or raises KeyError.
         """
         if len(document) != self._key_count:
             return None
-        row = tuple([document[key] for key in self._column_keys]) if self.lazy else self._pick(document)
+        row = tuple([document[key] for key in self._column_keys])
         if self.parts:
             parts = document["rewards"]
             parts = parts.as_dict() if hasattr(parts, "as_dict") else parts
@@ -132,10 +161,11 @@ class ColumnPlan:
             if not all(value_type in column_types for value_type, column_types in allowed):
                 return None
             self._checked_types.add(types)
-        if not -STEP_LIMIT < row[0] < STEP_LIMIT or (self.has_rank and not 0 <= row[1] < _MAX_RANK):
-            return None
-        for key in self._skipped_keys:
-            if key not in document:
+        for kind, at in self.place.items():
+            if not _in_bounds(kind, (row[at],)):
+                return None
+        for skipped in self._skipped_keys:
+            if skipped not in document:
                 return None
         for key in self.nested:
             if type(document[key]) not in NESTED:
@@ -170,16 +200,12 @@ class ColumnPlan:
         return tuple(key.encode() for key, _, _ in self.columns)  # otherwise simdjson encodes them per line
 
     @cached_property
-    def _skipped_keys(self) -> tuple[str | bytes, ...]:
-        return tuple(key.encode() for key in self.skipped) if self.lazy else self.skipped
+    def _skipped_keys(self) -> tuple[bytes, ...]:
+        return tuple(key.encode() for key in self.skipped)
 
     @cached_property
     def _list_keys(self) -> tuple[bytes, ...]:
         return tuple(key.encode() for key in (*self.sizes, *(key for key, _ in self.arrays)))
-
-    @cached_property
-    def _pick(self) -> Callable[[Any], Row]:
-        return itemgetter(*(key for key, _, _ in self.columns))
 
     @cached_property
     def _types(self) -> list[frozenset[type]]:
@@ -199,6 +225,22 @@ class ColumnPlan:
             and len(set(labels)) == len(labels)
             and set(record.labels) <= {*labels, "split"}
         )
+
+
+def _holds_only(types: frozenset[type], column: Sequence[Any]) -> bool:
+    """Return True if all values have one of these types, and their integers are below `_MAX_INTEGER`."""
+    found = set(map(type, column))
+    if int in found:
+        integers = column if len(found) == 1 else [value for value in column if type(value) is int]
+        if not -_MAX_INTEGER < min(integers) <= max(integers) < _MAX_INTEGER:
+            return False
+    return found <= types
+
+
+def _in_bounds(kind: str, values: Iterable[int]) -> bool:
+    """Return True if steps or ranks are within their bounds."""
+    first, end = (0, _MAX_RANK) if kind == "rank" else (1 - STEP_LIMIT, STEP_LIMIT)
+    return all(first <= value < end for value in values)
 
 
 def _kind(key: str, value: Any) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -139,6 +139,30 @@ class Chunk:
             self.parts.append(RecordList(records))
 
 
+def _no_step(path: str) -> int | None:
+    """Return no step: the lines contain it."""
+    return None
+
+
+@dataclass(frozen=True)
+class FlatFormat:
+    """How a format's keys become the fields of one sample per line, so that many lines are read at once.
+
+    Attributes
+    ----------
+    names : mapping of str to str
+        Names of `rlpanel.schema` by key; other keys keep theirs.
+    step_of : function
+        Step that a file's path gives to lines without ``step``; None if it gives none.
+    complete : function or None
+        Adds to a parsed line what other keys tell. Returns False if the adapter must read the line.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    step_of: Callable[[str], int | None] = _no_step
+    complete: Callable[[dict[str, Any]], bool] | None = None
+
+
 class Adapter(Protocol):
     """Reads the log format of one trainer.
 
@@ -153,8 +177,9 @@ class Adapter(Protocol):
 
     Notes
     -----
-    Two further attributes are optional: ``path_in_run`` (see `discovery.step_folders`), and ``repeats_rows``,
-    which is true if a line may begin with the last samples of the line before (see `repeats_rows`).
+    Three further attributes are optional: ``path_in_run`` (see `discovery.step_folders`), ``flat_format``
+    (see `FlatFormat`), and ``repeats_rows``, which is true if a line may begin with the last samples of the
+    line before (see `repeats_rows`).
     """
 
     @property
@@ -190,6 +215,11 @@ class Adapter(Protocol):
 def repeats_rows(adapter: Adapter) -> bool:
     """Return True if each line of the format holds the last samples of the trainer, whether new or not."""
     return bool(getattr(adapter, "repeats_rows", False))
+
+
+def flat_format(adapter: Adapter) -> FlatFormat | None:
+    """Return how the lines of the format can be read many at a time; None if they cannot."""
+    return getattr(adapter, "flat_format", None)
 
 
 class RolloutFile(Protocol):

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
-from math import isnan
+from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -141,8 +140,7 @@ class RowBuilder:
         """Build columns from a batch that the parser returned as columns."""
         admitted = self._admit([batch.numbers], self._number_names)
         numbers = {name: batch.numbers[key] for name, key in admitted.items()}
-        truncated = batch.numbers["truncated"].tolist() if "truncated" in batch.numbers else None
-        numbers |= _ended_column(truncated, batch.labels.get("finish_reason"))
+        numbers |= _ended_column(batch.numbers.get("truncated"), batch.labels.get("finish_reason"))
         missing = [None] * len(batch.step)
         numbers |= text_columns(batch.texts.get("prompt", missing), batch.texts.get("response", missing))
         ragged = {
@@ -161,7 +159,7 @@ class RowBuilder:
         """Build columns from single records."""
         numbers = _number_columns(records, self._admit([r.numbers for r in records], self._number_names))
         numbers |= _ended_column(
-            [record.numbers.get("truncated") for record in records],
+            np.array([record.numbers.get("truncated", np.nan) for record in records]),
             [record.labels.get("finish_reason") for record in records],
         )
         prompts, responses = ([record.texts.get(name) for record in records] for name in _TEXTS)
@@ -229,17 +227,18 @@ def _group_batches(batches: Sequence[SampleSequence]) -> list[list[ColumnBatch]]
 
 def _locator_columns(files: Sequence[int], locators: Sequence[tuple[int, ...]]) -> dict[str, np.ndarray]:
     fields = zip(Locator._fields, zip(*locators, strict=True), strict=True)
-    metadata = {name: np.array(values, Columns.METADATA[name]) for name, values in fields}
+    metadata = {name: np.fromiter(values, Columns.METADATA[name], len(locators)) for name, values in fields}
     metadata["file"] = np.array(files, np.int32)
     return metadata
 
 
 def _hashes(texts: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
     """Hash each text; equal texts have equal hashes."""
-    return {
-        f"{name}_hash": np.fromiter(map(xxh3_64_intdigest, map(str.encode, column)), np.uint64, len(column))
-        for name, column in texts.items()
-    }
+    return {f"{name}_hash": _hash_each(column) for name, column in texts.items()}
+
+
+def _hash_each(texts: Sequence[str]) -> np.ndarray:
+    return np.fromiter(map(xxh3_64_intdigest, map(str.encode, texts)), np.uint64, len(texts))
 
 
 #: Finish reasons of trainers and engines: 1 for a finished response, 0 for a truncated one.
@@ -255,7 +254,7 @@ _FINISHED |= dict.fromkeys(("length", "max_tokens", "max_length", "truncated"), 
 
 
 def _ended_column(
-    truncated: Sequence[float | None] | None, reasons: Sequence[str | None] | None
+    truncated: np.ndarray | None, reasons: Sequence[str | None] | None
 ) -> dict[str, np.ndarray]:
     """Return column ``ended``: 1 if a response finished, 0 if it was truncated, NaN if unknown.
 
@@ -264,14 +263,10 @@ def _ended_column(
     """
     if truncated is None and reasons is None:
         return {}
-    cuts = repeat(None) if truncated is None else truncated
-    finish_reasons = repeat(None) if reasons is None else reasons
-    column = np.array(
-        [
-            _FINISHED.get((reason or "").lower(), np.nan) if cut is None or isnan(cut) else 1.0 - cut
-            for cut, reason in zip(cuts, finish_reasons, strict=False)
-        ]
-    )
+    column = 1.0 - truncated if truncated is not None else np.full(len(reasons or ()), np.nan)
+    if reasons is not None:
+        for row in np.flatnonzero(np.isnan(column)).tolist():
+            column[row] = _FINISHED.get((reasons[row] or "").lower(), np.nan)
     return {} if np.isnan(column).all() else {"ended": column}
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 
 import numpy as np
 
+from rlpanel.metrics.engine.text_batch import empty_for_none, missing
 from rlpanel.metrics.prompt_echo import prompt_echoes
 from rlpanel.metrics.scripts import foreign_shares
 from rlpanel.metrics.special_tokens import special_token_counts
@@ -39,5 +41,6 @@ def text_columns(prompts: Texts, responses: Texts) -> dict[str, np.ndarray]:
 
 def _invalid_chars(texts: Texts) -> np.ndarray:
     """Return the number of U+FFFD per text; the decoder puts one in place of invalid UTF-8."""
-    counts = [np.nan if text is None else 0 if text.isascii() else text.count("\ufffd") for text in texts]
-    return np.array(counts, float)
+    counts = np.array(list(map(str.count, empty_for_none(texts), repeat("\ufffd"))), float)
+    counts[missing(texts)] = np.nan
+    return counts

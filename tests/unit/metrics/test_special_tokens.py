@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlpanel.metrics.special_tokens import ENDS, TOKENS, between_special_tokens, special_token_counts
+from rlpanel.metrics.special_tokens import ENDS, TOKENS, last_between_special_tokens, special_token_counts
 
 
 def count(text: str) -> float:
@@ -70,7 +70,9 @@ def test_a_missing_response_has_no_count() -> None:
     np.testing.assert_array_equal(special_token_counts([None, "<pad>", ""]), [np.nan, 1, 0])
 
 
-def test_a_prompt_is_split_at_its_tokens() -> None:
-    prompt = "<|im_start|>user\n3 < 4 [a]?<|im_end|>\n[INST]b"
-    assert between_special_tokens(prompt) == ["", "user\n3 < 4 [a]?", "\n", "b"]
-    assert between_special_tokens("plain") == ["plain"]
+def test_the_last_long_part_between_tokens_is_found() -> None:
+    prompt = "<|im_start|>user\n3 < 4 [a]? <|im_end|>\n[INST]b"
+    assert last_between_special_tokens(prompt, 1) == "b"
+    assert last_between_special_tokens(prompt, 2) == "user\n3 < 4 [a]?"
+    assert last_between_special_tokens(prompt, 17) == ""
+    assert last_between_special_tokens(" plain ", 5) == "plain"

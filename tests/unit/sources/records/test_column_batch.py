@@ -13,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlpanel.sources.adapters.native import Native
+from rlpanel.sources.adapters.verl import Verl
 from rlpanel.sources.readers.jsonl import JsonlFile
+from rlpanel.sources.readers.tail import Block
 from rlpanel.sources.records.column_batch import ColumnBatch, ColumnReader
 from rlpanel.sources.records.json_parser import parse
-from rlpanel.sources.records.record_types import Chunk, Record, RecordList
+from rlpanel.sources.records.record_types import Adapter, Chunk, Record, RecordList
 from rlpanel.store.columns import row_builder
 from rlpanel.store.columns.row_builder import RowBuilder, Rows
 from tests.property import strategies
@@ -130,6 +132,61 @@ def test_what_differs_in_its_values_alone_stays_in_the_batch(other: dict[str, An
     chunk = read(*rows)
     assert [type(part) for part in chunk.parts] == [ColumnBatch]
     assert_same(chunk.records, one_by_one(*rows))
+
+
+FLAT = {key: value for key, value in LINE.items() if not isinstance(value, list)}
+
+
+def read_block(*rows: dict[str, Any], adapter: Adapter, name: str) -> Chunk:
+    """Read the lines as one block, so that those without lists are parsed in one call."""
+    data = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    file, chunk = JsonlFile(name, name, adapter), Chunk()
+    file._add_block(Block(0, 0, data, len(data)), chunk)
+    return chunk
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"reward": 10**400},
+        {"reward": -(10**400)},
+        {"reward": 2**63},
+        {"mine": 10**300},
+        {"group": 2**70},
+        {"group": True},
+        {"reward": float("nan")},
+        {"reward": None},
+        {"step": 2**60},
+        {"step": 2.0},
+        {"prompt": None},
+        {"kind": None},
+        {"rewards": {"truth": 1.0, "format": 1.0}},
+        {"rewards": [1.0]},
+        {"rewards": {"format": 10**400, "truth": 1}},
+        {"ground_truth": [{"a": 1}]},
+        {"one_more": 1},
+        {"prompt": "\ud83d"},
+    ],
+    ids=lambda odd: str(odd)[:40],
+)
+def test_lines_without_lists_are_parsed_together_and_tell_what_records_tell(odd: dict[str, Any]) -> None:
+    rows = [FLAT, FLAT | {"step": 4}, FLAT | odd, FLAT, FLAT]
+    chunk = read_block(*rows, adapter=Native(), name=LOG)
+    good = [row for row in rows if row["step"] != 2**60]
+    assert any(isinstance(part, ColumnBatch) for part in chunk.parts)
+    assert_same(chunk.records, one_by_one(*good))
+    assert [bad.line for bad in chunk.bad] == [3] * (len(rows) - len(good))
+
+
+def test_verls_lines_are_columns_with_its_step_and_uid() -> None:
+    row = {"input": "q", "output": "a", "score": 1.0, "gts": [1], "acc": True}
+    uids = ["p_0_0", "p_1_0", f"pad{'0' * 32}_0_0", "own", "p_q_1_2"]
+    rows = [row | {"uid": uid} for uid in uids]
+    for lines in (rows, [row] * 5):
+        chunk = read_block(*lines, adapter=Verl(), name="7.jsonl")
+        expected = [record for line in lines for record in Verl().read(line, "7.jsonl", full=False)]
+        assert any(isinstance(part, ColumnBatch) for part in chunk.parts)
+        assert_same(chunk.records, expected)
 
 
 @pytest.mark.parametrize("without", ["", "response_tokens", "logprobs"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlpanel.errors import LineError
-from rlpanel.sources.records.json_parser import parse, parse_slow, to_float_array, to_python
+from rlpanel.sources.records.json_parser import parse, parse_lines, parse_slow, to_float_array, to_python
 
 #: Long lines are read lazily, short ones at once; spaces make a long line of a short one.
 LONG = b" " * 2000
@@ -137,3 +137,27 @@ def test_an_array_of_numbers_is_float64(read: object, text: bytes, array: list[f
 def test_what_is_no_array_of_numbers_says_why(read: object, text: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         to_float_array(read(b'{"a": ' + text + b"}" + LONG)["a"])  # type: ignore[operator]
+
+
+def test_lines_are_parsed_in_one_call() -> None:
+    lines = [b'{"a": 1, "a": NaN}', b' {"b": [1, {"c": "\\u0041"}]}\r', b"{}"]
+    assert repr(parse_lines(lines)) == "[{'a': nan}, {'b': [1, {'c': 'A'}]}, {}]"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [b'{"a": [{"b": 1}', b'{"c": 2}]}', b'{"x": 1}, {"y": 2}'],
+        [b'{"a": {"b": 1}', b'"c": {}}', b"{}, {}"],
+        [b'{"a": "x', b'y"}', b"{}, {}"],
+        [b"{}", b"", b"{}"],
+        [b"{}", b"{}, 5"],
+        [b"{}", b"[1]"],
+        [b'{"a": "\\ud83d"}'],
+        [b'\xef\xbb\xbf{"a": 1}'],
+        [b'{"a": "\xff"}'],
+    ],
+    ids=str,
+)
+def test_lines_that_are_no_objects_one_by_one_are_not_parsed_together(lines: list[bytes]) -> None:
+    assert parse_lines(lines) is None
