@@ -69,7 +69,7 @@ def test_a_run_that_seemed_read_is_published_when_a_backlog_appears(
         path.unlink()
     index.rescan()
     assert not index.read()
-    (run / name).write_bytes(content)
+    (run / name).write_bytes(content + b"x" * (1 << 20))  # an unfinished line: no new line at the end
     index.rescan()
     while index.read():
         pass
