@@ -237,7 +237,7 @@ class RunIndex:
     def _is_due(self) -> bool:
         """Whether to publish changes: old lines of a backlog wait, because pages draw each snapshot."""
         backlog, published = self._backlog, self.snapshot.progress
-        if not backlog or backlog.halted or published.halted or self._has_new_lines:
+        if not backlog or backlog.halted or published.caught_up or self._has_new_lines:
             return True
         return time.monotonic() - self._committed_at >= BACKLOG_NOTICE
 

@@ -246,7 +246,7 @@ def test_samples_get_their_line_numbers_when_the_file_is_whole(tmp_path: Path) -
     index.rescan()
     append(run / NAME, line(11))
     index.read()
-    before = fetch(index, index.view, 0)
+    before = fetch(index, index.view, int(index.snapshot.rows_of(11)[0]))
     while index.read():
         pass
     after = fetch(index, index.view, index.snapshot.row(before.uid))

@@ -55,3 +55,22 @@ def test_old_lines_wait_for_the_next_snapshot_but_new_ones_do_not(
         pass
     assert index.version == 3  # with the last range
     assert index.snapshot.samples == LAST_STEP * SAMPLES * RANKS + 1
+
+
+def test_a_run_that_seemed_read_is_published_when_a_backlog_appears(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "rollout_data_rank_0.jsonl"
+    monkeypatch.setattr(run_index, "BACKLOG_NOTICE", 1e9)
+    index = opened(run, monkeypatch)
+    index.read()
+    content = (run / name).read_bytes()
+    for path in run.glob("*.jsonl"):
+        path.unlink()
+    index.rescan()
+    assert not index.read()
+    (run / name).write_bytes(content + b"x" * (1 << 20))  # an unfinished line: no new line at the end
+    index.rescan()
+    while index.read():
+        pass
+    assert index.snapshot.samples == LAST_STEP * SAMPLES
