@@ -7,7 +7,8 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 # Of what comes with torch, or is tested only once, little is imported; the rest need not be compiled.
 OTHER_PIP := python -m pip install -qq --disable-pip-version-check --no-input --no-compile
 TRAIN_PIP := .venv-train/bin/$(OTHER_PIP)
-TESTED := test,parquet,tokenizers,tensorboard,remote,dask
+# Without `remote`: no unit test needs it, and pip tries many versions until they fit its oldest one.
+TESTED := test,parquet,tokenizers,tensorboard,dask
 APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 
 # For versions other than those of .venv: all that needs neither server nor browser, the access to each route, and
