@@ -7,13 +7,15 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 # Of what comes with torch, or is tested only once, little is imported; the rest need not be compiled.
 OTHER_PIP := python -m pip install -qq --disable-pip-version-check --no-input --no-compile
 TRAIN_PIP := .venv-train/bin/$(OTHER_PIP)
-TESTED := test,parquet,tokenizers,tensorboard,remote,dask
+# Without `remote`: no unit test needs it, and pip tries many versions until they fit its oldest one.
+TESTED := test,parquet,tokenizers,tensorboard,dask
 APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 
 # For versions other than those of .venv: all that needs neither server nor browser, the access to each route, and
-# a browser that opens the page, follows a run, reads hostile texts and keeps the selection in the address.
+# a browser that opens pages (also on threads), follows a run, reads hostile texts and keeps its selection.
 OTHER := -n 2 --dist loadfile --hypothesis-profile quick tests/unit tests/property \
-    tests/integration/security/test_routes.py tests/ui/test_live.py tests/ui/test_hostile.py tests/ui/test_url.py
+    tests/integration/security/test_routes.py tests/ui/test_live.py tests/ui/test_hostile.py \
+    tests/ui/test_threads.py tests/ui/test_url.py::test_what_is_chosen_survives_a_reload
 
 .PHONY: demo test lint format unit integration ui oldest newest test-train upstream bench docs browser clean
 
@@ -105,8 +107,7 @@ clean:
 	@rm -rf .venv-newest
 	@mkdir .venv-newest
 	@python=$$($(BIN)/python -m tests.pythons newest); [ -z "$$python" ] || { \
-	    $$python -m venv .venv-newest && .venv-newest/bin/$(OTHER_PIP) -e ".[$(TESTED)]"; }
-	@touch $@
+	    $$python -m venv .venv-newest && .venv-newest/bin/$(OTHER_PIP) -e ".[$(TESTED)]" && touch $@; }
 
 # torch first: what follows would otherwise bring another build of it. trl 1.12 is the last with a PPO trainer;
 # it works with the same packages, so it lies beside them instead of in a third environment.

@@ -76,7 +76,7 @@ def test_a_step_that_is_not_there_shows_the_nearest(open_board: OpenBoard) -> No
 
 
 def test_a_run_that_is_not_there_says_so_and_shows_one_that_is(open_board: OpenBoard) -> None:
-    board = open_board(run="gone").settled()
+    board = open_board(run="gone")  # the notice goes after some seconds
     for name in ("gone", "../..", "/etc", "ppo/../../x"):
         if name != "gone":
             board.go(run=name)
