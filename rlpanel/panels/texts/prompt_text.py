@@ -81,7 +81,9 @@ def _found_cell(text: str, shown: str, place: Place, around: Place) -> str:
     if at == 0 or 0 < at <= _COLUMN - len(found):
         return shown
     # A narrow column shows little more than the place, so the line begins with the word in which it begins.
-    first = text.rfind(" ", max(place[0] - _BEFORE, around[0]), place[0]) + 1 or place[0]
+    before = text[max(place[0] - _BEFORE, around[0]) : place[0]]
+    begun = before.split()[-1] if before and not before[-1].isspace() else ""
+    first = place[0] - (len(begun) if len(begun) < _BEFORE else 0)
     cut = "…" if first > around[0] else ""
     return f"{cut}{_spaced(text[first : min(place[1] + LINE_CHARS, max(around[1], place[1]))])}"
 

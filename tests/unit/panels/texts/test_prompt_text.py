@@ -133,6 +133,9 @@ def test_a_line_shows_where_the_text_was_found() -> None:
     late = text.index("+ 2?")
     assert prompt_cell(text, PLAIN, [(late, late + 4)]) == QUESTION
     assert prompt_cell(text, PLAIN, [(late, late + 9)]).startswith("…+ 2?")
+    lines = "one two three four\nfive needle"
+    assert prompt_cell(lines, PLAIN, [(24, 30)]) == "…needle"
+    assert prompt_cell("x" * 40 + "needle", PLAIN, [(40, 46)]) == "…needle"
     long = f"{'word ' * 100}needle{' word' * 100}"
     for cell in (prompt_cell, answer_cell):
         assert cell(long, PLAIN) == long
