@@ -97,6 +97,21 @@ def test_a_fold_with_a_found_place_is_open_and_names_it() -> None:
     assert "<details open>" not in prompt_html(text, PLAIN, [(text.index("2 + 2"), text.index("?"))])
 
 
+@pytest.mark.parametrize(
+    "text", ["line\n" * 400 + "a needle", "word " * 400 + "a needle", "[user] " + "x" * 900 + "needle"]
+)
+def test_what_stands_far_before_a_found_place_is_folded(text: str) -> None:
+    start = text.index("needle")
+    markup = prompt_html(text, PLAIN, [(start, start + 6)])
+    size, seen = re.search(
+        r"<details><summary>([\d,]+) characters before</summary>.*?</details>(.*)<mark>", markup, re.S
+    ).groups()
+    assert int(size.replace(",", "")) >= 600
+    assert len(seen) <= 300
+    assert text_of(markup) == text
+    assert " before" not in prompt_html(text, PLAIN)
+
+
 def test_many_earlier_turns_are_one_fold_which_opens_with_the_place_in_it() -> None:
     text = "[system] kind\n[user] one\n[assistant] two\n[user] three\n[assistant] four\n[user] five"
     markup = prompt_html(text, PLAIN)
