@@ -13,6 +13,8 @@ from rlpanel.panels.ui.theme import safe_text
 LINE_CHARS = 600
 #: Characters shown before and after a found place.
 _BEFORE, _AFTER = 16, 60
+#: Characters that may stand before a found place without being folded: some lines.
+_MOST_BEFORE = 300
 #: Parts that are never put into a fold with others, and the number of turns that need none.
 _OF_THEIR_OWN, _FEW_TURNS = (PADDING, SHARED, SYSTEM, "system", "developer"), 2
 #: Characters that a narrow column shows.
@@ -81,7 +83,9 @@ def _found_cell(text: str, shown: str, place: Place, around: Place) -> str:
     if at == 0 or 0 < at <= _COLUMN - len(found):
         return shown
     # A narrow column shows little more than the place, so the line begins with the word in which it begins.
-    first = text.rfind(" ", max(place[0] - _BEFORE, around[0]), place[0]) + 1 or place[0]
+    before = text[max(place[0] - _BEFORE, around[0]) : place[0]]
+    begun = before.split()[-1] if before and not before[-1].isspace() else ""
+    first = place[0] - (len(begun) if len(begun) < _BEFORE else 0)
     cut = "…" if first > around[0] else ""
     return f"{cut}{_spaced(text[first : min(place[1] + LINE_CHARS, max(around[1], place[1]))])}"
 
@@ -123,7 +127,7 @@ def _turns_html(text: str, turns: Sequence[Part], style: TextStyle, places: Sequ
 def _part_html(text: str, part: Part, style: TextStyle, places: Sequence[Place]) -> str:
     pieces = (
         _markup(text, part.start, part.begin, places),
-        _marked(text, part.begin, part.finish, style, places),
+        _content_html(text, part, style, places),
         _markup(text, part.finish, part.end, places),
     )
     if part.name == PADDING:
@@ -139,6 +143,19 @@ def _part_html(text: str, part: Part, style: TextStyle, places: Sequence[Place])
         found = f" · <span>{before}<mark>{hit}</mark>{after}</span>"
     summary = f"{safe_text(part.name)} · {_size(part.finish - part.begin)}{found}"
     return f"<details{' open' if inside else ''}><summary>{summary}</summary>{''.join(pieces)}</details>"
+
+
+def _content_html(text: str, part: Part, style: TextStyle, places: Sequence[Place]) -> str:
+    """Return the content of a part. If a place is far from its beginning, what comes before is folded."""
+    first = next((start for start, _ in places if part.begin <= start < part.finish), part.begin)
+    cut = max(text.rfind("\n", part.begin, first) + 1, first - _MOST_BEFORE, part.begin)
+    if cut - part.begin <= _MOST_BEFORE:
+        return _marked(text, part.begin, part.finish, style, places)
+    before = _marked(text, part.begin, cut, style, places)
+    return (
+        f"<details><summary>{_size(cut - part.begin)} before</summary>{before}</details>"
+        f"{_marked(text, cut, part.finish, style, places)}"
+    )
 
 
 def _markup(text: str, start: int, end: int, places: Sequence[Place] = ()) -> str:

@@ -42,6 +42,7 @@ def test_the_turns_cover_the_text_without_gaps(name: str) -> None:
         "User: hi\nUser: again\nAssistant:",
         "Question: which is right?\nA: 1\nB: 2\nAnswer:",
         "Answer:",
+        f"User: hi\nAssistant: {'hello ' * 40}as an Assistant: would",
         "See [user] guide.",
         "Sort [system] and [user] logs.",
         "def turn(model):\n    return model",
@@ -57,6 +58,10 @@ def test_a_prompt_that_was_cut_at_its_beginning_keeps_its_first_part() -> None:
     [first, *rest] = turns_of(text)
     assert (first.role, text[first.begin : first.finish]) == ("earlier text", f"{SYSTEM}<|im_end|>\n")
     assert [turn.role for turn in rest] == ["user", "assistant"]
+
+
+def test_a_role_in_brackets_begins_a_turn_only_at_the_beginning_of_a_line() -> None:
+    assert [turn.role for turn in turns_of("[user] Sort [system] and\n [tool] logs")] == ["user"]
 
 
 def test_markup_of_another_template_inside_a_turn_is_content() -> None:

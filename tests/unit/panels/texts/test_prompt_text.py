@@ -97,6 +97,21 @@ def test_a_fold_with_a_found_place_is_open_and_names_it() -> None:
     assert "<details open>" not in prompt_html(text, PLAIN, [(text.index("2 + 2"), text.index("?"))])
 
 
+@pytest.mark.parametrize(
+    "text", ["line\n" * 400 + "a needle", "word " * 400 + "a needle", "[user] " + "x" * 900 + "needle"]
+)
+def test_what_stands_far_before_a_found_place_is_folded(text: str) -> None:
+    start = text.index("needle")
+    markup = prompt_html(text, PLAIN, [(start, start + 6)])
+    size, seen = re.search(
+        r"<details><summary>([\d,]+) characters before</summary>.*?</details>(.*)<mark>", markup, re.S
+    ).groups()
+    assert int(size.replace(",", "")) >= 600
+    assert len(seen) <= 300
+    assert text_of(markup) == text
+    assert " before" not in prompt_html(text, PLAIN)
+
+
 def test_many_earlier_turns_are_one_fold_which_opens_with_the_place_in_it() -> None:
     text = "[system] kind\n[user] one\n[assistant] two\n[user] three\n[assistant] four\n[user] five"
     markup = prompt_html(text, PLAIN)
@@ -133,6 +148,9 @@ def test_a_line_shows_where_the_text_was_found() -> None:
     late = text.index("+ 2?")
     assert prompt_cell(text, PLAIN, [(late, late + 4)]) == QUESTION
     assert prompt_cell(text, PLAIN, [(late, late + 9)]).startswith("…+ 2?")
+    lines = "one two three four\nfive needle"
+    assert prompt_cell(lines, PLAIN, [(24, 30)]) == "…needle"
+    assert prompt_cell("x" * 40 + "needle", PLAIN, [(40, 46)]) == "…needle"
     long = f"{'word ' * 100}needle{' word' * 100}"
     for cell in (prompt_cell, answer_cell):
         assert cell(long, PLAIN) == long
