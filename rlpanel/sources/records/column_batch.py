@@ -300,11 +300,13 @@ class ColumnReader:
         return self._plan is not None
 
     def _plan_of(self, flat: FlatFormat, fields: Mapping[str, Any], record: Record) -> ColumnPlan | None:
+        """Return the plan for lines like this one, if the plan can give what the adapter gives."""
         document = dict(fields)
-        if flat.complete is not None and not flat.complete(document):
+        is_completed = any(key in document for key in flat.told_by)
+        if is_completed and flat.complete is not None and not flat.complete(document):
             return None
         plan = ColumnPlan.from_line(document, record, flat.names)
-        if plan is None or (plan.lazy and flat.complete is not None):
+        if plan is None or (plan.lazy and is_completed):  # lazy lines cannot be completed
             return None
         return plan if "step" in plan.place or self._step == record.step else None
 
