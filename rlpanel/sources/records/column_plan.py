@@ -143,7 +143,7 @@ class ColumnPlan:
         return columns
 
     def parse_row(self, document: Any) -> Row | None:
-        """Return the stored values of a line with lists, given the result of `json_parser.parse_fast`.
+        """Return the stored values of a line, given the result of `json_parser.parse_fast`.
 
         A line that does not fit the plan gives None or raises KeyError.
         """
@@ -197,12 +197,15 @@ class ColumnPlan:
         return len(self.columns) + bool(self.parts) + sum(map(len, others))
 
     @cached_property
-    def _column_keys(self) -> tuple[bytes, ...]:
-        return tuple(key.encode() for key, _, _ in self.columns)  # otherwise simdjson encodes them per line
+    def _column_keys(self) -> tuple[str | bytes, ...]:
+        keys = (key for key, _, _ in self.columns)
+        return (
+            tuple(key.encode() for key in keys) if self.lazy else tuple(keys)
+        )  # otherwise simdjson encodes them per line
 
     @cached_property
-    def _skipped_keys(self) -> tuple[bytes, ...]:
-        return tuple(key.encode() for key in self.skipped)
+    def _skipped_keys(self) -> tuple[str | bytes, ...]:
+        return tuple(key.encode() for key in self.skipped) if self.lazy else self.skipped
 
     @cached_property
     def _list_keys(self) -> tuple[bytes, ...]:
