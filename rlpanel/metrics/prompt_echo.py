@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from operator import contains
 
 import numpy as np
@@ -35,15 +36,19 @@ def prompt_echoes(prompts: Sequence[str | None], responses: Sequence[str | None]
         NaN if a text is missing, or if the prompt has fewer than 32 characters.
     """
     asked, texts = empty_for_none(prompts), empty_for_none(responses)
-    half_of = {prompt: _second_half(prompt) for prompt in set(asked)}  # the samples of a group share a prompt
-    halves = list(map(half_of.__getitem__, asked))
-    contained = np.fromiter(map(contains, texts, halves), np.bool_, len(texts))
-    # Every text contains the empty one, which is the half of a prompt without a long part.
-    echoes = contained & (text_lengths(halves) > 0) & (text_lengths(texts) >= SHORTEST)
-    return np.where(missing(responses) | (text_lengths(asked) < SHORTEST), np.nan, echoes)
+    tells = text_lengths(asked) >= SHORTEST
+    rows = np.flatnonzero(tells & (text_lengths(texts) >= SHORTEST)).tolist()
+    # The samples of a group share a prompt.
+    half_of = {prompt: _second_half(prompt[-_SEARCHED:]) for prompt in {asked[row] for row in rows}}
+    rows = [row for row in rows if half_of[asked[row]]]
+    echoes = np.zeros(len(texts))
+    echoes[rows] = list(map(contains, [texts[row] for row in rows], [half_of[asked[row]] for row in rows]))
+    echoes[missing(responses) | ~tells] = np.nan
+    return echoes
 
 
+@lru_cache(maxsize=1024)
 def _second_half(prompt: str) -> str:
     """Return the second half of the end of a prompt; empty if it is too short."""
-    text = last_between_special_tokens(prompt[-_SEARCHED:], SHORTEST)
+    text = last_between_special_tokens(prompt, SHORTEST)
     return text[-min(max(len(text) // 2, LEAST), MOST) :]

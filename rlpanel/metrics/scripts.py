@@ -127,6 +127,8 @@ def _foreign_scripts(prompts: Sequence[str]) -> np.ndarray:
     # To an ASCII prompt, all scripts but Latin are foreign.
     foreign = np.tile(np.arange(len(SCRIPTS)) != _LATIN, (len(prompts), 1))
     others = [at for at, prompt in enumerate(prompts) if not prompt.isascii()]
+    if not others:
+        return foreign
     used = script_counts([prompts[at] for at in others])
     used[:, [_KANA, _HAN]] = used[:, [_KANA, _HAN]].sum(axis=1, keepdims=True)
     total = used.sum(axis=1) - used[:, _KANA]

@@ -4,8 +4,8 @@
 
 Each contender reads the same generated log in its own process, three times in turn with the others. The
 result is the median of CPU seconds, which other work on the machine does not affect. ``--full`` uses the
-sizes of a real run (660 MB, 2.6 GB, a million tiny samples) instead of some 200 MB. ``--record`` writes
-RESULTS.md. ``--only`` measures one size, given by the first letters of its name. ``--keep`` stores the
+sizes of a real run (660 MB, 2.6 GB, a million short or tiny samples) instead of some 200 MB. ``--record``
+writes RESULTS.md. ``--only`` measures one size, given by the first letters of its name. ``--keep`` stores the
 generated logs in a folder and reuses them in the next call.
 """
 
@@ -26,19 +26,24 @@ from pathlib import Path
 
 from tests.bench.generate import Shape, write_log
 from tests.bench.results import record
+from tests.bench.short_lines import ShortLines, write_short_lines
 
 REPEATS = 3
 #: Logs larger than this are read into lists only once, because that takes minutes.
 SLOWLY_READ = 1e9
 
-MODEST = {
+MODEST: dict[str, Shape | ShortLines] = {
     "25 KB lines": Shape(steps=125, samples=64, tokens=256),
     "100 KB lines": Shape(steps=32, samples=64, tokens=1024),
+    "2 KB lines": ShortLines("native", steps=80),
+    "2 KB lines of verl": ShortLines("verl", steps=80),
     "tiny lines": Shape(steps=100, samples=1000, tokens=0),
 }
-FULL = {
+FULL: dict[str, Shape | ShortLines] = {
     "25 KB lines": Shape(steps=100, samples=256, ranks=8, tokens=256),
     "100 KB lines": Shape(steps=100, samples=256, ranks=8, tokens=1024),
+    "2 KB lines": ShortLines("native", steps=1000),
+    "2 KB lines of verl": ShortLines("verl", steps=1000),
     "tiny lines": Shape(steps=1000, samples=1000, ranks=8, tokens=0),
 }
 
@@ -82,7 +87,7 @@ def bare_parser(folder: Path) -> object:
         with path.open("rb") as file:
             for line in file:
                 document = parser.parse(line)
-                kept.append(document["reward"])
+                kept.append(document["reward" if "reward" in document else "score"])
                 if "logprobs" in document:
                     for name in ("logprobs", "ref_logprobs"):
                         np.frombuffer(document[name].as_buffer(of_type="d"))
@@ -114,12 +119,15 @@ def measure(name: str, folder: Path) -> dict[str, float]:
 
 
 @contextmanager
-def generated(shape: Shape, keep: Path | None) -> Iterator[Path]:
+def generated(shape: Shape | ShortLines, keep: Path | None) -> Iterator[Path]:
     """A folder with the log."""
     with tempfile.TemporaryDirectory(prefix="rlpanel-bench-") as temporary:
         folder = keep or Path(temporary)
         if not list(folder.glob("*.jsonl")):
-            write_log(folder, shape)
+            if isinstance(shape, Shape):
+                write_log(folder, shape)
+            else:
+                write_short_lines(folder, shape)
         yield folder
 
 
@@ -161,7 +169,7 @@ def main() -> None:
     )
     parser.add_argument("--full", action="store_true", help="the sizes of a real run")
     parser.add_argument("--record", action="store_true", help="write RESULTS.md")
-    parser.add_argument("--only", default="", metavar="SIZE", help="25 KB, 100 KB or tiny")
+    parser.add_argument("--only", default="", metavar="SIZE", help="25 KB, 100 KB, 2 KB or tiny")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="logs generated before, or now")
     parser.add_argument("--measure", nargs=2, metavar=("CONTENDER", "FOLDER"), help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -15,7 +15,7 @@ from rlpanel.sources.adapters.verl import Verl
 from rlpanel.sources.readers import jsonl
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.readers.tail import Block
-from rlpanel.sources.records.column_batch import ColumnReader
+from rlpanel.sources.records.column_reader import ColumnReader
 from rlpanel.sources.records.record_types import Adapter, Chunk
 from rlpanel.store.columns import row_builder
 from rlpanel.store.columns.row_builder import RowBuilder, Rows

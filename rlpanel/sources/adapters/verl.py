@@ -52,7 +52,7 @@ class Verl:
 
     name = "verl"
     looks = "{step}.jsonl with 'input', 'output' and 'score' (verl)"
-    flat_format = FlatFormat(_NAMES, number_from_name, _complete)
+    flat_format = FlatFormat(_NAMES, number_from_name, _complete, ("uid",))
 
     def accepts(self, path: str, document: Mapping[str, Any]) -> bool:
         """Return True if the line has verl's three keys, and the line or the file's name has a step."""

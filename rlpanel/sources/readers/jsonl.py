@@ -13,7 +13,7 @@ from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.readers.tail import Block, ReadPosition, Tail, line_hash
-from rlpanel.sources.records.column_batch import ColumnReader
+from rlpanel.sources.records.column_reader import ColumnReader
 from rlpanel.sources.records.fields import build_texts
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.sources.records.record_types import (
@@ -28,7 +28,7 @@ from rlpanel.sources.records.record_types import (
 
 #: Bytes read at a time: they should still be in the CPU cache when they are parsed.
 BLOCK_BYTES = 512 << 10
-#: Lines that are parsed in one call, if they have no lists. If one is odd, all are parsed one by one.
+#: Lines that are parsed in one call, if they have no lists.
 LINES_AT_ONCE = 64
 #: A chunk with this many records is yielded before more bytes are read.
 CHUNK_RECORDS = 1024

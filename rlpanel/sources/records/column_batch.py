@@ -1,4 +1,4 @@
-"""Batches of lines with the same keys, parsed straight into columns without one object per sample."""
+"""Batches of lines with the same keys as columns, without one object per sample."""
 
 from __future__ import annotations
 
@@ -12,16 +12,11 @@ import numpy as np
 
 from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.records.column_plan import ColumnPlan, Row
-from rlpanel.sources.records.json_parser import parse_fast, parse_lines
 from rlpanel.sources.records.messages import EMBEDDED_MARK, without_embedded
-from rlpanel.sources.records.record_types import Chunk, FlatFormat, Record, is_eval, rank_of
+from rlpanel.sources.records.record_types import Record, is_eval, rank_of
 
-#: Misfit score above which a plan is dropped: +2 for a line that does not fit, -1 for a line that fits.
-_MAX_MISFITS = 8
 #: Characters of `EMBEDDED_MARK`. One character is searched much faster than the whole mark.
 _RARE_IN_MARK = ";64"
-#: Most lines that are read as records before a new plan is made.
-_MAX_PAUSE = 1024
 
 
 @dataclass(frozen=True)
@@ -63,9 +58,9 @@ class ColumnBatch:
     step : int or None
         Step of lines that do not contain one.
     columns : list of list
-        Values of lines without lists, as `ColumnPlan.parse_columns` returns them.
+        Values of the first lines, as `ColumnPlan.parse_columns` returns them; empty if the lines have lists.
     rows : list of tuple
-        Values of lines with lists, as `ColumnPlan.parse_row` returns them.
+        Values of the lines after them, as `ColumnPlan.parse_row` returns them.
     sizes, arrays : list of list
         Results of `ColumnPlan.parse_lists`, one list per line; empty if the lines have no lists.
     """
@@ -79,15 +74,25 @@ class ColumnBatch:
     arrays: list[list[Any]] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self.columns[0]) if self.columns else len(self.rows)
+        return len(self.rows) + (len(self.columns[0]) if self.columns else 0)
 
     def add_columns(self, columns: list[list[Any]]) -> None:
         """Append lines without lists."""
+        if self.rows:
+            rows, self.rows = self.rows, []
+            self.add_columns(list(map(list, zip(*rows, strict=True))))
         if not self.columns:
             self.columns = columns
             return
         for column, values in zip(self.columns, columns, strict=True):
             column += values
+
+    def as_columns(self) -> Sequence[Sequence[Any]]:
+        """Return the stored values of all lines, one column for each value of a row."""
+        if not self.columns:
+            return list(zip(*self.rows, strict=True))
+        self.add_columns([[] for _ in self.columns])
+        return self.columns
 
     def records(self) -> list[Record]:
         """Return the samples as individual records."""
@@ -147,8 +152,8 @@ def _values(batches: Sequence[ColumnBatch]) -> list[Sequence[Any]]:
     if batches[0].plan.lazy:
         return list(_columns(batch.rows for batch in batches))
     if len(batches) == 1:
-        return list(batches[0].columns)
-    parts = zip(*(batch.columns for batch in batches), strict=True)
+        return list(batches[0].as_columns())
+    parts = zip(*(batch.as_columns() for batch in batches), strict=True)
     return [list(chain.from_iterable(part)) for part in parts]
 
 
@@ -237,112 +242,3 @@ def _labels(
 
 def _short(text: str) -> str | None:
     return text if len(text) <= LABEL_MAX else None
-
-
-class ColumnReader:
-    """Reads lines of one file into column batches, as long as they fit a plan.
-
-    Parameters
-    ----------
-    path : str
-        The file's path below the run.
-    flat : FlatFormat or None
-        How the keys of a line become fields; None if no line of the format can be read by a plan.
-    """
-
-    def __init__(self, path: str, flat: FlatFormat | None) -> None:
-        self._path = path
-        self._flat = flat
-        self._step = None if flat is None else flat.step_of(path)
-        self._plan: ColumnPlan | None = None
-        self._misfits = 0  # misfit score of the plan, see `_MAX_MISFITS`
-        self._wait = 0  # lines still to be read as records before the next plan
-        self._pause = 1  # lines to wait after the next failure
-
-    @property
-    def takes_many(self) -> bool:
-        """True if `add_lines` may succeed."""
-        return self._plan is not None and not self._plan.lazy
-
-    def add_lines(self, lines: Sequence[bytes], chunk: Chunk) -> bool:
-        """Append lines to the chunk's last batch; return False if one does not fit a plan without lists."""
-        columns = self._parse_columns(lines)
-        if columns is None or self._plan is None:
-            return False
-        self._batch(self._plan, chunk).add_columns(columns)
-        self._misfits = max(0, self._misfits - len(lines))
-        return True
-
-    def add_line(self, line: bytes, chunk: Chunk) -> bool:
-        """Append a line to the chunk's last batch; return False if the line does not fit the plan."""
-        plan = self._plan
-        if plan is None:
-            return False
-        if self._add_lazily(plan, line, chunk) if plan.lazy else self.add_lines([line], chunk):
-            return True
-        self._misfits += 2
-        if self._misfits > _MAX_MISFITS:
-            self._plan, self._misfits, self._wait = None, 0, self._pause
-            self._pause = min(2 * self._pause, _MAX_PAUSE)
-        return False
-
-    def make_plan(self, fields: Mapping[str, Any], record: Record) -> bool:
-        """Make a plan from a line that was read as a record; return whether this call made one."""
-        if self._plan is not None or self._flat is None:
-            return False
-        if self._wait:
-            self._wait -= 1
-            return False
-        self._plan = self._plan_of(self._flat, fields, record)
-        if self._plan is None:
-            self._wait = self._pause
-            self._pause = min(2 * self._pause, _MAX_PAUSE)
-        return self._plan is not None
-
-    def _plan_of(self, flat: FlatFormat, fields: Mapping[str, Any], record: Record) -> ColumnPlan | None:
-        document = dict(fields)
-        if flat.complete is not None and not flat.complete(document):
-            return None
-        plan = ColumnPlan.from_line(document, record, flat.names)
-        if plan is None or (plan.lazy and flat.complete is not None):
-            return None
-        return plan if "step" in plan.place or self._step == record.step else None
-
-    def _parse_columns(self, lines: Sequence[bytes]) -> list[list[Any]] | None:
-        plan, flat = self._plan, self._flat
-        if plan is None or flat is None or plan.lazy:
-            return None
-        documents = parse_lines(lines)
-        if documents is None or (flat.complete is not None and not all(map(flat.complete, documents))):
-            return None
-        try:
-            return plan.parse_columns(documents)
-        except KeyError:
-            return None
-
-    def _add_lazily(self, plan: ColumnPlan, line: bytes, chunk: Chunk) -> bool:
-        """Append a line with lists, of which only the values needed become Python objects."""
-        try:
-            fields = parse_fast(line)
-            row = plan.parse_row(fields) if fields is not None else None
-            lists = plan.parse_lists(fields) if row is not None else None
-        except (KeyError, TypeError, ValueError, RuntimeError, OverflowError):
-            return False
-        if row is None or lists is None:
-            return False
-        batch = self._batch(plan, chunk)
-        batch.rows.append(row)
-        batch.sizes.append(lists[0])
-        batch.arrays.append(lists[1])
-        if self._misfits:
-            self._misfits -= 1
-        return True
-
-    def _batch(self, plan: ColumnPlan, chunk: Chunk) -> ColumnBatch:
-        """Return the batch to append to: the chunk's last one if it has this plan, otherwise a new one."""
-        last = chunk.parts[-1] if chunk.parts else None
-        if isinstance(last, ColumnBatch) and last.plan is plan:
-            return last
-        batch = ColumnBatch(plan, self._path, self._step)
-        chunk.parts.append(batch)
-        return batch

@@ -6,7 +6,7 @@ of a batch (`rlpanel.sources.records.column_batch`). A line that differs in any 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
@@ -99,6 +99,8 @@ class ColumnPlan:
             tuple(key for key, kind, _ in kinds if kind == "nested"),
             tuple(record.numbers),
         )
+        if len(plan.columns) + len(plan.skipped) < 2:  # `itemgetter` returns no tuple for a single key
+            return None
         return plan if plan._matches(record) else None
 
     @cached_property
@@ -126,9 +128,8 @@ class ColumnPlan:
         """
         if set(map(len, documents)) != {self._key_count}:
             return None
-        columns = [list(map(itemgetter(key), documents)) for key, _, _ in self.columns]
-        for key in self.skipped:
-            list(map(itemgetter(key), documents))
+        columns = list(map(list, zip(*map(self._pick, documents), strict=True)))
+        del columns[len(self.columns) :]  # the skipped keys were only to be found
         if self.parts:
             parts = list(map(itemgetter("rewards"), documents))
             if set(map(type, parts)) != {dict} or set(map(tuple, parts)) != {self.parts}:
@@ -142,7 +143,7 @@ class ColumnPlan:
         return columns
 
     def parse_row(self, document: Any) -> Row | None:
-        """Return the stored values of a line with lists, given the result of `json_parser.parse_fast`.
+        """Return the stored values of a line, given the result of `json_parser.parse_fast`.
 
         A line that does not fit the plan gives None or raises KeyError.
         """
@@ -196,16 +197,23 @@ class ColumnPlan:
         return len(self.columns) + bool(self.parts) + sum(map(len, others))
 
     @cached_property
-    def _column_keys(self) -> tuple[bytes, ...]:
-        return tuple(key.encode() for key, _, _ in self.columns)  # otherwise simdjson encodes them per line
+    def _column_keys(self) -> tuple[str | bytes, ...]:
+        keys = (key for key, _, _ in self.columns)
+        return (
+            tuple(key.encode() for key in keys) if self.lazy else tuple(keys)
+        )  # otherwise simdjson encodes them per line
 
     @cached_property
-    def _skipped_keys(self) -> tuple[bytes, ...]:
-        return tuple(key.encode() for key in self.skipped)
+    def _skipped_keys(self) -> tuple[str | bytes, ...]:
+        return tuple(key.encode() for key in self.skipped) if self.lazy else self.skipped
 
     @cached_property
     def _list_keys(self) -> tuple[bytes, ...]:
         return tuple(key.encode() for key in (*self.sizes, *(key for key, _ in self.arrays)))
+
+    @cached_property
+    def _pick(self) -> Callable[[Any], Row]:
+        return itemgetter(*(key for key, _, _ in self.columns), *self.skipped)
 
     @cached_property
     def _types(self) -> list[frozenset[type]]:

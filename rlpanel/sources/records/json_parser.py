@@ -64,18 +64,18 @@ def parse(line: bytes) -> dict[str, Any]:
     return document if document is not None else parse_slow(line)
 
 
-def parse_fast(line: bytes) -> Any:
-    """Parse a line with simdjson only, into a lazy object.
+def parse_fast(line: bytes, *, lazy: bool) -> Any:
+    """Parse a line with simdjson only: a lazy simdjson object if ``lazy``, else a dict.
 
     Returns None if another parser must be used. The result must be dropped before this thread's next call.
     """
     if len(line) > _FAST_BYTES or simdjson is None:
         return None
     try:
-        parsed = _parser().parse(line)
+        parsed = _parser().parse(line, not lazy)
     except (ValueError, RuntimeError, KeyError):
         return None
-    return parsed if type(parsed) is simdjson.Object else None
+    return parsed if type(parsed) is (simdjson.Object if lazy else dict) else None
 
 
 #: Stands between lines that are parsed in one call. It is random, so that no log can contain it.

@@ -155,12 +155,15 @@ class FlatFormat:
     step_of : function
         Step that a file's path gives to lines without ``step``; None if it gives none.
     complete : function or None
-        Adds to a parsed line what other keys tell. Returns False if the adapter must read the line.
+        Adds to a parsed line what the keys in ``told_by`` tell. Returns False if the adapter must read the
+        line.
+    told_by : tuple of str
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     step_of: Callable[[str], int | None] = _no_step
     complete: Callable[[dict[str, Any]], bool] | None = None
+    told_by: tuple[str, ...] = ()
 
 
 class Adapter(Protocol):

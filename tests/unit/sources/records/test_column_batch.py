@@ -16,7 +16,8 @@ from rlpanel.sources.adapters.native import Native
 from rlpanel.sources.adapters.verl import Verl
 from rlpanel.sources.readers.jsonl import JsonlFile
 from rlpanel.sources.readers.tail import Block
-from rlpanel.sources.records.column_batch import ColumnBatch, ColumnReader
+from rlpanel.sources.records.column_batch import ColumnBatch
+from rlpanel.sources.records.column_reader import ColumnReader
 from rlpanel.sources.records.json_parser import parse
 from rlpanel.sources.records.record_types import Adapter, Chunk, Record, RecordList
 from rlpanel.store.columns import row_builder
@@ -182,11 +183,20 @@ def test_verls_lines_are_columns_with_its_step_and_uid() -> None:
     row = {"input": "q", "output": "a", "score": 1.0, "gts": [1], "acc": True}
     uids = ["p_0_0", "p_1_0", f"pad{'0' * 32}_0_0", "own", "p_q_1_2"]
     rows = [row | {"uid": uid} for uid in uids]
-    for lines in (rows, [row] * 5):
+    for lines in (rows, [rows[3], rows[3], *rows], [row] * 5, [row | {"turns": [1, 2]}] * 5):
         chunk = read_block(*lines, adapter=Verl(), name="7.jsonl")
         expected = [record for line in lines for record in Verl().read(line, "7.jsonl", full=False)]
         assert any(isinstance(part, ColumnBatch) for part in chunk.parts)
         assert_same(chunk.records, expected)
+
+
+@pytest.mark.parametrize("rewards", [{}, {"rewards": {"a": 1.0}}], ids=str)
+def test_lines_with_a_single_text_are_read(rewards: dict[str, Any]) -> None:
+    rows = [{"output": text} | rewards for text in ("ab", "cd", "e")]
+    found = read_block(*rows, adapter=Verl(), name="7.jsonl").records
+    assert [(record.step, record.texts) for record in found] == [
+        (7, {"response": row["output"]}) for row in rows
+    ]
 
 
 @pytest.mark.parametrize("without", ["", "response_tokens", "logprobs"])
