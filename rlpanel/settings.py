@@ -32,7 +32,7 @@ class Display(param.Parameterized):
     )
     log_values = param.Boolean(
         default=False,
-        label="Log scale",
+        label="Log scale of densities",
         doc="Logarithmic value axis in densities and ridges, for columns whose values are mostly above 0.",
     )
     variance_scale = param.Number(

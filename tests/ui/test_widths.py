@@ -23,7 +23,8 @@ _CUT = """() => {
       if (node.matches(".rl-card, button, input, select, summary, [role=tab], .pill, .sentence")) {
         const box = node.getBoundingClientRect()
         const inside = scrolls.some((selector) => node.closest(selector))
-        if (node.checkVisibility() && box.width > 1 && !inside && (box.right > innerWidth + 1 || box.left < -1)) {
+        const shown = node.checkVisibility() && box.width > 1 && !inside
+        if (shown && (box.right > innerWidth + 1 || box.left < -1)) {
           found.push(`${node.tagName}.${node.className} ${Math.round(box.left)}–${Math.round(box.right)}`)
         }
       }

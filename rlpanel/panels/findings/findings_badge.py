@@ -54,6 +54,7 @@ class FindingsBadge(Viewer):
         self._thresholds = FindingSettings.from_environment()
         self._work: BackgroundTask[list[Finding]] = BackgroundTask(self._show)
         self._list = FindingsPopup(
+            visible=context.index is not None,
             margin=(0, 10, 0, 0),
             align="center",
             css_classes=["rl-findings"],
@@ -80,6 +81,7 @@ class FindingsBadge(Viewer):
 
     def _restart(self, *_: Any) -> None:
         self._last_check, self._findings = 0.0, {}
+        self._list.visible = self.context.index is not None
         self._work.stop()
         self._list.param.update(found=[], checked=False)
         self.current.found = []

@@ -69,7 +69,7 @@ class SettingsForm(Viewer):
             "options": [[value, label] for label, value in options.items()],
             "most": _MANY,
             "value": [name for name in resolved if name in options.values()],
-            "help": "Metrics that are drawn as curves; without a choice, the default four.",
+            "help": "Metrics that are drawn as curves; without a choice, those that matter most in this run.",
         }
 
     def _curve_options(self) -> dict[str, str]:
