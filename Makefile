@@ -11,11 +11,13 @@ TRAIN_PIP := .venv-train/bin/$(OTHER_PIP)
 TESTED := test,parquet,tokenizers,tensorboard,dask
 APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 
-# For versions other than those of .venv: all that needs neither server nor browser, the access to each route, and
+# For versions other than those of .venv: all that needs neither server nor browser and the access to each route;
 # a browser that opens pages (also on threads), follows a run, reads hostile texts and keeps its selection.
+# Playwright leaves an event loop running, in which other tests cannot start theirs: two runs of pytest.
 OTHER := -n 2 --dist loadfile --hypothesis-profile quick tests/unit tests/property \
-    tests/integration/security/test_routes.py tests/ui/test_live.py tests/ui/test_hostile.py \
-    tests/ui/test_threads.py tests/ui/test_url.py::test_what_is_chosen_survives_a_reload
+    tests/integration/security/test_routes.py
+SMOKE := -n 2 --dist loadfile tests/ui/test_live.py tests/ui/test_hostile.py tests/ui/test_threads.py \
+    tests/ui/test_url.py::test_what_is_chosen_survives_a_reload
 
 .PHONY: demo test lint format unit integration ui oldest newest test-train upstream bench docs browser clean
 
@@ -61,10 +63,12 @@ upstream: .venv/dev.stamp .venv-train/stamp .venv-upstream/stamp
 # The lower bound of every dependency, on the oldest Python that is found.
 oldest: .venv-oldest/stamp browser
 	.venv-oldest/bin/python -m pytest $(OTHER)
+	.venv-oldest/bin/python -m pytest $(SMOKE)
 
 # The newest version of every dependency, on the newest Python that is found. Panel 1.10 needs Python 3.12.
 newest: .venv-newest/stamp browser
-	@if [ -e .venv-newest/bin/python ]; then set -x; .venv-newest/bin/python -m pytest $(OTHER); \
+	@if [ -e .venv-newest/bin/python ]; then set -ex; \
+	    .venv-newest/bin/python -m pytest $(OTHER); .venv-newest/bin/python -m pytest $(SMOKE); \
 	else echo "not tested: no Python newer than .venv's, from 3.12 to 3.14, on PATH or in pyenv"; fi
 
 # Pages that are generated from what the code declares.
