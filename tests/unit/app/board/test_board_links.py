@@ -53,6 +53,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def board(root: Path) -> Iterator[Board]:
     made = Board(root)
+    # The first watch of a folder compiles annotations in some versions of watchdog.
+    made.read_url("?run=run")
+    wait_until(lambda: made.context.index is not None and made.context.index.snapshot.samples == 4)
     yield made
     made.close()
 
