@@ -181,8 +181,9 @@ def test_at_most_eight_runs_are_ticked(start: BoardPage) -> None:
 def test_the_keyboard_moves_opens_ticks_and_folds(start: BoardPage) -> None:
     page = start.page
     page.get_by_label("Search runs").focus()
-    start.go(run="quiet").settled()
-    start.go(run="live").settled()
+    for run in ("quiet", "live"):
+        start.go(run=run).settled()
+        expect(entry(start, run)).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Tab")
     expect(entry(start, "live")).to_be_focused()
     outline = entry(start, "live").evaluate("(node) => getComputedStyle(node).outlineStyle")

@@ -58,7 +58,7 @@ class Layout:
     def __init__(self, board: Board, *, owns_window: bool) -> None:
         self.board = board
         context = board.context
-        self._cards: ListPanel = pn.Row()
+        self._cards = pn.FlexBox()
         self._samples: SampleGrid | None = None
         self._detail: SampleDetail | None = None
         self._empty_state: EmptyState | None = None
@@ -209,7 +209,7 @@ class Layout:
         """Create the Bokeh models of each view, and then add the board to the document."""
         for view in self._parts():
             yield partial(self.root.create_models, view, document)
-        late = [layout for layout in (self._cards, self._left, self._right) if len(layout)]
+        late = [layout for layout in (self._left, self._right) if len(layout)]
         yield partial(self.root.add_to_document, document, late)
         yield self._controls.complete
 

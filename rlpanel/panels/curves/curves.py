@@ -44,11 +44,13 @@ class Curves(Viewer):
         self._cards: dict[tuple[tuple[str, ...], bool], CurveCard] = {}
         self._window = self._new_window()
         #: The layout of the cards.
-        self.row = pn.Row(
+        self.row = pn.FlexBox(
+            gap="10px",
+            flex_wrap="wrap",
+            align_content="stretch",
             sizing_mode="stretch_width",
             margin=0,
             css_classes=["rl-curves"],
-            stylesheets=[":host { flex-wrap: wrap; gap: 10px; }"],
         )
         self._scroller = CardScroller(width=0, height=0, margin=0)
         self._column = pn.Column(

@@ -11,7 +11,8 @@ export function render({ model }) {
   const write = () => {
     const { title = "", tip = "", notes = [] } = model.head
     head.title = [tip, ...notes.map(([text]) => text)].filter(Boolean).join("\n")
-    head.replaceChildren(element("b", "", title), ...notes.map(([text, style]) => element("span", `unit ${style}`, text)))
+    // The blanks separate the parts for screen readers and copies; the layout ignores them.
+    head.replaceChildren(element("b", "", title), ...notes.flatMap(([text, style]) => [" ", element("span", `unit ${style}`, text)]))
     bars.node.setAttribute("role", "img")
     bars.node.setAttribute("aria-label", [title, ...notes.map(([text]) => text)].join(", "))
   }

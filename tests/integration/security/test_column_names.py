@@ -86,7 +86,7 @@ def test_a_run_of_such_names_is_looked_at_as_any_other(
 
 def shows_each_column(board: BoardPage, names: list[str]) -> None:
     for at, name in enumerate(names):
-        wanted = [f"{value(2, index, at):.3f}" for index in range(SAMPLES)]
+        wanted = [f"{value(2, index, at):.1f}" for index in range(SAMPLES)]
         assert board.column(name) == board.column(f"rewards/{name}") == wanted, name
     title = board.header("a.b").locator(".tabulator-col-title")
     expect(title).to_have_text("a.b")
