@@ -25,7 +25,9 @@ THREADED = (
 def test_a_page_built_on_a_thread_opens_follows_and_obeys(page: Page, tmp_path: Path) -> None:
     run = write_run(tmp_path / "runs" / "grows", steps=3)
     with ServerProcess("--args", run.parent, command=THREADED) as server:
-        board = BoardPage(page, server.url + "board").open().settled(3)
+        # `panel serve` expects this name; before version 6.6, Tornado refuses the address.
+        url = f"http://localhost:{server.port}/board"
+        board = BoardPage(page, url).open().settled(3)
         for step in (4, 5):
             append(run / "rollout_data_rank_0.jsonl", *(line(step, index=index) for index in range(8)))
             board.at_step(step)
