@@ -39,7 +39,9 @@ class PageRoot(pn.Column):
         child._get_model(document, self._root_model)
 
     def add_to_document(self, document: Document, late: Sequence[ListPanel] = ()) -> list[Callable[[], None]]:
-        """Add the column to a document of a server; `Viewable.server_doc` would add notifications again.
+        """Create the remaining models, and return the steps that add the column to a document of a server.
+
+        `Viewable.server_doc` would add notifications again.
 
         Parameters
         ----------
@@ -50,17 +52,19 @@ class PageRoot(pn.Column):
         Returns
         -------
         list of callable
-            The steps that add the children of ``late``.
+            The first adds the column, and the others the children of ``late``.
         """
         model = self.get_root(document)
         steps = [step for layout in late for step in _children_later(layout._models[model.ref["id"]][0])]
+        return [partial(self._add_root, document, model), *steps]
+
+    def _add_root(self, document: Document, model: Model) -> None:
         if self._root_model is not None:
             del self._bokeh_model
         self._documents[document] = model
         document.on_session_destroyed(state._destroy_session)
         document.on_session_destroyed(self._server_destroy)  # type: ignore[arg-type]
         document.add_root(model)
-        return steps
 
 
 def _children_later(layout: Any) -> list[Callable[[], None]]:

@@ -41,6 +41,7 @@ class Curves(Viewer):
         super().__init__()
         self.context = context
         self._linked = linked
+        self._building = lazy  # whether the steps of `card_steps` are not done
         self._cards: dict[tuple[tuple[str, ...], bool], CurveCard] = {}
         self._window = self._new_window()
         #: The layout of the cards.
@@ -68,8 +69,7 @@ class Curves(Viewer):
         selection.param.watch(self._restyle, ["dark"])
         display.param.watch(self._update_cards, ["kl_estimator", "per_sequence"])
         display.param.watch(self._redraw, ["band", "variance_scale", "zero_shift", "log_values"])
-        if not lazy:
-            self._update_cards()
+        self._update_cards()
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._column
@@ -78,7 +78,11 @@ class Curves(Viewer):
         """Yield the steps that create the cards: one for each card, since a card takes long."""
         for curve in curves_of(self.context):
             yield partial(self._create_card, curve)
-        yield self._update_cards
+        yield self._finish_building
+
+    def _finish_building(self) -> None:
+        self._building = False
+        self._update_cards()
 
     def _create_card(self, curve: Curve) -> None:
         """Create the card of a curve unless it exists."""
@@ -88,7 +92,9 @@ class Curves(Viewer):
             self._cards[key] = CurveCard(self.context, curve, window)
 
     def _update_cards(self, *_: object) -> None:
-        """Keep the cards that are still wanted and create the missing ones."""
+        """Keep the cards that are still wanted and create the missing ones, unless steps create them."""
+        if self._building:
+            return
         curves = curves_of(self.context)
         for curve in curves:
             self._create_card(curve)

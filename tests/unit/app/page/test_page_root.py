@@ -12,12 +12,17 @@ def texts(document: Document) -> list[str]:
     return [model.text for model in document.select({"type": pn.models.HTML})]
 
 
+def add_all(root: PageRoot, document: Document) -> None:
+    for step in root.add_to_document(document):
+        step()
+
+
 def test_the_document_holds_all_children() -> None:
     document = Document()
     root = PageRoot(pn.pane.HTML("a"), pn.Column(pn.pane.HTML("b")))
     root.create_models(root[1], document)
     assert not document.roots
-    root.add_to_document(document)
+    add_all(root, document)
     assert len(document.roots) == 1
     assert sorted(texts(document)) == ["a", "b"]
 
@@ -28,7 +33,7 @@ def test_a_change_before_the_root_is_added_is_kept() -> None:
     root = PageRoot(pn.Column(pane))
     root.create_models(root[0], document)
     pane.object = "after"
-    root.add_to_document(document)
+    add_all(root, document)
     assert texts(document) == ["after"]
 
 
@@ -37,7 +42,7 @@ def test_a_change_after_the_root_is_added_reaches_the_document() -> None:
     pane = pn.pane.HTML("before")
     root = PageRoot(pn.Column(pane))
     root.create_models(root[0], document)
-    root.add_to_document(document)
+    add_all(root, document)
     pane.object = "after"
     assert texts(document) == ["after"]
 
@@ -47,7 +52,8 @@ def test_children_of_a_late_layout_follow_a_few_at_a_time() -> None:
     late = pn.Row(*(pn.pane.HTML(text) for text in "abcd"))
     root = PageRoot(pn.pane.HTML("first"), pn.Column(late))
     root.create_models(late, document)
-    steps = root.add_to_document(document, [late])
+    first, *steps = root.add_to_document(document, [late])
+    first()
     assert texts(document) == ["first"]
     seen = []
     for step in steps:
