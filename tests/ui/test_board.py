@@ -196,6 +196,7 @@ def test_keys_walk_samples_and_steps(board: BoardPage, raw: dict[str, pd.DataFra
     frame = raw[PPO]
     board.go(run=PPO, step=30).settled(30)
     uids = frame[frame.step == 30].uid.tolist()
+    board.page.locator(".logo").first.click()  # arrow keys on a tab would choose another tab
     for key, at in (("j", 1), ("j", 2), ("k", 1)):
         board.press(key)
         board.shows(uids[at])
