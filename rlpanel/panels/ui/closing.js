@@ -5,7 +5,7 @@
 function closeOnEscape(box, summary) {
   const outside = (event) => { if (!event.composedPath().includes(box)) { box.open = false } }
   const escape = (event) => {
-    if (event.key !== "Escape") { return }
+    if (event.key !== "Escape" || !box.open) { return }
     event.stopPropagation()
     const focused = box.contains(box.getRootNode().activeElement)
     box.open = false
@@ -15,6 +15,7 @@ function closeOnEscape(box, summary) {
     document.removeEventListener("pointerdown", outside)
     document.removeEventListener("keydown", escape, true)
   }
+  box.addEventListener("keydown", escape)  // the browser reports the opening a moment later
   box.addEventListener("toggle", () => {
     stop()
     if (!box.open) { return }
