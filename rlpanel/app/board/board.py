@@ -147,6 +147,13 @@ class Board:
         else:
             self._start_updates()
 
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Run a callback on the session's event loop; without one, at once. Thread-safe."""
+        if self._session is not None:
+            self._session.loop.call_soon(callback)
+        else:
+            callback()
+
     def close(self) -> None:
         """Close the runs and unsubscribe from changes; a second call does nothing.
 

@@ -109,7 +109,13 @@ class Layout:
         return views if document is None else [*views, partial(self._show, document)]
 
     def on_key(self, key: str) -> None:
-        """Handle a keyboard shortcut; `rlpanel.app.board.browser_window.KEYS` lists them."""
+        """Handle a keyboard shortcut; `rlpanel.app.board.browser_window.KEYS` lists them.
+
+        Panel may call it on a thread, where it could meet a redraw that follows the newest step.
+        """
+        self.board.call_soon(partial(self._press, key))
+
+    def _press(self, key: str) -> None:
         context = self.board.context
         if key in ("ArrowLeft", "ArrowRight"):
             context.move_step(1 if key == "ArrowRight" else -1)
