@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from rlpanel.app.demo import write_recording
 from tests.conftest import BROWSERS, QUIET, VIEWPORT
+from tests.ui.board import free_port
 
 APPENDS = 40
 STEPS = 30
@@ -185,13 +185,6 @@ def served(root: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     finally:
         process.terminate()
         process.wait(timeout=120)  # it saves the index of a large run
-
-
-def free_port() -> int:
-    """Return a port that no server uses."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_for(url: str, path: str = "/health") -> None:

@@ -26,11 +26,12 @@ from typing import Any
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 from rlpanel.app.demo import write_recording
-from tests.bench.latency import chromium, free_port, served, wait_for
+from tests.bench.latency import chromium, served, wait_for
 from tests.bench.results import record
 from tests.bench.tokens import worked
 from tests.bench.turns import Turns
 from tests.conftest import QUIET, VIEWPORT
+from tests.ui.board import free_port
 from tests.viewer import Viewer
 
 PARTS = ("browser", "loop", "crowd")

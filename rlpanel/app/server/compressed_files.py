@@ -18,7 +18,7 @@ from tornado.web import StaticFileHandler
 
 #: Types of files that are compressed, and the smallest size in bytes for which that is worth it.
 TYPES, MIN_BYTES = (".js", ".mjs", ".css", ".svg", ".json"), 1024
-#: Level of gzip: higher ones take several times longer for 2 % less.
+#: Level of gzip: the highest takes half as long again, for less than 1 % fewer bytes.
 LEVEL = 6
 
 _lock = threading.Lock()

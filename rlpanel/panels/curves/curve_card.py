@@ -187,9 +187,7 @@ class CurveCard:
         theme.restyle(self._plot, self.context.selection.dark)
         self._cursor_line.line_color = colors["muted"]
         for (kind, renderer), column in zip(self._glyphs, self._glyph_columns, strict=True):
-            first = column == self.curve.columns[0]
-            # With overlay runs a colour identifies the run; otherwise it identifies the metric.
-            color = colors["policy" if first and self.context.others else _color(column, first)]
+            color = self._glyph_color(column)
             if kind == "band":
                 renderer.glyph.fill_color = color
             elif kind in ("line", "raw"):
@@ -344,14 +342,17 @@ class CurveCard:
                 renderer.visible = run_visible and (kind != "raw" or smoothed)
         self._run_visible = run_visible
 
+    def _glyph_color(self, column: str) -> str:
+        """Return the colour of a column's glyphs in the current theme."""
+        first = column == self.curve.columns[0]
+        # With overlay runs a colour identifies the run; otherwise it identifies the metric.
+        name = "policy" if first and self.context.others else _color(column, first)
+        return theme.palette(self.context.selection.dark)[name]
+
     def _add_raw_lines(self) -> None:
         """Add the lines behind the smoothed ones; most pages never smooth."""
         for column, source in self._sources.items():
-            color = next(
-                renderer.glyph.line_color
-                for (kind, renderer), owner in zip(self._glyphs, self._glyph_columns, strict=True)
-                if kind == "line" and owner == column
-            )
+            color = self._glyph_color(column)
             line = glyphs.Line(x="x", y="raw", line_width=1, line_alpha=RAW_ALPHA, line_color=color)
             self._add_renderers(column, ("raw", *theme.add_glyphs(self._plot, source, line)))
 
