@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from bokeh.document import Document
+from panel.io.resources import get_dist_path
 
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
@@ -47,6 +48,9 @@ def apply_template(document: Document, first_view: str) -> None:
     """
     document.template = _TEMPLATE  # type: ignore[assignment]  # Panel also accepts blocks of a template
     document.template_variables.update(
+        # Panel sets this only when it renders the HTML. A view that a thread creates before would get style
+        # sheets of a CDN.
+        dist_url=get_dist_path(),
         rlpanel_style="\n".join(
             (
                 theme.theme_variables(":root{}"),

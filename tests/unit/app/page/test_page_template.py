@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
+import panel as pn
 from bokeh.document import Document
+from bokeh.models import ImportedStyleSheet
 from bokeh.resources import Resources
 
 from rlpanel.app.page.page_template import _without_unused, apply_template
@@ -27,3 +29,12 @@ def test_the_first_view_is_a_variable_not_a_part_of_the_template() -> None:
     apply_template(document, "{{ 7 * 7 }}")
     assert "7 * 7" not in str(document.template)
     assert document.template_variables["rlpanel_first_view"] == "{{ 7 * 7 }}"
+
+
+def test_a_view_that_is_created_before_the_html_gets_no_style_sheet_of_a_cdn() -> None:
+    document = Document()
+    apply_template(document, "")
+    model = pn.pane.HTML("").get_root(document)
+    urls = [sheet.url for sheet in model.select({"type": ImportedStyleSheet})]
+    assert urls
+    assert not any(url.startswith("http") for url in urls)
