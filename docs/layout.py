@@ -66,6 +66,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/step": ("metrics/*", "store/*", *_PARTS, "panels/curves"),
     "panels/tokens": ("metrics/*", "store/*", *_PARTS),
     "panels/samples": ("metrics/*", "store/*", *_PARTS),
+    "panels/conversation": ("sources/records", "metrics/*", "store/*", *_PARTS, "panels/tokens"),
     "panels/findings": ("store/*", "findings/*", *_PARTS, "panels/curves"),
     "panels/sidebar": (
         *("sources/*", "metrics/*", "store/*", "findings", *_PARTS),
@@ -87,10 +88,12 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("panels/samples", "panels/findings", "panels/groups"),
     ),
     "panels/sample": (
+        "sources/records",
         "metrics/*",
         "store/*",
         *_PARTS,
         "panels/tokens",
+        "panels/conversation",
         "panels/samples",
         "panels/compare",
         "panels/groups",

@@ -239,6 +239,8 @@ class Sample:
     split: str | None = None
     status: str | None = None
     status_reason: str | None = None
+    turn_rewards: np.ndarray | None = None
+    judge: dict[str, str] = field(default_factory=dict)
     derived: dict[str, np.ndarray] = field(default_factory=dict)
     columns: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
 from rlpanel.panels.inputs.tab_bar import TabBar
 from rlpanel.panels.sample.sample_actions import SampleActions
-from rlpanel.panels.sample.sample_tabs import TABS, position_of
+from rlpanel.panels.sample.sample_tabs import TABS, position_of, tab_for
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.metric_rows import build_rows
 from rlpanel.panels.ui import theme
@@ -38,6 +38,7 @@ class SampleDetail(Viewer):
             css_classes=["rl-sample-head"],
         )
         self._views: list[LazyView[Any]] = [LazyView(partial(tab.make, context)) for tab in TABS]
+        self._active = -1
         self._bar = TabBar(
             tabs=[{"key": tab.key, "title": tab.title, "about": tab.about} for tab in TABS],
             css_classes=["rl-tabs"],
@@ -57,7 +58,7 @@ class SampleDetail(Viewer):
         )
         if context.selection.against:  # the address names a comparison of runs
             context.tab = "runs"
-        context.param.watch(self._open_tab, "tab")
+        context.param.watch(self._open_tab, ["tab", "sample"])
         context.param.watch(self._draw, ["sample", "message"])
         context.display.param.watch(self._draw, ["kl_estimator"])
         self._open_tab()
@@ -67,8 +68,11 @@ class SampleDetail(Viewer):
         return self._card
 
     def _open_tab(self, *_: Any) -> None:
-        """Show the tab of `Context.tab`; the views of all other tabs do nothing."""
-        active = position_of(self.context.tab)
+        """Show the tab of `Context.tab`, or the sample's own; the views of all other tabs do nothing."""
+        active = position_of(self.context.tab or tab_for(self.context.sample))
+        if self._active == active:
+            return
+        self._active = active
         with pn.io.hold():
             self._bar.value = TABS[active].key
             for position, view in enumerate(self._views):

@@ -7,14 +7,17 @@ from typing import NamedTuple
 
 from rlpanel.panels.compare.response_diff import ResponseDiff
 from rlpanel.panels.compare.runs_tab import RunsTab
+from rlpanel.panels.conversation.conversation_payload import has_turns
 from rlpanel.panels.explain.explain_tab import ExplainTab
 from rlpanel.panels.groups.groups_tab import GroupsTab
 from rlpanel.panels.prompts.prompts_tab import PromptsTab
+from rlpanel.panels.sample.conversation_tab import ConversationTab
 from rlpanel.panels.sample.reference_tab import ReferenceTab
 from rlpanel.panels.sample.tokens_tab import TokensTab
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_ranking import TokenRanking
 from rlpanel.panels.ui.lazy_view import ActiveView
+from rlpanel.schema import Sample
 
 
 class Tab(NamedTuple):
@@ -48,6 +51,7 @@ def _token_ranking(context: Context) -> TokenRanking:
 
 #: All tabs, in the order of the screen.
 TABS: tuple[Tab, ...] = (
+    Tab("conversation", "Conversation", "sample", ConversationTab),
     Tab("tokens", "Tokens", "sample", TokensTab),
     Tab("reference", "Text", "sample", ReferenceTab),
     Tab("diff", "Diff", "sample", ResponseDiff),
@@ -59,6 +63,16 @@ TABS: tuple[Tab, ...] = (
 )
 
 
+#: Tab that is open by default, and the one for a sample with several turns.
+_DEFAULT, _DEFAULT_OF_TURNS = "tokens", "conversation"
+
+
 def position_of(key: str) -> int:
-    """Return the position of a tab in `TABS`; the first where no tab has this key."""
-    return next((position for position, tab in enumerate(TABS) if tab.key == key), 0)
+    """Return the position of a tab in `TABS`; the default where no tab has this key."""
+    keys = [tab.key for tab in TABS]
+    return keys.index(key if key in keys else _DEFAULT)
+
+
+def tab_for(sample: Sample | None) -> str:
+    """Return the key of the tab that shows a sample while the viewer has not chosen one."""
+    return _DEFAULT_OF_TURNS if has_turns(sample) else _DEFAULT

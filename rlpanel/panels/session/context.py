@@ -131,7 +131,7 @@ class Context(param.Parameterized):
     sought = param.ClassSelector(
         class_=tuple, default=(), doc="The grid's conditions on texts (`TextPredicate`), set by the grid."
     )
-    tab = param.String(default="tokens", doc="Key of the open tab of the sample panel.")
+    tab = param.String(default="", doc="Key of the open tab of the sample panel; empty: by the sample.")
     selection = param.ClassSelector(class_=Selection, default=Selection(), doc="What is selected.")
     display = param.ClassSelector(class_=Display, default=Display(), doc="The display settings.")
 

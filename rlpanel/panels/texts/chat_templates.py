@@ -39,6 +39,9 @@ class ChatTemplate:
     bare_system: bool = False
 
 
+#: Name of the markup that rlpanel writes when it joins messages to one text.
+_OWN_MARKUP = "rlpanel's adapters"
+
 #: Name of the family → its markup. The first family whose header begins a prompt is taken.
 TEMPLATES = {
     "ChatML": ChatTemplate(
@@ -97,7 +100,7 @@ TEMPLATES = {
         ("<|end|>", "</s>", "<|endoftext|>", "<｜end▁of▁sentence｜>", "<|end_of_sentence|>", "<|eos|>"),
         bare_system=True,
     ),
-    "rlpanel's adapters": ChatTemplate(
+    _OWN_MARKUP: ChatTemplate(
         "[",
         # The look-behind stands after the bracket, so that the search for the bracket stays fast.
         re.compile(rf"\[(?<![^\n]\[)(?P<role>{_ROLES}|\?)\](?=[ \n]|\Z) ?"),
@@ -126,6 +129,47 @@ def turns_of(text: str) -> list[Turn]:
         if turns and turns[-1].role == "assistant" and (not best or turns[0].end < best[0].end):
             best = turns
     return best or plain_dialogues.turns_of(text, start)
+
+
+def continued_turns(text: str) -> list[Turn]:
+    """Return the turns of a response that continues the assistant's turn; empty if it has no other turn.
+
+    Only the markup of a template counts: names of roles that the model wrote as plain text do not.
+    """
+    for name, template in TEMPLATES.items():
+        if name == _OWN_MARKUP or template.mark not in text:
+            continue
+        turns = _parse(template, text, 0)
+        if turns and turns[0].lead:
+            first = turns[0]
+            found = [place for mark in template.ends if (place := text.find(mark, 0, first.end)) >= 0]
+            finish = min(found, default=first.end)
+            turns[0] = replace(first, role="assistant", begin=0, finish=len(text[:finish].rstrip()))
+        if len(turns) > 1:
+            return turns
+    return _turns_around_results(text)
+
+
+#: Results of tools in a text without its special tokens: of each header, the name of the role may be left.
+_RESULTS = re.compile(
+    r"(?:\n?(?:user|tool)\n)?<tool_response>.*?(?:</tool_response>|\Z)"
+    r"(?:\s{0,4}<tool_response>.*?(?:</tool_response>|\Z))*(?:\s{0,4}assistant\n)?",
+    re.DOTALL,
+)
+
+
+def _turns_around_results(text: str) -> list[Turn]:
+    """Return turns of the assistant and of tools, divided at ``<tool_response>``; empty without one."""
+    turns: list[Turn] = []
+    last = 0
+    for match in _RESULTS.finditer(text):
+        if text[last : match.start()].strip():
+            turns.append(Turn("assistant", last, last, match.start(), match.start()))
+        turns.append(Turn("tool", match.start(), match.start(), match.end(), match.end()))
+        last = match.end()
+    if turns and text[last:].strip():
+        turns.append(Turn("assistant", last, last, len(text), len(text)))
+    return turns
 
 
 def _parse(template: ChatTemplate, text: str, start: int) -> list[Turn]:

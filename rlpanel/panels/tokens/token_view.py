@@ -36,7 +36,7 @@ _SCRIPTS = (
 )
 
 
-def _theme_css() -> str:
+def token_theme() -> str:
     """Return the theme as CSS variables of the view itself: a notebook has no page that defines them."""
     sheets = {
         ".rl-tokens": theme.LIGHT | {"font": theme.FONT, "mono": theme.MONO},
@@ -58,7 +58,7 @@ class TokenComponent(pn.custom.JSComponent):
     metrics = param.Dict(default={}, doc="Declarations of all token metrics, logged or not.")
 
     _esm = read_assets(*_SCRIPTS)
-    _stylesheets: ClassVar[list[str]] = [_theme_css(), read_assets("panels/tokens/token_view.css")]
+    _stylesheets: ClassVar[list[str]] = [token_theme(), read_assets("panels/tokens/token_view.css")]
 
 
 class TokenView(pn.viewable.Viewer):

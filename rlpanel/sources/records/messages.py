@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NotRequired, TypedDict
 
+from xxhash import xxh3_64_hexdigest
+
 #: Base64 text of an image (or another medium), with its MIME type.
 _EMBEDDED = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,([A-Za-z0-9+/=_-]*)")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+=*")
@@ -31,11 +33,15 @@ class ToolCall(TypedDict):
 
 
 class Image(TypedDict):
-    """An image of a message: its MIME type if known, its address if it has one, its size if embedded."""
+    """An image of a message: its MIME type if known, its address if it has one.
+
+    An embedded image has its size in bytes, and the hash of its text in the line (see `embedded_key`).
+    """
 
     media_type: NotRequired[str]
     url: NotRequired[str]
     size: NotRequired[int]
+    key: NotRequired[str]
 
 
 class Message(TypedDict):
@@ -87,6 +93,11 @@ def body_text(message: Message) -> str:
     # Names from the line and punctuation only: the text search looks for a text's parts in the line's bytes.
     calls = [f"[call] {call['name']}({call['arguments']})" for call in message.get("tool_calls", ())]
     return "\n".join(part for part in (message.get("reasoning_content"), message["content"], *calls) if part)
+
+
+def embedded_key(source: str) -> str:
+    """Return the hash of an embedded image's text, by which it is found in its line again."""
+    return xxh3_64_hexdigest(source.encode("utf-8", "surrogatepass"))
 
 
 def without_embedded(text: str) -> str:
@@ -156,9 +167,9 @@ def _image(part: Mapping[str, Any]) -> Image:
     if not isinstance(source, str):
         return {}
     if match := _EMBEDDED.match(source):
-        return {"media_type": match[1], "size": len(match[2]) * 3 // 4}
+        return {"media_type": match[1], "size": len(match[2]) * 3 // 4, "key": embedded_key(source)}
     if len(source) > _LONGEST_URL:  # base64 without a data URL around it
-        return {"size": len(source) * 3 // 4}
+        return {"size": len(source) * 3 // 4, "key": embedded_key(source)}
     return {"url": source}
 
 

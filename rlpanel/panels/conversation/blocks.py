@@ -1,0 +1,178 @@
+"""Divides a conversation into blocks: one per message, with the results of tools beside their calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlpanel.panels.conversation.text_turns import Conversation
+from rlpanel.panels.conversation.turn_tokens import Span, TurnTokens
+from rlpanel.panels.tokens.display_text import escape_invisible
+from rlpanel.schema import Sample
+
+_ASSISTANT, _TOOL = "assistant", "tool"
+
+
+@dataclass
+class Result:
+    """What a tool answered.
+
+    Attributes
+    ----------
+    text : str
+        With invisible characters escaped, as all texts of this module.
+    error : bool
+    inferred : bool
+        True if the text, and not a field of the log, says that it is an error.
+    seconds : float or None
+    message : int
+        Position of its message in the conversation.
+    tokens : (int, int) or None
+        First token and the one after the last.
+    """
+
+    text: str
+    error: bool
+    inferred: bool
+    seconds: float | None
+    message: int
+    tokens: Span | None = None
+
+
+@dataclass
+class Call:
+    """A tool call: its arguments as formatted JSON where they are JSON, and the result if there is one."""
+
+    name: str
+    arguments: str
+    identifier: str = ""
+    result: Result | None = None
+
+
+@dataclass
+class Block:
+    """One message of the conversation as it is drawn.
+
+    Attributes
+    ----------
+    role, name : str
+        ``name`` is the tool's or speaker's name; empty if not logged.
+    turn : int
+        Number of the policy's message in the response, from 1; 0 for all others.
+    given : bool
+        True for messages before the response.
+    text, reasoning : str
+    calls : list of Call
+    tokens : (int, int) or None
+        First token and the one after the last.
+    reward, seconds : float or None
+        Of a turn of the policy.
+    error : bool
+        True for a tool's message that is an error and belongs to no call.
+    images : list of (int, int)
+        Positions of its images: of the message, and in it.
+    """
+
+    role: str
+    name: str = ""
+    turn: int = 0
+    given: bool = False
+    text: str = ""
+    reasoning: str = ""
+    calls: list[Call] = field(default_factory=list)
+    tokens: Span | None = None
+    reward: float | None = None
+    seconds: float | None = None
+    error: bool = False
+    images: list[tuple[int, int]] = field(default_factory=list)
+
+
+def blocks_of(sample: Sample, conversation: Conversation, tokens: TurnTokens) -> list[Block]:
+    """Return the blocks of a conversation in order.
+
+    A tool's message that answers a call has no block of its own. It is the call's that names its id; without
+    ids, the first call of the policy's last message that has no result yet.
+    """
+    blocks: list[Block] = []
+    open_calls: list[Call] = []
+    rewards = iter(_turn_rewards(sample))
+    for position, message in enumerate(conversation.messages):
+        place = position - conversation.prompt_messages
+        span = tokens.spans[place] if 0 <= place < len(tokens.spans) else None
+        if message["role"] == _TOOL:
+            call = _call_of(message, open_calls)
+            if call is not None:
+                call.result = _result(message, position, span)
+                blocks[-1].images += _images(message, position)
+                continue
+        else:
+            open_calls = []
+        block = _block(message, position, given=place < 0, span=span)
+        if message["role"] == _ASSISTANT:
+            open_calls = block.calls
+            if place >= 0:
+                block.turn = 1 + sum(earlier.turn > 0 for earlier in blocks)
+                block.reward = next(rewards, block.reward)
+        blocks.append(block)
+    return blocks
+
+
+def _turn_rewards(sample: Sample) -> Iterator[float]:
+    rewards = sample.turn_rewards
+    return iter(()) if rewards is None else iter(rewards.tolist())
+
+
+def _block(message: Mapping[str, Any], position: int, *, given: bool, span: Span | None) -> Block:
+    return Block(
+        role=message["role"],
+        name=escape_invisible(message.get("name", "")),
+        given=given,
+        text=_text(message["content"], json_too=message["role"] not in (_ASSISTANT, "user", "system")),
+        reasoning=escape_invisible(message.get("reasoning_content", "")),
+        calls=[_call(call) for call in message.get("tool_calls", ())],
+        tokens=span,
+        reward=message.get("reward"),
+        seconds=message.get("seconds"),
+        error=bool(message.get("is_error")),
+        images=_images(message, position),
+    )
+
+
+def _call(call: Mapping[str, Any]) -> Call:
+    return Call(escape_invisible(call["name"]), _text(call["arguments"], json_too=True), call.get("id", ""))
+
+
+def _call_of(message: Mapping[str, Any], calls: Sequence[Call]) -> Call | None:
+    """Return the call that a tool's message answers."""
+    identifier = message.get("tool_call_id")
+    waiting = [call for call in calls if call.result is None]
+    if identifier and any(call.identifier for call in calls):
+        return next((call for call in waiting if call.identifier == identifier), None)
+    return waiting[0] if waiting else None
+
+
+def _result(message: Mapping[str, Any], position: int, span: Span | None) -> Result:
+    return Result(
+        text=_text(message["content"], json_too=True),
+        error=bool(message.get("is_error")),
+        inferred=bool(message.get("error_inferred")),
+        seconds=message.get("seconds"),
+        message=position,
+        tokens=span,
+    )
+
+
+def _images(message: Mapping[str, Any], position: int) -> list[tuple[int, int]]:
+    return [(position, number) for number in range(len(message.get("images", ())))]
+
+
+def _text(text: str, *, json_too: bool) -> str:
+    """Return a text with invisible characters escaped; a JSON object or list is indented."""
+    if json_too and text[:1] in ("{", "["):
+        try:
+            text = json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+        except (ValueError, RecursionError):
+            pass
+    return escape_invisible(text)

@@ -1,0 +1,188 @@
+"""Packs a conversation for the browser: blocks with the beginnings of their texts, and the tokens.
+
+Long texts are cut; the browser asks for the rest. HTML of Markdown is sent for the first blocks only, and for
+the others when they come into view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlpanel.number_text import number
+from rlpanel.panels.conversation.blocks import Block, Call, blocks_of
+from rlpanel.panels.conversation.safe_markdown import markdown_html
+from rlpanel.panels.conversation.text_turns import Conversation, conversation_of
+from rlpanel.panels.conversation.turn_tokens import turn_tokens
+from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.tokens.display_text import decode, escape_invisible
+from rlpanel.panels.tokens.token_payload import pack_sample
+from rlpanel.schema import Sample
+from rlpanel.sources.records.messages import Image
+
+#: Characters of a text that are sent at first, and of all texts together.
+CUT, BUDGET = 20_000, 400_000
+#: Characters of a text that are sent once the budget is used up.
+_LEAST = 400
+#: Characters whose Markdown is converted before the conversation is sent.
+_RENDERED = 30_000
+_MARKDOWN_ROLES = ("assistant", "user", "system", "developer")
+
+
+@dataclass(frozen=True)
+class PackedConversation:
+    """A conversation and its payload.
+
+    Attributes
+    ----------
+    blocks : list of Block
+        With complete texts.
+    images : list of list of Image
+        Of each message.
+    payload : dict
+        What the browser draws; see `pack_conversation`.
+    """
+
+    blocks: list[Block]
+    images: list[list[Image]]
+    payload: dict[str, Any]
+
+
+def pack_conversation(
+    sample: Sample, *, pad_token: str = "", kl_estimator: str = "kl_k3"
+) -> PackedConversation:
+    """Pack a sample's conversation.
+
+    Returns
+    -------
+    PackedConversation
+        The payload has ``uid``, ``blocks`` (see `_pack_block`), ``tokens`` (see
+        `rlpanel.panels.tokens.token_payload.pack_sample`), ``status``, ``judge`` and ``notes``.
+    """
+    texts = _token_texts(sample, pad_token)
+    conversation = conversation_of(sample, texts)
+    response = conversation.messages[conversation.prompt_messages :]
+    tokens = turn_tokens(response, texts, sample.loss_mask)
+    blocks = blocks_of(sample, conversation, tokens)
+    packer = _Packer()
+    payload = {
+        "uid": sample.uid,
+        "blocks": [packer.pack(block) for block in blocks],
+        "tokens": pack_sample(sample, pad_token=pad_token, kl_estimator=kl_estimator),
+        "status": _status(sample),
+        "judge": [[escape_invisible(name), escape_invisible(text)] for name, text in sample.judge.items()],
+        "notes": _notes(conversation, tokens.note),
+    }
+    images = [list(message.get("images", ())) for message in conversation.messages]
+    return PackedConversation(blocks, images, payload)
+
+
+def part_text(blocks: list[Block], block: int, part: str) -> str:
+    """Return the complete text of a part: ``text``, ``reasoning``, ``call:K`` or ``result:K``.
+
+    Raises
+    ------
+    LookupError
+        If the conversation has no such part.
+    """
+    chosen = blocks[block]
+    name, _, number = part.partition(":")
+    if name in ("text", "reasoning"):
+        return str(getattr(chosen, name))
+    call = chosen.calls[int(number)]
+    if name == "call":
+        return call.arguments
+    if name == "result" and call.result is not None:
+        return call.result.text
+    raise LookupError(part)
+
+
+class _Packer:
+    """Packs blocks within the limits of characters."""
+
+    def __init__(self) -> None:
+        self._left = BUDGET
+        self._rendered_left = _RENDERED
+
+    def pack(self, block: Block) -> dict[str, Any]:
+        """Return a block as JSON; parts and numbers that it lacks are left out."""
+        packed: dict[str, Any] = {"role": block.role, "given": block.given}
+        known = {
+            "name": block.name,
+            "turn": block.turn,
+            "tokens": block.tokens,
+            "error": block.error,
+            "images": block.images,
+            "calls": [self._call(call) for call in block.calls],
+            "reward": _signed(block.reward),
+            "seconds": _seconds(block.seconds),
+        }
+        packed |= {name: value for name, value in known.items() if value}
+        markdown = block.role in _MARKDOWN_ROLES
+        if block.reasoning:
+            packed["reasoning"] = self._text(block.reasoning, markdown=False)
+        if block.text:
+            packed["text"] = self._text(block.text, markdown=markdown)
+        packed["markdown"] = markdown
+        return packed
+
+    def _call(self, call: Call) -> dict[str, Any]:
+        packed: dict[str, Any] = {"name": call.name, "arguments": self._text(call.arguments)}
+        if call.result is not None:
+            result = call.result
+            packed["result"] = self._text(result.text) | {
+                "error": result.error,
+                "inferred": result.inferred,
+                "seconds": _seconds(result.seconds),
+                "tokens": result.tokens,
+            }
+        return packed
+
+    def _text(self, text: str, *, markdown: bool = False) -> dict[str, Any]:
+        """Return the beginning of a text, its length if it was cut, and its HTML if there is time for it."""
+        shown = text[: min(CUT, max(_LEAST, self._left))]
+        self._left -= len(shown)
+        packed: dict[str, Any] = {"text": shown}
+        if len(shown) < len(text):
+            packed["length"] = len(text)
+        if markdown and len(shown) <= self._rendered_left:
+            self._rendered_left -= len(shown)
+            packed["html"] = markdown_html(shown)
+        return packed
+
+
+def _status(sample: Sample) -> list[str]:
+    """Return status and reason of a rollout that did not end well; empty if it did."""
+    if sample.status in (None, "", "ok"):
+        return []
+    return [escape_invisible(text) for text in (sample.status, sample.status_reason) if text]
+
+
+def _notes(conversation: Conversation, note: str) -> list[str]:
+    notes = [note] if note else []
+    if conversation.from_text:
+        notes.append("The log holds one text; turns were found by the markup of the chat template.")
+    return notes
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None or np.isnan(value) else number(value, sign=True)
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None or np.isnan(value) else f"{number(value)} s"
+
+
+def has_turns(sample: Sample | None) -> bool:
+    """Return True if a sample is a conversation of several turns, has tool calls or images."""
+    if sample is None:
+        return False
+    return cached_on(sample, "turns", (), lambda: conversation_of(sample, _token_texts(sample)).has_turns)
+
+
+def _token_texts(sample: Sample, pad_token: str = "") -> list[str]:
+    if not sample.response_tokens:
+        return []
+    return decode(sample.response_tokens, pad_token, sample.response, sample.loss_mask).texts

@@ -1,0 +1,155 @@
+"""Conversation view: messages as blocks, tool calls beside their results, and the tokens of each turn.
+
+A JSComponent draws it with the scripts in this folder. The server sends the beginnings of all texts at once;
+the browser asks for the rest, for the HTML of Markdown and for images when they come into view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import panel as pn
+import param
+
+from rlpanel.panels.conversation.conversation_payload import PackedConversation, pack_conversation, part_text
+from rlpanel.panels.conversation.safe_markdown import markdown_html
+from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.tokens.metric_rows import KL_ESTIMATORS
+from rlpanel.panels.tokens.token_payload import metric_declarations
+from rlpanel.panels.tokens.token_view import token_theme
+from rlpanel.panels.ui.assets import read_assets
+from rlpanel.schema import Sample
+from rlpanel.sources.records.messages import Image
+
+#: How texts are shown: Markdown as HTML, the text as logged, or its tokens coloured by a metric.
+MODES = ("text", "raw", "tokens")
+#: Most characters of a part that the browser can ask for.
+MOST_CHARACTERS = 5_000_000
+
+# Joined into one JavaScript module, in this order; the last file exports ``render``.
+_SCRIPTS = (
+    "panels/ui/dom.js",
+    "panels/tokens/formulas.js",
+    "panels/tokens/payload.js",
+    "panels/tokens/color_scale.js",
+    "panels/tokens/running_text.js",
+    "panels/tokens/tooltip.js",
+    "panels/tokens/toolbar.js",
+    "panels/conversation/turn_map.js",
+    "panels/conversation/turn_tokens.js",
+    "panels/conversation/message_block.js",
+    "panels/conversation/conversation_view.js",
+)
+
+
+class ConversationComponent(pn.custom.JSComponent):
+    """JavaScript component that draws one packed conversation. Use it through `ConversationView`."""
+
+    data = param.Dict(default={}, doc="The conversation as `pack_conversation` returns it.")
+    mode = param.Selector(default="text", objects=list(MODES), doc="How texts are shown.")
+    metric = param.String(default="log_ratio", doc="Requested metric; it may be missing in the sample.")
+    token = param.Integer(default=-1, doc="Index of the pinned token; -1 for none.")
+    dark = param.Boolean(default=True, doc="Dark or light colours.")
+    metrics = param.Dict(default={}, doc="Declarations of all token metrics, logged or not.")
+
+    _esm = read_assets(*_SCRIPTS)
+    _stylesheets: ClassVar[list[str]] = [
+        token_theme(),
+        read_assets("panels/tokens/token_view.css", "panels/conversation/conversation_view.css"),
+    ]
+
+
+class ConversationView(pn.viewable.Viewer):
+    """Conversation of one sample.
+
+    ``opened`` counts the clicks on the link from a turn to the token view.
+    """
+
+    sample = param.ClassSelector(class_=Sample, allow_None=True, doc="Sample to show, or None.")
+    mode = param.Selector(default="text", objects=list(MODES), doc="How texts are shown.")
+    metric = param.String(default="log_ratio", doc="Token metric that colours the text.")
+    token = param.Integer(default=-1, allow_None=False, doc="Index of the pinned token; -1 for none.")
+    dark = param.Boolean(default=True, doc="Dark or light colours.")
+    pad_token = param.String(default="", doc="Tokens equal to it are drawn in grey; empty for none.")
+    kl_estimator = param.Selector(
+        default="kl_k3", objects=list(KL_ESTIMATORS), doc="Estimator among the metrics."
+    )
+    opened = param.Integer(default=0, doc="Counter of the requests to show a turn in the token view.")
+
+    #: Called with the sample, one of its images, whether it is wanted in full size, and a function that takes
+    #: its data URL, or the reason why there is none. Without it no image is shown.
+    find_image: Callable[[Sample, Image, bool, Callable[[str], None]], None] | None = None
+
+    def __init__(self, **params: Any) -> None:
+        super().__init__(**params)
+        self._packed = self._pack()
+        self._component = ConversationComponent(
+            data=self._packed.payload,
+            mode=self.mode,
+            metric=self.metric,
+            token=self.token,
+            dark=self.dark,
+            metrics=metric_declarations(),
+            sizing_mode="stretch_both",
+        )
+        self._component.link(self, bidirectional=True, metric="metric", token="token", mode="mode")
+        self._component.on_msg(lambda event: self._on_message(event.data))
+        self.param.watch(self._update_component, ["sample", "pad_token", "kl_estimator", "dark"])
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._component
+
+    def _pack(self) -> PackedConversation:
+        sample, options = self.sample, {"pad_token": self.pad_token, "kl_estimator": self.kl_estimator}
+        if sample is None:
+            return PackedConversation([], [], {})
+        key = tuple(options.values())
+        return cached_on(sample, "conversation", key, lambda: pack_conversation(sample, **options), most=1)
+
+    def _update_component(self, *events: param.parameterized.Event) -> None:
+        values: dict[str, Any] = {"dark": self.dark}
+        if {event.name for event in events} - {"dark"}:
+            self._packed = self._pack()
+            values["data"] = self._packed.payload
+        self._component.param.update(**values)
+
+    def _on_message(self, asked: Any) -> None:
+        """Answer a request of the browser; a request for another sample or for nothing is ignored."""
+        if not isinstance(asked, dict) or self.sample is None or asked.get("uid") != self.sample.uid:
+            return
+        try:
+            if asked.get("want") == "tokens":
+                self.param.update(token=int(asked["token"]), opened=self.opened + 1)
+            elif asked.get("want") == "image":
+                self._send_image(asked)
+            else:
+                self._send_part(asked)
+        except (LookupError, ValueError, TypeError):  # a browser may ask for anything
+            return
+
+    def _send_part(self, asked: dict[str, Any]) -> None:
+        """Send the text of a part that was cut, or the HTML of its Markdown."""
+        block, part = int(asked["block"]), str(asked["part"])
+        whole = part_text(self._packed.blocks, block, part)
+        length = min(int(asked["length"]), len(whole), MOST_CHARACTERS)
+        answer: dict[str, Any] = {"block": block, "part": part, "text": whole[:length]}
+        if length < len(whole):
+            answer["length"] = len(whole)
+        if self._packed.payload["blocks"][block]["markdown"] and part == "text":
+            answer["html"] = markdown_html(whole[:length])
+        self._answer(answer)
+
+    def _send_image(self, asked: dict[str, Any]) -> None:
+        """Send an image of a message; its data URL comes later, from a thread."""
+        if self.find_image is None or self.sample is None:
+            return
+        message, position, full = int(asked["message"]), int(asked["position"]), bool(asked["full"])
+        image = self._packed.images[message][position]
+        answer = {"message": message, "position": position, "full": full, "uid": self.sample.uid}
+        self.find_image(
+            self.sample, image, full, lambda address: self._component._send_msg(answer | {"image": address})
+        )
+
+    def _answer(self, answer: dict[str, Any]) -> None:
+        self._component._send_msg(answer | {"uid": self.sample.uid if self.sample else ""})

@@ -1,0 +1,161 @@
+"""Messages of a sample whose log has only texts: they are divided at the markup of the chat template.
+
+Many trainers log one text for a whole episode. Its turns, tool calls and reasoning are found by the markup
+that the model was trained on, and shown as if they had been logged as messages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from rlpanel.panels.texts.chat_templates import continued_turns, turns_of
+from rlpanel.panels.texts.turn import Turn
+from rlpanel.schema import Sample
+
+#: Most characters of a text in which markup is searched.
+_LONGEST = 4_000_000
+_CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
+_RESULT = re.compile(r"<tool_response>(.*?)(?:</tool_response>|\Z)", re.DOTALL)
+_REASONING = ("<think>", "</think>")
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Messages of a sample in order.
+
+    Attributes
+    ----------
+    messages : list of mapping
+        In the shape of `rlpanel.sources.records.messages.Message`.
+    prompt_messages : int
+        Number of messages before the response.
+    from_text : bool
+        True if they were found in texts by the markup of a chat template.
+    """
+
+    messages: list[Mapping[str, Any]]
+    prompt_messages: int
+    from_text: bool = False
+
+    @property
+    def has_turns(self) -> bool:
+        """True if there is more to it than a prompt and an answer."""
+        roles = [message["role"] for message in self.messages]
+        answered = roles[self.prompt_messages :]
+        return (
+            len(answered) > 1
+            or roles.count("user") > 1
+            or any("tool_calls" in message or "images" in message for message in self.messages)
+        )
+
+
+def conversation_of(sample: Sample, token_texts: Sequence[str] = ()) -> Conversation:
+    """Return the messages of a sample: as logged, else as the markup in its texts tells them.
+
+    Parameters
+    ----------
+    sample : Sample
+    token_texts : sequence of str, length T
+        Decoded tokens of the response. They may hold the turns that a response's text leaves out.
+    """
+    logged = list(sample.messages)
+    count = max(sample.prompt_messages, 0)
+    prompt, response = logged[:count], logged[count:]
+    if not logged:
+        prompt = _as_messages("user", sample.prompt)
+        response = _by_tokens(token_texts, sample.loss_mask) or _as_messages("assistant", sample.response)
+        logged = [{}] * 2  # at most a prompt and a response
+    new_prompt = _split(prompt, "user", turns_of)
+    new_response = _split(response, "assistant", continued_turns)
+    divided = len(new_prompt) + len(new_response) > len(logged)
+    found = [*new_prompt, *new_response]
+    return Conversation([_with_parts(message) for message in found], len(new_prompt), divided)
+
+
+def _as_messages(role: str, text: str | None) -> list[Mapping[str, Any]]:
+    return [] if text is None else [{"role": role, "content": text}]
+
+
+def _by_tokens(texts: Sequence[str], loss_mask: np.ndarray | None) -> list[Mapping[str, Any]]:
+    """Return the messages of a response that only its tokens tell: by markup, else by the loss mask."""
+    if loss_mask is None or len(loss_mask) != len(texts) or not (loss_mask == 0).any():
+        return []
+    if continued_turns(text := "".join(texts)):
+        return _as_messages("assistant", text)
+    written = loss_mask != 0
+    edges = [0, *(np.flatnonzero(np.diff(written)) + 1).tolist(), len(texts)]
+    return [
+        {"role": "assistant" if written[first] else "environment", "content": "".join(texts[first:last])}
+        for first, last in pairwise(edges)
+    ]
+
+
+def _split(messages: Sequence[Mapping[str, Any]], role: str, turns: Any) -> list[Mapping[str, Any]]:
+    """Divide a single message that holds several turns; other messages stay as they are."""
+    if len(messages) != 1 or messages[0]["role"] != role or messages[0].keys() - {"role", "content"}:
+        return list(messages)
+    text = messages[0]["content"]
+    found: list[Turn] = turns(text) if len(text) <= _LONGEST else []
+    if not found:
+        return list(messages)
+    return [message for turn in found for message in _messages(turn, text)]
+
+
+def _messages(turn: Turn, text: str) -> Iterator[dict[str, Any]]:
+    content = text[turn.begin : turn.finish]
+    results = _RESULT.findall(content) if turn.role in ("tool", "user") else []
+    if results:
+        for result in results:
+            yield {"role": "tool", "content": result.strip("\n")}
+    elif content.strip() or not turn.lead:
+        yield {"role": turn.role, "content": content}
+
+
+def _with_parts(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Take reasoning and tool calls that are written in an assistant's content out of it."""
+    if message["role"] != "assistant":
+        return message
+    parts = dict(message)
+    _take_reasoning(parts)
+    if "tool_calls" not in parts and "<tool_call>" in parts["content"]:
+        calls = [call for text in _CALL.findall(parts["content"]) for call in _read_calls(text)]
+        if calls:
+            parts["tool_calls"] = calls
+            parts["content"] = _CALL.sub("", parts["content"]).strip()
+    return parts
+
+
+def _take_reasoning(parts: dict[str, Any]) -> None:
+    """Move ``<think>…</think>`` to the reasoning; templates may put the opening tag into the prompt."""
+    opening, closing = _REASONING
+    before, found, after = parts["content"].partition(closing)
+    if not found or parts.get("reasoning_content"):
+        return
+    lead, opened, inner = before.partition(opening)
+    parts["reasoning_content"] = (inner if opened else lead).strip()
+    parts["content"] = f"{lead if opened else ''}{after}".strip()
+
+
+def _read_calls(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the tool call that a model wrote as JSON; a broken one keeps its text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        yield {"name": "unreadable call", "arguments": text.strip()}
+        return
+    for item in value if isinstance(value, list) else [value]:
+        fields = item if isinstance(item, dict) else {"name": item}
+        arguments = fields.get("arguments", fields.get("parameters", ""))
+        yield {
+            "name": str(fields.get("name") or "?"),
+            "arguments": arguments
+            if isinstance(arguments, str)
+            else json.dumps(arguments, ensure_ascii=False),
+        }

@@ -1,0 +1,73 @@
+"""The tab of a sample's conversation: messages, tool calls, images, and the tokens of each turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import panel as pn
+import param
+from panel.viewable import Viewer
+
+from rlpanel.errors import RLPanelError
+from rlpanel.panels.conversation.conversation_view import ConversationView
+from rlpanel.panels.conversation.safe_image import BadImage, image_url
+from rlpanel.panels.session.background_task import BackgroundTask
+from rlpanel.panels.session.context import Context
+from rlpanel.schema import Sample
+from rlpanel.sources.records.messages import Image
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.sample_images import read_image
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+_SETTINGS = ("pad_token", "kl_estimator")
+
+
+class ConversationTab(Viewer):
+    """Conversation of the shown sample; metric and pinned token go both ways with the selection."""
+
+    active = param.Boolean(default=False, doc="Whether the tab is open; nothing is sent to it before.")
+
+    def __init__(self, context: Context, **params: Any) -> None:
+        super().__init__(**params)
+        self.context = context
+        selection = context.selection
+        self._view = ConversationView(dark=selection.dark, metric=selection.metric)
+        self._view.find_image = self._find_image
+        self._column = pn.Column(self._view, sizing_mode="stretch_both", margin=(8, 14, 8, 14))
+        for name in ("metric", "token"):
+            selection.param.watch(lambda event: setattr(self._view, event.name, event.new), name)
+            self._view.param.watch(lambda event: setattr(selection, event.name, event.new), name)
+        selection.param.watch(lambda event: setattr(self._view, "dark", event.new), "dark")
+        self._view.param.watch(lambda _: setattr(context, "tab", "tokens"), "opened")
+        context.param.watch(self._draw, "sample")
+        context.display.param.watch(self._draw, [*_SETTINGS])
+        self.param.watch(self._draw, "active")
+        self._draw()
+
+    def __panel__(self) -> pn.viewable.Viewable:
+        return self._column
+
+    def _draw(self, *_: Any) -> None:
+        if not self.active:
+            return
+        context = self.context
+        settings = {name: getattr(context.display, name) for name in _SETTINGS}
+        with pn.io.hold():
+            self._view.param.update(sample=context.sample, token=context.selection.token, **settings)
+
+    def _find_image(self, sample: Sample, image: Image, full: bool, answer: Any) -> None:
+        """Read and decode an image on a thread; ``answer`` gets its data URL, or why there is none."""
+        if self.context.index is None:
+            return
+        task: BackgroundTask[str] = BackgroundTask(answer)
+        task.start(_image_address(self.context.index, self.context.snapshot, sample.uid, image, full=full))
+
+
+def _image_address(
+    index: RunIndex, snapshot: Snapshot, uid: str, image: Image, *, full: bool
+) -> Iterator[str]:
+    try:
+        yield image_url(read_image(index, snapshot, uid, image), full=full)
+    except (RLPanelError, BadImage) as error:
+        yield str(error)
