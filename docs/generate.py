@@ -109,6 +109,11 @@ _KINDS = {
     "number": "number",
     "label": "short text",
     "key": "whole number",
+    "turns": "list of numbers",
+    "versions": "whole number or list",
+    "timing": "object of numbers",
+    "texts": "object of text",
+    "images": "list of text",
 }
 
 

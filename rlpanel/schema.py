@@ -12,7 +12,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-Kind = Literal["text", "tokens", "messages", "array", "number", "label", "key"]
+Kind = Literal[
+    "text",
+    "tokens",
+    "messages",
+    "array",
+    "number",
+    "label",
+    "key",
+    "turns",
+    "versions",
+    "timing",
+    "texts",
+    "images",
+]
 
 
 @dataclass(frozen=True)
@@ -26,7 +39,8 @@ class Field:
     kind : str
         ``text`` (read from the file on demand), ``tokens`` (list of str, shape (T,)), ``messages`` (list of
         chat messages), ``array`` (float, shape (T,)), ``number`` (a sample column), ``label`` (a short text,
-        stored as a column), ``key`` (identifies the sample's step or rank).
+        stored as a column), ``key`` (identifies the sample's step or rank). The others are of agents, see
+        `rlpanel.sources.records.agent_fields`: ``turns``, ``versions``, ``timing``, ``texts``, ``images``.
     label, unit, help : str
         Texts for display.
     aliases : tuple of str
@@ -157,6 +171,32 @@ FIELDS: tuple[Field, ...] = (
         "How the rollout ended: ok, truncated, environment_error, tool_error, timeout or discarded.",
     ),
     Field("status_reason", "label", "status reason", "What failed, or why the trainer discarded the sample."),
+    Field(
+        "episode", "label", "episode", "Rollout that the sample belongs to, if several traces make up one."
+    ),
+    Field("agent", "label", "agent", "Name of the agent that wrote the sample, if there are several."),
+    Field("turn_rewards", "turns", "turn rewards", "Reward of each turn: one number per assistant message."),
+    Field(
+        "policy_version",
+        "versions",
+        "policy version",
+        "Version of the policy that sampled: a number, [first, last], or [[version, tokens], …].",
+    ),
+    Field(
+        "trainer_version",
+        "number",
+        "trainer's policy version",
+        "Version of the policy that the update started from; minus the oldest policy_version it is the lag.",
+    ),
+    Field(
+        "timing",
+        "timing",
+        "timing",
+        "Seconds in generation, tool, environment, queue and score; start (Unix time) and spans if known.",
+        "seconds",
+    ),
+    Field("judge", "texts", "judge", "Texts of judges beside their scores, by name."),
+    Field("images", "images", "images", "Images beside the messages: paths below the run, or data URLs."),
 )
 
 BY_NAME: dict[str, Field] = {f.name: f for f in FIELDS}
@@ -193,6 +233,19 @@ class Sample:
         None if not logged; each may differ in length from ``response_tokens``.
     reward, ref_reward, ... : float
         NaN if not logged.
+    turn_rewards : ndarray of float64, shape (n_turns,), or None
+        A turn is one message of the policy; NaN for a turn without a reward.
+    policy_versions : tuple of (version, tokens)
+        Versions of the policy that sampled, run-length over the response's tokens. ``tokens`` is -1 where
+        only one number, or the first and the last version, was logged.
+    timing : dict of str to float
+        Seconds by phase (generation, tool, environment, queue, score); ``start`` is in Unix seconds.
+    spans : tuple of (phase, start, end)
+        In seconds since the rollout's start; empty if not logged.
+    judge : dict of str to str
+        Texts of judges by name.
+    images : tuple of dict
+        Images logged beside the messages, in the shape of `rlpanel.sources.records.messages.Image`.
     derived : dict
         Token arrays computed from the logged ones (``advantages`` and ``returns`` by GAE), by name.
     columns : dict
@@ -239,8 +292,15 @@ class Sample:
     split: str | None = None
     status: str | None = None
     status_reason: str | None = None
+    episode: str | None = None
+    agent: str | None = None
+    trainer_version: float = float("nan")
     turn_rewards: np.ndarray | None = None
+    policy_versions: tuple[tuple[int, int], ...] = ()
+    timing: dict[str, float] = field(default_factory=dict)
+    spans: tuple[tuple[str, float, float], ...] = ()
     judge: dict[str, str] = field(default_factory=dict)
+    images: tuple[Mapping[str, Any], ...] = ()
     derived: dict[str, np.ndarray] = field(default_factory=dict)
     columns: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)

@@ -9,14 +9,14 @@ from typing import Any
 
 from rlpanel.panels.conversation.text_turns import Conversation
 from rlpanel.panels.conversation.turn_tokens import Span, TurnTokens
-from rlpanel.panels.tokens.display_text import escape_invisible
 from rlpanel.schema import Sample
+from rlpanel.texts.display_text import escape_invisible
 
 _ASSISTANT, _TOOL = "assistant", "tool"
 
 
 @dataclass
-class Result:
+class ToolResult:
     """What a tool answered.
 
     Attributes
@@ -42,17 +42,17 @@ class Result:
 
 
 @dataclass
-class Call:
+class ToolCallBlock:
     """A tool call: its arguments as formatted JSON where they are JSON, and the result if there is one."""
 
     name: str
     arguments: str
     identifier: str = ""
-    result: Result | None = None
+    result: ToolResult | None = None
 
 
 @dataclass
-class Block:
+class MessageBlock:
     """One message of the conversation as it is drawn.
 
     Attributes
@@ -64,7 +64,7 @@ class Block:
     given : bool
         True for messages before the response.
     text, reasoning : str
-    calls : list of Call
+    calls : list of ToolCallBlock
     tokens : (int, int) or None
         First token and the one after the last.
     reward, seconds : float or None
@@ -81,7 +81,7 @@ class Block:
     given: bool = False
     text: str = ""
     reasoning: str = ""
-    calls: list[Call] = field(default_factory=list)
+    calls: list[ToolCallBlock] = field(default_factory=list)
     tokens: Span | None = None
     reward: float | None = None
     seconds: float | None = None
@@ -89,29 +89,29 @@ class Block:
     images: list[tuple[int, int]] = field(default_factory=list)
 
 
-def blocks_of(sample: Sample, conversation: Conversation, tokens: TurnTokens) -> list[Block]:
+def blocks_of(sample: Sample, conversation: Conversation, tokens: TurnTokens) -> list[MessageBlock]:
     """Return the blocks of a conversation in order.
 
     A tool's message that answers a call has no block of its own. It is the call's that names its id; without
     ids, the first call of the policy's last message that has no result yet.
     """
-    blocks: list[Block] = []
-    open_calls: list[Call] = []
+    blocks: list[MessageBlock] = []
+    asking = MessageBlock("")  # the policy's last message, whose calls wait for results
     rewards = iter(_turn_rewards(sample))
     for position, message in enumerate(conversation.messages):
         place = position - conversation.prompt_messages
         span = tokens.spans[place] if 0 <= place < len(tokens.spans) else None
         if message["role"] == _TOOL:
-            call = _call_of(message, open_calls)
+            call = _call_of(message, asking.calls)
             if call is not None:
                 call.result = _result(message, position, span)
-                blocks[-1].images += _images(message, position)
+                asking.images += _images(message, position)
                 continue
         else:
-            open_calls = []
+            asking = MessageBlock("")
         block = _block(message, position, given=place < 0, span=span)
         if message["role"] == _ASSISTANT:
-            open_calls = block.calls
+            asking = block
             if place >= 0:
                 block.turn = 1 + sum(earlier.turn > 0 for earlier in blocks)
                 block.reward = next(rewards, block.reward)
@@ -124,8 +124,8 @@ def _turn_rewards(sample: Sample) -> Iterator[float]:
     return iter(()) if rewards is None else iter(rewards.tolist())
 
 
-def _block(message: Mapping[str, Any], position: int, *, given: bool, span: Span | None) -> Block:
-    return Block(
+def _block(message: Mapping[str, Any], position: int, *, given: bool, span: Span | None) -> MessageBlock:
+    return MessageBlock(
         role=message["role"],
         name=escape_invisible(message.get("name", "")),
         given=given,
@@ -140,11 +140,13 @@ def _block(message: Mapping[str, Any], position: int, *, given: bool, span: Span
     )
 
 
-def _call(call: Mapping[str, Any]) -> Call:
-    return Call(escape_invisible(call["name"]), _text(call["arguments"], json_too=True), call.get("id", ""))
+def _call(call: Mapping[str, Any]) -> ToolCallBlock:
+    return ToolCallBlock(
+        escape_invisible(call["name"]), _text(call["arguments"], json_too=True), call.get("id", "")
+    )
 
 
-def _call_of(message: Mapping[str, Any], calls: Sequence[Call]) -> Call | None:
+def _call_of(message: Mapping[str, Any], calls: Sequence[ToolCallBlock]) -> ToolCallBlock | None:
     """Return the call that a tool's message answers."""
     identifier = message.get("tool_call_id")
     waiting = [call for call in calls if call.result is None]
@@ -153,8 +155,8 @@ def _call_of(message: Mapping[str, Any], calls: Sequence[Call]) -> Call | None:
     return waiting[0] if waiting else None
 
 
-def _result(message: Mapping[str, Any], position: int, span: Span | None) -> Result:
-    return Result(
+def _result(message: Mapping[str, Any], position: int, span: Span | None) -> ToolResult:
+    return ToolResult(
         text=_text(message["content"], json_too=True),
         error=bool(message.get("is_error")),
         inferred=bool(message.get("error_inferred")),

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from rlpanel.number_text import number
-from rlpanel.panels.conversation.blocks import Block, Call, blocks_of
+from rlpanel.panels.conversation.blocks import MessageBlock, ToolCallBlock, blocks_of
 from rlpanel.panels.conversation.safe_markdown import markdown_html
 from rlpanel.panels.conversation.text_turns import Conversation, conversation_of
 from rlpanel.panels.conversation.turn_tokens import turn_tokens
 from rlpanel.panels.plots.snapshot_cache import cached_on
-from rlpanel.panels.tokens.display_text import decode, escape_invisible
 from rlpanel.panels.tokens.token_payload import pack_sample
 from rlpanel.schema import Sample
 from rlpanel.sources.records.messages import Image
+from rlpanel.texts.display_text import decode, escape_invisible
 
 #: Characters of a text that are sent at first, and of all texts together.
 CUT, BUDGET = 20_000, 400_000
@@ -37,7 +37,7 @@ class PackedConversation:
 
     Attributes
     ----------
-    blocks : list of Block
+    blocks : list of MessageBlock
         With complete texts.
     images : list of list of Image
         Of each message.
@@ -45,7 +45,7 @@ class PackedConversation:
         What the browser draws; see `pack_conversation`.
     """
 
-    blocks: list[Block]
+    blocks: list[MessageBlock]
     images: list[list[Image]]
     payload: dict[str, Any]
 
@@ -79,7 +79,7 @@ def pack_conversation(
     return PackedConversation(blocks, images, payload)
 
 
-def part_text(blocks: list[Block], block: int, part: str) -> str:
+def part_text(blocks: list[MessageBlock], block: int, part: str) -> str:
     """Return the complete text of a part: ``text``, ``reasoning``, ``call:K`` or ``result:K``.
 
     Raises
@@ -106,7 +106,7 @@ class _Packer:
         self._left = BUDGET
         self._rendered_left = _RENDERED
 
-    def pack(self, block: Block) -> dict[str, Any]:
+    def pack(self, block: MessageBlock) -> dict[str, Any]:
         """Return a block as JSON; parts and numbers that it lacks are left out."""
         packed: dict[str, Any] = {"role": block.role, "given": block.given}
         known = {
@@ -128,7 +128,7 @@ class _Packer:
         packed["markdown"] = markdown
         return packed
 
-    def _call(self, call: Call) -> dict[str, Any]:
+    def _call(self, call: ToolCallBlock) -> dict[str, Any]:
         packed: dict[str, Any] = {"name": call.name, "arguments": self._text(call.arguments)}
         if call.result is not None:
             result = call.result

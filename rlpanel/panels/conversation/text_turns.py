@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from rlpanel.panels.texts.chat_templates import continued_turns, turns_of
-from rlpanel.panels.texts.turn import Turn
 from rlpanel.schema import Sample
+from rlpanel.texts.chat_templates import continued_turns, turns_of
+from rlpanel.texts.turn import Turn
 
 #: Most characters of a text in which markup is searched.
 _LONGEST = 4_000_000

@@ -116,9 +116,11 @@ def _cut_tokens(row: dict[str, Any], most: int) -> None:
     if not lengths or max(lengths) <= most:
         return
     for key, value in row.items():
-        if isinstance(value, list) and len(value) > most and key != "messages":
+        if isinstance(value, list) and len(value) > most and key not in _NO_TOKENS:
             row[key] = value[:most]
     row["tokens_cut"] = max(lengths) - most
 
 
+#: Lists that are not about the response's tokens.
+_NO_TOKENS = frozenset({"messages", "turn_rewards", "policy_version", "images"})
 _COUNTED = ("response_tokens", "response_token_ids", "logprobs", "ref_logprobs", "values")

@@ -15,7 +15,7 @@ from rlpanel.errors import LineError
 from rlpanel.sources.records.fields import build_record
 from rlpanel.sources.records.record_types import Record
 
-_NAMES = {"completion": "response", "task_id": "group"}
+_NAMES = {"completion": "response", "task_id": "group", "version_rle": "policy_version"}
 _VERSION_FOLDER = re.compile(r"(?:^|/)(\d{1,15})/[^/]+$")
 
 

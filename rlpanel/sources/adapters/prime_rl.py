@@ -128,8 +128,10 @@ def _episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: 
         yield from _reward_fields(trace.get("rewards") or {})
     if "step" in work:
         yield "dispatch_step", work["step"]
-    for border, version in (work.get("policy") or {}).items():
-        yield f"policy_version/{border}", version
+    policy = work.get("policy") or {}
+    versions = [policy[border] for border in ("start", "end") if policy.get(border) is not None]
+    if versions:
+        yield "policy_version", versions
     for name, value in (trace.get("metrics") or {}).items():
         yield f"metrics/{name}", value
     data = (episode.get("task") or {}).get("data") or {}

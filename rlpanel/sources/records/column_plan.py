@@ -36,7 +36,18 @@ _KINDS |= dict.fromkeys(("response_tokens", "response_token_ids"), ("size", "res
 _KINDS |= {
     key: ("skipped", name) for key, (kind, name) in _KINDS.items() if kind == "text" and name not in _TEXTS
 }
-_KINDS |= dict.fromkeys(("messages", "prompt_messages"), ("", ""))  # they may give the texts: no plan is made
+#: Keys that give texts or several columns: no plan is made of lines with them.
+_UNPLANNED = (
+    "messages",
+    "prompt_messages",
+    "turn_rewards",
+    "policy_version",
+    "trainer_version",
+    "timing",
+    "images",
+)
+_KINDS |= dict.fromkeys(_UNPLANNED, ("", ""))
+_KINDS["judge"] = ("skipped", "judge")
 
 #: Sort order of the columns: the step and the rank are the first values of a row.
 _COLUMN_ORDER = {"step": 0, "rank": 1}

@@ -16,6 +16,7 @@ import numpy as np
 
 from rlpanel import schema
 from rlpanel.errors import LineError
+from rlpanel.sources.records import agent_fields
 from rlpanel.sources.records.conversation import join_conversation
 from rlpanel.sources.records.json_parser import MAX_KEYS, to_float_array, to_python
 from rlpanel.sources.records.messages import (
@@ -75,6 +76,8 @@ def build_record(step: Any, fields: Iterable[tuple[str, Any]], path: str, *, ful
     _count_tokens(record)
     if record.conversation:
         join_conversation(record, full=full)
+    if record.agent is not None:
+        _add_agent_columns(record)
     return record
 
 
@@ -89,6 +92,17 @@ def build_texts(fields: Iterable[tuple[str, Any]]) -> dict[str, str]:
     if record.conversation:
         join_conversation(record, full=False)
     return record.texts
+
+
+def _add_agent_columns(record: Record) -> None:
+    """Add the columns of an agent's rollout; logged numbers come first, except for images, which add up."""
+    fields, numbers = record.agent_fields(), record.numbers
+    columns = fields.columns()
+    if "images" in columns:
+        numbers["images"] = numbers.get("images", 0.0) + columns["images"]
+    if fields.policy_versions and "trainer_version" in numbers:
+        columns["lag"] = numbers["trainer_version"] - columns["policy_version_min"]
+    record.numbers = columns | numbers
 
 
 def _count_tokens(record: Record) -> None:
@@ -224,6 +238,14 @@ def _ids(record: Record, value: Any) -> None:
     _take_ids(record, value)
 
 
+def _agent_field(read: Callable[[agent_fields.AgentFields, Any], None]) -> Taker:
+    def take(record: Record, value: Any) -> None:
+        if value is not None:
+            read(record.agent_fields(), value)
+
+    return take
+
+
 def _advantage(record: Record, value: Any) -> None:
     """Store a scalar or per-token advantage; trainers use either name for both."""
     if hasattr(value, "__len__") and not isinstance(value, str):
@@ -265,6 +287,13 @@ def _unknown(record: Record, key: str, value: Any, *, full: bool) -> None:
         record.extra[key] = without_embedded_values(to_python(value))
 
 
+_AGENT_FIELDS = {
+    "turn_rewards": agent_fields.read_turn_rewards,
+    "policy_version": agent_fields.read_versions,
+    "timing": agent_fields.read_timing,
+    "judge": agent_fields.read_judge,
+    "images": agent_fields.read_images,
+}
 _MAKERS = {"array": _array, "number": _number, "label": _label, "text": _text}
 
 
@@ -274,6 +303,7 @@ def _takers(*, full: bool) -> dict[str, Taker]:
     for field in schema.FIELDS:
         if field.kind in _MAKERS:
             takers |= dict.fromkeys((field.name, *field.aliases), _MAKERS[field.kind](field.name))
+    takers |= {name: _agent_field(read) for name, read in _AGENT_FIELDS.items()}
     takers |= {"step": _skip, "rank": _rank, "rewards": _rewards}
     takers |= {"messages": _messages, "prompt_messages": _prompt_messages}
     takers |= {"advantage": _advantage, "advantages": _advantage}
@@ -281,7 +311,7 @@ def _takers(*, full: bool) -> dict[str, Taker]:
     takers["response_tokens"] = _tokens if full else _count
     takers["response_token_ids"] = _ids if full else _count_ids
     if not full:
-        takers |= {"ref_response": _skip, "ground_truth": _skip}
+        takers |= {"ref_response": _skip, "ground_truth": _skip, "judge": _skip}
     return takers
 
 

@@ -21,6 +21,14 @@ EMBEDDED_MARK = ";base64,"
 #: An address of an image that is longer than this is taken for the image itself.
 _LONGEST_URL = 2048
 _REASONING = ("reasoning_content", "reasoning", "thinking")
+#: Roles of messages that hold a tool's result.
+TOOL_ROLES = frozenset({"tool", "function"})
+_ERROR_TEXT = re.compile(
+    r"\s*(?:Traceback \(most recent call last\)|(?:[A-Za-z_][\w.]{0,80})?(?:Error|Exception):)"
+)
+_ERROR_OBJECT = re.compile(r"""\s*\{\s*["']error["']\s*:""")
+#: A longer text is not parsed to find out whether it is an error.
+_LONGEST_ERROR = 100_000
 _TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 
 
@@ -45,7 +53,11 @@ class Image(TypedDict):
 
 
 class Message(TypedDict):
-    """One chat message; keys other than role and content exist only if they were logged."""
+    """One chat message; keys other than role and content exist only if they were logged.
+
+    ``is_error`` marks a tool's failure. If it was not logged, but its text is one of an error,
+    ``error_inferred`` is True as well.
+    """
 
     role: str
     content: str
@@ -54,6 +66,10 @@ class Message(TypedDict):
     tool_call_id: NotRequired[str]
     name: NotRequired[str]
     images: NotRequired[list[Image]]
+    is_error: NotRequired[bool]
+    error_inferred: NotRequired[bool]
+    seconds: NotRequired[float]
+    reward: NotRequired[float]
 
 
 def is_messages(value: Any) -> bool:
@@ -135,7 +151,35 @@ def _message(item: Any) -> Message:
         message["name"] = str(item["name"])
     if images:
         message["images"] = images
+    if message["role"] in TOOL_ROLES:
+        _mark_error(message, item)
+    for key in ("seconds", "reward"):
+        number = item.get(key)
+        if isinstance(number, int | float) and not isinstance(number, bool):
+            message[key] = float(number)
     return message
+
+
+def _mark_error(message: Message, item: Mapping[str, Any]) -> None:
+    """Mark a tool's message as an error, if it was logged as one or its whole text is one."""
+    logged = [item[key] for key in ("is_error", "error") if item.get(key) is not None]
+    if logged or item.get("status") is not None:
+        message["is_error"] = any(map(bool, logged)) or item.get("status") == "error"
+    elif _is_error_text(message["content"]):
+        message["is_error"] = message["error_inferred"] = True
+
+
+def _is_error_text(text: str) -> bool:
+    """Return True if a tool's result is only an error: ``{"error": …}``, a traceback, ``Error: …``."""
+    if _ERROR_TEXT.match(text):
+        return True
+    if not _ERROR_OBJECT.match(text) or len(text) > _LONGEST_ERROR:
+        return False
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and set(value) == {"error"} and bool(value["error"])
 
 
 def _content(content: Any) -> tuple[list[str], list[Image]]:
@@ -158,6 +202,11 @@ def _content(content: Any) -> tuple[list[str], list[Image]]:
         else:
             texts.append(_other_part(part))
     return [text for text in texts if text], images
+
+
+def read_image(part: Any) -> Image:
+    """Return an image that was logged beside the messages: as a path, as a data URL or as a part."""
+    return _image(part if isinstance(part, Mapping) else {"image": part})
 
 
 def _image(part: Mapping[str, Any]) -> Image:

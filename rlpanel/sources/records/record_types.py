@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from rlpanel.sources.records.agent_fields import AgentFields
 from rlpanel.sources.records.messages import Message
 
 #: Most samples in one line: a row stores the sample's index in its line in 16 bits.
@@ -33,6 +34,8 @@ class Record:
         Number of ``messages`` before the response; -1 if unknown.
     conversation : dict
         What was logged as messages, until the record is complete.
+    agent : AgentFields or None
+        What was logged about an agent's rollout beside its messages.
     notes : list of str
         Problems found in the sample; it is kept without the affected fields.
     """
@@ -48,7 +51,14 @@ class Record:
     prompt_messages: int = -1
     conversation: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
+    agent: AgentFields | None = None
     notes: list[str] = field(default_factory=list)
+
+    def agent_fields(self) -> AgentFields:
+        """Return the sample's agent fields, which this call adds if there are none."""
+        if self.agent is None:
+            self.agent = AgentFields()
+        return self.agent
 
 
 class Locator(NamedTuple):

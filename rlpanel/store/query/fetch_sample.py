@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from rlpanel.errors import SourceChanged
 from rlpanel.metrics.engine.column_info import ALIASES
 from rlpanel.metrics.engine.derived_arrays import derived_of_sample
 from rlpanel.schema import Sample
+from rlpanel.sources.records.agent_fields import AgentFields
 from rlpanel.sources.records.record_types import Record
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.run_view import RunView
@@ -42,6 +44,8 @@ def fetch(index: RunIndex, view: RunView, row: int) -> Sample:
     values.update({name: record.labels[name] for name in schema.LABELS if name in record.labels})
     values.update(record.texts)
     values.update({name: array for name, array in record.arrays.items() if name in schema.ARRAYS})
+    if record.agent is not None:
+        values |= _agent_values(record.agent)
     numbers |= {name: float(view.values(name, np.array([row]))[0]) for name in view.derived}
     locator = snapshot.locator(row)
     return Sample(
@@ -60,3 +64,8 @@ def fetch(index: RunIndex, view: RunView, row: int) -> Sample:
         notes=tuple(record.notes),
         **values,
     )
+
+
+def _agent_values(fields: AgentFields) -> dict[str, Any]:
+    values = {field.name: getattr(fields, field.name) for field in dataclasses.fields(fields)}
+    return values | {"images": tuple(fields.images)}

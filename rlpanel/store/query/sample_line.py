@@ -23,12 +23,20 @@ def sample_line(sample: Sample, note: Note) -> bytes:
     content: dict[str, Any] = {name: value for name, value in logged.items() if not _is_missing(value)}
     if sample.messages:
         content["prompt_messages"] = sample.prompt_messages
-    else:
-        del content["messages"]
+    content |= {"policy_version": sample.policy_versions, "timing": {**sample.timing, "spans": sample.spans}}
+    content = {key: value for key, value in content.items() if key not in _OPTIONAL or _holds(value)}
     content |= {"columns": sample.columns, "extra": sample.extra, "notes": sample.notes}
     content["from"] = {"file": sample.file, "line": sample.line, "uid": sample.uid}
     content |= {"tag": note.tag, "note": note.note}
     return json.dumps(to_json_types(content), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+#: Fields that are left out if they are empty.
+_OPTIONAL = frozenset({"messages", "policy_version", "timing", "judge", "images"})
+
+
+def _holds(value: Any) -> bool:
+    return any(value.values()) if isinstance(value, dict) else bool(value)
 
 
 def _is_missing(value: Any) -> bool:

@@ -67,7 +67,7 @@ def test_each_trajectory_of_an_rllm_episode_is_a_sample_in_its_agents_group() ->
         (3, "train", "76b25b3d:solver", 1.0, 2.0),
         (3, "train", "76b25b3d:judge", 0.5, 1.0),
     ]
-    assert (solver.ground_truth, solver.extra["turn_rewards"]) == ("4", [0.0, 1.0])
+    assert (solver.ground_truth, solver.turn_rewards.tolist()) == ("4", [0.0, 1.0])
     assert longer.group == solver.group
     assert (checked.split, checked.group, checked.status) == ("eval", "35fd3d4c:solver", "timeout")
     assert failed.step == 3
@@ -201,7 +201,7 @@ def test_a_tinker_trajectory_is_a_sample_of_its_iteration() -> None:
     ]
     assert (searched.status, searched.finish_reason) == ("ok", "completed")
     assert (cut.status, cut.finish_reason, cut.truncated) == ("truncated", "max_tokens", 1.0)
-    assert searched.extra["turn_rewards"] == [0.0, 1.0]
+    assert searched.turn_rewards.tolist() == [0.0, 1.0]
     assert searched.columns["metrics/correct"] == 1.0
     assert {each.step for each in samples(TINKER)} == {0, 10}
 

@@ -53,7 +53,8 @@ def test_segments_and_versions_of_the_tokens_are_kept_with_the_sample(tmp_path: 
     with rlpanel.open_run(tmp_path, follow=False) as run:
         sample = run.sample(run.samples()["uid"][0])
     assert sample.extra["segments"] == segments
-    assert sample.extra["version_rle"] == [[3, 2], [5, 3]]
+    assert sample.policy_versions == ((3, 2), (5, 3))
+    assert (sample.columns["policy_version_min"], sample.columns["policy_version_max"]) == (3.0, 5.0)
 
 
 def test_without_a_folder_of_a_version_the_step_is_the_samples_own_version(tmp_path: Path) -> None:

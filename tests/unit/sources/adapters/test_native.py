@@ -117,7 +117,13 @@ def test_messages_stand_in_for_the_prompt_and_the_response() -> None:
         {"step": 1, "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}]}
     )
     assert record.texts == {"prompt": "[user] hi", "response": "yo"}
-    assert record.numbers == {"prompt_chars": 9.0, "response_chars": 2.0}
+    assert record.numbers == {
+        "prompt_chars": 9.0,
+        "response_chars": 2.0,
+        "turns": 1.0,
+        "tool_calls": 0.0,
+        "tool_errors": 0.0,
+    }
 
 
 def test_a_prompt_given_as_messages_is_text() -> None:

@@ -90,7 +90,7 @@ def test_a_trajectory_is_prompt_and_response_with_its_rewards(tmp_path: Path) ->
         [3, 1.0, "SWE_7_0_42", NATIVE["trajectory_id"], "SWE", "train", "stop", "ok", "e"]
     ]
     assert frame[["num_actions", "truncated", "final_reward"]].values.tolist() == [[2.0, 0.0, 0.75]]
-    assert sample.extra["turn_rewards"] == [0.25, 0.75]
+    assert sample.turn_rewards.tolist() == [0.25, 0.75]
     assert sample.extra["tools"] == tools
     for key in ("env_info", "length_info", "failure_info", "metrics"):
         assert sample.extra[key] == NATIVE[key]
@@ -113,7 +113,7 @@ def test_scores_at_the_top_of_the_trajectory_are_read(tmp_path: Path) -> None:
     data = {"trajectory_id": "env_0_1", "episode_score": 1.0, "step_scores": [0.0, 1.0], "actions": ["a"]}
     frame, (sample,) = read(write(tmp_path, row(data, TALK)))
     assert frame[["reward", "episode"]].values.tolist() == [[1.0, "env_0_1"]]
-    assert (sample.extra["turn_rewards"], sample.extra["actions"]) == ([0.0, 1.0], ["a"])
+    assert (sample.turn_rewards.tolist(), sample.extra["actions"]) == ([0.0, 1.0], ["a"])
 
 
 def test_a_step_that_is_logged_without_its_response_is_a_prompt(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_the_agent_native_managers_trajectories_are_those_of_the_batch() -> None
     ]
     assert whole.prompt == "[system] Fix the bug. 修复\n[user] Issue 7 🙂"
     assert whole.response == f"[assistant] {CALL}\n[tool] a.py “引号”\n[assistant] Done 完成 🙂"
-    assert [each.extra["turn_rewards"] for each in (whole, cut, failed)] == [[0.0, 1.0], [0.25], [0.0]]
+    assert [each.turn_rewards.tolist() for each in (whole, cut, failed)] == [[0.0, 1.0], [0.25], [0.0]]
     assert failed.status_reason == "tool_execution_timeout"
     assert whole.extra["tools"][0]["function"]["name"] == "run_shell_command"
 
@@ -245,7 +245,7 @@ def test_the_proxys_branches_keep_tool_calls_and_images() -> None:
         frame = run.samples()
         samples = {step: [run.sample(uid) for uid in part["uid"]] for step, part in frame.groupby("step")}
     called, branch, other, placeholder = samples[3]
-    facts = [(each.group, each.extra["episode"], each.reward) for each in (called, branch, other)]
+    facts = [(each.group, each.episode, each.reward) for each in (called, branch, other)]
     episode = f"proxy_7_0_42_0_{TIME}"
     assert facts == [
         ("proxy_7_0_42", episode, 1.0), ("proxy_7_0_42", episode, 1.0),

@@ -228,7 +228,7 @@ def test_tool_calls_reasoning_and_images_of_an_episode_are_kept() -> None:
     calls = [message.get("tool_calls") for message in sample.messages]
     assert calls[2] == [{"id": "c1", "name": "add", "arguments": '{"a":2,"b":2}'}]
     assert sample.messages[1]["images"] == [{"media_type": "image/png", "size": 72}]
-    assert (sample.prompt_messages, sample.columns["policy_version/end"]) == (2, 0.0)
+    assert (sample.prompt_messages, sample.columns["policy_version_max"]) == (2, 0.0)
 
 
 # -- token exports -------------------------------------------------------------------------------------

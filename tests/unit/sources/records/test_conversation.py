@@ -81,4 +81,5 @@ def test_messages_that_are_none_are_noted_and_the_sample_is_kept() -> None:
 def test_an_embedded_image_in_a_prompt_is_left_out() -> None:
     record = read(prompt="see data:image/png;base64,AAAA====", images=["data:image/png;base64,AAAA"])
     assert record.texts["prompt"] == "see [image/png]"
-    assert record.extra["images"] == ["[image/png]"]
+    assert record.agent is not None
+    assert record.agent.images == [{"media_type": "image/png", "size": 3}]

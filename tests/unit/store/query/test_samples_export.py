@@ -20,7 +20,7 @@ def test_a_sample_that_was_taken_away_opens_as_a_run(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
-    odd = sample(7, rank=3, response="月 \ud800 <b>", reward=0.125, judge="unsure", ref_reward=math.inf)
+    odd = sample(7, rank=3, response="月 \ud800 <b>", reward=0.125, thoughts="unsure", ref_reward=math.inf)
     append(first / "rollout_data_rank_3.jsonl", json.dumps(odd).encode() + b"\n")
     run = rlpanel.open_run(first, follow=False)
     before = run.sample(run.samples().uid[0])
@@ -39,11 +39,11 @@ def test_a_sample_that_was_taken_away_opens_as_a_run(tmp_path: Path) -> None:
 
 
 def test_a_line_says_where_it_is_from_and_what_was_left_on_it(tmp_path: Path) -> None:
-    append(tmp_path / "rollout_data_rank_0.jsonl", line(1), line(2, judge="unsure", reward=None))
+    append(tmp_path / "rollout_data_rank_0.jsonl", line(1), line(2, thoughts="unsure", reward=None))
     run = rlpanel.open_run(tmp_path, follow=False)
     second = run.sample(run.samples().uid[1])
     found = json.loads(sample_line(second, Note(second.uid, "odd", "why?")))
     assert found["from"] == {"file": "rollout_data_rank_0.jsonl", "line": 2, "uid": second.uid}
-    assert (found["tag"], found["note"], found["extra"]["judge"]) == ("odd", "why?", "unsure")
+    assert (found["tag"], found["note"], found["extra"]["thoughts"]) == ("odd", "why?", "unsure")
     assert "reward" not in found
     assert found["columns"]["reward"] is None

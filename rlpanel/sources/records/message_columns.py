@@ -1,0 +1,79 @@
+"""Counts turns, tool calls, tool errors and images of a conversation, for the columns of a sample."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from rlpanel.sources.records.messages import TOOL_ROLES, Message
+
+#: Prefixes of the columns of one tool.
+CALLS, ERRORS = "tool_calls.", "tool_errors."
+#: Longest name of a tool that is a column's name.
+_LONGEST_NAME = 64
+#: Name that stands for tools whose own name is too long, and for those beyond the limit.
+OTHER = "other"
+
+
+def message_columns(response: Sequence[Message], prompt: Sequence[Message] = ()) -> dict[str, float]:
+    """Return the sample columns that the messages of a response give.
+
+    Parameters
+    ----------
+    response, prompt : sequence of Message
+        The prompt counts for its images only.
+
+    Returns
+    -------
+    dict of str to float
+        ``turns`` and ``tool_calls``; ``tool_errors`` unless calls have no results; ``images`` if there are
+        any; ``tool_calls.NAME`` and ``tool_errors.NAME`` for each tool that was called.
+    """
+    own = [message for message in response if message["role"] == "assistant"]
+    calls = Counter(tool_name(call["name"]) for message in own for call in message.get("tool_calls", ()))
+    numbers = {"turns": float(len(own)), "tool_calls": float(calls.total())}
+    results, errors = Counter[str](), Counter[str]()
+    for name, message in tool_results(response):
+        results[name] += 1
+        errors[name] += bool(message.get("is_error"))
+    if results or not calls:
+        numbers["tool_errors"] = float(errors.total())
+    numbers |= {f"{CALLS}{name}": float(count) for name, count in calls.items()}
+    numbers |= {f"{ERRORS}{name}": float(count) for name, count in errors.items() if name in calls}
+    images = sum(len(message.get("images", ())) for message in (*prompt, *response))
+    if images:
+        numbers["images"] = float(images)
+    return numbers
+
+
+def turn_rewards(response: Iterable[Message]) -> np.ndarray | None:
+    """Return the rewards in the policy's messages, shape (n_turns,); None if no message has one."""
+    rewards = [message.get("reward", np.nan) for message in response if message["role"] == "assistant"]
+    return np.array(rewards) if np.isfinite(rewards).any() else None
+
+
+def tool_results(messages: Iterable[Message]) -> Iterator[tuple[str, Message]]:
+    """Yield each result of a tool with the tool's name.
+
+    The name is that of the call with the same id, else the message's own, else that of the oldest call
+    without a result.
+    """
+    names: dict[str, str] = {}
+    waiting: deque[str] = deque()
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            name = tool_name(call["name"])
+            waiting.append(name)
+            if "id" in call:
+                names[call["id"]] = name
+        if message["role"] in TOOL_ROLES:
+            oldest = waiting.popleft() if waiting else OTHER
+            name = tool_name(message["name"]) if "name" in message else oldest
+            yield names.get(message.get("tool_call_id", ""), name), message
+
+
+def tool_name(name: str) -> str:
+    """Return a tool's name as it stands in a column's name."""
+    return name if 0 < len(name) <= _LONGEST_NAME and name.isprintable() else OTHER
