@@ -10,9 +10,10 @@ from typing import Any
 from rlpanel.panels.conversation.text_turns import Conversation
 from rlpanel.panels.conversation.turn_tokens import Span, TurnTokens
 from rlpanel.schema import Sample
+from rlpanel.sources.records.messages import TOOL_ROLES
 from rlpanel.texts.display_text import escape_invisible
 
-_ASSISTANT, _TOOL = "assistant", "tool"
+_ASSISTANT = "assistant"
 
 
 @dataclass
@@ -69,6 +70,8 @@ class MessageBlock:
         First token and the one after the last.
     reward, seconds : float or None
         Of a turn of the policy.
+    versions : (int, int) or None
+        Oldest and newest version of the policy that wrote the turn.
     error : bool
         True for a tool's message that is an error and belongs to no call.
     images : list of (int, int)
@@ -85,6 +88,7 @@ class MessageBlock:
     tokens: Span | None = None
     reward: float | None = None
     seconds: float | None = None
+    versions: tuple[int, int] | None = None
     error: bool = False
     images: list[tuple[int, int]] = field(default_factory=list)
 
@@ -101,7 +105,7 @@ def blocks_of(sample: Sample, conversation: Conversation, tokens: TurnTokens) ->
     for position, message in enumerate(conversation.messages):
         place = position - conversation.prompt_messages
         span = tokens.spans[place] if 0 <= place < len(tokens.spans) else None
-        if message["role"] == _TOOL:
+        if message["role"] in TOOL_ROLES:
             call = _call_of(message, asking.calls)
             if call is not None:
                 call.result = _result(message, position, span)
@@ -115,6 +119,7 @@ def blocks_of(sample: Sample, conversation: Conversation, tokens: TurnTokens) ->
             if place >= 0:
                 block.turn = 1 + sum(earlier.turn > 0 for earlier in blocks)
                 block.reward = next(rewards, block.reward)
+                block.versions = _versions(sample.policy_versions, span)
         blocks.append(block)
     return blocks
 
@@ -122,6 +127,18 @@ def blocks_of(sample: Sample, conversation: Conversation, tokens: TurnTokens) ->
 def _turn_rewards(sample: Sample) -> Iterator[float]:
     rewards = sample.turn_rewards
     return iter(()) if rewards is None else iter(rewards.tolist())
+
+
+def _versions(runs: Sequence[tuple[int, int]], span: Span | None) -> tuple[int, int] | None:
+    """Return the oldest and the newest version that wrote a span's tokens; None if they are not known."""
+    if span is None or any(tokens < 0 for _, tokens in runs):
+        return None
+    first, found = 0, []
+    for version, tokens in runs:
+        if first < span[1] and first + tokens > span[0]:
+            found.append(version)
+        first += tokens
+    return (min(found), max(found)) if found else None
 
 
 def _block(message: Mapping[str, Any], position: int, *, given: bool, span: Span | None) -> MessageBlock:

@@ -118,6 +118,7 @@ class _Packer:
             "calls": [self._call(call) for call in block.calls],
             "reward": _signed(block.reward),
             "seconds": _seconds(block.seconds),
+            "version": _version(block.versions),
         }
         packed |= {name: value for name, value in known.items() if value}
         markdown = block.role in _MARKDOWN_ROLES
@@ -165,6 +166,13 @@ def _notes(conversation: Conversation, note: str) -> list[str]:
     if conversation.from_text:
         notes.append("The log holds one text; turns were found by the markup of the chat template.")
     return notes
+
+
+def _version(versions: tuple[int, int] | None) -> str:
+    if versions is None:
+        return ""
+    oldest, newest = versions
+    return f"policy {oldest}" if oldest == newest else f"policy {oldest}–{newest}"
 
 
 def _signed(value: float | None) -> str:

@@ -6,7 +6,7 @@ const MODE_NAMES = {text: ["Text", "Markdown and formulas are drawn"], raw: ["Ra
 class ConversationView {
   constructor(model) {
     this.model = model;
-    Object.assign(this, {messages: [], images: new Map(), asked: new Set(), unfolded: false, sample: null});
+    Object.assign(this, {messages: [], images: new Map(), asked: new Set(), unfolded: false, hidden: false, sample: null});
     this.root = element("div", "rl-tokens rl-conversation");
     const tools = element("div", "tools");
     this.modes = element("div", "modes");
@@ -28,6 +28,8 @@ class ConversationView {
     this.tip = new Tip(this.root);
     this.shown = new ImageDialog(this.root);
     this.observer = new IntersectionObserver((entries) => this.#onVisible(entries), {root: this.list, rootMargin: "600px 0px"});
+    this.resizing = new ResizeObserver(() => this.hidden && this.list.clientHeight && this.showPin());
+    this.resizing.observe(this.list);
     this.#listen();
   }
 
@@ -79,6 +81,7 @@ class ConversationView {
     if (!message.drawn) message.draw();
     const span = message.node.querySelector(`.token[data-i="${token}"]`);
     span?.classList.add("pinned");
+    this.hidden = this.list.clientHeight === 0; // in a closed tab; scrolled once the tab is open
     (span ?? message.node).scrollIntoView({block: "nearest"});
   }
 
@@ -126,6 +129,7 @@ class ConversationView {
 
   destroy() {
     this.observer.disconnect();
+    this.resizing.disconnect();
     this.tip.hide();
   }
 

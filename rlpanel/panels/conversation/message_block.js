@@ -75,8 +75,13 @@ class MessageBlock {
   #gutter() {
     const gutter = element("header", "gutter");
     gutter.append(element("b", "", this.title));
-    const {tokens} = this.block;
+    const {tokens, version} = this.block;
     if (tokens) gutter.append(element("span", "", `${(tokens[1] - tokens[0]).toLocaleString("en")} tokens`));
+    if (version) {
+      const shown = element("span", "", version);
+      shown.title = "Version of the policy that wrote this turn";
+      gutter.append(shown);
+    }
     return gutter;
   }
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from rlpanel.schema import Sample
+from rlpanel.sources.records.messages import read_messages
 from rlpanel.texts.chat_templates import continued_turns, turns_of
 from rlpanel.texts.turn import Turn
 
@@ -75,8 +76,21 @@ def conversation_of(sample: Sample, token_texts: Sequence[str] = ()) -> Conversa
     new_prompt = _split(prompt, "user", turns_of)
     new_response = _split(response, "assistant", continued_turns)
     divided = len(new_prompt) + len(new_response) > len(logged)
+    if sample.images:
+        new_prompt = _with_images(new_prompt, sample.images)
     found = [*new_prompt, *new_response]
     return Conversation([_with_parts(message) for message in found], len(new_prompt), divided)
+
+
+def _with_images(
+    prompt: list[Mapping[str, Any]], images: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Add images that were logged beside the messages to the user's last message of the prompt."""
+    asked = [at for at, message in enumerate(prompt) if message["role"] == "user"]
+    at = asked[-1] if asked else len(prompt)
+    message: dict[str, Any] = dict(prompt[at]) if asked else {"role": "user", "content": ""}
+    message["images"] = [*message.get("images", ()), *images]
+    return [*prompt[:at], message, *prompt[at + 1 :]]
 
 
 def _as_messages(role: str, text: str | None) -> list[Mapping[str, Any]]:
@@ -108,14 +122,15 @@ def _split(messages: Sequence[Mapping[str, Any]], role: str, turns: Any) -> list
     return [message for turn in found for message in _messages(turn, text)]
 
 
-def _messages(turn: Turn, text: str) -> Iterator[dict[str, Any]]:
+def _messages(turn: Turn, text: str) -> Iterator[Mapping[str, Any]]:
     content = text[turn.begin : turn.finish]
     results = _RESULT.findall(content) if turn.role in ("tool", "user") else []
     if results:
         for result in results:
-            yield {"role": "tool", "content": result.strip("\n")}
+            # As logged messages are read: a text that is an error marks the result as failed.
+            yield from read_messages({"role": "tool", "content": result.strip("\n")})
     elif content.strip() or not turn.lead:
-        yield {"role": turn.role, "content": content}
+        yield from read_messages({"role": turn.role, "content": content})
 
 
 def _with_parts(message: Mapping[str, Any]) -> Mapping[str, Any]:

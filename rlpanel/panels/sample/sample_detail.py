@@ -133,6 +133,9 @@ class SampleDetail(Viewer):
             (label, sample.columns.get(f"{estimator}_sum", math.nan), "kl", True),
             ("advantage", sample.advantage, "muted", True),
             ("tokens", sample.columns.get("response_tokens", math.nan), "length", False),
+            ("tool calls", sample.columns.get("tool_calls", math.nan), "entropy", False),
+            ("failed", sample.columns.get("tool_errors", math.nan) or math.nan, "bad", False),
+            ("lag", sample.columns.get("lag", math.nan), "muted", False),
         ]
         return "".join(
             f'<span>{safe_text(name)} <b class="{color}">{number(value, sign=sign)}</b></span>'

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 from rlpanel.errors import RLPanelError, UnsafePath
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files import file_access
+from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.records.messages import Image, embedded_key
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -107,7 +108,8 @@ def _from_file(index: RunIndex, log_file: str, address: str) -> bytes:
             return _read(folder, parts)
         except (OSError, UnsafePath) as error:
             problem = error
-    raise ImageUnavailable(f"{address[:200]}: {problem}") from problem
+    reason = reason_of(problem) if isinstance(problem, OSError) else str(problem)
+    raise ImageUnavailable(f"the image cannot be read: {address[:200]}: {reason}") from problem
 
 
 def _read(folder: str, parts: tuple[str, ...]) -> bytes:
