@@ -73,6 +73,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/step": ("metrics/*", "store/*", *_PARTS, "panels/curves"),
     "panels/tokens": ("metrics/*", "store/*", "analysis", *_PARTS),
     "panels/samples": ("metrics/*", "store/*", *_PARTS),
+    "panels/timeline": ("sources/records", "metrics/*", "store/*", *_PARTS),
     "panels/conversation": ("sources/records", "texts", "metrics/*", "store/*", *_PARTS, "panels/tokens"),
     "panels/findings": ("store/*", "findings/*", *_PARTS, "panels/curves"),
     "panels/sidebar": (
@@ -101,6 +102,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *_PARTS,
         "panels/tokens",
         "panels/conversation",
+        "panels/timeline",
         "panels/samples",
         "panels/compare",
         "panels/groups",

@@ -39,10 +39,7 @@ class SampleDetail(Viewer):
         )
         self._views: list[LazyView[Any]] = [LazyView(partial(tab.make, context)) for tab in TABS]
         self._active = -1
-        self._bar = TabBar(
-            tabs=[{"key": tab.key, "title": tab.title, "about": tab.about} for tab in TABS],
-            css_classes=["rl-tabs"],
-        )
+        self._bar = TabBar(css_classes=["rl-tabs"])
         self._bar.on_msg(lambda event: self._on_click(event.data))
         self._opened = pn.Column(sizing_mode="stretch_both", margin=0)
         self._card = pn.Column(
@@ -59,17 +56,28 @@ class SampleDetail(Viewer):
         if context.selection.against:  # the address names a comparison of runs
             context.tab = "runs"
         context.param.watch(self._open_tab, ["tab", "sample"])
+        context.param.watch(self._list_tabs, "view")
         context.param.watch(self._draw, ["sample", "message"])
         context.display.param.watch(self._draw, ["kl_estimator"])
-        self._open_tab()
+        self._list_tabs()
         self._draw()
 
     def __panel__(self) -> pn.viewable.Viewable:
         return self._card
 
+    def _list_tabs(self, *_: Any) -> None:
+        """List the tabs for which the run logs something."""
+        shown = [tab for tab in TABS if tab.applies(self.context.snapshot)]
+        listed = [{"key": tab.key, "title": tab.title, "about": tab.about} for tab in shown]
+        if listed != self._bar.tabs:
+            self._bar.tabs = listed
+        self._open_tab()
+
     def _open_tab(self, *_: Any) -> None:
         """Show the tab of `Context.tab`, or the sample's own; the views of all other tabs do nothing."""
-        active = position_of(self.context.tab or tab_for(self.context.sample))
+        listed = [tab["key"] for tab in self._bar.tabs]
+        key = self.context.tab if self.context.tab in listed else tab_for(self.context.sample)
+        active = position_of(key)
         if self._active == active:
             return
         self._active = active

@@ -15,9 +15,12 @@ from rlpanel.panels.sample.conversation_tab import ConversationTab
 from rlpanel.panels.sample.reference_tab import ReferenceTab
 from rlpanel.panels.sample.tokens_tab import TokensTab
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.timeline.rollout_spans import has_times
+from rlpanel.panels.timeline.timeline_view import TimelineTab
 from rlpanel.panels.tokens.token_ranking import TokenRanking
 from rlpanel.panels.ui.lazy_view import ActiveView
 from rlpanel.schema import Sample
+from rlpanel.store.snapshot.snapshot import Snapshot
 
 
 class Tab(NamedTuple):
@@ -34,12 +37,15 @@ class Tab(NamedTuple):
     make : callable
         Makes its view when the tab is first opened. The view has a parameter ``active`` and does nothing
         while that is False.
+    applies : callable
+        Returns whether a run logs what the tab shows; the tab is left out if not.
     """
 
     key: str
     title: str
     about: str
     make: Callable[[Context], ActiveView]
+    applies: Callable[[Snapshot], bool] = lambda _: True
 
 
 def _token_ranking(context: Context) -> TokenRanking:
@@ -58,6 +64,7 @@ TABS: tuple[Tab, ...] = (
     Tab("group", "Group", "sample", GroupsTab),
     Tab("prompt", "History", "sample", PromptsTab),
     Tab("ranking", "Token ranking", "step", _token_ranking),
+    Tab("timeline", "Timeline", "step", TimelineTab, has_times),
     Tab("runs", "Compare runs", "run", RunsTab),
     Tab("explain", "Why", "run", ExplainTab),
 )
