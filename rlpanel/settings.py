@@ -156,6 +156,13 @@ class Training(_FromEnvironment):
         bounds=(0.0, 1e6),
         doc="Upper clip range of the ratio, if it differs from the lower one.",
     )
+    count_failed = param.Number(
+        default=None,
+        allow_None=True,
+        bounds=(0.0, 1.0),
+        doc="1: samples whose status is environment_error or discarded count as training samples. By "
+        "default they are in the split discarded, and their shares are curves.",
+    )
     pass_reward = param.Number(
         default=None,
         allow_None=True,

@@ -99,7 +99,16 @@ class VerlHook:
         for index in range(len(data["responses"])):
             row = _row(data, index, self.trainer.tokenizer)
             sample = columns[index] if columns else {}
-            self.writer.write(step=self.trainer.global_steps, **row, **sample)
+            step = self.trainer.global_steps
+            self.writer.write(step=step, **row, **sample, **_versions(sample, step))
+
+
+def _versions(sample: Mapping[str, Any], step: int) -> dict[str, Any]:
+    """Return the versions of the weights that sampled a trajectory, and of those that the step trains."""
+    first, last = (sample.get(name) for name in _TAGS)
+    if first is None or last is None:
+        return {}
+    return {"policy_version": [first, last], "trainer_version": step - 1}
 
 
 def _columns_of_old(batch: Any) -> list[dict[str, Any]]:

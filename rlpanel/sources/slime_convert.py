@@ -175,14 +175,17 @@ def _reward(reward: Any) -> dict[str, Any]:
     return {"reward": total, "rewards": parts}
 
 
-def _policy_versions(sample: Mapping[str, Any]) -> dict[str, float]:
-    """Return the versions of the policy that sampled the first and the last part of the response."""
+def _policy_versions(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the versions of the policy that sampled the first and the last part of the response.
+
+    They count updates of the weights, also the one before training, so they are not compared with the step.
+    """
     versions = sample.get("weight_versions") or ()
     try:
-        numbers = [float(version) for version in versions]
+        numbers = [int(version) for version in versions]
     except (TypeError, ValueError):
         return {}
-    return {"policy_version/start": numbers[0], "policy_version/end": numbers[-1]} if numbers else {}
+    return {"policy_version": [numbers[0], numbers[-1]]} if numbers else {}
 
 
 def _arrays(sample: Mapping[str, Any]) -> dict[str, Any]:

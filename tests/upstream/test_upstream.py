@@ -77,6 +77,7 @@ def test_the_hook_records_verls_samples_with_session_turn_and_versions(written: 
     assert table(frame, *VERL_COLUMNS) == [row[:5] for row in VERL_ROWS], "no rows that pad the batch"
     assert set(frame["step"]) == {3}
     assert set(frame["min_global_steps"]) == {1.0}
+    assert set(frame["lag"]) == {1.0}, "verl's own staleness: global_steps - 1 - min_global_steps"
     dumped, _ = read(written("verl_hook") / "dump")
     assert table(dumped, *VERL_COLUMNS[:4]) == table(frame, *VERL_COLUMNS[:4]), "verl's own dump"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from rlpanel import schema
 from rlpanel.metrics.engine import definition, trainer_names
+from rlpanel.metrics.engine.agent_columns import AGENT_COLUMNS
 from rlpanel.metrics.engine.definition import Definition
 from rlpanel.metrics.engine.metric import (
     LEVELS,
@@ -193,6 +194,10 @@ _FIELDS: dict[str, ColumnInfo] = {
         ),
     )
 }
+_FIELDS |= {
+    c.name: ColumnInfo(c.name, c.label, c.unit, help=c.help, good=c.good, color="length")
+    for c in AGENT_COLUMNS
+}
 #: Columns that are counted when a line is read, whose names are reserved.
 COUNTED = {"ended", "special_tokens", "prompt_echo", "foreign_script", "engine_shift", "ref_shift"}
 _FIELD_COLORS = {
@@ -236,6 +241,8 @@ def describe(name: str) -> ColumnInfo:
         return _describe_metric(METRICS[base], name, _REDUCED[reduction])
     if name in _FIELDS:
         return replace(_FIELDS[name], definition=definition.COLUMNS[name])
+    if name.startswith(("tool_calls.", "tool_errors.")):
+        return _describe_tool(name)
     if name in schema.BY_NAME:
         f = schema.BY_NAME[name]
         good, advice = _FIELD_READING.get(name, ("", ""))
@@ -245,6 +252,14 @@ def describe(name: str) -> ColumnInfo:
     # Quote a name of blanks only, since it would be invisible on screen.
     label = name if name.strip() else f'"{name}"'
     return ColumnInfo(name, label, help="Logged by the trainer under this name.")
+
+
+def _describe_tool(name: str) -> ColumnInfo:
+    """Return the description of the calls or errors of one tool."""
+    kind, _, tool = name.partition(".")
+    base = _FIELDS[kind]
+    text = f"{base.help} Only calls of {tool} and samples that called it count."
+    return replace(base, name=name, label=f"{base.label}, {tool}", help=text)
 
 
 def _describe_statistic(column: ColumnInfo, name: str, statistic: str) -> ColumnInfo:

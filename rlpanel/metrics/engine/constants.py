@@ -77,6 +77,11 @@ DECLARED: tuple[DeclaredConstant, ...] = (
         "reward_weights", "reward weights", "Weight of each reward function in the total reward."
     ),
     DeclaredConstant(
+        "count_failed",
+        "failed samples count",
+        "1 if samples whose status is environment_error or discarded count as training samples.",
+    ),
+    DeclaredConstant(
         "pass_reward", "pass threshold", "A sample with at least this reward counts as solved.", (), 1.0
     ),
 )
@@ -84,7 +89,7 @@ _NAMES = {key: d.name for d in DECLARED for key in (d.name, *d.keys)}
 NAMES = frozenset(d.name for d in DECLARED)
 
 #: Constants that columns computed at ingest depend on. If one changes, the run is read again.
-AT_INGEST = ("kl_coef", "kl_estimator", "gamma", "lam", "epsilon", "epsilon_high")
+AT_INGEST = ("kl_coef", "kl_estimator", "gamma", "lam", "epsilon", "epsilon_high", "count_failed")
 
 
 #: Maximum number of reward functions whose weights are used, and maximum length of weights as text.

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rlpanel import schema
+from rlpanel.metrics.engine.agent_columns import AGENT_COLUMNS
 from rlpanel.metrics.engine.constants import NAMES
 from rlpanel.metrics.engine.metric import METRICS, Metric, reduced_columns, registry_cache, zero_means_missing
 
@@ -116,6 +117,9 @@ COLUMNS: dict[str, Definition] = {
         "whether the response ended before the length limit",
         "a sample without `truncated` and without a finish reason that is known",
     ),
+}
+COLUMNS |= {
+    c.name: _logged(c.help[0].lower() + c.help[1:].removesuffix("."), c.undefined) for c in AGENT_COLUMNS
 }
 
 

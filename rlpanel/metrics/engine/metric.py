@@ -69,6 +69,8 @@ class Metric:
     zero_means_missing : bool
         Whether a run in which it is always 0 counts as not having logged it, since trainers without a critic
         fill such fields with 0.0. Single rows prove nothing, because a critic may start at 0.
+    with_discarded : bool
+        Whether a step metric also reads the samples of the step that were not trained on.
     good : str
         Desired direction or value; empty if neither is better.
     advice : str
@@ -96,6 +98,7 @@ class Metric:
     masked: bool = True
     single: bool = False
     zero_means_missing: bool = False
+    with_discarded: bool = False
     good: Good = ""
     advice: str = ""
     compares: str = ""
@@ -168,6 +171,7 @@ def metric(
     masked: bool = True,
     single: bool = False,
     zero_means_missing: bool = False,
+    with_discarded: bool = False,
     good: Good = "",
     advice: str = "",
     compares: str = "",
@@ -213,6 +217,7 @@ def metric(
             masked=masked,
             single=single,
             zero_means_missing=zero_means_missing,
+            with_discarded=with_discarded,
             good=good,
             advice=advice,
             compares=compares,

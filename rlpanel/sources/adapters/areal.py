@@ -2,7 +2,8 @@
 
 A response may be sampled by several versions of the policy. The folder is named after the newest version of
 the whole group, so it is the step; ``tail_version``, the newest version of one response, is a column. There
-are no token arrays.
+are no token arrays. ``segments`` are the turns of an agent. The version that trained is not logged, so no
+lag is known.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from typing import Any
 
 from rlpanel.errors import LineError
 from rlpanel.sources.records.fields import build_record
+from rlpanel.sources.records.json_parser import to_python
 from rlpanel.sources.records.record_types import Record
 
 _NAMES = {"completion": "response", "task_id": "group", "version_rle": "policy_version"}
+#: Roles of chat messages by those of segments.
+_ROLES = {"gen": "assistant", "prompt": "user", "context": "environment"}
 _VERSION_FOLDER = re.compile(r"(?:^|/)(\d{1,15})/[^/]+$")
 
 
@@ -38,7 +42,26 @@ class Areal:
             raise LineError("no 'tail_version', and no folder that is named after a version")
         if "prompt" not in document and "completion" not in document:
             raise LineError("neither 'prompt' nor 'completion'")
-        return [build_record(step, _fields(document), path, full=full)]
+        return [build_record(step, [*_fields(document), *_segment_fields(document)], path, full=full)]
+
+
+def _segment_fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the conversation that the segments make up, and the number of tokens that others wrote."""
+    segments = to_python(document.get("segments"))
+    if not isinstance(segments, list) or not all(isinstance(each, dict) for each in segments):
+        return
+    roles = [_ROLES.get(str(each.get("role")), "environment") for each in segments]
+    if "assistant" not in roles or any(not isinstance(each.get("text"), str) for each in segments):
+        return
+    yield (
+        "messages",
+        [{"role": role, "content": each["text"]} for role, each in zip(roles, segments, strict=True)],
+    )
+    first = roles.index("assistant")
+    yield "prompt_messages", first
+    lengths = [each.get("len") for each, role in zip(segments, roles, strict=True) if role != "assistant"]
+    if all(isinstance(length, int) for length in lengths):
+        yield "context_tokens", sum(lengths[first:])
 
 
 def _fields(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

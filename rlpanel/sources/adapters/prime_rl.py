@@ -27,6 +27,9 @@ STEP = re.compile(r"(?:^|/)step_(\d{1,15})/")
 _FIRST, _FINAL = "/all/traces.jsonl", "/effective/traces.jsonl"
 _ARRAYS = {"logprobs": "rollout_logprobs", "reference_logprobs": "ref_logprobs", "advantages": "advantages"}
 
+#: Phases of rlpanel by those of a trace's timing; the agent's own span holds generation and harness.
+_PHASES = {"boot": "environment", "setup": "environment", "finalize": "environment", "scoring": "score"}
+
 Node = Mapping[str, Any]
 Field = tuple[str, Any]
 
@@ -129,6 +132,11 @@ def _episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: 
     if "step" in work:
         yield "dispatch_step", work["step"]
     policy = work.get("policy") or {}
+    trained = STEP.search(path)
+    if trained and not error and not evaluation:
+        # prime-rl counts steps from 1 and starts with version 0: step N trains version N - 1.
+        yield "trainer_version", int(trained[1]) - 1
+    yield "timing", _timing(trace.get("timing") or {})
     versions = [policy[border] for border in ("start", "end") if policy.get(border) is not None]
     if versions:
         yield "policy_version", versions
@@ -146,6 +154,28 @@ def _error(episode: Mapping[str, Any], trace: Mapping[str, Any]) -> Mapping[str,
         if errors and (not part.get("ok") or not trace):
             return errors[-1] if isinstance(errors[-1], dict) else {"message": str(errors[-1])}
     return None if trace else {"message": "an episode without traces"}
+
+
+def _timing(logged: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the seconds of a trace's phases, and when they began and ended; phases that never began are 0.
+
+    Of the agent's time, the model's share is the generation; the harness's also holds its tools.
+    """
+    spans = [
+        [_PHASES.get(name, name), part["start"], part["end"]]
+        for name, part in logged.items()
+        if isinstance(part, dict) and part.get("start") and part.get("end")
+    ]
+    if not spans:
+        return {"start": logged["start"]} if logged.get("start") else None
+    timing: dict[str, Any] = {"spans": spans}
+    for part, phase in (("model", "generation"), ("harness", "environment")):
+        seconds = ((logged.get("agent") or {}).get(part) or {}).get("duration")
+        if seconds is not None:
+            others = [end - start for name, start, end in spans if name == phase]
+            timing[phase] = seconds + sum(others)
+    begin = logged.get("start") or min(start for _, start, _ in spans)
+    return timing | {"start": begin, "total": max(end for _, _, end in spans) - begin}
 
 
 def _status(error: Mapping[str, Any] | None) -> str:
@@ -179,6 +209,9 @@ def _tokens(nodes: list[Node]) -> Iterator[Field]:
     if not sampled:
         return
     yield "response_token_ids", sampled
+    first = next(index for index, node in enumerate(nodes) if any(node.get("mask") or ()))
+    after = [is_sampled for node in nodes[first:] for _, is_sampled in _masked_tokens(node)]
+    yield "context_tokens", after[after.index(True) :].count(False)
     for key, name in _ARRAYS.items():
         if all(node.get(key) is not None for node in nodes if any(node.get("mask") or ())):
             yield name, [value for node in nodes for value in node.get(key) or ()]

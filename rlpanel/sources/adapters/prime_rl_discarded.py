@@ -55,6 +55,8 @@ class DiscardedTraces:
         records = PrimeRL().read(episode | {"traces": rest}, path, full=full)
         for record in records:
             evaluation = record.labels.get("split") == "eval"
+            for name in ("trainer_version", "lag"):  # the trainer did not use it
+                record.numbers.pop(name, None)
             record.labels["split"] = f"{DISCARDED} eval" if evaluation else DISCARDED
             if record.labels.get("status") == "ok":
                 record.labels |= {"status": DISCARDED, "status_reason": "not in the effective batch"}

@@ -7,9 +7,10 @@ answered (``assistant_content``, ``tool_call_0``, ``tool_result_0``, …), which
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
-from itertools import count, takewhile
+from itertools import count, pairwise, takewhile
 from typing import Any
 
 from rlpanel.errors import LineError
@@ -29,7 +30,7 @@ _STATUS = {
 }
 _LENGTH_LIMITS = ("max_tokens", "max_sampled_tokens", "context_overflow")
 _KEYS = ("iteration", "total_reward", "steps")
-_PLAIN = ("traj_idx", "sampling_client_step", "final_reward", "final_ob_len")
+_PLAIN = ("traj_idx", "final_reward", "final_ob_len")
 
 Fields = Iterator[tuple[str, Any]]
 Step = Mapping[str, Any]
@@ -67,6 +68,9 @@ def _fields(summary: Mapping[str, Any], steps: list[Step]) -> Fields:
         yield "dataset", split.partition("/")[2]
     yield "reward", summary["total_reward"]
     yield "group", summary.get("group_idx")
+    yield "policy_version", summary.get("sampling_client_step")
+    if split.partition("/")[0] == "train":
+        yield "trainer_version", summary["iteration"]  # iteration N trains what N updates have made
     for key in _PLAIN:
         if summary.get(key) is not None:
             yield key, summary[key]
@@ -76,11 +80,20 @@ def _fields(summary: Mapping[str, Any], steps: list[Step]) -> Fields:
     yield "turn_rewards", [step.get("reward") for step in steps]
     if steps:
         yield "prompt_length", steps[0].get("ob_len")
+        yield from _context_tokens(steps)
     yield from _metrics(summary, steps)
     messages = [message for step in steps for message in _messages(step.get("logs") or {})]
     if messages:
         yield "response", messages
     yield "logs", [step.get("logs") for step in steps]
+
+
+def _context_tokens(steps: list[Step]) -> Fields:
+    """Yield the tokens that came between the policy's turns, if each observation holds what was before it."""
+    lengths = [(step.get("ob_len", math.nan), step.get("ac_len", math.nan)) for step in steps]
+    added = [observed - before - written for (before, written), (observed, _) in pairwise(lengths)]
+    if all(count >= 0 for count in added):
+        yield "context_tokens", sum(added)
 
 
 def _metrics(summary: Mapping[str, Any], steps: list[Step]) -> Fields:

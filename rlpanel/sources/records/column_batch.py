@@ -215,6 +215,7 @@ def _token_counts(
     return {
         "response_tokens": np.where(told, written, tokens).astype(float),
         "trajectory_tokens": tokens.astype(float),
+        "context_tokens": np.where(told, tokens - written, np.nan),
     }
 
 

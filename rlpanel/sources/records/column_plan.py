@@ -235,7 +235,8 @@ class ColumnPlan:
         numbers = [*self.numbers, *(f"{name}_chars" for _, kind, name in self.columns if kind == "text")]
         has_tokens = bool(self.sizes or "logprobs" in record.arrays)
         numbers += ["response_tokens"] * has_tokens
-        numbers += ["trajectory_tokens"] * (has_tokens and "loss_mask" in record.arrays)
+        masked = has_tokens and "loss_mask" in record.arrays
+        numbers += ["trajectory_tokens", "context_tokens"] * masked
         labels = [name for _, kind, name in self.columns if kind.endswith("label")]
         return (
             not record.notes

@@ -119,18 +119,19 @@ def _count_tokens(record: Record) -> None:
         tokens = record.numbers["response_tokens"] = float(len(record.arrays["logprobs"]))
     mask = record.arrays.get("loss_mask")
     if tokens is not None and mask is not None:
-        record.numbers["response_tokens"] = _written_tokens(mask, tokens)
+        written = _written_tokens(mask, tokens)
+        record.numbers["response_tokens"] = written or tokens
         record.numbers["trajectory_tokens"] = tokens
+        record.numbers["context_tokens"] = tokens - written if written else math.nan
 
 
 def _written_tokens(mask: np.ndarray, tokens: float) -> float:
-    """Return how many of the response's tokens the policy wrote.
+    """Return how many of the response's tokens the policy wrote; 0 if the mask does not tell.
 
     A mask of zeros excludes the sample from the loss, as TRL does with truncated ones; it does not tell who
     wrote which token. Neither does a mask of another length.
     """
-    written = float(np.count_nonzero(mask)) if len(mask) == tokens else 0.0
-    return written or tokens
+    return float(np.count_nonzero(mask)) if len(mask) == tokens else 0.0
 
 
 # -- takers: store one key's value in the record; a ValueError says why the value cannot be used ------

@@ -23,8 +23,10 @@ from rlpanel.metrics.logprob_shift import shift_columns
 from rlpanel.sources.records.column_batch import ColumnBatch, SampleBatch, join_batches
 from rlpanel.sources.records.record_types import Chunk, Locator, Record, SampleSequence
 from rlpanel.store.columns.columns import Columns
+from rlpanel.store.columns.failed_rows import separate_failed
 from rlpanel.store.columns.page_memory import raise_trim_threshold
 from rlpanel.store.columns.text_columns import text_columns
+from rlpanel.store.columns.tool_names import ToolNames
 
 #: A batch is converted when it has this many records, or lines of this many bytes.
 BATCH_RECORDS = 1024
@@ -64,6 +66,7 @@ class RowBuilder:
         self.constants: Constants = USUAL_CONSTANTS
         self._number_names: set[str] = set()
         self._label_names: set[str] = set()
+        self._tools = ToolNames()
         self._parts: list[Rows] = []
         self._clear()
 
@@ -72,6 +75,8 @@ class RowBuilder:
 
     def declare_columns(self, numbers: Iterable[str], labels: Iterable[str]) -> None:
         """Declare columns that exist already."""
+        numbers = list(numbers)
+        self._tools.declare(numbers)
         self._number_names |= set(numbers) - computed_columns()
         self._label_names |= set(labels)
 
@@ -88,6 +93,7 @@ class RowBuilder:
         """Add rows from `flush_raw` of another builder, as worker processes return them."""
         self._convert()
         logged = {name: values for name, values in rows.numbers.items() if name not in computed_columns()}
+        self._tools.fold_columns(logged)
         numbers = {name: values for name, values in rows.numbers.items() if name in computed_columns()}
         numbers |= {name: logged[key] for name, key in self._admit([logged], self._number_names).items()}
         labels = {
@@ -149,7 +155,7 @@ class RowBuilder:
         }
         numbers |= self._token_columns(ragged, numbers)
         admitted = self._admit([batch.labels], self._label_names)
-        labels = {name: batch.labels[key] for name, key in admitted.items()}
+        labels = separate_failed({name: batch.labels[key] for name, key in admitted.items()}, self.constants)
         metadata = {"step": batch.step, "rank": batch.rank.astype(np.int32)}
         metadata["notes"] = batch.notes.clip(max=255).astype(np.uint8)
         empty = [""] * len(batch.step)
@@ -157,7 +163,9 @@ class RowBuilder:
 
     def _from_records(self, records: list[Record]) -> _BuiltColumns:
         """Build columns from single records."""
-        numbers = _number_columns(records, self._admit([r.numbers for r in records], self._number_names))
+        logged_numbers = [record.numbers for record in records]
+        self._tools.fold_rows(logged_numbers, dict.fromkeys(chain.from_iterable(logged_numbers)))
+        numbers = _number_columns(records, self._admit(logged_numbers, self._number_names))
         numbers |= _ended_column(
             np.array([record.numbers.get("truncated", np.nan) for record in records]),
             [record.labels.get("finish_reason") for record in records],
@@ -165,7 +173,8 @@ class RowBuilder:
         prompts, responses = ([record.texts.get(name) for record in records] for name in _TEXTS)
         numbers |= text_columns(prompts, responses)
         numbers |= self._token_columns(ragged_fields([record.arrays for record in records]), numbers)
-        labels = _label_columns(records, self._admit([r.labels for r in records], self._label_names))
+        logged = _label_columns(records, self._admit([r.labels for r in records], self._label_names))
+        labels = separate_failed(logged, self.constants)
         metadata = {
             name: np.fromiter(map(attrgetter(name), records), Columns.METADATA[name])
             for name in ("step", "rank")

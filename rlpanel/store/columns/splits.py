@@ -15,6 +15,8 @@ from rlpanel.store.columns.columns import Labels
 from rlpanel.store.columns.step_stats import Steps, StepTable
 
 TRAIN = "train"
+#: Split of samples that were not trained on; those of another split are in ``discarded <split>``.
+DISCARDED = "discarded"
 #: Name of the label column that holds the split.
 SPLIT_COLUMN = "split"
 #: Code of training samples, whether their lines name the split or not.
@@ -78,6 +80,11 @@ def default_split(by_split: Mapping[str, Steps]) -> str:
     if TRAIN in by_split or not by_split:
         return TRAIN
     return min(by_split, key=lambda name: (-int(by_split[name].samples.sum()), name))
+
+
+def discarded_split(split: str) -> str:
+    """Return the name of the split of samples that were discarded from a split."""
+    return DISCARDED if split == TRAIN else f"{DISCARDED} {split}"
 
 
 def display_name(run: str, split: str) -> str:

@@ -21,7 +21,14 @@ from rlpanel.store.columns.columns import Columns
 from rlpanel.store.columns.hash_set import mix
 from rlpanel.store.columns.run_table import DEAD, DUPLICATE, OLDER, REPEATED, counts
 from rlpanel.store.columns.scalar_log import Scalars
-from rlpanel.store.columns.splits import SPLIT_COLUMN, TRAIN, display_name, limit_codes, split_code
+from rlpanel.store.columns.splits import (
+    SPLIT_COLUMN,
+    TRAIN,
+    discarded_split,
+    display_name,
+    limit_codes,
+    split_code,
+)
 from rlpanel.store.columns.step_stats import COUNT, MAX, MIN, Steps
 
 
@@ -67,6 +74,9 @@ class Progress:
     def fraction(self) -> float:
         """Share of bytes that were read, between 0 and 1; 1 if there are no bytes."""
         return self.bytes_read / self.bytes_total if self.bytes_total else 1.0
+
+
+_NO_STEPS = Steps()
 
 
 def _no_rows() -> dict[str, np.ndarray]:
@@ -130,6 +140,7 @@ class Snapshot:
     constants: Constants = USUAL_CONSTANTS
     split: str = TRAIN
     _by_split: Mapping[str, Steps] = field(default_factory=dict)
+    _with_discarded: bool = False
 
     # -- counts and columns -----------------------------------------------------------------------
 
@@ -161,6 +172,26 @@ class Snapshot:
         run = self.name.removesuffix(display_name("", self.split))
         return replace(self, name=display_name(run, split), split=split, steps=self._by_split[split])
 
+    @property
+    def discarded_steps(self) -> Steps:
+        """Statistics of the samples that were discarded from this split."""
+        return self._by_split.get(discarded_split(self.split), _NO_STEPS)
+
+    @cached_property
+    def with_discarded(self) -> Snapshot:
+        """The same snapshot in which the rows that were discarded from this split count, too.
+
+        Its `steps` remain those of this split, and rows of other steps do not count. The snapshot itself if
+        nothing was discarded.
+        """
+        return replace(self, _with_discarded=True) if len(self.discarded_steps.values) else self
+
+    @cached_property
+    def discarded(self) -> np.ndarray:
+        """Mask of the rows that were discarded from this split, shape (rows,)."""
+        codes, names = self._labels[SPLIT_COLUMN]
+        return limit_codes(codes, names) == split_code(discarded_split(self.split), names)
+
     @cached_property
     def _split_state(self) -> np.ndarray:
         """State of each row, with the rows of other splits marked as dead, shape (rows,)."""
@@ -168,6 +199,8 @@ class Snapshot:
             return self.state
         codes, names = self._labels[SPLIT_COLUMN]
         in_split = limit_codes(codes, names) == split_code(self.split, names)
+        if self._with_discarded:
+            in_split |= self.discarded & np.isin(self._metadata["step"], self.steps.values)
         return np.where(in_split, self.state, np.uint8(DEAD))
 
     @cached_property

@@ -22,6 +22,8 @@ EXACT = 131_072
 #: that was drawn twice by chance is not a group.
 GROUPED = 0.5
 
+#: Start of the names of inputs that tell whether a sample has a status.
+_STATUS = "status_"
 #: Hash of a text that was not logged.
 _NO_TEXT = np.uint64(line_hash(b""))
 
@@ -86,6 +88,9 @@ class StepMetricCache:
         usable = cached is not None and cached.version <= snapshot.version
         if cached is not None and usable and cached.constants == snapshot.constants and len(cached.steps):
             positions, stale = steps.compare_steps(cached.steps, cached.version)
+            if METRICS[name].with_discarded:
+                others = snapshot.discarded_steps
+                stale |= np.isin(steps.values, others.values[others.changed_since(cached.version)])
             values[~stale] = cached.values[positions[~stale]]
         return values, stale
 
@@ -130,12 +135,14 @@ def _compute(
     if not names:
         return results
     usable = [name for name in names if available(snapshot, METRICS[name], grouped)]
-    for part in _batches_of_steps(snapshot, steps):
-        step = snapshot.metadata("step")[part]
-        positions = np.searchsorted(steps, step[np.append(True, np.diff(step) != 0)])
-        rows = step_rows(snapshot, part)
-        for name in usable:
-            results[name][positions] = rows.value(name)
+    wide = [name for name in usable if METRICS[name].with_discarded]
+    for source, chosen in ((snapshot, set(usable) - set(wide)), (snapshot.with_discarded, wide)):
+        for part in _batches_of_steps(source, steps) if chosen else ():
+            step = source.metadata("step")[part]
+            positions = np.searchsorted(steps, step[np.append(True, np.diff(step) != 0)])
+            rows = step_rows(source, part)
+            for name in chosen:
+                results[name][positions] = rows.value(name)
     return results
 
 
@@ -177,9 +184,20 @@ def _column(snapshot: Snapshot, name: str, rows: np.ndarray) -> np.ndarray:
         return snapshot.metadata("response_hash")[rows]
     if name == "group_key":
         return group_keys(snapshot, rows)
+    if name == "is_discarded":
+        return snapshot.discarded[rows].astype(float)
+    if name.startswith(_STATUS) and not snapshot.is_stored(name):
+        return _has_status(snapshot, name.removeprefix(_STATUS), rows)
     if name == "length":
         name = "response_tokens" if snapshot.has_number("response_tokens") else "response_chars"
     return snapshot.number(name)[rows]
+
+
+def _has_status(snapshot: Snapshot, status: str, rows: np.ndarray) -> np.ndarray:
+    """Return 1 for rows with a status, 0 for those with another one, NaN for those without."""
+    codes, names = snapshot.label_codes("status")
+    code = names.index(status) if status in names else -2
+    return np.where(codes[rows] >= 0, codes[rows] == code, np.nan)
 
 
 def group_keys(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
@@ -208,6 +226,10 @@ def _has(snapshot: Snapshot, need: str) -> bool:
     """Return True if the run has an input of metrics."""
     if need == "rank":
         return snapshot.ranks > 1
+    if need == "is_discarded":
+        return bool(len(snapshot.discarded_steps.values))
+    if need.startswith(_STATUS):
+        return "status" in snapshot.labels
     if need in {"response_key", "length"}:
         return snapshot.has_number("response_chars") or (
             need == "length" and snapshot.has_number("response_tokens")

@@ -66,13 +66,13 @@ def test_a_rollout_that_was_not_trained_on_yet_is_shown_without(tmp_path: Path) 
 
 def test_weight_versions_are_the_versions_of_the_policy(tmp_path: Path) -> None:
     with opened(tmp_path, "3.pt", rollout(weight_versions=["3", "4", "6"]), {}) as run:
-        versions = run.samples()[["policy_version/start", "policy_version/end"]]
+        versions = run.samples()[["policy_version_min", "policy_version_max"]]
     assert versions.fillna(-1).values.tolist() == [[3, 6], [-1, -1]]
 
 
 def test_a_version_that_is_no_number_is_left_out(tmp_path: Path) -> None:
     with opened(tmp_path, "3.pt", rollout(weight_versions=["main", "4"]), {}) as run:
-        assert "policy_version/start" not in run.samples()
+        assert "policy_version_min" not in run.samples()
 
 
 def test_eval_files_are_eval(tmp_path: Path) -> None:

@@ -202,6 +202,9 @@ def test_a_tinker_trajectory_is_a_sample_of_its_iteration() -> None:
     assert (searched.status, searched.finish_reason) == ("ok", "completed")
     assert (cut.status, cut.finish_reason, cut.truncated) == ("truncated", "max_tokens", 1.0)
     assert searched.turn_rewards.tolist() == [0.0, 1.0]
+    later = [each for each in samples(TINKER) if each.step == 10 and each.split == "train"]
+    assert {(each.policy_versions, each.columns["lag"]) for each in later} == {(((9, -1),), 1.0)}
+    assert searched.columns["context_tokens"] == 60 - 40 - 12, "what the second observation adds"
     assert searched.columns["metrics/correct"] == 1.0
     assert {each.step for each in samples(TINKER)} == {0, 10}
 

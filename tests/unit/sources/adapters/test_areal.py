@@ -54,6 +54,13 @@ def test_segments_and_versions_of_the_tokens_are_kept_with_the_sample(tmp_path: 
         sample = run.sample(run.samples()["uid"][0])
     assert sample.extra["segments"] == segments
     assert sample.policy_versions == ((3, 2), (5, 3))
+    roles = [message["role"] for message in sample.messages]
+    assert roles == ["user", "assistant", "environment", "assistant"]
+    assert (sample.prompt_messages, sample.columns["turns"], sample.columns["context_tokens"]) == (
+        1,
+        2.0,
+        1.0,
+    )
     assert (sample.columns["policy_version_min"], sample.columns["policy_version_max"]) == (3.0, 5.0)
 
 

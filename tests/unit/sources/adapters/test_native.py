@@ -146,6 +146,8 @@ def test_the_response_length_counts_what_the_policy_wrote(mask: list[int], writt
     """A mask of zeros excludes the sample from the loss, and one of another length tells nothing."""
     record = read(tiny(response_tokens=["a", "b", "c"], loss_mask=mask))
     assert (record.numbers["response_tokens"], record.numbers["trajectory_tokens"]) == (written, 3.0)
+    told = written < 3 or mask == [1, 1, 1]
+    np.testing.assert_equal(record.numbers["context_tokens"], 3 - written if told else np.nan)
 
 
 def test_without_a_loss_mask_there_is_no_length_of_the_trajectory() -> None:

@@ -129,9 +129,13 @@ def test_a_conversation_that_the_environment_ends_keeps_its_response(tmp_path: P
 
 @pytest.mark.parametrize("nothing", [[], [None], [[]]])
 def test_a_placeholder_is_a_failure_without_reward(tmp_path: Path, nothing: list[Any]) -> None:
-    frame, _ = read(write(tmp_path, row(PROXY, nothing), row(PROXY, TALK)))
-    assert frame["status"].tolist()[0] == "environment_error"
-    np.testing.assert_array_equal(frame["reward"], [np.nan, 1.0])
+    with rlpanel.open_run(write(tmp_path, row(PROXY, nothing), row(PROXY, TALK)), follow=False) as run:
+        failed = run.split("discarded").samples()
+        assert (failed["status"].tolist(), failed["reward"].isna().tolist()) == (
+            ["environment_error"],
+            [True],
+        )
+        assert run.samples()["reward"].tolist() == [1.0]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +248,9 @@ def test_the_proxys_branches_keep_tool_calls_and_images() -> None:
         assert run.errors.empty
         frame = run.samples()
         samples = {step: [run.sample(uid) for uid in part["uid"]] for step, part in frame.groupby("step")}
-    called, branch, other, placeholder = samples[3]
+        (failed,) = run.split("discarded").samples()["uid"]
+        placeholder = run.sample(failed)
+    called, branch, other = samples[3]
     facts = [(each.group, each.episode, each.reward) for each in (called, branch, other)]
     episode = f"proxy_7_0_42_0_{TIME}"
     assert facts == [
