@@ -17,10 +17,10 @@ from rlpanel.panels.conversation.safe_markdown import markdown_html
 from rlpanel.panels.conversation.text_turns import Conversation, conversation_of
 from rlpanel.panels.conversation.turn_tokens import turn_tokens
 from rlpanel.panels.plots.snapshot_cache import cached_on
-from rlpanel.panels.tokens.token_payload import pack_sample
+from rlpanel.panels.tokens.token_payload import decoded_tokens, pack_sample
 from rlpanel.schema import Sample
 from rlpanel.sources.records.messages import Image
-from rlpanel.texts.display_text import decode, escape_invisible
+from rlpanel.texts.display_text import escape_invisible
 
 #: Characters of a text that are sent at first, and of all texts together.
 CUT, BUDGET = 20_000, 400_000
@@ -61,8 +61,8 @@ def pack_conversation(
         The payload has ``uid``, ``blocks`` (see `_pack_block`), ``tokens`` (see
         `rlpanel.panels.tokens.token_payload.pack_sample`), ``status``, ``judge`` and ``notes``.
     """
-    texts = _token_texts(sample, pad_token)
-    conversation = conversation_of(sample, texts)
+    conversation = _turns_of(sample, pad_token)
+    texts = decoded_tokens(sample, pad_token).texts
     response = conversation.messages[conversation.prompt_messages :]
     tokens = turn_tokens(response, texts, sample.loss_mask)
     blocks = blocks_of(sample, conversation, tokens)
@@ -187,10 +187,10 @@ def has_turns(sample: Sample | None) -> bool:
     """Return True if a sample is a conversation of several turns, has tool calls or images."""
     if sample is None:
         return False
-    return cached_on(sample, "turns", (), lambda: conversation_of(sample, _token_texts(sample)).has_turns)
+    return cached_on(sample, "turns", (), lambda: _turns_of(sample).has_turns)
 
 
-def _token_texts(sample: Sample, pad_token: str = "") -> list[str]:
-    if not sample.response_tokens:
-        return []
-    return decode(sample.response_tokens, pad_token, sample.response, sample.loss_mask).texts
+def _turns_of(sample: Sample, pad_token: str = "") -> Conversation:
+    """Return the conversation; tokens are decoded only if no messages were logged."""
+    texts = () if sample.messages else decoded_tokens(sample, pad_token).texts
+    return conversation_of(sample, texts)

@@ -9,11 +9,13 @@ holds a single value takes no bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from rlpanel.metrics.engine import column_info
+from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.tokens.metric_rows import DERIVED, MetricRow, build_rows, scale_of
 from rlpanel.schema import Sample
 from rlpanel.texts.display_text import TokenText, decode, escape_invisible, spell
@@ -57,7 +59,7 @@ def pack_sample(sample: Sample | None, *, pad_token: str = "", kl_estimator: str
         return _plain(sample)
     packed: dict[str, Any] = {"state": "positions", "cells": cells, "tokens": 0}
     if tokens is not None:
-        decoded = decode(tokens, pad_token, sample.response, sample.loss_mask)
+        decoded = decoded_tokens(sample, pad_token)
         packed |= {"state": "tokens", "tokens": len(tokens)} | _pack_texts(tokens, decoded)
         notes += _text_notes(decoded)
     else:
@@ -70,6 +72,13 @@ def pack_sample(sample: Sample | None, *, pad_token: str = "", kl_estimator: str
     masked, mask_notes = _pack_loss_mask(sample.loss_mask, cells)
     packed |= masked
     return packed | _pack_rows(rows, arrays) | {"notes": notes + mask_notes}
+
+
+def decoded_tokens(sample: Sample, pad_token: str = "") -> TokenText:
+    """Return the display texts of a sample's tokens; computed once for all views of it."""
+    tokens = sample.response_tokens or []
+    make = partial(decode, tokens, pad_token, sample.response, sample.loss_mask)
+    return cached_on(sample, "decoded", pad_token, make, most=1)
 
 
 def metric_declarations() -> dict[str, dict[str, Any]]:
