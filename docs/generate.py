@@ -138,9 +138,13 @@ def _cell(text: str) -> str:
 def _thresholds(rule: Rule) -> str:
     names = rule.thresholds
     return (
-        ", ".join(f"`RLPANEL_{name.upper()}` {FindingSettings.param[name].default:g}" for name in names)
+        ", ".join(f"`RLPANEL_{name.upper()}` {_threshold(FindingSettings.param[name])}" for name in names)
         or "–"
     )
+
+
+def _threshold(parameter: param.Parameter) -> str:
+    return "not set" if parameter.default is None else f"{parameter.default:g}"
 
 
 def _keys(field: schema.Field) -> str:

@@ -206,6 +206,9 @@ ARRAYS: tuple[str, ...] = tuple(f.name for f in FIELDS if f.kind == "array")
 NUMBERS: tuple[str, ...] = tuple(f.name for f in FIELDS if f.kind == "number")
 LABELS: tuple[str, ...] = tuple(f.name for f in FIELDS if f.kind == "label")
 
+#: Prefixes of the columns that count one tool's calls and errors, such as ``tool_calls.search``.
+TOOL_CALLS, TOOL_ERRORS = "tool_calls.", "tool_errors."
+
 #: A text with an unknown key becomes a label column if it has at most this many characters. A longer text
 #: stays in the file and is shown with the sample.
 LABEL_MAX = 128

@@ -217,6 +217,17 @@ class FindingSettings(_FromEnvironment):
         bounds=(1.0, 1e6),
         doc="Robust z-score of a step's value, relative to the previous steps.",
     )
+    turns_factor = param.Number(
+        default=1.5,
+        bounds=(1.0, 1e6),
+        doc="Number of turns before a fall, as a multiple of that after it.",
+    )
+    max_lag = param.Number(
+        default=None,
+        allow_None=True,
+        bounds=(0.0, 1e12),
+        doc="Largest lag in versions, for runs whose `run.json` has no bound; if not set, none is checked.",
+    )
     quiet_factor = param.Number(
         default=3.0,
         bounds=(1.0, 1e6),

@@ -58,21 +58,45 @@ def within_groups(view: RunView, rows: np.ndarray, mask: np.ndarray, noun: str) 
         return []
     reward = snapshot.number("reward")[rows]
     finite = np.isfinite(reward)
-    group = _groups(snapshot, rows[finite])
     reward, mask = reward[finite], mask[finite]
-    inside, size = np.bincount(group, mask), np.bincount(group)
-    mixed = (inside > 0) & (inside < size)
-    if mixed.sum() < _FEWEST_GROUPS:
+    gap = group_gaps(snapshot, rows[finite], mask, reward)
+    if gap is None:
         return []
-    masked_mean = np.bincount(group, reward * mask)[mixed] / inside[mixed]
-    other_mean = np.bincount(group, reward * ~mask)[mixed] / (size - inside)[mixed]
-    gap = masked_mean - other_mean
     error = float(gap.std(ddof=1) / np.sqrt(len(gap)))
     pooled = float(reward[mask].mean() - reward[~mask].mean())
     return [
         f"reward of {noun} minus reward of the others: {_signed(gap.mean())} ± {2 * error:.2f} (2 s.e.) "
-        f"within the {mixed.sum():,} groups that have both, {_signed(pooled)} pooled."
+        f"within the {len(gap):,} groups that have both, {_signed(pooled)} pooled."
     ]
+
+
+def group_gaps(
+    snapshot: Snapshot, rows: np.ndarray, mask: np.ndarray, values: np.ndarray
+) -> np.ndarray | None:
+    """Return the difference of the means of samples in ``mask`` and of others, for each group with both.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    rows : ndarray of int, shape (N,)
+    mask : ndarray of bool, shape (N,)
+    values : ndarray of float, shape (N,)
+        Finite.
+
+    Returns
+    -------
+    ndarray of float, shape (G,), or None
+        None if there are too few such groups.
+    """
+    if not len(rows):
+        return None
+    group = _groups(snapshot, rows)
+    inside, size = np.bincount(group, mask), np.bincount(group)
+    mixed = (inside > 0) & (inside < size)
+    if mixed.sum() < _FEWEST_GROUPS:
+        return None
+    masked = np.bincount(group, values * mask)[mixed] / inside[mixed]
+    return masked - np.bincount(group, values * ~mask)[mixed] / (size - inside)[mixed]
 
 
 def _signed(value: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -86,6 +86,12 @@ class RuleContext:
         places = self.place_series.places
         rows = np.flatnonzero([place.dimension == RANK for place in places])
         return [places[row].value for row in rows.tolist()], rows
+
+    @cached_property
+    def with_discarded(self) -> RuleContext:
+        """The same steps with the samples that were discarded from this split."""
+        wide = self.snapshot.with_discarded
+        return self if wide is self.snapshot else replace(self, view=RunView(wide), previous=None)
 
     @cached_property
     def results(self) -> dict[Any, Any]:

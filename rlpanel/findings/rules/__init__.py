@@ -16,5 +16,10 @@ from rlpanel.findings.rules import advantages  # noqa: F401
 from rlpanel.findings.rules import critic  # noqa: F401
 from rlpanel.findings.rules import policy_drift  # noqa: F401
 from rlpanel.findings.rules import held_out  # noqa: F401
+from rlpanel.findings.rules import turns  # noqa: F401
+from rlpanel.findings.rules import failing_tools  # noqa: F401
+from rlpanel.findings.rules import rewarded_errors  # noqa: F401
+from rlpanel.findings.rules import unused_samples  # noqa: F401
+from rlpanel.findings.rules import staleness  # noqa: F401
 from rlpanel.findings.rules import sustained_change  # noqa: F401
 from rlpanel.findings.rules import outlier_steps  # noqa: F401

@@ -241,7 +241,7 @@ def describe(name: str) -> ColumnInfo:
         return _describe_metric(METRICS[base], name, _REDUCED[reduction])
     if name in _FIELDS:
         return replace(_FIELDS[name], definition=definition.COLUMNS[name])
-    if name.startswith(("tool_calls.", "tool_errors.")):
+    if name.startswith((schema.TOOL_CALLS, schema.TOOL_ERRORS)):
         return _describe_tool(name)
     if name in schema.BY_NAME:
         f = schema.BY_NAME[name]

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from rlpanel.schema import TOOL_CALLS, TOOL_ERRORS
 from rlpanel.sources.records.messages import TOOL_ROLES, Message
 
-#: Prefixes of the columns of one tool.
-CALLS, ERRORS = "tool_calls.", "tool_errors."
 #: Longest name of a tool that is a column's name.
 _LONGEST_NAME = 64
 #: Name that stands for tools whose own name is too long, and for those beyond the limit.
@@ -40,8 +39,8 @@ def message_columns(response: Sequence[Message], prompt: Sequence[Message] = ())
         errors[name] += bool(message.get("is_error"))
     if results or not calls:
         numbers["tool_errors"] = float(errors.total())
-    numbers |= {f"{CALLS}{name}": float(count) for name, count in calls.items()}
-    numbers |= {f"{ERRORS}{name}": float(count) for name, count in errors.items() if name in calls}
+    numbers |= {f"{TOOL_CALLS}{name}": float(count) for name, count in calls.items()}
+    numbers |= {f"{TOOL_ERRORS}{name}": float(count) for name, count in errors.items() if name in calls}
     images = sum(len(message.get("images", ())) for message in (*prompt, *response))
     if images:
         numbers["images"] = float(images)

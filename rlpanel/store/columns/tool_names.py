@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from rlpanel.sources.records.message_columns import CALLS, ERRORS, OTHER
+from rlpanel.schema import TOOL_CALLS, TOOL_ERRORS
+from rlpanel.sources.records.message_columns import OTHER
 
 #: Most tools with columns of their own, in order of appearance.
 MOST_TOOLS = 20
@@ -22,9 +23,9 @@ class ToolNames:
         """Give columns to the tools named by some columns, as far as there is room; return the others."""
         beyond = []
         for column in columns:
-            if not column.startswith(CALLS):
+            if not column.startswith(TOOL_CALLS):
                 continue
-            tool = column.removeprefix(CALLS)
+            tool = column.removeprefix(TOOL_CALLS)
             if tool in self._known or tool == OTHER:
                 continue
             if len(self._known) < MOST_TOOLS:
@@ -36,7 +37,9 @@ class ToolNames:
     def fold_rows(self, rows: Sequence[dict[str, float]], columns: Iterable[str]) -> None:
         """Add the numbers of tools beyond the limit to those of ``other``, in each row."""
         beyond = {
-            prefix + tool: prefix + OTHER for tool in self.declare(columns) for prefix in (CALLS, ERRORS)
+            prefix + tool: prefix + OTHER
+            for tool in self.declare(columns)
+            for prefix in (TOOL_CALLS, TOOL_ERRORS)
         }
         for row in rows if beyond else ():
             for column in [column for column in row if column in beyond]:
@@ -46,7 +49,7 @@ class ToolNames:
     def fold_columns(self, numbers: dict[str, np.ndarray]) -> None:
         """Add the columns of tools beyond the limit to those of ``other``; NaN counts as no call."""
         for tool in self.declare(list(numbers)):
-            for prefix in (CALLS, ERRORS):
+            for prefix in (TOOL_CALLS, TOOL_ERRORS):
                 column = numbers.pop(f"{prefix}{tool}", None)
                 if column is not None:
                     numbers[f"{prefix}{OTHER}"] = _sum(numbers.get(f"{prefix}{OTHER}"), column)

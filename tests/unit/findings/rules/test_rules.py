@@ -90,7 +90,7 @@ def look(folder: Path, change: Change | None = None, *, now: float | None = None
     run = rlpanel.open_run(folder)
     try:
         written = run.snapshot.newest_line
-        return findings(run.view, FindingSettings(), written + 5 if now is None else written + now)
+        return findings(run.view, FindingSettings(max_lag=4), written + 5 if now is None else written + now)
     finally:
         run.close()
 
@@ -252,6 +252,48 @@ def rank_copies_step(step: int, index: int, row: dict[str, Any]) -> None:
         row |= healthy(FROM, index) | {"step": step}
 
 
+def talk(row: dict[str, Any], results: list[str]) -> None:
+    """Make the response one of several turns, each but the last with a call and its result."""
+    turns: list[dict[str, Any]] = []
+    for result in results:
+        call = {"name": "search", "arguments": "{}"}
+        turns += [
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "content": result},
+        ]
+    row["response"] = [*turns, {"role": "assistant", "content": row["response"]}]
+
+
+def turns_fall(step: int, index: int, row: dict[str, Any]) -> None:
+    talk(row, ["found"] * (1 + index % 3 if step < FROM else 0))
+
+
+def search_fails(step: int, index: int, row: dict[str, Any]) -> None:
+    fails = (step * 7 + index) % 10 < (6 if step >= FROM else 1)
+    talk(row, ["Error: no connection" if fails else "found"])
+
+
+def errors_pay(step: int, index: int, row: dict[str, Any]) -> None:
+    fails = (step + index) % 4 == 0
+    talk(row, ["Error: no connection" if fails else "found"])
+    row["reward"] += 0.5 * fails
+    del row["advantage"]  # it would no longer be the reward's
+
+
+def environment_fails(step: int, index: int, row: dict[str, Any]) -> None:
+    fails = (step * 7 + index) % 10 < (6 if step >= FROM else 1)
+    row["status"] = "environment_error" if fails else "ok"
+
+
+def batches_shrink(step: int, index: int, row: dict[str, Any]) -> None:
+    fails = (step * 7 + index) % 10 < (6 if step >= FROM else 1)
+    row["split"] = "discarded" if fails else "train"
+
+
+def samples_age(step: int, index: int, row: dict[str, Any]) -> None:
+    row |= {"policy_version": step - (9 if step >= FROM and index % 5 == 3 else 1), "trainer_version": step}
+
+
 BROKEN: dict[str, Change] = {
     "truncated": cut,
     "length_reward": long_is_good,
@@ -284,6 +326,12 @@ BROKEN: dict[str, Change] = {
     "rank_differs": rank_is_worse,
     "rank_repeats": rank_copies_rank,
     "rank_stale": rank_copies_step,
+    "turns_collapse": turns_fall,
+    "tool_fails": search_fails,
+    "errors_rewarded": errors_pay,
+    "environment_errors": environment_fails,
+    "discarded_samples": batches_shrink,
+    "stale_samples": samples_age,
 }
 #: Rules that name one step.
 ONE_STEP = {"kl_spike", "outlier", "not_finite", "odd_fields"}
@@ -305,6 +353,9 @@ def test_a_healthy_run_has_no_findings(tmp_path: Path) -> None:
 def test_a_rule_finds_what_breaks_it_and_where(tmp_path: Path, rule: str) -> None:
     found = [finding for finding in flat(look(tmp_path / "run", BROKEN[rule])) if finding.rule == rule]
     assert len(found) == 1
+    if rule == "errors_rewarded":  # it is about the whole run
+        assert (found[0].steps, found[0].where) == ((), "`tool_errors.search` > 0")
+        return
     first = 10 if rule in {"length_reward", "invalid_text"} else FROM + (rule == "rank_stale")
     last = FROM if rule in ONE_STEP else STEPS
     assert (found[0].onset, found[0].last) == (first, last)
@@ -313,6 +364,32 @@ def test_a_rule_finds_what_breaks_it_and_where(tmp_path: Path, rule: str) -> Non
     assert found[0].rank == (1 if rule in RANK_1 else None)
     assert (found[0].category or "lang = zh") == "lang = zh"
     assert rule not in ZH or found[0].category or found[0].rank
+
+
+def some_fail_always(step: int, index: int, row: dict[str, Any]) -> None:
+    """One in ten calls and environments fails, from the start."""
+    talk(row, ["Error: no connection" if (step * 7 + index) % 10 == 0 else "found"])
+    row["status"] = "environment_error" if (step * 7 + index) % 10 == 5 else "ok"
+
+
+def turns_fall_a_little(step: int, index: int, row: dict[str, Any]) -> None:
+    talk(row, ["found"] * (4 if step < FROM else 3))
+
+
+def hard_prompts_pay(step: int, index: int, row: dict[str, Any]) -> None:
+    """Prompts with a higher reward have more errors; within a group errors do not matter."""
+    hard = index // 8 % 2 == 1
+    talk(row, ["Error: no connection" if (step + index) % 4 < (2 if hard else 1) else "found"])
+    row["reward"] += 1.0 * hard
+
+
+def old_enough(step: int, index: int, row: dict[str, Any]) -> None:
+    row |= {"policy_version": step - 4, "trainer_version": step}
+
+
+@pytest.mark.parametrize("odd", [some_fail_always, turns_fall_a_little, hard_prompts_pay, old_enough])
+def test_an_odd_but_healthy_run_of_an_agent_has_no_findings(tmp_path: Path, odd: Change) -> None:
+    assert look(tmp_path / "run", odd) == []
 
 
 @pytest.mark.parametrize(
