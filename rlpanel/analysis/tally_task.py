@@ -20,6 +20,9 @@ from rlpanel.texts.display_text import Encoding, detect
 #: Seconds between two progress results.
 PULSE = 0.25
 
+#: Maximum bytes of log to read for one step; of a larger step only the first samples are counted.
+MOST_BYTES = 256 << 20
+
 VALUE_ERROR = "value_error"
 
 

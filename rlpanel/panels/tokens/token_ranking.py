@@ -14,7 +14,7 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.analysis.tally_task import VALUE_ERROR, TallyProgress, TokenReader, sample_keys
+from rlpanel.analysis.tally_task import MOST_BYTES, VALUE_ERROR, TallyProgress, TokenReader, sample_keys
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
 from rlpanel.number_text import number
@@ -27,8 +27,6 @@ from rlpanel.panels.ui.table_click import ClickTable, click_field
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.texts.display_text import Encoding, read_piece
 
-#: Maximum bytes of log to read for one step; of a larger step only the first samples are counted.
-MOST_BYTES = 256 << 20
 #: Samples of up to this many bytes are read on the event loop, more on a thread.
 READ_NOW = 1 << 18
 MOST_TOKENS = 50
