@@ -9,9 +9,11 @@ from datetime import UTC, datetime
 from rlpanel.api.open_run import open_run
 from rlpanel.errors import RLPanelError
 from rlpanel.sources.discovery.directory import RunInfo, discover
-from rlpanel.store.cache.run_cache import MIN_LOG_BYTES
 from rlpanel.store.index.run_facts import RunFacts, known_facts, read_saved_facts
 from rlpanel.tables.table import Table, TableColumn, TableSpec, page
+
+#: Runs without known facts are read as long as they have fewer bytes than this together.
+MOST_READ = 32 << 20
 
 _READ = "when the run was last read; null if a large run was never read"
 
@@ -36,7 +38,7 @@ RUNS = TableSpec(
 def runs(root: str | os.PathLike[str], *, limit: int | None = None, offset: int = 0) -> Table:
     """Return the runs below a folder, the newest first.
 
-    Runs that are too small for the cache are read; of larger ones, the last reading's facts are returned.
+    Runs that were never read are read now, up to `MOST_READ` bytes; of the others, the last facts are returned.
 
     Parameters
     ----------
@@ -65,8 +67,10 @@ def utc(seconds: float) -> str:
 def _facts_of(infos: Sequence[RunInfo]) -> list[RunFacts | None]:
     for _ in read_saved_facts([info.path for info in infos]):
         pass
+    budget = MOST_READ
     for info in infos:
-        if known_facts(info.path) is None and info.bytes < MIN_LOG_BYTES:
+        if known_facts(info.path) is None and info.bytes <= budget:
+            budget -= info.bytes
             try:
                 open_run(info.path, follow=False, jobs=0).close()
             except RLPanelError:  # deleted meanwhile

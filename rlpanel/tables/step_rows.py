@@ -28,10 +28,13 @@ STEPS = TableSpec(
     about=(
         TableColumn("run", "text", "Name of the run."),
         TableColumn("split", "text", "The split whose samples count."),
+        TableColumn("trend", "object", "Means of at most 32 parts of the run, by column."),
         TableColumn("available", "texts", "Names of all further columns that this run has."),
     ),
 )
 
+#: Maximum number of points of a trend.
+TREND_POINTS = 32
 #: Columns that are shown by default, if the run has them.
 USUAL = (
     "reward_mean", "reward_std", "ref_reward_mean", "pass_at_1", "response_tokens_mean", "truncated_mean",
@@ -63,7 +66,8 @@ def steps(
     curves = step_curves(view)
     names = chosen(columns, curves, USUAL, f"run {view.snapshot.name!r}")
     chosen_steps = _positions(view, last, step)
-    values = {name: view.step_values(curves[name])[chosen_steps] for name in names}
+    whole = {name: view.step_values(curves[name]) for name in names}
+    values = {name: array[chosen_steps] for name, array in whole.items()}
     numbers = view.snapshot.steps.values
     newest = newest_complete_step(view.snapshot, time.time())
     rows = [
@@ -80,7 +84,12 @@ def steps(
         others=[number_column(name, curves[name]) for name in names],
         total=len(numbers) if step is None else len(rows),
         offset=int(chosen_steps[0]) if len(chosen_steps) and step is None else 0,
-        about={"run": run.name, "split": view.snapshot.split, "available": list(curves)},
+        about={
+            "run": run.name,
+            "split": view.snapshot.split,
+            "trend": {name: _trend(array) for name, array in whole.items()},
+            "available": list(curves),
+        },
     )
 
 
@@ -96,6 +105,13 @@ def step_curves(view: RunView) -> dict[str, str]:
             curves[step_name(column, statistic)] = column if statistic == "mean" else f"{name}:{statistic}"
     found = {m.name: m.name for m in of_level("step") if available(snapshot, m, view.grouped)}
     return curves | {name: curve for name, curve in found.items() if not METRICS[name].hidden}
+
+
+def _trend(values: np.ndarray) -> list[float]:
+    """Return the means of equally long parts of the run, without parts that have no value."""
+    finite = values[np.isfinite(values)]
+    parts = np.array_split(finite, min(len(finite), TREND_POINTS)) if len(finite) else []
+    return [float(f"{part.mean():.6g}") for part in parts]
 
 
 def _positions(view: RunView, last: int | None, step: int | None) -> np.ndarray:
