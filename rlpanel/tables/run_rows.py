@@ -38,7 +38,7 @@ RUNS = TableSpec(
 def runs(root: str | os.PathLike[str], *, limit: int | None = None, offset: int = 0) -> Table:
     """Return the runs below a folder, the newest first.
 
-    Runs that were never read are read now, up to `MOST_READ` bytes; of the others, the last facts are returned.
+    Runs that were never read are read now, up to `MOST_READ` bytes; of others, the last facts are returned.
 
     Parameters
     ----------
