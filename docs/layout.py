@@ -126,9 +126,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "app/board": ("sources/*", "store/*", "panels/*", "app"),
     "app/page": ("sources/*", "panels/*", "app/board", "app/security"),
     "app/server": ("sources/*", "store/*", "app", "app/alerts", "app/page", "app/security"),
+    "cli/output": ("store/query", "tables"),
     "cli": (
         *("sources/*", "metrics/*", "store/*", "findings/*", "api", "tables"),
-        *("panels/*", "app/*", "recording"),
+        *("panels/*", "app/*", "recording", "cli/output"),
     ),
     "__main__": ("cli",),
 }
