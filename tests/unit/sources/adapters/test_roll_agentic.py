@@ -258,7 +258,9 @@ def test_the_proxys_branches_keep_tool_calls_and_images() -> None:
         ("proxy_7_0_42", f"proxy_7_0_42_1_{TIME}", 0.0),
     ]  # fmt: skip
     assert called.prompt == "[system] Use the tool.\n[user] [image]\n2 + 2 等于几？ 🙂"
-    assert called.messages[1]["images"] == [{"media_type": "image/png", "size": 72}]
+    assert called.messages[1]["images"] == [
+        {"media_type": "image/png", "size": 72, "key": "1a39a753bacc5b65"}
+    ]
     assert called.messages[2]["tool_calls"] == [
         {"name": "add", "arguments": '{"a": 2, "b": 2}', "id": "call_1"}
     ]

@@ -227,7 +227,9 @@ def test_tool_calls_reasoning_and_images_of_an_episode_are_kept() -> None:
     assert sample.prompt.endswith("What is in the picture? Add 2+2.\n[image]")
     calls = [message.get("tool_calls") for message in sample.messages]
     assert calls[2] == [{"id": "c1", "name": "add", "arguments": '{"a":2,"b":2}'}]
-    assert sample.messages[1]["images"] == [{"media_type": "image/png", "size": 72}]
+    assert sample.messages[1]["images"] == [
+        {"media_type": "image/png", "size": 72, "key": "1a39a753bacc5b65"}
+    ]
     assert (sample.prompt_messages, sample.columns["policy_version_max"]) == (2, 0.0)
 
 

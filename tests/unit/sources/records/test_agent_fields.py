@@ -102,5 +102,6 @@ def test_texts_of_judges_and_images_beside_the_messages_are_kept() -> None:
     record = read(response="r", judge={"style": "good", "none": None}, images=["images/a.png", image])
     assert record.agent is not None
     assert record.agent.judge == {"style": "good"}
-    assert record.agent.images == [{"url": "images/a.png"}, {"media_type": "image/png", "size": 3}]
+    embedded = {"media_type": "image/png", "size": 3, "key": "c4a60ab824c912a1"}
+    assert record.agent.images == [{"url": "images/a.png"}, embedded]
     assert record.numbers["images"] == 2

@@ -82,4 +82,5 @@ def test_an_embedded_image_in_a_prompt_is_left_out() -> None:
     record = read(prompt="see data:image/png;base64,AAAA====", images=["data:image/png;base64,AAAA"])
     assert record.texts["prompt"] == "see [image/png]"
     assert record.agent is not None
-    assert record.agent.images == [{"media_type": "image/png", "size": 3}]
+    embedded = {"media_type": "image/png", "size": 3, "key": "c4a60ab824c912a1"}
+    assert record.agent.images == [embedded]
