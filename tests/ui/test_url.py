@@ -46,6 +46,13 @@ def test_what_is_chosen_survives_a_reload(board: BoardPage) -> None:
     board.settled(9).shows(chosen)
 
 
+def test_a_link_typed_by_hand_may_hold_question_marks(open_board: OpenBoard) -> None:
+    board = open_board(run="123")
+    board.page.goto(f"{board.url}?run=123&step=100&search=what?or?why?")
+    expect(board.search).to_have_value("what?or?why?")
+    expect(board.step_label.locator("b")).to_have_text("Step 100")
+
+
 def test_a_run_may_be_named_by_a_number(open_board: OpenBoard) -> None:
     board = open_board(run="123", step=100).settled(100)
     expect(board.badge).to_contain_text("123")

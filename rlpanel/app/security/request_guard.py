@@ -60,6 +60,13 @@ _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _LOGGED = 20
 
 
+def _encode_query(request: HTTPServerRequest) -> None:
+    """Encode question marks in a request's query: Panel expects a single one in an address."""
+    if "?" in request.query and request.uri:
+        request.query = request.query.replace("?", "%3F")
+        request.uri = f"{request.path}?{request.query}"
+
+
 @dataclass(frozen=True)
 class Refusal:
     """An answer that ends a request before a handler sees it.
@@ -96,6 +103,7 @@ class RequestGuard(Matcher):
     def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
         """Return the parameters of `RefusalHandler`, or None if the request may pass."""
         refusal = self._refusal(request)
+        _encode_query(request)
         return None if refusal is None else {"target_kwargs": {"refusal": refusal}}
 
     def _refusal(self, request: HTTPServerRequest) -> Refusal | None:
