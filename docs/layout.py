@@ -53,7 +53,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
     # The Python interface.
-    "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*"),
+    "sql": ("sources/records", "metrics/*", "store/*", "findings"),
+    "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql"),
     # The screen.
     "panels": (),
     "panels/ui": (),
@@ -114,6 +115,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "app/board": ("sources/*", "store/*", "panels/*", "app"),
     "app/page": ("sources/*", "panels/*", "app/board", "app/security"),
     "app/server": ("sources/*", "store/*", "app", "app/alerts", "app/page", "app/security"),
-    "cli": ("sources/*", "store/*", "findings/*", "panels/*", "app/*", "recording"),
+    "cli": ("sources/*", "store/*", "findings/*", "sql", "panels/*", "app/*", "recording"),
     "__main__": ("cli",),
 }

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,9 @@ from rlpanel.metrics.engine.compute import text_columns
 from rlpanel.schema import Sample
 from rlpanel.settings import FindingSettings
 from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.sql.arrow_table import samples_arrow
+from rlpanel.sql.locked_database import SqlLimits
+from rlpanel.sql.run_query import run_query
 from rlpanel.store.columns.run_table import OLDER
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
@@ -289,6 +293,48 @@ class Run:
                 responses = np.array([sample.get("response", "") for sample in texts], object)
                 frame = frame.assign(**text_columns(responses))
         return frame
+
+    def sql(
+        self, query: str, *, rows: int = SqlLimits.rows, seconds: float = SqlLimits.seconds
+    ) -> pd.DataFrame:
+        """Return the rows of one SQL ``SELECT`` statement over the run.
+
+        Its tables are ``samples``, ``steps``, ``groups`` and ``findings``; ``tokens(FIRST, LAST)`` has the
+        tokens of a range of steps. A value that was not logged is NULL. The query cannot read files or
+        settings, nor change anything. Needs the extra ``sql``; see docs/sql.md.
+
+        Parameters
+        ----------
+        query : str
+        rows : int
+            Most rows of the result; a larger result is an error.
+        seconds : float
+            Time after which the query is cancelled.
+
+        Raises
+        ------
+        QueryError
+            If the query is not valid, not allowed or exceeds a limit, or duckdb is not installed.
+        """
+        return run_query(self._index, self.view, query, SqlLimits(rows=rows, seconds=seconds))
+
+    def arrow(self, columns: Collection[str] | None = None) -> Any:
+        """Return the samples as a ``pyarrow.Table``, one row per sample, for polars and other tools.
+
+        Numbers are not copied unless the run has samples that do not count. A value that was not logged is
+        null. Needs the extra ``parquet``.
+
+        Parameters
+        ----------
+        columns : collection of str, optional
+            By default all columns of `samples`.
+
+        Raises
+        ------
+        QueryError
+            If pyarrow is not installed or the run has no such column.
+        """
+        return samples_arrow(self.view, columns)
 
     def sample(self, uid: str) -> Sample:
         """Return one sample with all its fields.
