@@ -9,7 +9,10 @@ from __future__ import annotations
 FLOOR = ("errors", "schema", "settings", "safe_files", "number_text")
 
 #: Rooms that most panels use.
-_PARTS = ("panels/ui", "panels/texts", "panels/inputs", "panels/plots", "panels/session", "panels/export")
+_PARTS = (
+    *("texts", "panels/ui", "panels/texts", "panels/inputs"),
+    *("panels/plots", "panels/session", "panels/export"),
+)
 
 #: Room → rooms that it may import besides the floor. ``store`` stands for the modules right in that folder,
 #: ``store/*`` for them and all rooms below.
@@ -47,25 +50,29 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "store/index",
     ),
     "store": (),
+    # Readable texts.
+    "texts": (),
     # Explanations and rules.
-    "analysis": ("metrics/*", "store/*"),
+    "analysis": ("texts", "metrics/*", "store/*"),
     "findings/engine": ("metrics/*", "store/*"),
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
     # The Python interface.
     "sql": ("sources/records", "metrics/*", "store/*", "findings"),
     "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql"),
+    # Tables for the command line, agents and scripts.
+    "tables": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql", "api"),
     # The screen.
     "panels": (),
     "panels/ui": (),
-    "panels/texts": ("panels/ui",),
+    "panels/texts": ("texts", "panels/ui"),
     "panels/inputs": ("panels/ui",),
     "panels/plots": ("metrics/*", "store/*", "panels/ui"),
     "panels/session": ("sources/*", "store/*", "panels/ui", "panels/plots"),
     "panels/export": ("store/*", "panels/ui", "panels/plots", "panels/session"),
     "panels/curves": ("metrics/*", "store/*", *_PARTS),
     "panels/step": ("metrics/*", "store/*", *_PARTS, "panels/curves"),
-    "panels/tokens": ("metrics/*", "store/*", *_PARTS),
+    "panels/tokens": ("metrics/*", "store/*", "analysis", *_PARTS),
     "panels/samples": ("metrics/*", "store/*", *_PARTS),
     "panels/findings": ("store/*", "findings/*", *_PARTS, "panels/curves"),
     "panels/sidebar": (
@@ -74,7 +81,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "panels/status": ("sources/*", "store/*", *_PARTS, "panels/sidebar"),
     "panels/compare": (
-        *("metrics/*", "store/*", *_PARTS),
+        *("metrics/*", "store/*", "analysis", *_PARTS),
         *("panels/step", "panels/tokens", "panels/samples", "panels/sidebar"),
     ),
     "panels/groups": ("metrics/*", "store/*", *_PARTS, "panels/samples", "panels/compare"),
@@ -115,6 +122,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "app/board": ("sources/*", "store/*", "panels/*", "app"),
     "app/page": ("sources/*", "panels/*", "app/board", "app/security"),
     "app/server": ("sources/*", "store/*", "app", "app/alerts", "app/page", "app/security"),
-    "cli": ("sources/*", "store/*", "findings/*", "sql", "panels/*", "app/*", "recording"),
+    "mcp_server": ("sources/*", "store/*", "api", "tables", "panels/session", "app/*"),
+    "cli": (
+        *("sources/*", "metrics/*", "store/*", "findings/*", "api", "tables"),
+        *("panels/*", "app/*", "recording", "mcp_server"),
+    ),
     "__main__": ("cli",),
 }

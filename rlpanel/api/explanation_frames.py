@@ -78,12 +78,7 @@ def contrast_frame(
     run: RunOfSamples, a: Selected, b: Selected | None, exclude: Collection[str], texts: int
 ) -> pd.DataFrame:
     """Return the table of `Run.contrast`."""
-    first, used = selected(run, a)
-    if b is None:
-        other = ContrastSide("the rest", run.index, run.view, run.snapshot.alive_rows)
-    else:
-        other, used_b = selected(run, b)
-        used |= used_b
+    first, other, used = contrast_sides(run, a, b)
     *_, found = contrast(first, other, exclude={*exclude, *used}, texts=texts)
     rows = [
         {name: getattr(d.tested if hasattr(d.tested, name) else d, name) for name in _CONTRAST}
@@ -97,6 +92,25 @@ def contrast_frame(
         "tried": found.columns_tried + found.features_tried,
     }
     return frame
+
+
+def contrast_sides(
+    run: RunOfSamples, a: Selected, b: Selected | None
+) -> tuple[ContrastSide, ContrastSide, set[str]]:
+    """Return the two sets of a contrast, and the columns that their filters use.
+
+    Raises
+    ------
+    SettingError
+        If this is no selection.
+    FilterError
+        If a filter is not valid.
+    """
+    first, used = selected(run, a)
+    if b is None:
+        return first, ContrastSide("the rest", run.index, run.view, run.snapshot.alive_rows), used
+    other, used_b = selected(run, b)
+    return first, other, used | used_b
 
 
 def clusters_frame(run: RunOfSamples, first: int | None, last: int | None) -> pd.DataFrame:

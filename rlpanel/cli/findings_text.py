@@ -5,51 +5,59 @@ from __future__ import annotations
 import io
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from rlpanel.cli.serving import printable
-from rlpanel.findings.engine.finding import SEVERITIES, Finding
 
+if TYPE_CHECKING:
+    from rlpanel.tables.table import Table
+
+#: Severities, the worst first, with their nouns for one and for several.
+_NOUNS = {"alarm": ("alarm", "alarms"), "warning": ("warning", "warnings"), "info": ("earlier", "earlier")}
 _COLORS = {"alarm": typer.colors.RED, "warning": typer.colors.YELLOW}
 
 
-def print_findings(name: str, findings: Sequence[Finding], steps: int) -> None:
-    """Print a run's findings with evidence, advice and symptoms; labels of the log are printed harmlessly.
-
-    Parameters
-    ----------
-    name : str
-        Name of the run.
-    findings : sequence of Finding
-    steps : int
-        Number of complete steps.
-    """
+def print_findings(table: Table) -> None:
+    """Print a run's findings with evidence, advice and symptoms; labels of the log are printed harmlessly."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # a label may not exist in the terminal's encoding
         sys.stdout.reconfigure(errors="backslashreplace")
-    _print(f"{name}: {summary(findings)} in {steps:,} complete step{'s' if steps != 1 else ''}")
-    for finding in findings:
-        typer.echo()
-        _print(f"{finding.severity.upper()}  {finding.title}", _COLORS.get(finding.severity))
-        for text in details(finding):
-            _print(f"  {text}")
+    for line, severity in _lines(table):
+        typer.secho(line, fg=_COLORS.get(severity))
 
 
-def summary(findings: Sequence[Finding]) -> str:
+def findings_text(table: Table) -> str:
+    """Return the same text without colours."""
+    return "".join(f"{line}\n" for line, _ in _lines(table))
+
+
+def summary(findings: Sequence[Mapping[str, Any]]) -> str:
     """Return the number of findings by severity, such as ``1 alarm, 2 warnings``."""
-    counts = Counter(finding.severity for finding in findings)
-    nouns = {"alarm": ("alarm", "alarms"), "warning": ("warning", "warnings"), "info": ("earlier", "earlier")}
-    parts = [f"{counts[each]:,} {nouns[each][counts[each] != 1]}" for each in SEVERITIES if counts[each]]
+    counts = Counter(finding["severity"] for finding in findings)
+    parts = [f"{counts[each]:,} {nouns[counts[each] != 1]}" for each, nouns in _NOUNS.items() if counts[each]]
     return ", ".join(parts) or "no findings"
 
 
-def details(finding: Finding) -> list[str]:
+def details(finding: Mapping[str, Any]) -> list[str]:
     """Return a finding's sentence, evidence, advice and symptoms, one line each."""
-    advice = [f"Check next: {finding.advice}"] if finding.advice else []
-    symptoms = [f"Also seen: {symptom.sentence}" for symptom in finding.symptoms]
-    return [finding.sentence, *finding.evidence, *advice, *symptoms]
+    advice = [f"Check next: {finding['advice']}"] if finding["advice"] else []
+    symptoms = [f"Also seen: {symptom['sentence']}" for symptom in finding["symptoms"]]
+    return [finding["sentence"], *finding["evidence"], *advice, *symptoms]
 
 
-def _print(line: str, color: str | None = None) -> None:
-    typer.secho(printable(line), fg=color)
+def _lines(table: Table) -> list[tuple[str, str]]:
+    """Return the lines, each with the severity that colours it."""
+    steps = table.about["steps"]
+    head = (
+        f"{table.about['run']}: {summary(table.rows)} in {steps:,} complete step{'s' if steps != 1 else ''}"
+    )
+    lines = [(printable(head), "")]
+    for finding in table.rows:
+        lines += [
+            ("", ""),
+            (printable(f"{finding['severity'].upper()}  {finding['title']}"), finding["severity"]),
+        ]
+        lines += [(printable(f"  {text}"), "") for text in details(finding)]
+    return lines

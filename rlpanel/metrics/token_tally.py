@@ -108,6 +108,10 @@ class TokenTally:
         """Names of the measures that at least one sample has."""
         return tuple(self._measures)
 
+    def __len__(self) -> int:
+        """Return the number of different tokens."""
+        return len(self._codes)
+
     def copy(self) -> TokenTally:
         """Return an independent copy."""
         copied = TokenTally()

@@ -2,7 +2,7 @@
 
     python -m tests.bench.sql [--record]
 
-Each figure is the median of several calls; a call opens a database of its own. ``--record`` writes RESULTS.md.
+Each figure is the median of several calls, each with a database of its own. ``--record`` writes RESULTS.md.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def test_conda_gets_what_pip_gets() -> None:
         "test",
         "dev",
     )
-    extras = [line for name in names for line in EXTRAS[name]]
+    extras = [line for name in (*names, "test", "dev") for line in EXTRAS[name]]
     wanted = read([*PROJECT["dependencies"], *extras])
     assert conda() == wanted | {"python": PROJECT["requires-python"], "pip": ""}
 

@@ -10,12 +10,12 @@ import pandas as pd
 import panel as pn
 from bokeh.models.widgets.tables import NumberFormatter
 
-from rlpanel.panels.compare.run_comparison import RunComparison
+from rlpanel.analysis.run_comparison import RunComparison
 from rlpanel.panels.samples.sample_table import PICK, SampleTable
-from rlpanel.panels.texts.prompt_parts import TextStyle
-from rlpanel.panels.texts.prompt_text import prompt_line
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import click_field
+from rlpanel.texts.prompt_line import prompt_line
+from rlpanel.texts.prompt_parts import TextStyle
 
 PAGE = 5
 _NUMBERS = ("here", "there", "difference", "n here", "n there", "step here", "step there")

@@ -20,14 +20,14 @@ from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.texts.prompt_parts import TextStyle
-from rlpanel.panels.texts.prompt_text import clean
-from rlpanel.panels.tokens.display_text import TokenKind, decode, escape_invisible
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
+from rlpanel.texts.display_text import TokenKind, decode, escape_invisible
+from rlpanel.texts.prompt_line import clean
+from rlpanel.texts.prompt_parts import TextStyle
 
 #: Texts of up to this many characters together are compared on the event loop, longer ones on a thread.
 NOW_CHARS = 2000

@@ -10,11 +10,11 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
+from rlpanel.analysis.run_comparison import ComparedRun, Prompts, RunComparison, compare_runs
 from rlpanel.metrics.reward import EQUAL_WITHIN
 from rlpanel.panels.compare.comparison_notes import comparison_notes
 from rlpanel.panels.compare.prompt_pair import PromptPair
 from rlpanel.panels.compare.prompt_table import PromptTable
-from rlpanel.panels.compare.run_comparison import ComparedRun, Prompts, RunComparison, compare_runs
 from rlpanel.panels.compare.runs_export import comparison_export
 from rlpanel.panels.compare.runs_summary import matched_html, notes_html, win_rate_html
 from rlpanel.panels.export.bar_card import BarCard

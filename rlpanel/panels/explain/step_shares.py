@@ -21,9 +21,9 @@ from rlpanel.panels.explain.sample_links import show_samples
 from rlpanel.panels.inputs.input_fields import button, select_field, text_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
-from rlpanel.panels.tokens.display_text import Encoding, detect, read_piece
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.texts.display_text import Encoding, detect, read_piece
 
 #: Maximum number of rows of each kind.
 MOST_ROWS = 8

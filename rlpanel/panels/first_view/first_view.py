@@ -18,9 +18,9 @@ from rlpanel.panels.samples.visible_rows import visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.sidebar.run_badge import badge_html
 from rlpanel.panels.sidebar.run_list import run_labels
-from rlpanel.panels.texts.prompt_parts import TextStyle
-from rlpanel.panels.texts.prompt_text import clean, one_line, prompt_cell
 from rlpanel.panels.ui.theme import safe_text
+from rlpanel.texts.prompt_line import clean, one_line, prompt_cell
+from rlpanel.texts.prompt_parts import TextStyle
 
 #: Maximum numbers of runs, samples and findings, and characters of the shown response.
 _RUNS, _SAMPLES, _FINDINGS, _RESPONSE_CHARS = 40, 14, 3, 3000

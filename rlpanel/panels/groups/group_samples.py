@@ -17,14 +17,14 @@ from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
-from rlpanel.panels.texts.prompt_parts import TextStyle
-from rlpanel.panels.texts.prompt_text import clean
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.step_groups import StepGroups, groups_of
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.texts.prompt_line import clean
+from rlpanel.texts.prompt_parts import TextStyle
 
 #: Maximum number of samples side by side, and of characters of each response.
 MOST_SAMPLES = 64

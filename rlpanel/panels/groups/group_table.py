@@ -20,12 +20,12 @@ from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
-from rlpanel.panels.texts.prompt_parts import TextStyle
-from rlpanel.panels.texts.prompt_text import prompt_line
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import click_field
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.step_groups import StepGroups, groups_of
+from rlpanel.texts.prompt_line import prompt_line
+from rlpanel.texts.prompt_parts import TextStyle
 
 #: Maximum number of groups whose prompts are read.
 MOST_PROMPTS = 300

@@ -23,8 +23,6 @@ from rlpanel.panels.samples.text_style import STYLE_SETTINGS, settings_style, te
 from rlpanel.panels.samples.text_table import text_table
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.texts.prompt_parts import TextStyle
-from rlpanel.panels.texts.prompt_text import clean, first_line, prompt_line
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import click_field
@@ -35,6 +33,8 @@ from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.snapshot.prompts import SamplesOfPrompt, samples_of_prompt
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.texts.prompt_line import clean, first_line, prompt_line
+from rlpanel.texts.prompt_parts import TextStyle
 
 #: Maximum number of listed responses; those of the nearest steps are chosen.
 MOST_SAMPLES = 300

@@ -17,12 +17,12 @@ from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.samples.text_table import text_table
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.texts.prompt_parts import TextStyle
-from rlpanel.panels.texts.prompt_text import prompt_line
 from rlpanel.panels.ui.table_click import click_field
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.prompts import UnsolvedPrompt, unsolved_prompts
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.texts.prompt_line import prompt_line
+from rlpanel.texts.prompt_parts import TextStyle
 
 #: Maximum number of listed prompts.
 MOST_PROMPTS = 300

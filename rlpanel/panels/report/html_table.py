@@ -14,10 +14,10 @@ from rlpanel.panels.samples.sample_frame import frame_of
 from rlpanel.panels.samples.sample_table import is_whole, title_html
 from rlpanel.panels.samples.text_style import text_style
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.texts.prompt_text import one_line
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.query import QueryResult
+from rlpanel.texts.prompt_line import one_line
 
 #: Maximum number of characters of a text in a cell; the sample itself shows the full text.
 CELL_CHARS = 160

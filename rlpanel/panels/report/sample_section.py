@@ -10,12 +10,12 @@ from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import number
 from rlpanel.panels.samples.text_style import text_style
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.texts.prompt_parts import TextStyle
 from rlpanel.panels.texts.prompt_text import answer_html, prompt_html
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.sample_line import to_json_types
 from rlpanel.store.query.text_predicate import TextPredicate, find_places
+from rlpanel.texts.prompt_parts import TextStyle
 
 #: Maximum number of characters of the line's extra fields.
 MOST_EXTRA = 20_000

@@ -14,10 +14,10 @@ from rlpanel.number_text import number
 from rlpanel.panels.sample.sample_text import extra_html, prompt_block, text_pane
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.texts.prompt_parts import TextStyle
 from rlpanel.panels.texts.prompt_text import answer_html
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import TextPredicate, find_places
+from rlpanel.texts.prompt_parts import TextStyle
 
 
 class ReferenceTab(Viewer):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlpanel.panels.texts.prompt_parts import TextStyle
-from rlpanel.panels.texts.prompt_text import one_line, prompt_cell, prompt_html
+from rlpanel.panels.texts.prompt_text import prompt_html
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import TextPredicate, find_places
+from rlpanel.texts.prompt_line import one_line, prompt_cell
+from rlpanel.texts.prompt_parts import TextStyle
 
 
 def text_pane(css_class: str) -> HtmlPane:

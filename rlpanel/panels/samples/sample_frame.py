@@ -11,13 +11,13 @@ import pandas as pd
 from rlpanel import schema
 from rlpanel.panels.samples.sample_table import grid_columns
 from rlpanel.panels.samples.visible_rows import attempt_column
-from rlpanel.panels.texts.prompt_parts import TextStyle
-from rlpanel.panels.texts.prompt_text import Place, answer_cell, prompt_cell
 from rlpanel.settings import Display
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.text_predicate import TextPredicate, find_places
 from rlpanel.store.snapshot.run_view import RunView
+from rlpanel.texts.prompt_line import Place, answer_cell, prompt_cell
+from rlpanel.texts.prompt_parts import TextStyle
 
 #: Maximum characters of a text in a row; the search looks at the whole text.
 TEXT_CHARS = 2000

@@ -16,13 +16,13 @@ from rlpanel.panels.samples.sample_frame import frame_of
 from rlpanel.panels.samples.sample_table import PAGE
 from rlpanel.panels.samples.text_cache import READ_NOW, Texts, read_texts, unread_bytes
 from rlpanel.panels.samples.text_style import style_of
-from rlpanel.panels.texts.prompt_parts import TextStyle
 from rlpanel.settings import Display
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.texts.prompt_parts import TextStyle
 
 #: Number of tables and texts cached per snapshot: sessions that follow a run show the same step.
 _MAX_CACHED = 2

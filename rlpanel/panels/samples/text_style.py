@@ -13,11 +13,11 @@ import numpy as np
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples.text_cache import READ_NOW, read_texts, unread_bytes
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.texts.prompt_parts import TextStyle, question_of
-from rlpanel.panels.texts.shared_beginnings import shared_beginnings
 from rlpanel.settings import Display
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.texts.prompt_parts import TextStyle, question_of
+from rlpanel.texts.shared_beginnings import shared_beginnings
 
 #: Names of the settings that change the style.
 STYLE_SETTINGS = ("pad_token", "system_end", "fold_templates")

@@ -1,1 +1,1 @@
-"""Prompts and responses as text: chat templates, padding, shared beginnings, and their HTML."""
+"""Prompts and responses as HTML, with the parts around the question folded."""

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from rlpanel.metrics.engine import column_info
-from rlpanel.panels.tokens.display_text import TokenText, decode, escape_invisible, spell
 from rlpanel.panels.tokens.metric_rows import DERIVED, MetricRow, build_rows, scale_of
 from rlpanel.schema import Sample
+from rlpanel.texts.display_text import TokenText, decode, escape_invisible, spell
 
 SEPARATOR = b"\xff"
 _NOT_METRICS = {"response_token_ids", "loss_mask"}

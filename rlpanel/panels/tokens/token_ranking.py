@@ -14,21 +14,19 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
+from rlpanel.analysis.tally_task import MOST_BYTES, VALUE_ERROR, TallyProgress, TokenReader, sample_keys
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
 from rlpanel.number_text import number
 from rlpanel.panels.inputs.input_fields import FieldRow, button, select_field
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
-from rlpanel.panels.tokens.display_text import Encoding, read_piece
-from rlpanel.panels.tokens.tally_task import VALUE_ERROR, TallyProgress, TokenReader, sample_keys
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import ClickTable, click_field
 from rlpanel.panels.ui.theme import safe_text
+from rlpanel.texts.display_text import Encoding, read_piece
 
-#: Maximum bytes of log to read for one step; of a larger step only the first samples are counted.
-MOST_BYTES = 256 << 20
 #: Samples of up to this many bytes are read on the event loop, more on a thread.
 READ_NOW = 1 << 18
 MOST_TOKENS = 50

@@ -126,9 +126,13 @@ class Notes:
         used = [note.tag for note in self._notes.values() if note.tag]
         return sorted(set(used), key=lambda tag: (-used.count(tag), tag))
 
+    def all(self) -> list[Note]:
+        """Return the tags and notes of all samples that have one, in the order in which they were written."""
+        return [note for note in self._notes.values() if note.tag or note.note]
+
     def frame(self) -> pd.DataFrame:
         """Return a table of the samples with a tag or note: ``uid``, ``tag``, ``note``, ``time``."""
-        rows = [asdict(note) for note in self._notes.values() if note.tag or note.note]
+        rows = [asdict(note) for note in self.all()]
         return pd.DataFrame(rows, columns=["uid", "tag", "note", "time"])
 
     def labels(self, snapshot: Snapshot) -> dict[str, Labels]:

@@ -56,6 +56,77 @@ class UnsolvedPrompt:
     last: float
 
 
+@dataclass(frozen=True)
+class VariablePrompt:
+    """A prompt whose samples within a step have different rewards.
+
+    Attributes
+    ----------
+    row : int
+        Row of its newest sample.
+    steps, samples : int
+        Number of steps that contain it, and number of its samples.
+    spread : float
+        Standard deviation of the reward within a step, pooled over its steps: the root of the sum of squared
+        differences from each step's mean, divided by the number of samples minus the number of steps.
+    best, last : float
+        Highest mean reward at a step, and mean reward at its last step.
+    """
+
+    row: int
+    steps: int
+    samples: int
+    spread: float
+    best: float
+    last: float
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The rows with a reward, sorted by prompt and step; a cell is one prompt at one step.
+
+    Attributes
+    ----------
+    rows : ndarray of int, shape (N,)
+    starts : ndarray of int, shape (C,)
+        First row of each cell.
+    reward : ndarray of float, shape (C,)
+        Mean reward of each cell.
+    firsts : ndarray of int, shape (P,)
+        First cell of each prompt.
+    """
+
+    rows: np.ndarray
+    starts: np.ndarray
+    reward: np.ndarray
+    firsts: np.ndarray
+
+    @property
+    def steps(self) -> np.ndarray:
+        """Number of steps of each prompt, shape (P,)."""
+        return np.diff(np.r_[self.firsts, len(self.starts)])
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Row after the last one of each prompt, shape (P,)."""
+        return np.r_[self.starts, len(self.rows)][self.firsts + self.steps]
+
+    @property
+    def samples(self) -> np.ndarray:
+        """Number of samples of each prompt, shape (P,)."""
+        return self.ends - self.starts[self.firsts]
+
+    @property
+    def best(self) -> np.ndarray:
+        """Highest mean reward at a step of each prompt, shape (P,)."""
+        return np.maximum.reduceat(self.reward, self.firsts)
+
+    @property
+    def last(self) -> np.ndarray:
+        """Mean reward at the last step of each prompt, shape (P,)."""
+        return self.reward[self.firsts + self.steps - 1]
+
+
 def samples_of_prompt(snapshot: Snapshot, row: int) -> SamplesOfPrompt:
     """Return all living samples with the same prompt as a row."""
     same = snapshot.alive & (snapshot.metadata("prompt_hash") == snapshot.metadata("prompt_hash")[row])
@@ -74,40 +145,61 @@ def unsolved_prompts(snapshot: Snapshot, least: int) -> list[UnsolvedPrompt]:
     no later step exceeds the mean reward of the prompt's first step, and that was not the best possible: the
     pass threshold if it was given, else the run's highest reward.
     """
-    rows = snapshot.alive_rows[np.isfinite(_numbers(snapshot, "reward", snapshot.alive_rows))]
-    if not len(rows) or least < 1:
+    cells = _cells(snapshot)
+    if cells is None or least < 1:
         return []
+    ref_reward = _numbers(snapshot, "ref_reward", cells.rows)
+    has_reference = bool(np.isfinite(ref_reward).any())
+    steps, best, samples = cells.steps, cells.best, cells.samples
+    if has_reference:
+        target = _cell_means(_cell_means(ref_reward, cells.starts), cells.firsts)
+        unsolved = best < target
+    else:
+        target = cells.reward[cells.firsts]
+        unsolved = (best <= target) & (target < _best_possible(snapshot, cells.rows) - EQUAL_WITHIN)
+    unsolved &= steps >= max(least, 1 if has_reference else 2)
+    newest, last = cells.rows[cells.ends - 1], cells.last
+    chosen = np.flatnonzero(unsolved)
+    columns = (array[chosen].tolist() for array in (newest, steps, samples, target, best, last))
+    prompts = [UnsolvedPrompt(*values) for values in zip(*columns, strict=True)]
+    return sorted(prompts, key=lambda prompt: (prompt.best - prompt.target, -prompt.steps))
+
+
+def variable_prompts(snapshot: Snapshot, least: int = 1) -> list[VariablePrompt]:
+    """Return prompts seen at ``least`` or more steps whose rewards differ within a step, most variable first.
+
+    Prompts with the same spread are sorted by their newest sample, the newest first.
+    """
+    cells = _cells(snapshot)
+    if cells is None:
+        return []
+    reward = snapshot.number("reward")[cells.rows]
+    sizes = np.diff(np.r_[cells.starts, len(cells.rows)])
+    squares = np.add.reduceat((reward - np.repeat(cells.reward, sizes)) ** 2, cells.starts)
+    steps, samples = cells.steps, cells.samples
+    freedom = samples - steps
+    with np.errstate(all="ignore"):
+        spread = np.sqrt(np.add.reduceat(squares, cells.firsts) / freedom)
+    newest = cells.rows[cells.ends - 1]
+    chosen = np.flatnonzero((steps >= least) & (freedom > 0) & (spread > EQUAL_WITHIN))
+    chosen = chosen[np.lexsort((-newest[chosen], -spread[chosen]))]
+    arrays = (newest, steps, samples, spread, cells.best, cells.last)
+    columns = (array[chosen].tolist() for array in arrays)
+    return [VariablePrompt(*values) for values in zip(*columns, strict=True)]
+
+
+def _cells(snapshot: Snapshot) -> _Cells | None:
+    """Return the samples with a reward by prompt and step; None if there are none."""
+    rows = snapshot.alive_rows[np.isfinite(_numbers(snapshot, "reward", snapshot.alive_rows))]
+    if not len(rows):
+        return None
     step, prompt = snapshot.metadata("step")[rows], snapshot.metadata("prompt_hash")[rows]
     order = np.lexsort([step, prompt])
     rows, step, prompt = rows[order], step[order], prompt[order]
     new_prompt = np.r_[True, prompt[1:] != prompt[:-1]]
-    cells = np.flatnonzero(new_prompt | np.r_[True, step[1:] != step[:-1]])  # one cell per prompt and step
-    reward = _cell_means(_numbers(snapshot, "reward", rows), cells)
-    ref_reward = _numbers(snapshot, "ref_reward", rows)
-    has_reference = bool(np.isfinite(ref_reward).any())
-    firsts = np.flatnonzero(new_prompt[cells])  # first cell of each prompt
-    lengths = np.diff(np.r_[firsts, len(cells)])
-    best, lasts = np.maximum.reduceat(reward, firsts), firsts + lengths - 1
-    if has_reference:
-        target = _cell_means(_cell_means(ref_reward, cells), firsts)
-        unsolved = best < target
-    else:
-        target = reward[firsts]
-        unsolved = (best <= target) & (target < _best_possible(snapshot, rows) - EQUAL_WITHIN)
-    unsolved &= lengths >= max(least, 1 if has_reference else 2)
-    ends = np.r_[cells, len(rows)][firsts + lengths]
-    samples = ends - cells[firsts]
-    prompts = [
-        UnsolvedPrompt(
-            int(rows[ends[number] - 1]), int(lengths[number]), int(samples[number]), *map(float, values)
-        )
-        for number, values in zip(
-            np.flatnonzero(unsolved).tolist(),
-            zip(target[unsolved], best[unsolved], reward[lasts][unsolved], strict=True),
-            strict=True,
-        )
-    ]
-    return sorted(prompts, key=lambda prompt: (prompt.best - prompt.target, -prompt.steps))
+    starts = np.flatnonzero(new_prompt | np.r_[True, step[1:] != step[:-1]])
+    reward = _cell_means(snapshot.number("reward")[rows], starts)
+    return _Cells(rows, starts, reward, np.flatnonzero(new_prompt[starts]))
 
 
 def _best_possible(snapshot: Snapshot, rows: np.ndarray) -> float:

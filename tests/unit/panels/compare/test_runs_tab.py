@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.metrics.win_rate import win_rate_of
-from rlpanel.panels.compare import run_comparison, runs_export
-from rlpanel.panels.compare.run_comparison import (
+from rlpanel.analysis import run_comparison
+from rlpanel.analysis.run_comparison import (
     BY_WORDS,
     EXACT,
     TOO_MANY,
@@ -19,11 +18,12 @@ from rlpanel.panels.compare.run_comparison import (
     Prompts,
     compare_runs,
 )
+from rlpanel.metrics.win_rate import win_rate_of
 from rlpanel.panels.compare.runs_export import comparison_export
 from rlpanel.panels.compare.runs_summary import win_rate_html, win_rate_text
 from rlpanel.panels.compare.runs_tab import _plot
-from rlpanel.panels.texts.prompt_parts import TextStyle
 from rlpanel.store.snapshot.prompt_pairs import BEST
+from rlpanel.texts.prompt_parts import TextStyle
 from tests.factories import append, line
 
 
@@ -95,7 +95,7 @@ def test_the_file_leaves_prompts_out_that_are_too_many(
 ) -> None:
     prompts = Prompts(TextStyle())
     found = next(compare_runs(*seats, prompts))
-    monkeypatch.setattr(runs_export, "MOST_READ", 1)
+    monkeypatch.setattr(run_comparison, "MOST_READ", 1)
     assert "prompt" not in comparison_export(found, prompts, ("here", "there")).rows()
 
 

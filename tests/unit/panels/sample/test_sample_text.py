@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rlpanel.panels.sample.sample_text import extra_html, prompt_block
-from rlpanel.panels.texts.prompt_parts import TextStyle
 from rlpanel.schema import Sample
 from rlpanel.store.query.text_predicate import ANY, TextPredicate
+from rlpanel.texts.prompt_parts import TextStyle
 
 PROMPT = "[system] Be <b>kind</b>.\n[user] What is 2 + 2?"
 

@@ -9,8 +9,8 @@ import pytest
 import rlpanel
 from rlpanel.panels.samples.text_style import text_style
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.texts.prompt_parts import TextStyle
 from rlpanel.settings import Display
+from rlpanel.texts.prompt_parts import TextStyle
 from tests.factories import append, line
 
 TASK = "Solve the problem step by step, and write the final answer between the tags <answer> and </answer>.\n"

@@ -7,18 +7,10 @@ import re
 
 import pytest
 
-from rlpanel.panels.texts.prompt_parts import TextStyle
-from rlpanel.panels.texts.prompt_text import (
-    answer_cell,
-    answer_html,
-    clean,
-    first_line,
-    prompt_cell,
-    prompt_html,
-    prompt_line,
-    without_system,
-)
-from tests.unit.panels.texts.prompts import PROMPTS, QUESTION, SYSTEM
+from rlpanel.panels.texts.prompt_text import answer_html, prompt_html
+from rlpanel.texts.prompt_line import answer_cell, clean, first_line, prompt_cell, prompt_line, without_system
+from rlpanel.texts.prompt_parts import TextStyle
+from tests.unit.texts.prompts import PROMPTS, QUESTION, SYSTEM
 
 PLAIN = TextStyle()
 ATTACK = "<img src=x onerror=alert(1)><|im_start|><script>alert(1)</script>\" onmouseover='alert(1)"

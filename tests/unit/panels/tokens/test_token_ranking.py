@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from rlpanel.analysis import tally_task
+from rlpanel.analysis.tally_task import TallyProgress
 from rlpanel.api.open_run import open_run
 from rlpanel.panels.session.context import Context
-from rlpanel.panels.tokens import tally_task
-from rlpanel.panels.tokens.tally_task import TallyProgress
 from rlpanel.panels.tokens.token_ranking import TokenRanking
 from tests.factories import append, sample
 

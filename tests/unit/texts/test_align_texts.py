@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from rlpanel.panels.tokens.align_texts import align_texts
-from rlpanel.panels.tokens.display_text import TokenKind, decode
 from rlpanel.panels.tokens.token_payload import pack_sample
 from rlpanel.schema import Sample
+from rlpanel.texts.align_texts import align_texts
+from rlpanel.texts.display_text import TokenKind, decode
 
 CORPUS = [
     "The cat sat on the mat, and the dog sat by the door.",

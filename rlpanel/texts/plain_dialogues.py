@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rlpanel.panels.texts.turn import Turn, normal_role
+from rlpanel.texts.turn import Turn, normal_role
 
 #: Maximum number of characters of the assistant's last turn, which the response continues: ``<think>`` or
 #: "Let me solve this step by step."

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.panels.texts.prompt_parts import MOST_TURNS, TextStyle, parts_of, question_of
-from tests.unit.panels.texts.prompts import PROMPTS, QUESTION, SYSTEM
+from rlpanel.texts.prompt_parts import MOST_TURNS, TextStyle, parts_of, question_of
+from tests.unit.texts.prompts import PROMPTS, QUESTION, SYSTEM
 
 PLAIN = TextStyle()
 #: Pieces that make any text look like a template.

@@ -21,7 +21,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from rlpanel.panels.tokens.align_texts import REPLACEMENT, align_texts
+from rlpanel.texts.align_texts import REPLACEMENT, align_texts
 
 Encoding = Literal["plain", "byte-level", "sentencepiece"]
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from rlpanel.panels.texts import plain_dialogues
-from rlpanel.panels.texts.chat_templates import TEMPLATES, turns_of
-from tests.unit.panels.texts.prompts import PROMPTS, QUESTION, ROLES, SYSTEM, USUAL
+from rlpanel.texts import plain_dialogues
+from rlpanel.texts.chat_templates import TEMPLATES, turns_of
+from tests.unit.texts.prompts import PROMPTS, QUESTION, ROLES, SYSTEM, USUAL
 
 
 @pytest.mark.parametrize("name", PROMPTS)

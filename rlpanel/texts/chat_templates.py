@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from rlpanel.panels.texts import plain_dialogues
-from rlpanel.panels.texts.turn import Turn, normal_role
+from rlpanel.texts import plain_dialogues
+from rlpanel.texts.turn import Turn, normal_role
 
 _ROLES = "system|developer|user|human|assistant|bot|gpt|model|tool|function|observation|environment|ipython"
 #: Role tokens as in DeepSeek, Phi, GLM, Zephyr and OLMo, with bars in ASCII or full width.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlpanel.panels.texts.chat_templates import turns_of
-from rlpanel.panels.texts.padding import unpadded
-from rlpanel.panels.texts.turn import Turn
+from rlpanel.texts.chat_templates import turns_of
+from rlpanel.texts.padding import unpadded
+from rlpanel.texts.turn import Turn
 
 #: Maximum number of turns that are shown as parts of their own; the turns before them are one part.
 MOST_TURNS = 100

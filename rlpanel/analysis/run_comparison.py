@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.win_rate import WinRate, win_rate_of
-from rlpanel.panels.texts.prompt_parts import TextStyle
-from rlpanel.panels.texts.prompt_text import without_system
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_texts
 from rlpanel.store.snapshot.compared_reward import ComparedReward, compared_reward
@@ -26,6 +25,8 @@ from rlpanel.store.snapshot.prompt_pairs import (
 )
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.texts.prompt_line import without_system
+from rlpanel.texts.prompt_parts import TextStyle
 
 #: Maximum number of prompts of a run whose texts are read to match them without chat template.
 MOST_READ = 4000
@@ -132,6 +133,26 @@ def compare_runs(here: ComparedRun, there: ComparedRun, prompts: Prompts) -> Ite
         listed = np.concatenate([listed[: MOST_LISTED // 2], listed[-MOST_LISTED // 2 :]])
     texts = [prompts.text(here, row) for row in pairs.here.row[listed].tolist()]
     yield RunComparison(here, there, reward, pairs, how, listed, texts)
+
+
+def pairs_frame(comparison: RunComparison, prompts: Prompts) -> pd.DataFrame:
+    """Return one row per prompt, by ascending difference; ``against_`` marks columns of the other run.
+
+    Rewards are the compared number. Each ``uid`` is the sample that represents the prompt. Prompts by which a
+    best step was chosen are not ``in_win_rate``. The prompt texts are left out if there are more
+    than `MOST_READ`.
+    """
+    pairs, columns = comparison.pairs, dict[str, object]()
+    sides = ((comparison.here, pairs.here, ""), (comparison.there, pairs.there, "against_"))
+    for run, side, prefix in sides:
+        numbers = {"reward": side.reward, "samples": side.samples, "step": side.step}
+        columns |= {f"{prefix}{name}": values for name, values in numbers.items()}
+        columns[f"{prefix}uid"] = run.snapshot.uids(side.row)
+    columns["difference"] = pairs.difference
+    columns["in_win_rate"] = pairs.held_out
+    if len(pairs) <= MOST_READ:
+        columns["prompt"] = [prompts.text(comparison.here, row) for row in pairs.here.row.tolist()]
+    return pd.DataFrame(columns).sort_values("difference", kind="stable", ignore_index=True)
 
 
 def prompt_of(run: ComparedRun, row: int) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlpanel.panels.texts.shared_beginnings import shared_beginnings
+from rlpanel.texts.shared_beginnings import shared_beginnings
 
 TASK = "Solve the problem step by step, and write the final answer between the tags <answer> and </answer>.\n"
 OTHER = "Write a function in Python that passes the given tests. Answer with a single block of code. Task: "

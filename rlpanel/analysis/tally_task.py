@@ -1,4 +1,4 @@
-"""Background task that reads the tokens of many samples and tallies their metrics."""
+"""Reads the tokens of many samples and tallies their metrics, with progress."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ import numpy as np
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.engine.compute import token_values
 from rlpanel.metrics.token_tally import TokenTally
-from rlpanel.panels.tokens.display_text import Encoding, detect
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_record
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.texts.display_text import Encoding, detect
 
 #: Seconds between two progress results.
 PULSE = 0.25
+
+#: Maximum bytes of log to read for one step; of a larger step only the first samples are counted.
+MOST_BYTES = 256 << 20
 
 VALUE_ERROR = "value_error"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlpanel.panels.tokens.display_text import TokenKind, decode, detect, escape_invisible
+from rlpanel.texts.display_text import TokenKind, decode, detect, escape_invisible
 
 
 def byte_level(text: str) -> list[str]:

@@ -1,0 +1,97 @@
+"""The commands ``link | schema``: the board's address of a selection, and the JSON schema of a table."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from rlpanel.cli import completion, shared_options
+from rlpanel.errors import SettingError
+
+
+def link(
+    run: shared_options.Run,
+    step: shared_options.Step = None,
+    sample: Annotated[str, typer.Option(help="Uid of a sample.")] = "",
+    token: Annotated[int, typer.Option(min=-1, help="Position of a token; -1 for none.")] = -1,
+    metric: Annotated[
+        str,
+        typer.Option(
+            help="Token metric that colours the text.",
+            show_default="log_ratio",
+            autocompletion=completion.token_metrics,
+        ),
+    ] = "",
+    filter: shared_options.FilterBy = "",
+    search: Annotated[str, typer.Option(help="Text to find in prompts and responses.")] = "",
+    sort: shared_options.Sort = "",
+    split: shared_options.Split = "",
+    against: Annotated[str, typer.Option(help="Folder of a run to compare with.")] = "",
+    root: Annotated[
+        str, typer.Option(help="The folder that the board serves.", show_default="the run's parent folder")
+    ] = "",
+    url: Annotated[str, typer.Option(help="Address of the board.")] = "http://localhost:5006",
+) -> None:
+    """Print the board's address of a run, step, sample, filter or search; nothing is read."""
+    from pathlib import Path
+
+    from rlpanel.app.board.url_state import write_query
+    from rlpanel.panels.session.context import Selection
+
+    folder = Path(run).resolve()
+    base = Path(root).resolve() if root else folder.parent
+    chosen: dict[str, object] = {
+        "run": _below(base, folder),
+        "split": split,
+        "uid": sample,
+        "token": token,
+        "filter": filter,
+        "search": search,
+        "sort": sort,
+        "against": _below(base, Path(against).resolve()) if against else "",
+        "scope": "run" if step is None and not sample and (filter or search or sort) else "step",
+        "follow": step is None and not sample,
+    }
+    if step is not None:
+        chosen["step"] = step
+    if metric:
+        chosen["metric"] = metric
+    selection = Selection(**chosen)
+    typer.echo(f"{url.rstrip('/')}/{write_query(selection)}")
+
+
+def _below(root: object, folder: object) -> str:
+    """Return the name of a run as the board has it: its path below the root."""
+    from pathlib import Path
+
+    root, folder = Path(str(root)), Path(str(folder))
+    if not folder.is_relative_to(root):
+        raise SettingError(f"{folder} is not below {root}; give the folder that the board serves with --root")
+    return folder.relative_to(root).as_posix()
+
+
+def schema(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Name of a table.", metavar="TABLE", autocompletion=completion.table_names),
+    ] = None,
+    row: Annotated[bool, typer.Option("--row", help="The schema of one row, as --jsonl prints it.")] = False,
+) -> None:
+    """Print the JSON schema of a table, as --json prints it; without a name, list the tables."""
+    from rlpanel.tables.catalogue import TABLES, table_spec
+    from rlpanel.tables.json_schema import document_schema, row_schema
+
+    if name is None:
+        for spec in TABLES.values():
+            typer.echo(f"{spec.name:<14} {spec.description}")
+        return
+    found = table_spec(name)
+    typer.echo(json.dumps(row_schema(found) if row else document_schema(found), indent=2))
+
+
+COMMANDS = {
+    link: "rlpanel link runs/exp1 --step 20 --sort=-kl_k3_mean",
+    schema: "rlpanel schema samples",
+}

@@ -1,0 +1,12 @@
+"""Exit codes of the commands; `docs/cli.md` lists them."""
+
+from __future__ import annotations
+
+#: The whole run was read, and `check` found nothing.
+OK = 0
+#: `check` found a problem that is at least as severe as ``--fail-on``.
+FOUND = 1
+#: An error; its message is on stderr.
+ERROR = 2
+#: The output is right for what was read, but a file of the run was not read.
+INCOMPLETE = 3

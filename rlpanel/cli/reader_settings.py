@@ -1,0 +1,44 @@
+"""Passes reader settings from the command line to the reader, and prints which files were not read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from rlpanel.cli.serving import say
+
+if TYPE_CHECKING:
+    from rlpanel.sources.files.unreadable import Unread
+
+
+def set_reader_environment(keys: str | None, tokenizer: Path | None, follow_links: bool) -> None:
+    """Pass reader settings through the environment, so that worker processes get them as well.
+
+    Invalid settings raise an error here, not when the first file is read.
+    """
+    from rlpanel.settings import Reading
+    from rlpanel.sources.discovery.folder_config import from_settings
+
+    set_environment({"MAP": keys, "TOKENIZER": str(tokenizer.resolve()) if tokenizer else None})
+    set_environment({"FOLLOW_LINKS": "1" if follow_links else None})
+    from_settings(Reading.from_environment())
+
+
+def set_environment(settings: dict[str, str | None]) -> None:
+    """Set an environment variable ``RLPANEL_<name>`` for each setting that was given."""
+    os.environ |= {f"RLPANEL_{name}": value for name, value in settings.items() if value}
+
+
+def listed(unread: Sequence[Unread]) -> list[dict[str, str]]:
+    """Return the files that were not read as JSON."""
+    return [{"file": skipped.file, "reason": skipped.reason} for skipped in unread]
+
+
+def say_unread(unread: Sequence[Unread]) -> None:
+    """Print the files that were not read."""
+    for skipped in unread:
+        say(f"not read: {skipped.file}: {skipped.reason}", typer.colors.YELLOW)

@@ -1,0 +1,128 @@
+"""The commands ``index | export``: read a run once, print what it contains, or write it to a file."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import rlpanel
+from rlpanel.cli.exit_codes import INCOMPLETE
+from rlpanel.cli.options import (
+    CsvFile,
+    FollowLinks,
+    HtmlFile,
+    Jobs,
+    Json,
+    JsonlFile,
+    Map,
+    ParquetFile,
+    RunFolder,
+    Scheduler,
+    Tokenizer,
+)
+from rlpanel.cli.reader_settings import listed, say_unread, set_reader_environment
+from rlpanel.cli.resource_usage import cpu_seconds, peak_memory
+
+#: Most samples of one HTML file; the browser builds a view for each of them.
+MOST_IN_HTML = 10_000
+
+
+def index(
+    run: RunFolder,
+    as_json: Json = False,
+    jobs: Jobs = None,
+    scheduler: Scheduler = "",
+    keys: Map = None,
+    tokenizer: Tokenizer = None,
+    follow_links: FollowLinks = False,
+) -> None:
+    """Read a run once and print what it contains and how much time and memory reading took.
+
+    The exit code is 0 if the whole run was read, 2 after an error, and 3 if a file of it was not read.
+    """
+    set_reader_environment(keys, tokenizer, follow_links)
+    open_run = rlpanel.open_run  # import pandas before the clock starts
+    began, cpu = time.perf_counter(), cpu_seconds()
+    with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:
+        stats, unread = asdict(opened.stats()), opened.snapshot.unread
+    stats |= {
+        "seconds": round(time.perf_counter() - began, 3),
+        "cpu_seconds": round(cpu_seconds() - cpu, 3),
+        "peak_memory_bytes": peak_memory(),
+    }
+    if as_json:
+        typer.echo(json.dumps(stats | {"unread": listed(unread)}))
+    else:
+        for name, value in (stats | {"files_not_read": len(unread)}).items():
+            text = "unknown" if value is None else f"{value:,}"
+            typer.echo(f"{name.replace('_', ' '):<18} {text:>16}")
+    say_unread(unread)
+    if unread:
+        raise typer.Exit(INCOMPLETE)
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="A run's folder.")],
+    html: HtmlFile = None,
+    csv: CsvFile = None,
+    jsonl: JsonlFile = None,
+    parquet: ParquetFile = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="CSV: do not escape texts that spreadsheets take for formulas.")
+    ] = False,
+    split: Annotated[
+        str, typer.Option(help="Split, for runs that log evaluations as well.", show_default="train")
+    ] = "",
+    step: Annotated[
+        int | None,
+        typer.Option(
+            help="Step to export.", show_default="HTML: the newest complete step; otherwise all steps"
+        ),
+    ] = None,
+    filter: Annotated[str, typer.Option(help="Filter expression, as on the board: reward < 0")] = "",
+    sort: Annotated[str, typer.Option(help="Column to sort by; a leading - sorts descending.")] = "",
+    samples: Annotated[
+        int | None,
+        typer.Option(min=1, help="Maximum number of samples.", show_default="HTML: 32; otherwise all"),
+    ] = None,
+    sample: Annotated[str, typer.Option(help="Export only the sample with this uid.")] = "",
+    keys: Map = None,
+    tokenizer: Tokenizer = None,
+    follow_links: FollowLinks = False,
+) -> None:
+    """Write the board as an HTML file that opens without a server, or the samples as rows."""
+    kind, file = _output({"HTML": html, "CSV": csv, "JSONL": jsonl, "parquet": parquet})
+    if raw and kind != "CSV":
+        raise typer.BadParameter("--raw requires --csv; the other formats keep texts as they were logged")
+    if kind == "HTML" and samples is not None and samples > MOST_IN_HTML:
+        raise typer.BadParameter(f"--samples must be at most {MOST_IN_HTML:,} with --html")
+    set_reader_environment(keys, tokenizer, follow_links)
+    from rlpanel.app.run_export import export as export_html
+    from rlpanel.app.run_export import export_rows, is_stdout
+    from rlpanel.panels.report.report import SAMPLES
+
+    query: dict[str, Any] = {"split": split, "step": step, "filter": filter, "sort": sort, "uid": sample}
+    if kind == "HTML":
+        size = export_html(run, file, samples=samples or SAMPLES, **query)
+    else:
+        size = export_rows(run, file, "CSV, raw" if raw else kind, samples=samples, **query)
+    typer.echo(f"{file}: {size / 1e6:.1f} MB", err=is_stdout(file))
+
+
+def _output(files: dict[str, Path | None]) -> tuple[str, Path]:
+    """Return the format and the path of the only output file given."""
+    given = [(kind, file) for kind, file in files.items() if file is not None]
+    if len(given) != 1:
+        raise typer.BadParameter("give exactly one of --html, --csv, --jsonl and --parquet")
+    return given[0]
+
+
+COMMANDS = {
+    index: "rlpanel index runs/exp1",
+    export: "rlpanel export runs/exp1 --jsonl samples.jsonl --step 20",
+}

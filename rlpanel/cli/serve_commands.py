@@ -1,0 +1,94 @@
+"""The commands ``serve | demo``: the board in a browser."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from rlpanel.cli.options import (
+    AlertCommand,
+    AlertSeverity,
+    AlertUrl,
+    FollowLinks,
+    Host,
+    Map,
+    Origin,
+    Port,
+    Show,
+    Token,
+    Tokenizer,
+    Watch,
+)
+from rlpanel.cli.reader_settings import set_environment, set_reader_environment
+from rlpanel.cli.serving import folder_of, serve_board
+
+
+def demo(
+    host: Host = "127.0.0.1",
+    port: Port = 5006,
+    show: Show = None,
+    seconds_per_step: Annotated[
+        float, typer.Option(min=0.0, help="Seconds that each step of the replayed training takes.")
+    ] = 1.0,
+) -> None:
+    """Open the board on two recorded runs: a finished one, and one that grows like a live training run.
+
+    A browser is opened if there is a screen; --no-show prevents it.
+    """
+    _exit_on_sigterm()
+    from rlpanel.app.demo import Demo
+
+    with Demo(seconds_per_step) as run:
+        serve_board(run.root, host, port, _has_screen() if show is None else show)
+
+
+def serve(
+    root: Annotated[
+        str | None,
+        typer.Argument(
+            help="Folder that holds runs, local or remote (s3://bucket/runs), or the name of an experiment "
+            "(EXP_NAME).",
+            show_default="$RLPANEL_ROOT, then ./rollout_samples",
+        ),
+    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 5006,
+    show: Show = False,
+    token: Token = None,
+    origin: Origin = None,
+    keys: Map = None,
+    tokenizer: Tokenizer = None,
+    watch: Watch = None,
+    follow_links: FollowLinks = False,
+    alert_url: AlertUrl = None,
+    alert_command: AlertCommand = None,
+    alert_severity: AlertSeverity = None,
+) -> None:
+    """Serve the board for the runs below a folder, updated live while training appends to them."""
+    set_reader_environment(keys, tokenizer, follow_links)
+    alerts = {"ALERT_URL": alert_url, "ALERT_COMMAND": alert_command, "ALERT_SEVERITY": alert_severity}
+    set_environment(alerts | {"WATCH": None if watch is None else str(watch)})
+    serve_board(folder_of(root), host, port, bool(show), token, tuple(origin or ()), alerts=True)
+
+
+def _has_screen() -> bool:
+    """Return True if a browser opened here would be visible: there is a display and no ssh connection."""
+    if "SSH_CONNECTION" in os.environ:
+        return False
+    return sys.platform in {"darwin", "win32"} or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
+
+
+def _exit_on_sigterm() -> None:
+    """Exit through all ``with`` blocks on SIGTERM, until the server installs its own handler."""
+
+    def exit_cleanly(number: int, frame: object) -> NoReturn:
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, exit_cleanly)
+
+
+COMMANDS = {serve: "rlpanel serve runs", demo: "rlpanel demo"}

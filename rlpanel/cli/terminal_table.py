@@ -1,0 +1,169 @@
+"""Tables as text: as wide as a terminal with sparklines, or whole and aligned for pipes and files.
+
+Every text of a log is printed without control characters and without the markup of rich.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from io import StringIO
+from typing import Any
+
+from rlpanel.cli.findings_text import findings_text
+from rlpanel.cli.record_text import record_text
+from rlpanel.cli.serving import printable
+from rlpanel.cli.sparkline import sparkline
+from rlpanel.number_text import number
+from rlpanel.tables.table import Table, TableColumn
+
+#: Columns that only programs need, by table.
+_HIDDEN = {
+    "runs": ("path", "files"),
+    "groups": ("uids", "filter"),
+    "prompts": ("prompt_key", "filter"),
+    "tokens": ("logged",),
+    "contrast": ("uids_a", "uids_b", "size_a", "size_b", "error"),
+    "compare": ("against_step", "step", "in_win_rate", "samples", "against_samples"),
+    "search": ("rank", "at"),
+    "sample_tokens": ("logged",),
+}
+#: Tables that are printed in another form than a grid.
+_FORMS: dict[str, Callable[[Table], str]] = {"sample": record_text, "findings": findings_text}
+#: Fewest characters of a column of texts before columns are left out of a narrow terminal.
+_LEAST_TEXT = 12
+
+
+def plain_text(table: Table) -> str:
+    """Return a table with aligned columns, without colours, and with every cell in full."""
+    if table.name in _FORMS:
+        return _FORMS[table.name](table)
+    columns = _shown(table)
+    cells = [[column.name for column in columns]]
+    cells += [[_cell(row[column.name], column) for column in columns] for row in table.rows]
+    widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
+    lines = [
+        "  ".join(
+            _aligned(text, width, column) for text, width, column in zip(line, widths, columns, strict=True)
+        )
+        for line in cells
+    ]
+    return "".join(f"{line.rstrip()}\n" for line in [*_headline(table), *lines])
+
+
+def terminal_text(table: Table, width: int, *, color: bool = True) -> str:
+    """Return a table for a terminal: cut to its width, with sparklines above the steps.
+
+    Parameters
+    ----------
+    table : Table
+    width : int
+        Number of characters in a line.
+    color : bool
+        Use bold and dim text.
+    """
+    if table.name in _FORMS:
+        return _FORMS[table.name](table)
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    output = StringIO()
+    console = Console(
+        file=output, width=width, color_system="standard" if color else None, force_terminal=color,
+        legacy_windows=False, highlight=False, emoji=False, markup=False,
+    )  # fmt: skip
+    for line in [*_headline(table), *_trends(table)]:
+        console.print(Text(line), overflow="ellipsis", no_wrap=True)
+    grid = Grid(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    columns, cells = _fitting(table, width)
+    for column in columns:
+        right = column.type in ("integer", "number")
+        grid.add_column(
+            Text(printable(column.name)), justify="right" if right else "left", no_wrap=True,
+            overflow="ellipsis", min_width=None if not right else len(column.name),
+        )  # fmt: skip
+    for row in cells:
+        grid.add_row(*map(Text, row))
+    if columns:
+        console.print(grid)
+    left_out = [column.name for column in _shown(table) if column not in columns]
+    if left_out:
+        console.print(Text(printable(f"not shown in this width: {', '.join(left_out)}")), style="dim")
+    return "".join(f"{line.rstrip()}\n" for line in output.getvalue().splitlines())
+
+
+def _fitting(table: Table, width: int) -> tuple[list[TableColumn], list[list[str]]]:
+    """Return the columns that fit into a width, the first ones, and the cells of each row."""
+    columns: list[TableColumn] = []
+    used = 0
+    for column in _shown(table):
+        texts = [_cell(row[column.name], column) for row in table.rows]
+        longest = max([len(column.name), *map(len, texts)])
+        needs = longest if column.type in ("integer", "number") else min(longest, _LEAST_TEXT)
+        if used + needs <= width or not columns:
+            columns.append(column)
+            used += needs + 2
+    return columns, [[_cell(row[column.name], column) for column in columns] for row in table.rows]
+
+
+def _shown(table: Table) -> list[TableColumn]:
+    """Return the columns for a person: without those for programs, and without columns that are all empty."""
+    hidden = _HIDDEN.get(table.name, ())
+    return [
+        column
+        for column in table.columns
+        if column.name not in hidden
+        and (not table.rows or any(row[column.name] not in (None, "", []) for row in table.rows))
+    ]
+
+
+def _headline(table: Table) -> list[str]:
+    """Return the facts about the table in one line, and an empty line."""
+    facts = []
+    for name, value in table.about.items():
+        if value in (None, "") or isinstance(value, list) or name in ("trend", "path"):
+            continue
+        facts.append(f"{name.replace('_', ' ')} {_fact(value)}")
+    count = "no rows" if not table.rows else ""
+    return [printable(" · ".join(filter(None, [table.name, *facts, count]))), ""]
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, dict):
+        parts = [f"{name} {number(part) if part is not None else '–'}" for name, part in value.items()]
+        return f"({', '.join(parts)})"
+    return number(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+
+
+def _trends(table: Table) -> list[str]:
+    """Return one line for each column with a trend: its name, bars, and the first and the last value."""
+    trends: dict[str, Sequence[float | None]] = table.about.get("trend") or {}
+    name_width = max(map(len, trends), default=0)
+    lines = []
+    for name, values in trends.items():
+        finite = [value for value in values if value is not None]
+        if len(finite) > 1:
+            ends = f"{number(finite[0])} → {number(finite[-1])}"
+            lines.append(printable(f"{name:<{name_width}}  {sparkline(values)}  {ends}"))
+    return [*lines, ""] if lines else []
+
+
+def _cell(value: Any, column: TableColumn) -> str:
+    """Return a value in one line."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if column.type == "numbers":
+        return sparkline(value)
+    if isinstance(value, list):
+        return printable(", ".join(map(str, value)))
+    if isinstance(value, int) and column.name in ("step", "onset", "last", "worst", "token", "line"):
+        return str(value)
+    if isinstance(value, (int, float)):
+        return number(value)
+    return printable(" ".join(str(value).split()) if column.name != "text" else repr(value)[1:-1])
+
+
+def _aligned(text: str, width: int, column: TableColumn) -> str:
+    return f"{text:>{width}}" if column.type in ("integer", "number") else f"{text:<{width}}"

@@ -1,0 +1,71 @@
+"""Texts of samples with a limit on their length, read from the files of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlpanel import schema
+from rlpanel.api.run import Run
+from rlpanel.errors import RLPanelError, SettingError
+from rlpanel.store.query.fetch_sample import fetch_texts
+from rlpanel.tables.table import TableColumn
+
+#: Columns of texts, which tables of samples share.
+TEXT_COLUMNS = tuple(TableColumn(name, "text", schema.BY_NAME[name].help) for name in schema.TEXTS)
+CUT = TableColumn("cut", "texts", "Names of the columns whose texts are longer than what is shown.")
+
+
+@dataclass(frozen=True)
+class TextLimit:
+    """Which part of each text is returned.
+
+    Attributes
+    ----------
+    chars : int or None
+        Maximum number of characters; None for whole texts.
+    offset : int
+        Number of characters before the first one that is returned.
+
+    Raises
+    ------
+    SettingError
+        If a number is negative.
+    """
+
+    chars: int | None = None
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        if self.offset < 0 or (self.chars is not None and self.chars < 0):
+            raise SettingError("a text limit must not be negative")
+
+    def of(self, text: str) -> str:
+        """Return the part of a text."""
+        end = None if self.chars is None else self.offset + self.chars
+        return text[self.offset : end]
+
+    def cuts(self, text: str) -> bool:
+        """Return True if characters are left out after the part."""
+        return self.chars is not None and len(text) > self.offset + self.chars
+
+
+def cut_texts(texts: Mapping[str, str | None], limit: TextLimit) -> dict[str, object]:
+    """Return texts by name within the limit, with `CUT`; texts that were not logged are left out."""
+    logged = {name: text for name, text in texts.items() if text is not None}
+    parts: dict[str, object] = {name: limit.of(text) for name, text in logged.items()}
+    return parts | {CUT.name: [name for name, text in logged.items() if limit.cuts(text)]}
+
+
+def read_logged_texts(run: Run, rows: Sequence[int] | np.ndarray) -> list[dict[str, str] | None]:
+    """Return the texts of each row by name; None where the line can no longer be read."""
+    snapshot = run.snapshot
+    found: list[dict[str, str] | None] = []
+    for row in np.asarray(rows, int).tolist():
+        try:
+            found.append(fetch_texts(run.index, snapshot, row))
+        except (RLPanelError, IndexError):  # the file was rewritten; the row's numbers are still valid
+            found.append(None)
+    return found

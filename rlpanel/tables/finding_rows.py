@@ -1,0 +1,66 @@
+"""The table of a run's findings: what the rules find in its complete steps."""
+
+from __future__ import annotations
+
+import time
+
+from rlpanel.api.run import Run
+from rlpanel.findings.findings_cache import cached_findings
+from rlpanel.findings.findings_table import finding_dict
+from rlpanel.settings import FindingSettings
+from rlpanel.store.snapshot.complete_steps import newest_complete_step
+from rlpanel.tables.table import Table, TableColumn, TableSpec
+
+FINDINGS = TableSpec(
+    "findings",
+    "What the rules find in the complete steps of a run: alarms first, then the newest.",
+    (
+        TableColumn("rule", "text", "Name of the rule."),
+        TableColumn("title", "text", "Title of the rule."),
+        TableColumn("subject", "text", "Distinguishes findings of a rule, such as a column or a rank."),
+        TableColumn("severity", "text", "alarm: goes on and hurts; warning: worth a look; info: ended."),
+        TableColumn("sentence", "text", "What happened, since when and where."),
+        TableColumn("evidence", "texts", "Measured numbers, one sentence each."),
+        TableColumn("advice", "text", "What to check next."),
+        TableColumn("steps", "integer", "Number of affected steps."),
+        TableColumn("onset", "integer", "First affected step; null if it is about the whole run."),
+        TableColumn("last", "integer", "Last affected step."),
+        TableColumn("ongoing", "boolean", "Whether the newest complete steps are affected."),
+        TableColumn("worst", "integer", "The most affected step."),
+        TableColumn("rank", "integer", "The only affected rank; null if it is not limited to one."),
+        TableColumn("category", "text", "The only affected category; empty if it is not limited to one."),
+        TableColumn("metric", "text", "The curve that shows the problem."),
+        TableColumn("filter", "text", "Filter expression for the affected samples."),
+        TableColumn("sort", "text", "Sort order that shows the cause first."),
+        TableColumn("uid", "text", "An example sample."),
+        TableColumn("symptoms", "objects", "Findings with the same cause, with the same keys."),
+    ),
+    about=(
+        TableColumn("run", "text", "Name of the run."),
+        TableColumn("path", "text", "The run's folder."),
+        TableColumn("split", "text", "The split whose samples count."),
+        TableColumn("steps", "integer", "Number of complete steps that were checked."),
+        TableColumn("unread", "objects", "Files that were not read, with reasons."),
+    ),
+)
+
+
+def findings(run: Run) -> Table:
+    """Return what the rules find in a run; thresholds are those of the environment.
+
+    Parameters
+    ----------
+    run : Run
+    """
+    view, now = run.view, time.time()
+    snapshot = view.snapshot
+    found = cached_findings(run.index, FindingSettings.from_environment(), now, snapshot.split)
+    newest = newest_complete_step(snapshot, now)
+    about = {
+        "run": snapshot.name,
+        "path": str(run.path),
+        "split": snapshot.split,
+        "steps": 0 if newest is None else int((snapshot.steps.values <= newest).sum()),
+        "unread": [{"file": skipped.file, "reason": skipped.reason} for skipped in snapshot.unread],
+    }
+    return FINDINGS.table([finding_dict(finding) for finding in found], about=about)

@@ -1,0 +1,127 @@
+"""The table of a step's groups: the samples of one prompt, with their rewards and learning signal."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from rlpanel.api.run import Run
+from rlpanel.errors import SettingError
+from rlpanel.metrics.engine.column_info import describe, of_level
+from rlpanel.store.query.step_groups import StepGroups, groups_of
+from rlpanel.store.snapshot.complete_steps import newest_complete_step
+from rlpanel.tables.cut_texts import TextLimit, read_logged_texts
+from rlpanel.tables.run_columns import checked_step
+from rlpanel.tables.table import Table, TableColumn, TableSpec, page
+from rlpanel.texts.prompt_line import prompt_cell
+from rlpanel.texts.prompt_parts import TextStyle
+
+_METRICS = (
+    "group_mean", "group_std", "group_best", "group_worst", "group_pass_rate", "group_diversity",
+)  # fmt: skip
+
+
+def _metric(name: str) -> TableColumn:
+    info = describe(name)
+    return TableColumn(name, "number", f"{info.label}: {info.help}", info.unit)
+
+
+GROUPS = TableSpec(
+    "groups",
+    "The groups of a step: samples of the same prompt, in order of arrival or sorted.",
+    (
+        TableColumn("group", "text", "The group's id if logged, else a key of its prompt."),
+        TableColumn("samples", "integer", "Number of samples."),
+        *map(_metric, _METRICS),
+        TableColumn("signal", "text", "signal if rewards differ, all low or all high if all are equal."),
+        TableColumn("filter", "text", "Filter expression for the group's samples within the step."),
+        TableColumn("uids", "texts", "Identifiers of the samples."),
+        TableColumn("prompt", "text", "The question of the prompt; null unless texts are read."),
+    ),
+    about=(
+        TableColumn("run", "text", "Name of the run."),
+        TableColumn("split", "text", "The split whose samples count."),
+        TableColumn("step", "integer", "The step."),
+        TableColumn("no_signal", "integer", "Number of groups whose rewards are all equal."),
+    ),
+)
+
+
+def groups(
+    run: Run,
+    step: int | None = None,
+    *,
+    sort: str = "",
+    limit: int | None = None,
+    offset: int = 0,
+    text: bool = True,
+    limits: TextLimit | None = None,
+) -> Table:
+    """Return the groups of a step with at least two samples; empty if the run has no groups.
+
+    Parameters
+    ----------
+    run : Run
+    step : int, optional
+        By default the newest complete step.
+    sort : str
+        Number column of the table, with ``-`` in front for descending order.
+    limit : int, optional
+        Maximum number of groups; all by default.
+    offset : int
+        Number of groups to skip.
+    text : bool
+        Read the prompts of the returned groups.
+    limits : TextLimit, optional
+        Which part of each prompt is returned.
+
+    Raises
+    ------
+    SettingError
+        If the run does not have the step or column.
+    """
+    view = run.view
+    step = newest_complete_step(view.snapshot, time.time()) if step is None else checked_step(view, step)
+    found = groups_of(view, step)
+    names = {m.name for m in of_level("group")} & set(_METRICS)
+    rows = [] if found is None else _rows(found, names)
+    order = _sorted(rows, sort)
+    shown = list(page(order, offset, limit))
+    if text and found is not None:
+        first = [found.members[row["number"]][0] for row in shown]
+        for row, texts in zip(shown, read_logged_texts(run, first), strict=True):
+            question = prompt_cell((texts or {}).get("prompt") or "", TextStyle())
+            row["prompt"] = (limits or TextLimit()).of(question)
+    equal = sum(row["signal"] != "signal" for row in rows)
+    facts = {"run": run.name, "split": view.snapshot.split, "step": step, "no_signal": equal}
+    return GROUPS.table(shown, total=len(rows), offset=offset, about=facts)
+
+
+def _rows(found: StepGroups, names: set[str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "number": number,
+            "group": found.names[number],
+            "samples": len(members),
+            **{name: found.values[name][number] for name in names if name in found.values},
+            "signal": str(found.states[number]),
+            "filter": found.filters[number],
+            "uids": found.snapshot.uids(members),
+        }
+        for number, members in enumerate(found.members)
+    ]
+
+
+def _sorted(rows: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
+    """Return the rows in a sort order; rows without a value come last."""
+    name = sort.removeprefix("-")
+    if not name:
+        return rows
+    if name not in ("samples", *_METRICS):
+        raise SettingError(f"groups cannot be sorted by {name[:80]!r}; use samples, {', '.join(_METRICS)}")
+    sign = -1.0 if sort.startswith("-") else 1.0
+    keys = [sign * float(row.get(name, math.nan)) for row in rows]
+    return [rows[position] for position in np.argsort(keys, kind="stable").tolist()]

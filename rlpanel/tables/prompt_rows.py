@@ -1,0 +1,115 @@
+"""The tables of prompts over training: those that remain unsolved, and those whose rewards vary most."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from rlpanel.api.run import Run
+from rlpanel.errors import SettingError
+from rlpanel.store.query.filter_columns import prompt_key
+from rlpanel.store.query.filter_syntax import quote
+from rlpanel.store.snapshot.prompts import unsolved_prompts, variable_prompts
+from rlpanel.tables.cut_texts import TextLimit, read_logged_texts
+from rlpanel.tables.table import Table, TableColumn, TableSpec, page
+from rlpanel.texts.prompt_line import prompt_cell
+from rlpanel.texts.prompt_parts import TextStyle
+
+#: Which prompts are listed.
+PromptKind = Literal["unsolved", "variable"]
+
+PROMPTS = TableSpec(
+    "prompts",
+    "Prompts over all steps: the worst unsolved first, or those whose rewards vary most.",
+    (
+        TableColumn("prompt_key", "text", "Key of the prompt, as in filters."),
+        TableColumn("steps", "integer", "Number of steps that contain the prompt."),
+        TableColumn("samples", "integer", "Number of its samples."),
+        TableColumn("best", "number", "Highest mean reward at a step.", "reward"),
+        TableColumn("last", "number", "Mean reward at its last step.", "reward"),
+        TableColumn("target", "number", "Mean reward that no step exceeded, if unsolved.", "reward"),
+        TableColumn("spread", "number", "Standard deviation of the reward within steps.", "reward"),
+        TableColumn("uid", "text", "Its newest sample."),
+        TableColumn("filter", "text", "Filter expression for its samples."),
+        TableColumn("prompt", "text", "The question of the prompt; null unless texts are read."),
+    ),
+    about=(
+        TableColumn("run", "text", "Name of the run."),
+        TableColumn("split", "text", "The split whose samples count."),
+        TableColumn("kind", "text", "unsolved or variable."),
+        TableColumn("least_steps", "integer", "Prompts at fewer steps are left out."),
+    ),
+)
+
+
+def prompts(
+    run: Run,
+    kind: PromptKind = "unsolved",
+    *,
+    least_steps: int | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+    text: bool = True,
+    limits: TextLimit | None = None,
+) -> Table:
+    """Return prompts that remain unsolved, or whose rewards vary most among the samples of a step.
+
+    Parameters
+    ----------
+    run : Run
+    kind : str
+        ``unsolved``: no step's mean reward exceeds the reference's or, without one, the prompt's first.
+        ``variable``: sorted by the standard deviation of the reward within steps.
+    least_steps : int, optional
+        Prompts at fewer steps are left out; by default 3 for unsolved and 1 for variable prompts.
+    limit : int, optional
+        Maximum number of prompts; all by default.
+    offset : int
+        Number of prompts to skip.
+    text : bool
+        Read the texts of the returned prompts.
+    limits : TextLimit, optional
+        Which part of each text is returned.
+
+    Raises
+    ------
+    SettingError
+        If there is no such kind.
+    """
+    snapshot = run.snapshot
+    found: list[Any]
+    if kind == "unsolved":
+        least = 3 if least_steps is None else least_steps
+        found = list(unsolved_prompts(snapshot, least))
+    elif kind == "variable":
+        least = 1 if least_steps is None else least_steps
+        found = list(variable_prompts(snapshot, least))
+    else:
+        raise SettingError(f"no prompts {kind!r}; there are unsolved and variable")
+    shown = page(found, offset, limit)
+    texts = read_logged_texts(run, [prompt.row for prompt in shown]) if text else [None] * len(shown)
+    rows = [
+        _row(run, prompt, words, limits or TextLimit(), text)
+        for prompt, words in zip(shown, texts, strict=True)
+    ]
+    facts = {"run": run.name, "split": snapshot.split, "kind": kind, "least_steps": least}
+    return PROMPTS.table(rows, total=len(found), offset=offset, about=facts)
+
+
+def _row(
+    run: Run, prompt: Any, texts: dict[str, str] | None, limits: TextLimit, text: bool
+) -> dict[str, Any]:
+    snapshot = run.snapshot
+    key = prompt_key(int(snapshot.metadata("prompt_hash")[prompt.row]))
+    question = prompt_cell((texts or {}).get("prompt") or "", TextStyle()) if text else None
+    return {
+        "prompt_key": key,
+        "steps": prompt.steps,
+        "samples": prompt.samples,
+        "best": prompt.best,
+        "last": prompt.last,
+        "target": getattr(prompt, "target", None),
+        "spread": getattr(prompt, "spread", None),
+        "uid": snapshot.uid(prompt.row),
+        "filter": f"prompt_key == {quote(key)}",
+        "prompt": None if question is None else limits.of(question),
+    }

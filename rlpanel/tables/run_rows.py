@@ -1,0 +1,91 @@
+"""The table of the runs below a root, with what is known of each without reading a large one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from rlpanel.api.open_run import open_run
+from rlpanel.errors import RLPanelError
+from rlpanel.sources.discovery.directory import RunInfo, discover
+from rlpanel.store.index.run_facts import RunFacts, known_facts, read_saved_facts
+from rlpanel.tables.table import Table, TableColumn, TableSpec, page
+
+#: Runs without known facts are read as long as they have fewer bytes than this together.
+MOST_READ = 32 << 20
+
+_READ = "when the run was last read; null if a large run was never read"
+
+RUNS = TableSpec(
+    "runs",
+    "The runs below a folder, the newest first.",
+    (
+        TableColumn("run", "text", "Path of the run below the folder; a dot for the folder itself."),
+        TableColumn("path", "text", "The run's folder, which the other commands take."),
+        TableColumn("files", "integer", "Number of rollout files."),
+        TableColumn("bytes", "integer", "Size of these files.", "bytes"),
+        TableColumn("modified", "text", "Time of the newest change, in UTC (ISO 8601)."),
+        TableColumn("samples", "integer", f"Number of samples {_READ}."),
+        TableColumn("step", "integer", f"Newest complete step {_READ}."),
+        TableColumn("reward", "number", f"Mean reward of that step {_READ}.", "reward"),
+        TableColumn("trend", "numbers", f"Mean rewards of at most 24 parts of the run {_READ}.", "reward"),
+    ),
+    about=(TableColumn("root", "text", "The folder."),),
+)
+
+
+def runs(root: str | os.PathLike[str], *, limit: int | None = None, offset: int = 0) -> Table:
+    """Return the runs below a folder, the newest first.
+
+    Runs that were never read are read now, up to `MOST_READ` bytes; of others, the last facts are returned.
+
+    Parameters
+    ----------
+    root : path
+    limit : int, optional
+        Maximum number of runs; all by default.
+    offset : int
+        Number of runs to skip.
+
+    Raises
+    ------
+    RunNotFound
+        If the root is not a folder.
+    """
+    found = discover(root)
+    shown = page(found, offset, limit)
+    rows = [_row(info, facts) for info, facts in zip(shown, _facts_of(shown), strict=True)]
+    return RUNS.table(rows, total=len(found), offset=offset, about={"root": os.fspath(root)})
+
+
+def utc(seconds: float) -> str:
+    """Return a time in UTC, such as ``2026-01-31T12:00:00Z``."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _facts_of(infos: Sequence[RunInfo]) -> list[RunFacts | None]:
+    for _ in read_saved_facts([info.path for info in infos]):
+        pass
+    budget = MOST_READ
+    for info in infos:
+        if known_facts(info.path) is None and info.bytes <= budget:
+            budget -= info.bytes
+            try:
+                open_run(info.path, follow=False, jobs=0).close()
+            except RLPanelError:  # deleted meanwhile
+                continue
+    return [known_facts(info.path) for info in infos]
+
+
+def _row(info: RunInfo, facts: RunFacts | None) -> dict[str, object]:
+    row: dict[str, object] = {
+        "run": info.name,
+        "path": str(info.path),
+        "files": info.files,
+        "bytes": info.bytes,
+        "modified": utc(info.modified),
+    }
+    if facts is not None:
+        row |= {"samples": facts.samples, "step": facts.step, "reward": facts.reward, "trend": facts.trend}
+    return row

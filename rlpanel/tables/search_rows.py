@@ -1,0 +1,110 @@
+"""The table of the samples whose prompt or response contains a text, with the place that was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from rlpanel import schema
+from rlpanel.api.run import Run
+from rlpanel.store.query.query import QuerySpec
+from rlpanel.store.query.sample_notes import Notes
+from rlpanel.store.query.text_predicate import TextPredicate, find_places
+from rlpanel.tables.cut_texts import read_logged_texts
+from rlpanel.tables.run_columns import checked_step
+from rlpanel.tables.sample_rows import ABOUT, PLACE, passing
+from rlpanel.tables.table import Table, TableColumn, TableSpec, page
+
+SEARCH = TableSpec(
+    "search",
+    "Samples whose texts contain a text, with the first place of each.",
+    (
+        *PLACE,
+        TableColumn("reward", "number", "The score of the whole response.", "reward"),
+        TableColumn("field", "text", "The text that contains the place: prompt, response, …"),
+        TableColumn("before", "text", "What stands before the place."),
+        TableColumn("found", "text", "The place."),
+        TableColumn("after", "text", "What stands after the place."),
+        TableColumn("at", "integer", "First character of the place in its text, from 0."),
+        TableColumn("places", "integer", "Number of places in the sample, at most 50 in a text."),
+    ),
+    about=(*ABOUT, TableColumn("search", "text", "The text that was searched.")),
+)
+
+
+def search(
+    run: Run,
+    text: str,
+    *,
+    filter: str = "",
+    step: int | None = None,
+    sort: str = "",
+    limit: int | None = 50,
+    offset: int = 0,
+    around: int = 60,
+) -> Table:
+    """Return the samples whose texts contain a text, ignoring case.
+
+    Parameters
+    ----------
+    run : Run
+    text : str
+        The text, or a regular expression ``/like this/``.
+    filter : str
+        Filter expression that the samples must pass as well.
+    step : int, optional
+        Only this step; all by default.
+    sort : str
+        Number column, with ``-`` in front for descending order.
+    limit : int, optional
+        Maximum number of samples.
+    offset : int
+        Number of samples to skip.
+    around : int
+        Number of characters before and after the place.
+
+    Raises
+    ------
+    FilterError
+        If the filter or the regular expression is not valid, or takes too long.
+    SettingError
+        If the run does not have the step.
+    """
+    view = run.view
+    snapshot = view.snapshot
+    if step is not None:
+        checked_step(view, step)
+    spec = QuerySpec(step=step, filter=filter, search=text, sort=sort)
+    result = passing(run, spec, Notes(run.path))
+    rows = np.asarray(page(result.rows, offset, limit))
+    reward = snapshot.number("reward")[rows] if snapshot.has_number("reward") else np.full(len(rows), np.nan)
+    found = [_place(texts or {}, result.tests, around) for texts in read_logged_texts(run, rows)]
+    places = {
+        "uid": snapshot.uids(rows),
+        "step": snapshot.metadata("step")[rows],
+        "rank": snapshot.metadata("rank")[rows],
+        "reward": reward,
+    }
+    cells = [dict(zip(places, values, strict=True)) for values in zip(*places.values(), strict=True)]
+    facts = {"run": run.name, "split": snapshot.split, "step": step, "search": text}
+    listed = [cell | place for cell, place in zip(cells, found, strict=True)]
+    return SEARCH.table(listed, total=len(result.rows), offset=offset, about=facts)
+
+
+def _place(texts: Mapping[str, str], tests: Iterable[TextPredicate], around: int) -> dict[str, object]:
+    """Return the first place in a sample's texts; the response comes first, since prompts are repeated."""
+    order = sorted(texts, key=lambda name: (name != "response", schema.TEXTS.index(name)))
+    found = {name: places for name in order if (places := find_places(tests, name, texts[name]))}
+    if not found:
+        return {}
+    name, places = next(iter(found.items()))
+    (start, end), text = places[0], texts[name]
+    return {
+        "field": name,
+        "before": text[max(start - around, 0) : start],
+        "found": text[start:end],
+        "after": text[end : end + around],
+        "at": start,
+        "places": sum(map(len, found.values())),
+    }

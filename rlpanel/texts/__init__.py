@@ -1,0 +1,1 @@
+"""Texts of prompts, responses and tokens in a form that people can read, without HTML."""

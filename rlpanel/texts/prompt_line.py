@@ -1,0 +1,101 @@
+"""Texts of a log as lines and cells: without padding, with the question or a found place in view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rlpanel.texts.padding import unpadded
+from rlpanel.texts.prompt_parts import Part, TextStyle, parts_of
+
+#: Maximum characters of a text in one line; no screen shows more.
+LINE_CHARS = 600
+#: Characters shown before a found place.
+BEFORE = 16
+#: Characters that a narrow column shows.
+_COLUMN = 16
+
+#: Start and end of a found place, as characters of a text.
+Place = tuple[int, int]
+
+
+def clean(text: str, style: TextStyle) -> str:
+    """Return a response or another answer without padding."""
+    start, end = unpadded(text, style.pad_token, common=style.fold)
+    return without_pad(text[start:end], style)
+
+
+def without_system(text: str, style: TextStyle) -> str:
+    """Return a prompt without padding, and without the system prompt if its end marker is set."""
+    shown = clean(text, style)
+    _, marker, rest = shown.partition(style.system_end) if style.system_end else ("", "", "")
+    return rest.lstrip("\n") if marker else shown
+
+
+def one_line(text: str) -> str:
+    """Return the beginning of a text as one line; the page cuts it off where its space ends."""
+    return " ".join(text[:LINE_CHARS].split())
+
+
+def first_line(text: str, most: int = 300) -> str:
+    """Return the first line that is not empty, cut to ``most`` characters; a dash if there is none."""
+    lines = text.strip().splitlines()
+    return lines[0][:most] if lines else "–"
+
+
+def prompt_line(text: str | None, style: TextStyle) -> str:
+    """Return the first line of a prompt's question; a dash if there is none."""
+    return first_line(prompt_cell(text or "", style))
+
+
+def prompt_cell(text: str, style: TextStyle, places: Sequence[Place] = ()) -> str:
+    """Return what a table shows of a prompt: its question, or the surroundings of a found place.
+
+    Parameters
+    ----------
+    places : sequence of Place
+        Places of the prompt that a search found. A place that is seen anyway changes nothing.
+    """
+    parts = parts_of(text, style)
+    asked = next(part for part in parts if part.question)
+    shown = without_pad(text[asked.begin : asked.finish], style).strip()
+    inside = [place for place in places if asked.begin <= place[0] < asked.finish]
+    for place in (inside or places)[:1]:
+        part = next((part for part in parts if part.start <= place[0] < part.end), asked)
+        return _found_cell(text, shown, place, content_of(part, place))
+    return shown
+
+
+def answer_cell(text: str, style: TextStyle, places: Sequence[Place] = ()) -> str:
+    """Return what a table shows of a response or another answer, as `prompt_cell` does of a prompt."""
+    shown = clean(text, style)
+    return _found_cell(text, shown, places[0], (0, len(text))) if places else shown
+
+
+def _found_cell(text: str, shown: str, place: Place, around: Place) -> str:
+    found = text[slice(*place)]
+    at = shown.find(found)
+    if at == 0 or 0 < at <= _COLUMN - len(found):
+        return shown
+    # A narrow column shows little more than the place, so the line begins with the word in which it begins.
+    before = text[max(place[0] - BEFORE, around[0]) : place[0]]
+    begun = before.split()[-1] if before and not before[-1].isspace() else ""
+    first = place[0] - (len(begun) if len(begun) < BEFORE else 0)
+    cut = "…" if first > around[0] else ""
+    return f"{cut}{spaced(text[first : min(place[1] + LINE_CHARS, max(around[1], place[1]))])}"
+
+
+def content_of(part: Part, place: Place) -> Place:
+    """Return the content of a part, or the whole part if the place is in its markup."""
+    is_inside = part.begin <= place[0] and place[1] <= part.finish
+    return (part.begin, part.finish) if is_inside else (part.start, part.end)
+
+
+def spaced(text: str) -> str:
+    """Return a piece of a line: each run of whitespace, also at its ends, as one space."""
+    words = " ".join(text.split())
+    return f"{' ' if text[:1].isspace() else ''}{words}{' ' if words and text[-1:].isspace() else ''}"
+
+
+def without_pad(text: str, style: TextStyle) -> str:
+    """Return a text without the pad token that the settings name."""
+    return text.replace(style.pad_token, "") if style.pad_token else text
