@@ -122,10 +122,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "app/board": ("sources/*", "store/*", "panels/*", "app"),
     "app/page": ("sources/*", "panels/*", "app/board", "app/security"),
     "app/server": ("sources/*", "store/*", "app", "app/alerts", "app/page", "app/security"),
-    "mcp_server": ("sources/*", "store/*", "api", "tables", "panels/session", "app/*"),
+    "mcp_server": ("sources/discovery", "sources/files", "api", "tables", "app/board"),
+    "cli/output": ("store/query", "tables"),
     "cli": (
         *("sources/*", "metrics/*", "store/*", "findings/*", "api", "tables"),
-        *("panels/*", "app/*", "recording", "mcp_server"),
+        *("panels/*", "app/*", "recording", "mcp_server", "cli/output"),
     ),
     "__main__": ("cli",),
 }

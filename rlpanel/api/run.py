@@ -5,46 +5,33 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from rlpanel import schema
 from rlpanel.analysis.selection_contrast import MOST_TEXTS
 from rlpanel.api.explanation_frames import Selected, clusters_frame, contrast_frame, explain_frame
+from rlpanel.api.run_stats import Stats, stats_of
+from rlpanel.api.statistic_frames import histogram_frame, quantile_frame
+from rlpanel.api.step_samples import sample_frame
 from rlpanel.api.terminal_progress import TerminalProgress
+from rlpanel.api.token_frames import Steps, token_frame, token_ranking_frame
 from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.findings.findings_table import findings_table
-from rlpanel.metrics.engine.compute import text_columns
 from rlpanel.schema import Sample
 from rlpanel.settings import FindingSettings
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sql.arrow_table import samples_arrow
 from rlpanel.sql.locked_database import SqlLimits
 from rlpanel.sql.run_query import run_query
-from rlpanel.store.columns.run_table import OLDER
 from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch_sample import fetch, fetch_texts
+from rlpanel.store.query.fetch_sample import fetch
+from rlpanel.store.query.group_frame import group_frame
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
-
-
-@dataclass(frozen=True)
-class Stats:
-    """Counts from indexing a run."""
-
-    rows: int
-    bad_lines: int
-    blank_lines: int
-    steps: int
-    ranks: int
-    files: int
-    bytes: int
 
 
 class Run:
@@ -132,11 +119,7 @@ class Run:
         KeyError
             If the column was never logged.
         """
-        view = self.view
-        values = view.quantiles(column, tuple(q))
-        return pd.DataFrame(
-            values.T, pd.Index(view.snapshot.steps.values, name="step"), pd.Index(q, name=column)
-        )
+        return quantile_frame(self.view, column, q)
 
     def histogram(self, column: str, bins: int = 64) -> pd.DataFrame:
         """Count the samples per interval of a column's values: one row per step, one column per interval.
@@ -152,9 +135,7 @@ class Run:
         KeyError
             If the column was never logged.
         """
-        histogram = self.view.histogram(column, bins)
-        intervals = pd.IntervalIndex.from_breaks(histogram.edges, closed="left", name=column)
-        return pd.DataFrame(histogram.counts, pd.Index(histogram.steps, name="step"), intervals)
+        return histogram_frame(self.view, column, bins)
 
     def explain(
         self, metric: str, step: int, since: int | None = None, *, tokens: bool = False
@@ -236,6 +217,54 @@ class Run:
         """
         return clusters_frame(self, first, last)
 
+    def groups(self, step: int | None = None) -> pd.DataFrame:
+        """Return one row per group and step: ``step``, ``group``, ``samples``, ``reward_mean``, ...
+
+        Also ``reward_std`` (ddof 1), ``reward_min``, ``reward_max``, ``pass_rate``, ``diversity`` (share of
+        distinct responses), ``prompt_chars``, ``response_tokens_mean``, ``signal`` (``signal``, ``all low``
+        or ``all high``), ``filter`` and ``uid`` of the first sample. Groups of one sample are left out.
+        """
+        return group_frame(self.view, step)
+
+    def tokens(
+        self,
+        uid: str | None = None,
+        *,
+        steps: Steps | None = None,
+        metric: str = "",
+        least: int = 3,
+        most: int = 50,
+    ) -> pd.DataFrame:
+        """Return the tokens of a sample, or a ranking of the tokens of some steps.
+
+        With ``uid`` one row per token: ``position``, ``token``, ``token_id``, ``loss_mask`` and all token
+        metrics. With ``steps`` one row per token text: ``token``, ``count``, ``mean``, ``max``, and ``uid``
+        and ``position`` of the maximum, the highest mean first. Columns that were not logged are absent.
+
+        Parameters
+        ----------
+        uid : str, optional
+        steps : int or (int, int), optional
+            A step, or the first and the last of several.
+        metric : str
+            What to rank by: ``kl_k3``, ``kl_k2``, ``log_ratio``, ``kl_rllb``, ``surprisal`` or
+            ``value_error``; by default the first that the samples have. ``attrs`` names it.
+        least, most : int
+            Least count of a ranked token, and maximum number of rows.
+
+        Raises
+        ------
+        SettingError
+            If neither or both of uid and steps are given, or the samples do not have the metric.
+        SampleNotFound, SourceChanged
+            As `sample`.
+        """
+        if uid is not None and steps is None:
+            return token_frame(self.sample(uid))
+        if uid is not None or steps is None:
+            raise SettingError("give a uid for the tokens of a sample, or steps for a ranking")
+        return token_ranking_frame(self._index, self.snapshot, steps, metric, least=least, most=most)
+
     @property
     def findings(self) -> pd.DataFrame:
         """What the rules find in the complete steps, one row per finding: alarms first, then the newest.
@@ -278,21 +307,7 @@ class Run:
             Add the samples of older attempts, which a restart of the job replaced, and the column ``older``
             that marks them.
         """
-        view = self.view
-        snapshot = view.snapshot
-        rows = snapshot.rows_of(step, older=older)
-        frame = view.frame(rows)
-        if older:
-            frame["older"] = snapshot.state[rows] == OLDER
-        if text:
-            texts = [self._fetch_texts(snapshot, row) for row in rows.tolist()]
-            for name in schema.TEXTS:
-                if any(name in sample for sample in texts):
-                    frame[name] = [sample.get(name) for sample in texts]
-            if "response" in frame:
-                responses = np.array([sample.get("response", "") for sample in texts], object)
-                frame = frame.assign(**text_columns(responses))
-        return frame
+        return sample_frame(self._index, self.view, step, text=text, older=older)
 
     def sql(
         self, query: str, *, rows: int = SqlLimits.rows, seconds: float = SqlLimits.seconds
@@ -364,16 +379,7 @@ class Run:
 
     def stats(self) -> Stats:
         """Return the numbers of rows, bad lines, steps, ranks, files and bytes so far."""
-        snapshot = self.snapshot
-        return Stats(
-            rows=snapshot.samples if self._split else snapshot.all_samples,
-            bad_lines=snapshot.bad_count,
-            blank_lines=snapshot.blank_count,
-            steps=len(snapshot.steps.values),
-            ranks=snapshot.ranks,
-            files=len(snapshot.files),
-            bytes=snapshot.progress.bytes_read,
-        )
+        return stats_of(self.snapshot, split=bool(self._split))
 
     def wait(self, timeout: float | None = None, *, progress: bool = False) -> bool:
         """Wait until everything on disk is indexed; False if the timeout expires first.
@@ -432,6 +438,3 @@ class Run:
         stats = self.stats()
         bad = f", {stats.bad_lines:,} bad lines" if stats.bad_lines else ""
         return f"<Run {self.name!r}: {stats.rows:,} samples, {stats.steps:,} steps{bad}>"
-
-    def _fetch_texts(self, snapshot: Snapshot, row: int) -> dict[str, str]:
-        return fetch_texts(self._index, snapshot, row)

@@ -66,7 +66,7 @@ def check(
     """
     set_reader_environment(keys, tokenizer, follow_links)
     from rlpanel.api.open_run import open_run
-    from rlpanel.cli.findings_text import print_findings
+    from rlpanel.cli.output.findings_text import print_findings
     from rlpanel.tables.finding_rows import findings as findings_table
 
     with open_run(run, follow=False, jobs=jobs, scheduler=scheduler) as opened:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rlpanel.cli.serving import say
+from rlpanel.cli.output.messages import say
 
 if TYPE_CHECKING:
     from rlpanel.sources.files.unreadable import Unread

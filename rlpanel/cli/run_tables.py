@@ -65,7 +65,7 @@ def groups(
     run: Run,
     step: OneStep = None,
     sort: Annotated[
-        str, typer.Option(help="Column to sort by; a leading - sorts descending (--sort=-group_std).")
+        str, typer.Option(help="Column to sort by; a leading - sorts descending (--sort=-reward_std).")
     ] = "",
     limit: Limit = 20,
     offset: Offset = 0,
@@ -128,7 +128,7 @@ def tokens(
 COMMANDS = {
     runs: "rlpanel runs runs",
     steps: "rlpanel steps runs/exp1 --columns reward_mean,kl_k3_mean --last 5",
-    groups: "rlpanel groups runs/exp1 --step 20 --sort=-group_std --limit 5",
+    groups: "rlpanel groups runs/exp1 --step 20 --sort=-reward_std --limit 5",
     prompts: "rlpanel prompts runs/exp1 --kind variable --limit 5",
     tokens: "rlpanel tokens runs/exp1 --step 20 --metric kl_k3 --limit 5",
 }

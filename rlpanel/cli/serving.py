@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from rlpanel.cli.output.messages import say
 from rlpanel.errors import RunNotFound, SettingError
 
 if TYPE_CHECKING:
@@ -107,13 +108,3 @@ def serve_board(
                 f"cannot listen on {host}:{port}: {error.strerror}; choose another with --host and --port"
             ) from error
         raise
-
-
-def say(message: str, color: str) -> None:
-    """Print one line to stderr; control characters, as in the names of files, are replaced by spaces."""
-    typer.secho(printable(message), fg=color, err=True)
-
-
-def printable(text: str) -> str:
-    """Replace control and invisible characters by spaces, so that text of a log cannot control a terminal."""
-    return "".join(char if char.isprintable() else " " for char in text)

@@ -12,8 +12,8 @@ import typer
 
 from rlpanel.cli import shared_options
 from rlpanel.cli.exit_codes import INCOMPLETE
+from rlpanel.cli.output.table_output import one_format, print_table
 from rlpanel.cli.reader_settings import say_unread, set_reader_environment
-from rlpanel.cli.table_output import one_format, print_table
 
 if TYPE_CHECKING:
     from rlpanel.api.run import Run

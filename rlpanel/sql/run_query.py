@@ -10,12 +10,12 @@ import pandas as pd
 from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.findings.findings_table import finding_dict
 from rlpanel.settings import FindingSettings
-from rlpanel.sql.all_groups import groups_frame
 from rlpanel.sql.locked_database import SqlLimits, connect, fetch_rows, lock
 from rlpanel.sql.sample_relation import Relation, clean_text, sample_relation
 from rlpanel.sql.statement import TOKENS, Statement, parse
-from rlpanel.sql.token_frame import token_frame
+from rlpanel.sql.step_tokens import step_tokens
 from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.group_frame import group_frame
 from rlpanel.store.snapshot.run_view import RunView
 
 #: Columns of the table of findings, with their SQL types.
@@ -26,6 +26,11 @@ FINDING_COLUMNS = {
     **dict.fromkeys(("worst", "rank"), "bigint"),
     **dict.fromkeys(("category", "metric", "filter", "uid"), "varchar"),
 }
+#: Columns that the table of groups has even if no step has a group.
+_GROUP_COLUMNS = (
+    *("step", "group", "samples", "reward_mean", "reward_std", "reward_min", "reward_max", "pass_rate"),
+    *("diversity", "prompt_chars", "response_tokens_mean", "signal", "filter", "uid"),
+)
 #: Prefix of the tables that the views read; a query cannot name them.
 _HIDDEN = "rlpanel_data_"
 
@@ -61,14 +66,14 @@ def _relations(
     makers: dict[str, Callable[[], Relation]] = {
         "samples": lambda: sample_relation(view, statement.reads),
         "steps": lambda: _relation(view.step_frame()),
-        "groups": lambda: _relation(groups_frame(view)),
+        "groups": lambda: _relation(_groups(view)),
         "findings": lambda: _findings(index, view),
     }
     chosen = {name: make for name, make in makers.items() if name in statement.tables}
     if statement.steps:
 
         def tokens() -> Relation:
-            made = _relation(token_frame(index, view, statement.steps, statement.reads, limits.seconds))
+            made = _relation(step_tokens(index, view, statement.steps, statement.reads, limits.seconds))
             made.where = f"{made.columns['step']} between first and coalesce(last, first)"
             return made
 
@@ -84,6 +89,12 @@ def _relation(frame: pd.DataFrame) -> Relation:
         column = made.add(values.to_numpy(object) if is_text else values.to_numpy())
         made.columns[str(name)] = f"cast({column} as varchar)" if is_text else column
     return made
+
+
+def _groups(view: RunView) -> pd.DataFrame:
+    """Return the groups of all steps; columns whose inputs were not logged are missing values."""
+    found = group_frame(view)
+    return found.reindex(columns=dict.fromkeys([*_GROUP_COLUMNS, *found.columns]))
 
 
 def _findings(index: RunIndex, view: RunView) -> Relation:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rlpanel.api.run import Run
 from rlpanel.errors import SettingError
-from rlpanel.metrics.engine.column_info import describe, of_level
+from rlpanel.metrics.engine.column_info import describe
 from rlpanel.store.query.step_groups import StepGroups, groups_of
 from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.tables.cut_texts import TextLimit, read_logged_texts
@@ -19,13 +19,19 @@ from rlpanel.tables.table import Table, TableColumn, TableSpec, page
 from rlpanel.texts.prompt_line import prompt_cell
 from rlpanel.texts.prompt_parts import TextStyle
 
-_METRICS = (
-    "group_mean", "group_std", "group_best", "group_worst", "group_pass_rate", "group_diversity",
-)  # fmt: skip
+#: Column of the table → group metric.
+_METRICS = {
+    "reward_mean": "group_mean",
+    "reward_std": "group_std",
+    "reward_min": "group_worst",
+    "reward_max": "group_best",
+    "pass_rate": "group_pass_rate",
+    "diversity": "group_diversity",
+}
 
 
 def _metric(name: str) -> TableColumn:
-    info = describe(name)
+    info = describe(_METRICS[name])
     return TableColumn(name, "number", f"{info.label}: {info.help}", info.unit)
 
 
@@ -86,8 +92,7 @@ def groups(
     view = run.view
     step = newest_complete_step(view.snapshot, time.time()) if step is None else checked_step(view, step)
     found = groups_of(view, step)
-    names = {m.name for m in of_level("group")} & set(_METRICS)
-    rows = [] if found is None else _rows(found, names)
+    rows = [] if found is None else _rows(found)
     order = _sorted(rows, sort)
     shown = list(page(order, offset, limit))
     if text and found is not None:
@@ -100,13 +105,14 @@ def groups(
     return GROUPS.table(shown, total=len(rows), offset=offset, about=facts)
 
 
-def _rows(found: StepGroups, names: set[str]) -> list[dict[str, Any]]:
+def _rows(found: StepGroups) -> list[dict[str, Any]]:
+    numbers = {name: found.values[metric] for name, metric in _METRICS.items() if metric in found.values}
     return [
         {
             "number": number,
             "group": found.names[number],
             "samples": len(members),
-            **{name: found.values[name][number] for name in names if name in found.values},
+            **{name: values[number] for name, values in numbers.items()},
             "signal": str(found.states[number]),
             "filter": found.filters[number],
             "uids": found.snapshot.uids(members),

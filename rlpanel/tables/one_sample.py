@@ -44,8 +44,8 @@ SAMPLE_TOKENS = TableSpec(
     "sample_tokens",
     "The response tokens of one sample, in order.",
     (
-        TableColumn("token", "integer", "Position of the token in the response, from 0."),
-        TableColumn("text", "text", "The token's text; empty if a later token completes its character."),
+        TableColumn("position", "integer", "Position of the token in the response, from 0."),
+        TableColumn("token", "text", "The token's text; empty if a later token completes its character."),
         TableColumn("logged", "text", "The token as it was logged."),
     ),
     "Further columns are numbers: token metrics such as kl_k3, value and surprisal.",
@@ -136,8 +136,8 @@ def sample_tokens(
     positions = page(range(count), offset, limit)
     rows = [
         {
-            "token": position,
-            "text": texts[position],
+            "position": position,
+            "token": texts[position],
             "logged": logged[position] if logged else None,
             **{name: values[name][position] for name in names if position < len(values[name])},
         }

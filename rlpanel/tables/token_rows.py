@@ -6,30 +6,30 @@ import time
 
 import numpy as np
 
-from rlpanel.analysis.tally_task import MOST_BYTES, TallyProgress, TokenReader
 from rlpanel.api.run import Run
 from rlpanel.errors import SettingError
 from rlpanel.metrics.token_tally import RankedToken
 from rlpanel.settings import Display
 from rlpanel.store.query.query import QuerySpec
 from rlpanel.store.query.sample_notes import Notes
+from rlpanel.store.query.token_reader import TallyProgress, TokenReader, within_limit
 from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.tables.run_columns import checked_step, similar
 from rlpanel.tables.sample_rows import passing
 from rlpanel.tables.table import Table, TableColumn, TableSpec, page
-from rlpanel.texts.display_text import read_piece
+from rlpanel.texts.display_text import Encoding, detect, read_piece
 
 TOKENS = TableSpec(
     "tokens",
     "Tokens of a step with the highest mean of a metric.",
     (
-        TableColumn("text", "text", "The token's text."),
+        TableColumn("token", "text", "The token's text."),
         TableColumn("logged", "text", "The token as it was logged."),
         TableColumn("count", "integer", "Number of occurrences with a value."),
         TableColumn("mean", "number", "Mean of the metric over these occurrences."),
-        TableColumn("largest", "number", "Largest value."),
+        TableColumn("max", "number", "Largest value."),
         TableColumn("uid", "text", "The sample with the largest value."),
-        TableColumn("token", "integer", "Position of the largest value in that sample's response, from 0."),
+        TableColumn("position", "integer", "Position of the largest value in its sample, from 0."),
     ),
     about=(
         TableColumn("run", "text", "Name of the run."),
@@ -89,7 +89,7 @@ def tokens(
     if step is not None:
         matching = np.sort(passing(run, QuerySpec(step=step, filter=filter), Notes(run.path)).rows)
     rows = snapshot.sample_rows(matching, display.max_samples if most_samples is None else most_samples)
-    rows = rows[np.cumsum(snapshot.metadata("length")[rows]) <= MOST_BYTES]
+    rows = within_limit(snapshot, rows)
     kl = metric if metric is not None and metric.startswith(("kl_", "log_ratio")) else display.kl_estimator
     *_, progress = TokenReader(run.index, kl, display.pad_token).read(snapshot, rows, TallyProgress())
     measures = progress.tally.measures
@@ -109,18 +109,19 @@ def tokens(
         "samples_in_step": len(matching),
         "tokens_read": progress.tally.tokens,
     }
-    shown = [_row(ranked, progress) for ranked in page(ranking, offset, limit)]
+    encoding = detect(progress.first_tokens)
+    shown = [_row(ranked, progress, encoding) for ranked in page(ranking, offset, limit)]
     return TOKENS.table(shown, total=len(ranking), offset=offset, about=about)
 
 
-def _row(ranked: RankedToken, progress: TallyProgress) -> dict[str, object]:
+def _row(ranked: RankedToken, progress: TallyProgress, encoding: Encoding) -> dict[str, object]:
     sample, position = ranked.places[0] if ranked.places else (None, None)
     return {
-        "text": read_piece(ranked.token, progress.encoding or "plain"),
+        "token": read_piece(ranked.token, encoding),
         "logged": ranked.token,
         "count": ranked.seen,
         "mean": ranked.mean,
-        "largest": ranked.most,
+        "max": ranked.most,
         "uid": None if sample is None else progress.samples[sample][0],
-        "token": position,
+        "position": position,
     }

@@ -40,7 +40,7 @@ QUERIES = (
     ("100 samples of one step, all columns", "select * from samples where step = 500 limit 100", ""),
     ("a label", "select \"group\", count(*) as n from samples group by all order by n desc limit 10", ""),
     ("the steps", "select step, reward_mean from steps", ""),
-    ("the groups", "select avg(group_pass_rate) from groups", ""),
+    ("the groups", "select avg(pass_rate) from groups", ""),
 )  # fmt: skip
 
 

@@ -14,7 +14,6 @@ import panel as pn
 import param
 from panel.viewable import Viewer
 
-from rlpanel.analysis.tally_task import MOST_BYTES, VALUE_ERROR, TallyProgress, TokenReader, sample_keys
 from rlpanel.metrics.engine import column_info
 from rlpanel.metrics.token_tally import TOP_POSITIONS, RankedToken
 from rlpanel.number_text import number
@@ -25,7 +24,14 @@ from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.table_click import ClickTable, click_field
 from rlpanel.panels.ui.theme import safe_text
-from rlpanel.texts.display_text import Encoding, read_piece
+from rlpanel.store.query.token_reader import (
+    VALUE_ERROR,
+    TallyProgress,
+    TokenReader,
+    sample_keys,
+    within_limit,
+)
+from rlpanel.texts.display_text import Encoding, detect, read_piece
 
 #: Samples of up to this many bytes are read on the event loop, more on a thread.
 READ_NOW = 1 << 18
@@ -115,7 +121,7 @@ class TokenRanking(Viewer):
         if context.passing is not None:
             uids = context.snapshot.uids(rows)
             rows = rows[[uid in context.passing for uid in uids]]
-        rows = rows[np.cumsum(context.snapshot.metadata("length")[rows]) <= MOST_BYTES]
+        rows = within_limit(context.snapshot, rows)
         return rows, sample_keys(context.snapshot, rows)
 
     def _on_progress(self, progress: TallyProgress) -> None:
@@ -180,14 +186,14 @@ class TokenRanking(Viewer):
 
 def _frame(progress: TallyProgress, measure: str | None, least: int) -> pd.DataFrame:
     """Return the rows of the table as texts."""
-    tally = progress.tally
+    tally, encoding = progress.tally, detect(progress.first_tokens)
     available = measure is not None and measure in tally.measures
     ranking = (
         tally.ranking(measure, least=least, most=MOST_TOKENS) if measure is not None and available else []
     )
     return pd.DataFrame(
         {
-            "token": [_token_text(ranked.token, progress.encoding or "plain") for ranked in ranking],
+            "token": [_token_text(ranked.token, encoding) for ranked in ranking],
             "count": [f"{ranked.seen:,}" for ranked in ranking],
             "mean": [number(ranked.mean) for ranked in ranking],
             "largest": [number(ranked.most) for ranked in ranking],

@@ -1,4 +1,4 @@
-"""The groups of one step: their samples, metrics, and whether they have a learning signal."""
+"""The groups of one or more steps: their samples, metrics, and whether they have a learning signal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIGNAL, ALL_LOW, ALL_HIGH = "signal", "all low", "all high"
 
 @dataclass(frozen=True)
 class StepGroups:
-    """The groups of a step with at least two samples, in order of arrival.
+    """The groups with at least two samples of a step or of several, in order of step and arrival.
 
     Attributes
     ----------
@@ -91,8 +91,20 @@ def groups_of(view: RunView, step: int | None) -> StepGroups | None:
     """Return the groups of a step; None if it has no group of several samples."""
     if step is None or not view.grouped:
         return None
+    return groups_in(view, view.snapshot.rows_of(step))
+
+
+def groups_in(view: RunView, rows: np.ndarray) -> StepGroups | None:
+    """Return the groups among rows of whole steps, step by step; None if no group has several samples.
+
+    Parameters
+    ----------
+    view : RunView
+        Of a run whose samples come in groups.
+    rows : ndarray of int, shape (N,)
+        Sorted by step.
+    """
     snapshot = view.snapshot
-    rows = snapshot.rows_of(step)
     if not len(rows):
         return None
     table = step_rows(snapshot, rows)
@@ -101,7 +113,8 @@ def groups_of(view: RunView, step: int | None) -> StepGroups | None:
         return None
     rows_by_group = rows[np.argsort(table.groups.number, kind="stable")]
     parts = np.split(rows_by_group, table.groups.starts[1:])
-    order = shared[np.argsort([parts[number][0] for number in shared.tolist()], kind="stable")]
+    first = np.array([parts[number][0] for number in shared.tolist()])
+    order = shared[np.lexsort((first, snapshot.metadata("step")[first]))]
     values = {
         metric.name: table.value(metric.name)[order]
         for metric in of_level("group")

@@ -111,7 +111,7 @@ def sample_values(snapshot: Snapshot, constants: Constants, name: str, rows: np.
     """
     steps = np.unique(snapshot.metadata("step")[rows])
     column = np.full(snapshot.rows, np.nan)
-    for part in _batches_of_steps(snapshot, steps):
+    for part in batches_of_steps(snapshot, steps):
         column[part] = step_rows(snapshot, part, constants).value(name)
     return column[rows]
 
@@ -130,7 +130,7 @@ def _compute(
     if not names:
         return results
     usable = [name for name in names if available(snapshot, METRICS[name], grouped)]
-    for part in _batches_of_steps(snapshot, steps):
+    for part in batches_of_steps(snapshot, steps):
         step = snapshot.metadata("step")[part]
         positions = np.searchsorted(steps, step[np.append(True, np.diff(step) != 0)])
         rows = step_rows(snapshot, part)
@@ -139,7 +139,7 @@ def _compute(
     return results
 
 
-def _batches_of_steps(snapshot: Snapshot, steps: np.ndarray) -> Iterator[np.ndarray]:
+def batches_of_steps(snapshot: Snapshot, steps: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the rows that count of ascending ``steps`` in batches of whole steps, sorted by step."""
     step = snapshot.metadata("step")
     if len(steps) < len(snapshot.steps.values):
@@ -221,7 +221,7 @@ def grouped(snapshot: Snapshot) -> bool:
         return True
     if not snapshot.has_number("prompt_chars"):
         return False
-    batches = _batches_of_steps(snapshot, _typical_steps(snapshot.steps.values))
+    batches = batches_of_steps(snapshot, _typical_steps(snapshot.steps.values))
     rows = np.concatenate([*batches, np.empty(0, int)])
     groups = step_rows(snapshot, rows).groups
     return bool(len(rows)) and groups.sizes[groups.has_several].sum() >= GROUPED * len(rows)

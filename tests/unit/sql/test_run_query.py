@@ -88,22 +88,22 @@ def test_the_steps_are_those_of_the_run(run: Run) -> None:
 
 
 def test_groups_match_pandas(run: Run) -> None:
-    found = run.sql('select step, "group", samples, group_mean from groups order by step, "group"')
+    found = run.sql('select step, "group", samples, reward_mean from groups order by step, "group"')
     samples = run.samples().dropna(subset="group")
     wanted = samples.groupby(["step", "group"]).reward.agg(["size", "mean"]).query("size > 1").reset_index()
     assert found["group"].tolist() == wanted["group"].tolist()
     assert found.samples.tolist() == wanted["size"].tolist()
-    assert found.group_mean.tolist() == pytest.approx(wanted["mean"].tolist())
+    assert found.reward_mean.tolist() == pytest.approx(wanted["mean"].tolist())
 
 
 def test_a_run_without_groups_has_an_empty_table(tmp_path: Path) -> None:
     append(tmp_path / "log.jsonl", *(line(1, index=4 * at, drop=("group",)) for at in range(3)))
     opened = rlpanel.open_run(tmp_path, follow=False)
-    assert len(opened.sql("select step, group_mean, signal from groups")) == 0
+    assert len(opened.sql("select step, reward_mean, signal from groups")) == 0
 
 
 def test_tokens_are_those_of_the_samples(run: Run) -> None:
-    found = run.sql("select uid, token_index, token, surprisal, value from tokens(2, 3) order by all")
+    found = run.sql("select uid, position, token, surprisal, value from tokens(2, 3) order by all")
     rows = []
     for uid in run.sql("select uid from samples where step in (2, 3)").uid:
         sample = run.sample(uid)
@@ -131,7 +131,7 @@ def test_a_metric_of_tokens_that_was_not_logged_is_null(run: Run) -> None:
 
 
 def test_tokens_of_too_many_lines_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlpanel.sql.token_frame.MOST_BYTES", 1000)
+    monkeypatch.setattr("rlpanel.sql.step_tokens.MOST_BYTES", 1000)
     with pytest.raises(QueryError, match="choose fewer steps"):
         run.sql("from tokens(1, 3)")
 
@@ -154,8 +154,8 @@ def test_tables_can_be_joined(run: Run) -> None:
 
 
 def test_only_tables_that_are_named_are_made(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_query, "groups_frame", None)
-    monkeypatch.setattr(run_query, "token_frame", None)
+    monkeypatch.setattr(run_query, "group_frame", None)
+    monkeypatch.setattr(run_query, "step_tokens", None)
     assert len(run.sql("select step from samples")) == len(run.samples())
 
 

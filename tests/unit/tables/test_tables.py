@@ -153,7 +153,7 @@ def test_the_tokens_of_a_sample_are_those_of_the_log(ppo: Run) -> None:
     assert [row["logged"] for row in table.rows] == found.response_tokens
     assert found.values is not None
     assert [row["value"] for row in table.rows] == found.values.tolist()
-    assert [row["token"] for row in sample_tokens(ppo, found.uid, offset=3, limit=2).rows] == [3, 4]
+    assert [row["position"] for row in sample_tokens(ppo, found.uid, offset=3, limit=2).rows] == [3, 4]
     with pytest.raises(SettingError, match="no column 'kl'"):
         sample_tokens(ppo, found.uid, metrics=["kl"])
     with pytest.raises(SampleNotFound):
@@ -161,10 +161,10 @@ def test_the_tokens_of_a_sample_are_those_of_the_log(ppo: Run) -> None:
 
 
 def test_groups_are_those_of_the_step(grpo: Run) -> None:
-    table = groups(grpo, 10, sort="-group_mean")
+    table = groups(grpo, 10, sort="-reward_mean")
     frame = grpo.samples(step=10)
     by_group = frame.groupby("group")["reward"].mean().sort_values(ascending=False)
-    means = [row["group_mean"] for row in table.rows]
+    means = [row["reward_mean"] for row in table.rows]
     assert means == pytest.approx(by_group.tolist())
     assert table.rows[0]["group"] == str(by_group.index[0])
     first = samples(grpo, step=10, filter=table.rows[0]["filter"])

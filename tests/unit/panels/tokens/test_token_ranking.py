@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from rlpanel.analysis import tally_task
-from rlpanel.analysis.tally_task import TallyProgress
 from rlpanel.api.open_run import open_run
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_ranking import TokenRanking
+from rlpanel.store.query import token_reader
+from rlpanel.store.query.token_reader import TallyProgress
 from tests.factories import append, sample
 
 
@@ -122,7 +122,7 @@ def test_only_samples_that_pass_the_grids_filter_count(tmp_path: Path) -> None:
 def test_a_reading_tells_how_far_it_is_and_can_be_stopped_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tally_task, "PULSE", 0.0)
+    monkeypatch.setattr(token_reader, "PULSE", 0.0)
     view = opened(tmp_path, *(logged(["a"], [-float(n)], index=n) for n in range(4)))
     snapshot, reader = view.context.snapshot, view._reader
     assert reader is not None

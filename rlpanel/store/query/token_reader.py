@@ -1,4 +1,4 @@
-"""Reads the tokens of many samples and tallies their metrics, with progress."""
+"""Reads the tokens of many samples and tallies their metrics, with progress in between."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rlpanel.metrics.token_tally import TokenTally
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_record
 from rlpanel.store.snapshot.snapshot import Snapshot
-from rlpanel.texts.display_text import Encoding, detect
 
 #: Seconds between two progress results.
 PULSE = 0.25
 
-#: Maximum bytes of log to read for one step; of a larger step only the first samples are counted.
+#: Maximum bytes of log to read for one ranking; of more, only the first samples are counted.
 MOST_BYTES = 256 << 20
 
+#: Measure that no metric declares: the absolute difference of value and return.
 VALUE_ERROR = "value_error"
 
 
@@ -38,14 +38,14 @@ class TallyProgress:
         Number of samples that were read.
     tally : TokenTally
         Not changed after it was published.
-    encoding : str or None
-        Encoding of the logged tokens; None before the first sample with tokens.
+    first_tokens : sequence of str
+        Tokens of the first sample that has some, which tell how the run's tokens are encoded.
     """
 
     samples: tuple[tuple[str, int], ...] = ()
     read: int = 0
     tally: TokenTally = field(default_factory=TokenTally)
-    encoding: Encoding | None = None
+    first_tokens: Sequence[str] = ()
 
     @cached_property
     def samples_read(self) -> frozenset[tuple[str, int]]:
@@ -90,7 +90,7 @@ class TokenReader:
             return after
         counted = self._counted(record.tokens, record.arrays.get("loss_mask"))
         progress.tally.add(progress.read, record.tokens, measures(record.arrays, self.kl), counted)
-        return replace(after, encoding=progress.encoding or detect(record.tokens))
+        return replace(after, first_tokens=progress.first_tokens or record.tokens)
 
     def _counted(self, tokens: Sequence[str], mask: np.ndarray | None) -> np.ndarray:
         """Return a mask of the tokens to count: neither pad tokens nor tokens masked from the loss."""
@@ -101,6 +101,11 @@ class TokenReader:
 def sample_keys(snapshot: Snapshot, rows: np.ndarray) -> list[tuple[str, int]]:
     """Return uid and line hash of each row; the hash detects a file that was rewritten with other lines."""
     return list(zip(snapshot.uids(rows), snapshot.metadata("hash")[rows].tolist(), strict=True))
+
+
+def within_limit(snapshot: Snapshot, rows: np.ndarray) -> np.ndarray:
+    """Return the first rows whose lines have at most `MOST_BYTES` bytes together."""
+    return rows[np.cumsum(snapshot.metadata("length")[rows]) <= MOST_BYTES]
 
 
 def measures(arrays: Mapping[str, np.ndarray], kl: str) -> dict[str, np.ndarray]:

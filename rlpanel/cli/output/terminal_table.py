@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import Any
 
-from rlpanel.cli.findings_text import findings_text
-from rlpanel.cli.record_text import record_text
-from rlpanel.cli.serving import printable
-from rlpanel.cli.sparkline import sparkline
+from rlpanel.cli.output.findings_text import findings_text
+from rlpanel.cli.output.messages import printable
+from rlpanel.cli.output.record_text import record_text
+from rlpanel.cli.output.sparkline import sparkline
 from rlpanel.number_text import number
 from rlpanel.tables.table import Table, TableColumn
 
@@ -158,11 +158,11 @@ def _cell(value: Any, column: TableColumn) -> str:
         return sparkline(value)
     if isinstance(value, list):
         return printable(", ".join(map(str, value)))
-    if isinstance(value, int) and column.name in ("step", "onset", "last", "worst", "token", "line"):
+    if isinstance(value, int) and column.name in ("step", "onset", "last", "worst", "position", "line"):
         return str(value)
     if isinstance(value, (int, float)):
         return number(value)
-    return printable(" ".join(str(value).split()) if column.name != "text" else repr(value)[1:-1])
+    return printable(" ".join(str(value).split()) if column.name != "token" else repr(value)[1:-1])
 
 
 def _aligned(text: str, width: int, column: TableColumn) -> str:

@@ -22,10 +22,10 @@ from rlpanel.store.snapshot.run_view import RunView
 #: Most bytes of the log that one query reads for tokens.
 MOST_BYTES = 256 << 20
 #: Columns before the metrics.
-HEAD = ("uid", "step", "rank", "token_index", "token", "token_id", "loss_mask")
+HEAD = ("uid", "step", "rank", "position", "token", "token_id", "loss_mask")
 
 
-def token_frame(
+def step_tokens(
     index: RunIndex,
     view: RunView,
     ranges: Sequence[tuple[int, int]],
@@ -34,7 +34,7 @@ def token_frame(
 ) -> pd.DataFrame:
     """Return one row per response token of the samples in some ranges of steps.
 
-    Columns: ``uid``, ``step``, ``rank``, ``token_index`` (from 0), ``token``, ``token_id``, ``loss_mask`` and
+    Columns: ``uid``, ``step``, ``rank``, ``position`` (from 0), ``token``, ``token_id``, ``loss_mask`` and
     the token metrics. A value is NaN if it was not logged, and a metric also if the query does not read it.
 
     Raises
@@ -96,7 +96,7 @@ def _tokens_of(record: Record, view: RunView, row: int, uid: str, wanted: set[st
         "uid": np.full(count, clean_text(uid), object),
         "step": np.full(count, record.step),
         "rank": np.full(count, np.nan if rank < 0 else rank),
-        "token_index": np.arange(count),
+        "position": np.arange(count),
         "token": np.array([*texts, *[None] * (count - len(texts))], object),
         "token_id": _fitted(ids, count),
         "loss_mask": _fitted(mask, count),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rlpanel.cli.serving import printable, say
+from rlpanel.cli.output.messages import printable, say
 
 if TYPE_CHECKING:
     from rlpanel.tables.table import Table
@@ -42,7 +42,7 @@ def print_table(table: Table, form: str, *, raw: bool = False) -> None:
         CSV: do not escape texts that spreadsheets take for formulas.
     """
     if form == "text" and table.name == "findings":
-        from rlpanel.cli.findings_text import print_findings
+        from rlpanel.cli.output.findings_text import print_findings
 
         print_findings(table)
     else:
@@ -63,7 +63,7 @@ def text_of(table: Table, form: str, *, raw: bool = False) -> list[str]:
         return [f"{json_text(row)}\n" for row in table.rows]
     if form == "csv":
         return [_csv_text(table, raw=raw)]
-    from rlpanel.cli.terminal_table import plain_text, terminal_text
+    from rlpanel.cli.output.terminal_table import plain_text, terminal_text
 
     if sys.stdout.isatty():
         color = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,33 @@
+"""Table of samples, with their texts on demand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from rlpanel import schema
+from rlpanel.metrics.engine.compute import text_columns
+from rlpanel.store.columns.run_table import OLDER
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.fetch_sample import fetch_texts
+from rlpanel.store.snapshot.run_view import RunView
+
+
+def sample_frame(
+    index: RunIndex, view: RunView, step: int | None, *, text: bool, older: bool
+) -> pd.DataFrame:
+    """Return the table of `Run.samples`."""
+    snapshot = view.snapshot
+    rows = snapshot.rows_of(step, older=older)
+    frame = view.frame(rows)
+    if older:
+        frame["older"] = snapshot.state[rows] == OLDER
+    if text:
+        texts = [fetch_texts(index, snapshot, row) for row in rows.tolist()]
+        for name in schema.TEXTS:
+            if any(name in sample for sample in texts):
+                frame[name] = [sample.get(name) for sample in texts]
+        if "response" in frame:
+            responses = np.array([sample.get("response", "") for sample in texts], object)
+            frame = frame.assign(**text_columns(responses))
+    return frame

@@ -1,0 +1,97 @@
+"""Tables of tokens: those of one sample, and the ranking of the board's tab."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rlpanel
+from rlpanel.errors import SettingError
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.tokens.token_ranking import TokenRanking
+from tests.factories import append, sample
+
+
+def opened(folder: Path) -> rlpanel.Run:
+    return rlpanel.open_run(folder, follow=False)
+
+
+def logged(folder: Path, **fields: object) -> rlpanel.Run:
+    line = sample(1, tokens=False, **fields)
+    append(folder / "rollout_data_rank_0.jsonl", json.dumps(line).encode() + b"\n")
+    return opened(folder)
+
+
+def test_tokens_of_a_sample_have_their_metrics(grpo_run: Path) -> None:
+    run = opened(grpo_run)
+    uid = run.samples(3).uid[5]
+    read, found = run.sample(uid), run.tokens(uid)
+    assert found.token.tolist() == read.response_tokens
+    assert found.position.tolist() == [*range(len(found))]
+    assert read.logprobs is not None
+    assert read.ref_logprobs is not None
+    log_ratio = read.logprobs - read.ref_logprobs
+    np.testing.assert_array_equal(found.log_ratio, log_ratio)
+    np.testing.assert_allclose(found.kl_k3, np.exp(-log_ratio) - 1 + log_ratio, atol=1e-12)
+    assert found.attrs == {"uid": uid, "step": 3}
+
+
+def test_arrays_that_are_shorter_end_with_missing_values(tmp_path: Path) -> None:
+    run = logged(tmp_path, response_tokens=["a", "b", "c"], logprobs=[-1.0, -2.0])
+    found = run.tokens(run.samples().uid[0])
+    assert found.token.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(found.surprisal, [1.0, 2.0, np.nan])
+
+
+def test_a_sample_without_tokens_has_an_empty_table(tmp_path: Path) -> None:
+    run = logged(tmp_path)
+    assert run.tokens(run.samples().uid[0]).empty
+
+
+def test_the_ranking_is_that_of_the_board(grpo_run: Path) -> None:
+    run, context = opened(grpo_run), Context()
+    context.param.update(index=run.index, view=run.view)
+    context.choose_step(17)
+    board = TokenRanking(context)
+    board.active = True
+    ranked = board._shown.tally.ranking("kl_k3", least=3, most=50)
+    found = run.tokens(steps=17)
+    assert found.token.tolist() == [each.token for each in ranked]
+    assert found["count"].tolist() == [each.seen for each in ranked]
+    assert found["mean"].tolist() == [each.mean for each in ranked]
+    assert found["max"].tolist() == [each.most for each in ranked]
+    assert found.attrs["metric"] == "kl_k3"
+    first = run.tokens(found.uid[0])
+    assert first.kl_k3[found.position[0]] == found["max"][0]
+
+
+def test_steps_are_counted_together(grpo_run: Path) -> None:
+    run = opened(grpo_run)
+    one, two, both = (run.tokens(steps=steps, least=1, most=10**6) for steps in (1, 2, (1, 2)))
+    assert both.attrs["tokens"] == one.attrs["tokens"] + two.attrs["tokens"]
+    assert both["count"].sum() == one["count"].sum() + two["count"].sum()
+    assert (both.attrs["samples"], both.attrs["samples_total"]) == (128, 128)
+
+
+def test_another_estimator_ranks_by_its_own_mean(grpo_run: Path) -> None:
+    found = opened(grpo_run).tokens(steps=3, metric="kl_k2", most=1)
+    assert found.attrs["metric"] == "kl_k2"
+    assert found["mean"][0] > 0
+
+
+def test_a_metric_that_is_not_logged_is_an_error_that_lists_the_others(grpo_run: Path) -> None:
+    with pytest.raises(SettingError, match="'value_error' to rank by; available: kl_k3, surprisal"):
+        opened(grpo_run).tokens(steps=3, metric="value_error")
+
+
+@pytest.mark.parametrize("arguments", [{}, {"uid": "a:0", "steps": 3}], ids=["neither", "both"])
+def test_a_uid_or_steps_are_needed(grpo_run: Path, arguments: dict[str, object]) -> None:
+    with pytest.raises(SettingError, match="give a uid"):
+        opened(grpo_run).tokens(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_step_without_tokens_has_an_empty_ranking(tmp_path: Path) -> None:
+    assert logged(tmp_path).tokens(steps=1).empty
