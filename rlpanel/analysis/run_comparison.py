@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from rlpanel.errors import RLPanelError
 from rlpanel.metrics.win_rate import WinRate, win_rate_of
@@ -27,6 +27,9 @@ from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.prompt_line import without_system
 from rlpanel.texts.prompt_parts import TextStyle
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Maximum number of prompts of a run whose texts are read to match them without chat template.
 MOST_READ = 4000
@@ -142,6 +145,8 @@ def pairs_frame(comparison: RunComparison, prompts: Prompts) -> pd.DataFrame:
     best step was chosen are not ``in_win_rate``. The prompt texts are left out if there are more
     than `MOST_READ`.
     """
+    import pandas as pd
+
     pairs, columns = comparison.pairs, dict[str, object]()
     sides = ((comparison.here, pairs.here, ""), (comparison.there, pairs.there, "against_"))
     for run, side, prefix in sides:

@@ -26,21 +26,19 @@ from rlpanel.analysis.clustered_tests import (
     share_spread,
     threshold,
 )
+from rlpanel.analysis.contrast_side import MOST_TEXT_CHARS, MOST_TEXTS, ContrastSide
 from rlpanel.analysis.text_features import MOST_CHARS, FeatureFamily, TextFeatures, place_of
 from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.store.columns.hash_set import mix
 from rlpanel.store.columns.splits import SPLIT_COLUMN
 from rlpanel.store.columns.step_stats import MAX, MIN
-from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_texts
 from rlpanel.store.query.filter_columns import label_name
 from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.step_metric_cache import group_keys
 
-#: Maximum number of texts to read of a set, and of their characters together.
-MOST_TEXTS, MOST_TEXT_CHARS = 4000, 3_000_000
 #: Labels with more values are identifiers.
 MOST_VALUES = 50
 #: Maximum number of named features of texts, and of uids of a difference.
@@ -53,25 +51,6 @@ FEWEST_STEPS = 5
 PULSE = 0.25
 #: Labels that are not compared.
 _NO_LABEL = frozenset({"group", SPLIT_COLUMN})
-
-
-@dataclass(frozen=True)
-class ContrastSide:
-    """One set of samples.
-
-    Attributes
-    ----------
-    name : str
-        Its name on screen, such as ``step 5``.
-    index : RunIndex
-    view : RunView
-    rows : ndarray of int, shape (N,)
-    """
-
-    name: str
-    index: RunIndex
-    view: RunView
-    rows: np.ndarray
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-import pandas as pd
 
-from rlpanel.analysis.response_clusters import ResponseCluster, response_clusters
-from rlpanel.analysis.selection_contrast import ContrastSide, contrast
-from rlpanel.analysis.step_change import explain_step, sentences
-from rlpanel.analysis.token_change import explain_tokens
+from rlpanel.analysis.contrast_side import ContrastSide
 from rlpanel.errors import SettingError
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.query import Query, QuerySpec
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rlpanel.analysis.response_clusters import ResponseCluster
 
 
 @runtime_checkable
@@ -55,6 +56,11 @@ def explain_frame(
     run: RunOfSamples, metric: str, step: int, since: int | None, *, tokens: bool
 ) -> pd.DataFrame:
     """Return the table of `Run.explain`."""
+    import pandas as pd
+
+    from rlpanel.analysis.step_change import explain_step, sentences
+    from rlpanel.analysis.token_change import explain_tokens
+
     change = explain_step(run.view, metric, step, since)
     parts = list(change.parts)
     if tokens:
@@ -78,6 +84,10 @@ def contrast_frame(
     run: RunOfSamples, a: Selected, b: Selected | None, exclude: Collection[str], texts: int
 ) -> pd.DataFrame:
     """Return the table of `Run.contrast`."""
+    import pandas as pd
+
+    from rlpanel.analysis.selection_contrast import contrast
+
     first, other, used = contrast_sides(run, a, b)
     *_, found = contrast(first, other, exclude={*exclude, *used}, texts=texts)
     rows = [
@@ -115,6 +125,10 @@ def contrast_sides(
 
 def clusters_frame(run: RunOfSamples, first: int | None, last: int | None) -> pd.DataFrame:
     """Return the table of `Run.clusters`."""
+    import pandas as pd
+
+    from rlpanel.analysis.response_clusters import response_clusters
+
     steps = run.snapshot.steps.values
     clusters: tuple[ResponseCluster, ...] = ()
     if len(steps):

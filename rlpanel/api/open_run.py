@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlpanel.api.run import Run
 from rlpanel.api.terminal_progress import TerminalProgress
@@ -15,10 +15,11 @@ from rlpanel.sources.discovery.diagnose import diagnose
 from rlpanel.sources.discovery.directory import Directory
 from rlpanel.sources.files.file_access import AnyPath, RemotePath, path_of
 from rlpanel.sources.files.unreadable import reason_of
-from rlpanel.store.backlog.dask_workers import DaskWorkers
 from rlpanel.store.backlog.workers import WorkerPool, Workers
-from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
+
+if TYPE_CHECKING:
+    from rlpanel.store.index.reader import Reader
 
 #: Seconds between two updates of the progress line.
 _PROGRESS_INTERVAL = 0.1
@@ -30,6 +31,8 @@ _reader_lock = threading.Lock()
 def reader() -> Reader:
     """Return the process-wide reader; created on first use."""
     global _reader
+    from rlpanel.store.index.reader import Reader  # what follows files takes long to import
+
     with _reader_lock:
         if _reader is None or _reader.stopped:
             _reader = Reader()
@@ -79,6 +82,8 @@ def open_run(
 
 
 def _read_once(folder: AnyPath, root: AnyPath, settings: dict[str, Any], scheduler: str) -> Run:
+    from rlpanel.store.backlog.dask_workers import DaskWorkers
+
     reading, wake = Reading.from_environment(**settings), threading.Event()
     workers: WorkerPool = DaskWorkers(scheduler, wake.set) if scheduler else Workers(reading.jobs, wake.set)
     index = RunIndex(folder, folder.name, reading, root, workers)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from rlpanel.analysis.selection_contrast import MOST_TEXTS
+from rlpanel.analysis.contrast_side import MOST_TEXTS
 from rlpanel.api.explanation_frames import Selected, clusters_frame, contrast_frame, explain_frame
 from rlpanel.api.run_stats import Stats, stats_of
 from rlpanel.api.statistic_frames import histogram_frame, quantile_frame
@@ -17,21 +15,21 @@ from rlpanel.api.step_samples import sample_frame
 from rlpanel.api.terminal_progress import TerminalProgress
 from rlpanel.api.token_frames import Steps, token_frame, token_ranking_frame
 from rlpanel.errors import RLPanelError, SettingError
-from rlpanel.findings.findings_cache import cached_findings
-from rlpanel.findings.findings_table import findings_table
 from rlpanel.schema import Sample
 from rlpanel.settings import FindingSettings
 from rlpanel.sources.files.file_access import AnyPath
-from rlpanel.sql.arrow_table import samples_arrow
-from rlpanel.sql.locked_database import SqlLimits
-from rlpanel.sql.run_query import run_query
-from rlpanel.store.index.reader import Reader
+from rlpanel.sql.sql_limits import SqlLimits
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.query.group_frame import group_frame
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rlpanel.store.index.reader import Reader
 
 
 class Run:
@@ -276,6 +274,9 @@ class Run:
 
         The thresholds are environment variables, see `rlpanel.settings.FindingSettings`.
         """
+        from rlpanel.findings.findings_cache import cached_findings
+        from rlpanel.findings.findings_table import findings_table
+
         thresholds = FindingSettings.from_environment()
         return findings_table(cached_findings(self._index, thresholds, time.time(), self._split))
 
@@ -331,6 +332,8 @@ class Run:
         QueryError
             If the query is not valid, not allowed or exceeds a limit, or duckdb is not installed.
         """
+        from rlpanel.sql.run_query import run_query
+
         return run_query(self._index, self.view, query, SqlLimits(rows=rows, seconds=seconds))
 
     def arrow(self, columns: Collection[str] | None = None) -> Any:
@@ -349,6 +352,8 @@ class Run:
         QueryError
             If pyarrow is not installed or the run has no such column.
         """
+        from rlpanel.sql.arrow_table import samples_arrow
+
         return samples_arrow(self.view, columns)
 
     def sample(self, uid: str) -> Sample:
@@ -367,6 +372,8 @@ class Run:
     @property
     def errors(self) -> pd.DataFrame:
         """One row per bad line: ``file``, ``line`` (from 1), ``offset`` (bytes), ``reason``."""
+        import pandas as pd
+
         bad = self.snapshot.bad_lines
         names = ("file", "line", "offset", "reason")
         return pd.DataFrame({name: [getattr(line, name) for line in bad] for name in names})
@@ -374,6 +381,8 @@ class Run:
     @property
     def unread(self) -> pd.DataFrame:
         """One row per file or folder that cannot be read now: ``file``, ``reason``; empty if all can."""
+        import pandas as pd
+
         unread = self.snapshot.unread
         return pd.DataFrame({name: [getattr(item, name) for item in unread] for name in ("file", "reason")})
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
 
 from rlpanel import schema
 from rlpanel.metrics.engine.compute import text_columns
@@ -11,6 +12,9 @@ from rlpanel.store.columns.run_table import OLDER
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_texts
 from rlpanel.store.snapshot.run_view import RunView
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def sample_frame(

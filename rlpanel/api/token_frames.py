@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
 
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.compute import token_values
@@ -12,6 +13,9 @@ from rlpanel.settings import Display
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.token_reader import TallyProgress, TokenReader, within_limit
 from rlpanel.store.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: A step, or the first and the last of several.
 Steps = int | tuple[int, int]
@@ -22,6 +26,8 @@ def token_frame(sample: Sample) -> pd.DataFrame:
 
     The table is as long as the longest array. Shorter ones end with missing values.
     """
+    import pandas as pd
+
     tokens, ids, mask = sample.response_tokens, sample.response_token_ids, sample.loss_mask
     columns: dict[str, np.ndarray] = {}
     if tokens is not None:
@@ -62,6 +68,8 @@ def token_ranking_frame(
     SettingError
         If the samples do not have the measure.
     """
+    import pandas as pd
+
     display = Display()
     kl = metric if metric in ("kl_k2", "log_ratio", "kl_rllb") else display.kl_estimator
     wanted = _rows(snapshot, steps)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rlpanel.cli.options import FollowLinks, Map
-from rlpanel.cli.output.messages import say
+from rlpanel.cli.output.terminal_messages import say
 from rlpanel.cli.reader_settings import set_reader_environment
 
 

@@ -26,7 +26,7 @@ from rlpanel.cli import (
     tail_command,
 )
 from rlpanel.cli.exit_codes import ERROR
-from rlpanel.cli.output.messages import say
+from rlpanel.cli.output.terminal_messages import say
 from rlpanel.errors import RLPanelError
 
 #: Panels of ``rlpanel --help``, each with the modules whose commands it lists. A module's ``COMMANDS`` maps

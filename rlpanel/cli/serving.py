@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from rlpanel.cli.output.messages import say
+from rlpanel.cli.output.terminal_messages import say
 from rlpanel.errors import RunNotFound, SettingError
 
 if TYPE_CHECKING:

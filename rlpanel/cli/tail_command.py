@@ -12,8 +12,8 @@ import typer
 
 from rlpanel.cli import completion, shared_options
 from rlpanel.cli.options import FollowLinks, Map, Tokenizer
-from rlpanel.cli.output.messages import printable, say
 from rlpanel.cli.output.table_output import json_text
+from rlpanel.cli.output.terminal_messages import printable, say
 from rlpanel.cli.reader_settings import set_reader_environment
 from rlpanel.cli.shared_options import names
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from rlpanel.findings.engine.finding import Finding
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Dtype of each column of the table but the last, which holds the objects.
 _DTYPES: dict[str, Any] = {
@@ -38,6 +39,8 @@ def findings_table(findings: Sequence[Finding]) -> pd.DataFrame:
         ``finding`` is the `Finding` itself, with its evidence, advice and symptoms; for the other columns see
         `finding_dict`. ``onset``, ``last`` and ``rank`` are nullable integers.
     """
+    import pandas as pd
+
     rows = [finding_dict(finding) for finding in findings]
     data = {name: pd.Series([row[name] for row in rows], dtype=dtype) for name, dtype in _DTYPES.items()}
     return pd.DataFrame(data | {"finding": pd.Series(list(findings), dtype=object)})

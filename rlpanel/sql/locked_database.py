@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from rlpanel import schema
 from rlpanel.errors import QueryError
+from rlpanel.sql.sql_limits import SqlLimits
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -24,26 +24,6 @@ _VECTORS = 32
 _PULSE = 0.1
 #: Names of texts, which are no columns.
 _TEXTS = re.compile(rf'Referenced column "({"|".join(schema.TEXTS)})" not found')
-
-
-@dataclass(frozen=True)
-class SqlLimits:
-    """Limits of one query.
-
-    Attributes
-    ----------
-    rows : int
-        Most rows of the result.
-    seconds : float
-        Time until the query is cancelled.
-    memory : int
-        Bytes that duckdb may use besides the columns, which are not copied. A single very long text that a
-        query makes may exceed it for a moment.
-    """
-
-    rows: int = 1_000_000
-    seconds: float = 30.0
-    memory: int = 1 << 30
 
 
 def connect(limits: SqlLimits) -> DuckDBPyConnection:

@@ -10,8 +10,9 @@ import pandas as pd
 from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.findings.findings_table import finding_dict
 from rlpanel.settings import FindingSettings
-from rlpanel.sql.locked_database import SqlLimits, connect, fetch_rows, lock
+from rlpanel.sql.locked_database import connect, fetch_rows, lock
 from rlpanel.sql.sample_relation import Relation, clean_text, sample_relation
+from rlpanel.sql.sql_limits import SqlLimits
 from rlpanel.sql.statement import TOKENS, Statement, parse
 from rlpanel.sql.step_tokens import step_tokens
 from rlpanel.store.index.run_index import RunIndex

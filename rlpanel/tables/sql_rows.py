@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from rlpanel.api.run import Run
-from rlpanel.sql.locked_database import SqlLimits
+from rlpanel.sql.sql_limits import SqlLimits
 from rlpanel.tables.table import ColumnType, Table, TableColumn, TableSpec
 
 SQL = TableSpec(

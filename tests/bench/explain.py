@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from rlpanel.analysis.contrast_side import ContrastSide
 from rlpanel.analysis.response_clusters import response_clusters
-from rlpanel.analysis.selection_contrast import Contrast, ContrastSide, contrast
+from rlpanel.analysis.selection_contrast import Contrast, contrast
 from rlpanel.analysis.step_change import explain_step
 from rlpanel.analysis.token_change import explain_tokens
 from rlpanel.store.index.run_index import RunIndex

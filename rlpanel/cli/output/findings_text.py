@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rlpanel.cli.output.messages import printable
+from rlpanel.cli.output.terminal_messages import printable
 
 if TYPE_CHECKING:
     from rlpanel.tables.table import Table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlpanel.cli.output.messages import printable
+from rlpanel.cli.output.terminal_messages import printable
 from rlpanel.number_text import number
 from rlpanel.schema import TEXTS
 from rlpanel.tables.table import Table

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rlpanel.cli.output.messages import printable, say
+from rlpanel.cli.output.terminal_messages import printable, say
 
 if TYPE_CHECKING:
     from rlpanel.tables.table import Table

@@ -10,9 +10,9 @@ from io import StringIO
 from typing import Any
 
 from rlpanel.cli.output.findings_text import findings_text
-from rlpanel.cli.output.messages import printable
 from rlpanel.cli.output.record_text import record_text
 from rlpanel.cli.output.sparkline import sparkline
+from rlpanel.cli.output.terminal_messages import printable
 from rlpanel.number_text import number
 from rlpanel.tables.table import Table, TableColumn
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlpanel.analysis.selection_contrast import ContrastSide
+from rlpanel.analysis.contrast_side import ContrastSide
 from rlpanel.errors import FilterError, SettingError
 from rlpanel.panels.session.context import Context
 from rlpanel.store.query.filter import Filter

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.sources.files.unreadable import Unread, reason_of
@@ -19,6 +19,9 @@ from rlpanel.sources.records.record_types import BadLine
 from rlpanel.sources.scalars.find_scalars import FoundScalars, find_scalars
 from rlpanel.sources.scalars.scalar_source import Points, ScalarFile
 from rlpanel.store.columns.columns import Column
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Limit for scalar names: a log with ever new names must not fill the memory.
 MAX_NAMES = 2048
@@ -86,6 +89,8 @@ class Scalars:
 
     def frame(self) -> pd.DataFrame:
         """Return one row per step, with ``step`` and a column per name; NaN where it was not logged."""
+        import pandas as pd
+
         by_name = {name: self.series(name) for name in self.names}
         steps = np.unique(np.concatenate([_EMPTY.steps, *(series.steps for series in by_name.values())]))
         data: dict[str, np.ndarray] = {"step": steps}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 #: Texts that a spreadsheet may evaluate as a formula, see OWASP's "CSV Injection". Programs ignore blanks,
 #: quotes and invisible characters before a formula; East Asian versions of Excel also accept full-width
@@ -38,6 +40,8 @@ def defuse(cell: Any) -> Any:
 
 
 def _defused(frame: pd.DataFrame) -> pd.DataFrame:
+    import pandas as pd
+
     columns = {name: frame[name] for name in frame.columns}
     return pd.DataFrame(
         {
@@ -49,4 +53,6 @@ def _defused(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _defused_cells(values: pd.Series) -> pd.Series:
+    import pandas as pd
+
     return pd.Series([defuse(cell) for cell in values.tolist()], values.index, dtype=object)

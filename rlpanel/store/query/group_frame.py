@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
 
 from rlpanel.metrics.engine.segments import Segments
 from rlpanel.store.query.step_groups import StepGroups, groups_in, groups_of
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.step_metric_cache import batches_of_steps
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Column of the table → group metric.
 _METRICS = {
@@ -32,6 +36,8 @@ def group_frame(view: RunView, step: int | None = None) -> pd.DataFrame:
     step : int, optional
         Only this step; all by default.
     """
+    import pandas as pd
+
     if step is not None:
         found = [groups_of(view, step)]
     elif view.grouped:
@@ -44,6 +50,8 @@ def group_frame(view: RunView, step: int | None = None) -> pd.DataFrame:
 
 
 def _frame(groups: StepGroups) -> pd.DataFrame:
+    import pandas as pd
+
     snapshot = groups.snapshot
     first = np.array([rows[0] for rows in groups.members], int)
     members = np.concatenate(groups.members)

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import xxhash
 
 from rlpanel.errors import UnsafePath
@@ -28,6 +28,9 @@ from rlpanel.store.cache.user_cache import cache_folders, open_cache, warn_once
 from rlpanel.store.columns.run_table import DEAD
 from rlpanel.store.query.filter import Labels
 from rlpanel.store.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILE = ".rlpanel-notes.jsonl"
 _FOLDER = "notes"  # subfolder of the cache folder
@@ -132,6 +135,8 @@ class Notes:
 
     def frame(self) -> pd.DataFrame:
         """Return a table of the samples with a tag or note: ``uid``, ``tag``, ``note``, ``time``."""
+        import pandas as pd
+
         rows = [asdict(note) for note in self.all()]
         return pd.DataFrame(rows, columns=["uid", "tag", "note", "time"])
 

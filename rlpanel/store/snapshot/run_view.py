@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from rlpanel.metrics.engine.column_info import ALIASES, pooling_columns, step_names, token_mean_columns
 from rlpanel.metrics.engine.constants import Constants
@@ -19,6 +18,9 @@ from rlpanel.store.snapshot import step_metric_cache
 from rlpanel.store.snapshot.histograms import Histogram, Histograms
 from rlpanel.store.snapshot.quantiles import Quantiles
 from rlpanel.store.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Minimum R² of a fitted KL coefficient; worse fits are ignored.
 _GOOD_FIT = 0.99
@@ -166,6 +168,8 @@ class RunView:
         columns : iterable of str, optional
             Number and label columns to include; by default all, aliases included.
         """
+        import pandas as pd
+
         snapshot = self.snapshot
         data: dict[str, Any] = {
             "uid": snapshot.uids(rows),
@@ -190,6 +194,8 @@ class RunView:
         The statistics are ``<column>_mean``, ``_std``, ``_min`` and ``_max``. The mean of a column that is
         itself a mean over tokens keeps its name: ``kl_k3_mean`` is the mean of the samples' ``kl_k3_mean``.
         """
+        import pandas as pd
+
         steps = self.snapshot.steps
         data: dict[str, np.ndarray] = {"step": steps.values, "samples": steps.samples}
         aliases = {alias: name for alias, name in ALIASES.items() if name in steps.columns}

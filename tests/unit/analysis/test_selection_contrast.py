@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import rlpanel
-from rlpanel.analysis.selection_contrast import Contrast, ContrastSide, Difference, contrast, label_of
+from rlpanel.analysis.contrast_side import ContrastSide
+from rlpanel.analysis.selection_contrast import Contrast, Difference, contrast, label_of
 from rlpanel.errors import SettingError
 
 Change = Callable[[int, int, dict[str, Any]], None]

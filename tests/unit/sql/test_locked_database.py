@@ -11,7 +11,8 @@ import pytest
 import rlpanel
 from rlpanel.api.run import Run
 from rlpanel.errors import QueryError
-from rlpanel.sql.locked_database import SqlLimits, connect, fetch_rows
+from rlpanel.sql.locked_database import connect, fetch_rows
+from rlpanel.sql.sql_limits import SqlLimits
 from tests.factories import write_run
 
 pytest.importorskip("duckdb")
@@ -60,7 +61,8 @@ def test_a_query_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_ctrl_c_cancels_a_query() -> None:
     code = (
         "import os, signal, threading\n"
-        "from rlpanel.sql.locked_database import SqlLimits, connect, fetch_rows\n"
+        "from rlpanel.sql.locked_database import connect, fetch_rows\n"
+        "from rlpanel.sql.sql_limits import SqlLimits\n"
         "connection = connect(SqlLimits(seconds=300))\n"
         "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "try:\n"
