@@ -83,7 +83,7 @@ def http_server(root: Path, *options: str) -> Iterator[tuple[int, str]]:
             said = process.stderr.readline()
             token = re.search(r"Bearer (\S+)", said)
             assert token, said + process.stderr.read()
-            wait_until(lambda: _listens(port), "the server listens")
+            wait_until(lambda: _listens(port))
             yield port, token.group(1)
         finally:
             process.terminate()

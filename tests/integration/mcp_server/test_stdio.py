@@ -37,7 +37,7 @@ def test_each_tool_answers(root: Path) -> None:
         [sample] = await answers.rows("sample", run="exp", uid=uid)
         assert sample["response"] == first["response"]
         tokens = await answers.rows("sample_tokens", run="exp", uid=uid)
-        assert "".join(token["text"] for token in tokens) == sample["response"]
+        assert "".join(token["token"] for token in tokens) == sample["response"]
         assert [row["step"] for row in await answers.rows("steps", run="exp")] == [1, 2, 3]
         assert len(await answers.rows("groups", run="exp", step=2)) == 4
         assert await answers.rows("tokens", run="exp", step=1, least=1)
