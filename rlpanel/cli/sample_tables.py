@@ -140,7 +140,7 @@ def note(
 
 
 COMMANDS = {
-    samples: 'rlpanel samples runs/exp1 --filter "reward < 0" --step 20 --sort=-kl_k3_mean --limit 5',
+    samples: 'rlpanel samples runs/exp1 --filter "reward < 1" --step 20 --sort=-kl_k3_mean --limit 5',
     sample: "rlpanel sample runs/exp1 rollout_data_rank_0.jsonl:0 --tokens --metric kl_k3 --limit 10",
     search: 'rlpanel search runs/exp1 "the" --step 20 --limit 5',
     tag: "rlpanel tag runs/exp1 rollout_data_rank_0.jsonl:0 odd",

@@ -1,0 +1,56 @@
+"""Runs command lines within the process of the tests, or in one of their own at a terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+from rlpanel.cli import main
+
+
+@dataclass(frozen=True)
+class Done:
+    """Exit code and output of a command."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def run_in(folder: Path, line: str, *more: str, terminal: bool = False, columns: int = 200) -> Done:
+    """Run a command line in a folder until it ends.
+
+    Parameters
+    ----------
+    folder : Path
+    line : str
+        Begins with ``rlpanel``.
+    *more : str
+        Further arguments.
+    terminal : bool
+        Whether the standard output is a terminal.
+    columns : int
+        Width of the terminal.
+    """
+    words = [*shlex.split(line), *more]
+    assert words[0] == "rlpanel"
+    out = _Terminal(newline="") if terminal else io.StringIO(newline="")
+    errors, code = io.StringIO(), 0
+    plain = {"NO_COLOR": "1", "COLUMNS": str(columns), "TERM": "dumb"}
+    environment = patch.dict(os.environ, plain)
+    with environment, patch("sys.argv", words), chdir(folder), redirect_stdout(out), redirect_stderr(errors):
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return Done(code, out.getvalue(), errors.getvalue())
