@@ -54,7 +54,7 @@ def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: boo
         from mcp.server.mcpserver import MCPServer
     except ImportError as error:
         raise SettingError('the server needs the package mcp: pip install "rlpanel[mcp]"') from error
-    from mcp_types import ToolAnnotations
+    from mcp.types import ToolAnnotations
 
     from rlpanel.mcp_server.table_tools import READING, WRITING, NoteTools, TableTools
 

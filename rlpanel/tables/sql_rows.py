@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pandas as pd
 
 from rlpanel.api.run import Run
 from rlpanel.sql.sql_limits import SqlLimits
-from rlpanel.tables.table import ColumnType, Table, TableColumn, TableSpec
+from rlpanel.tables.table import ColumnType, Table, TableColumn, TableSpec, plain
 
 SQL = TableSpec(
     "sql",
@@ -31,8 +34,14 @@ def sql(run: Run, query: str, *, rows: int = SqlLimits.rows, seconds: float = Sq
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, object]]:
-    plain = frame.astype(object).where(frame.notna(), None)
-    return [dict(zip(frame.columns, row, strict=True)) for row in plain.itertuples(index=False, name=None)]
+    """Return the rows; lists and structures become JSON, since a cell is a number or a text."""
+    rows = frame.astype(object).where(frame.notna(), None).itertuples(index=False, name=None)
+    return [dict(zip(frame.columns, map(_cell, row), strict=True)) for row in rows]
+
+
+def _cell(value: object) -> object:
+    nested = isinstance(value, (list, dict, np.ndarray))
+    return json.dumps(plain(value), ensure_ascii=False) if nested else value
 
 
 def _type(values: pd.Series) -> ColumnType:

@@ -1,7 +1,7 @@
 """A scripted session finds the cause of five broken runs by tools alone.
 
-The session sees only what tools answer: it takes one of the first findings, looks at its samples, and then proves
-the cause by numbers. The truth comes from the generator.
+The session sees only what tools answer: it takes one of the first findings, looks at its samples,
+and then proves the cause by numbers. The truth comes from the generator.
 """
 
 from __future__ import annotations
