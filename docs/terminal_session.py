@@ -17,7 +17,7 @@ from rlpanel.cli import main
 LINES = (
     "rlpanel steps runs/exp1 --columns reward_mean,kl_k3_mean,response_tokens_mean --last 3",
     "rlpanel samples runs/exp1 --filter 'reward < 0.5' --sort=-kl_k3_mean --limit 3",
-    "rlpanel search runs/exp1 "the river" --filter "step > 50" --limit 3 --around 20",
+    "rlpanel search runs/exp1 'the river' --filter 'step > 50' --limit 3 --around 20",
     "rlpanel contrast runs/exp1 51..60 1..10 --limit 4",
 )
 WIDTH = 100
