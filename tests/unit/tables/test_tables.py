@@ -57,6 +57,7 @@ def all_tables(grpo: Run, ppo: Run, noted: Run) -> Iterator[Table]:
     uid = samples(grpo, step=10, limit=1).rows[0]["uid"]
     yield runs(grpo.path.parent)
     yield steps(grpo, columns=["*"])
+    yield samples(grpo, filter="reward < 1", sort="-kl_k3_mean", limit=5)
     yield samples(grpo, step=10, columns=["*"], text=True, limits=TextLimit(20))
     yield sample(grpo, uid)
     yield sample_tokens(ppo, ppo.snapshot.uid(5))
@@ -86,6 +87,8 @@ def test_every_table_keeps_to_its_schema_and_has_plain_values(grpo: Run, ppo: Ru
         json.dumps(document, allow_nan=False)
         assert types_in(document) <= {str, int, float, bool, type(None)}, table.name
         jsonschema.Draft202012Validator(document_schema(table.spec)).validate(document)
+        names = [column.name for column in table.columns]
+        assert len(names) == len(set(names)), table.name
         for row in table.rows:
             jsonschema.Draft202012Validator(row_schema(table.spec)).validate(row)
         if table.rows:
