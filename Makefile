@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 OTHER_PIP := python -m pip install -qq --disable-pip-version-check --no-input --no-compile
 TRAIN_PIP := .venv-train/bin/$(OTHER_PIP)
 # Without `remote`: no unit test needs it, and pip tries many versions until they fit its oldest one.
-TESTED := test,parquet,tokenizers,tensorboard,dask
+TESTED := test,parquet,tokenizers,tensorboard,dask,sql,mcp
 APT := $(if $(filter 0,$(shell id -u)),,sudo )apt-get
 
 # For versions other than those of .venv: all that needs neither server nor browser and the access to each route;
@@ -92,7 +92,7 @@ clean:
 
 .venv/dev.stamp: pyproject.toml .venv/python.stamp
 	@echo "installing rlpanel and its tools into .venv ..."
-	@$(PIP) -e ".[test,dev,parquet,tokenizers,tensorboard,remote,dask,notebook]"
+	@$(PIP) -e ".[test,dev,parquet,tokenizers,tensorboard,remote,dask,notebook,sql,mcp]"
 	@touch $@ .venv/run.stamp
 
 # The oldest Tornado that is supported, beside the newest: the check of Host and Origin is tested with both.

@@ -11,7 +11,9 @@ from pathlib import Path
 import param
 
 from docs import rooms, writers
+from docs.cli_page import columns_of_tables, commands_table
 from docs.metrics_page import metrics_page
+from docs.terminal_session import session
 from rlpanel import schema
 from rlpanel.app.security.request_guard import ROUTES
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
@@ -164,8 +166,15 @@ def between(text: str, name: str, part: str) -> str:
 
 
 def readme() -> str:
-    """Return the README with its generated table of fields."""
-    return between((FOLDER.parent / "README.md").read_text("utf-8"), "fields", fields_table())
+    """Return the README with its generated table of fields and its session in a terminal."""
+    text = (FOLDER.parent / "README.md").read_text("utf-8")
+    return between(between(text, "fields", fields_table()), "session", session())
+
+
+def cli_page() -> str:
+    """Return the page on the command line, with its commands and the columns of its tables."""
+    text = (FOLDER / "cli.md").read_text("utf-8")
+    return between(between(text, "commands", commands_table()), "tables", columns_of_tables())
 
 
 def routes_table() -> str:
@@ -200,6 +209,7 @@ def pages() -> dict[Path, str]:
         FOLDER / "reliability.md": reliability(),
         FOLDER / "adapters.md": adapters(),
         FOLDER / "architecture.md": architecture(),
+        FOLDER / "cli.md": cli_page(),
         FOLDER.parent / "README.md": readme(),
     }
 

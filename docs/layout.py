@@ -58,9 +58,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
     # The Python interface.
-    "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*"),
+    "sql": ("sources/records", "metrics/*", "store/*", "findings"),
+    "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql"),
     # Tables for the command line, agents and scripts.
-    "tables": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "api"),
+    "tables": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql", "api"),
     # The screen.
     "panels": (),
     "panels/ui": (),
@@ -126,10 +127,11 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "app/board": ("sources/*", "store/*", "panels/*", "app"),
     "app/page": ("sources/*", "panels/*", "app/board", "app/security"),
     "app/server": ("sources/*", "store/*", "app", "app/alerts", "app/page", "app/security"),
+    "mcp_server": ("sources/discovery", "sources/files", "api", "tables", "app/board"),
     "cli/output": ("store/query", "tables"),
     "cli": (
         *("sources/*", "metrics/*", "store/*", "findings/*", "api", "tables"),
-        *("panels/*", "app/*", "recording", "cli/output"),
+        *("panels/*", "app/*", "recording", "mcp_server", "cli/output"),
     ),
     "__main__": ("cli",),
 }

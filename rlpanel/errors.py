@@ -10,6 +10,7 @@ RLPanelError
 ├── UnsafePath        (OSError)            a link or another user's file in the place of a file to write
 ├── LineError         (ValueError)         a line of a log that is not a valid sample
 ├── FilterError       (ValueError)         a filter or search with a syntax error or unknown name
+├── QueryError        (ValueError)         an SQL query that is invalid, not allowed or exceeds a limit
 └── SettingError      (ValueError)         an unknown setting, or one outside its bounds
 """
 
@@ -74,6 +75,10 @@ class FilterError(RLPanelError, ValueError):
     def __init__(self, message: str, at: int = 0) -> None:
         super().__init__(message)
         self.at = at
+
+
+class QueryError(RLPanelError, ValueError):
+    """An SQL query is not valid, reads more than the run's tables, or exceeds a limit."""
 
 
 class SettingError(RLPanelError, ValueError):

@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 #: Extras that the tests use.
-NEEDED = ("parquet", "tokenizers", "tensorboard", "remote", "dask")
+NEEDED = ("parquet", "tokenizers", "tensorboard", "remote", "dask", "sql", "mcp")
 
 
 def lowest(requirement: Requirement) -> str:

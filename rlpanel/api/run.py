@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlpanel.analysis.contrast_side import MOST_TEXTS
 from rlpanel.api.explanation_frames import Selected, clusters_frame, contrast_frame, explain_frame
@@ -18,6 +18,7 @@ from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.schema import Sample
 from rlpanel.settings import FindingSettings
 from rlpanel.sources.files.file_access import AnyPath
+from rlpanel.sql.sql_limits import SqlLimits
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
 from rlpanel.store.query.group_frame import group_frame
@@ -308,6 +309,52 @@ class Run:
             that marks them.
         """
         return sample_frame(self._index, self.view, step, text=text, older=older)
+
+    def sql(
+        self, query: str, *, rows: int = SqlLimits.rows, seconds: float = SqlLimits.seconds
+    ) -> pd.DataFrame:
+        """Return the rows of one SQL ``SELECT`` statement over the run.
+
+        Its tables are ``samples``, ``steps``, ``groups`` and ``findings``; ``tokens(FIRST, LAST)`` has the
+        tokens of a range of steps. A value that was not logged is NULL. The query cannot read files or
+        settings, nor change anything. Needs the extra ``sql``; see docs/sql.md.
+
+        Parameters
+        ----------
+        query : str
+        rows : int
+            Most rows of the result; a larger result is an error.
+        seconds : float
+            Time after which the query is cancelled.
+
+        Raises
+        ------
+        QueryError
+            If the query is not valid, not allowed or exceeds a limit, or duckdb is not installed.
+        """
+        from rlpanel.sql.run_query import run_query
+
+        return run_query(self._index, self.view, query, SqlLimits(rows=rows, seconds=seconds))
+
+    def arrow(self, columns: Collection[str] | None = None) -> Any:
+        """Return the samples as a ``pyarrow.Table``, one row per sample, for polars and other tools.
+
+        Numbers are not copied unless the run has samples that do not count. A value that was not logged is
+        null. Needs the extra ``parquet``.
+
+        Parameters
+        ----------
+        columns : collection of str, optional
+            By default all columns of `samples`.
+
+        Raises
+        ------
+        QueryError
+            If pyarrow is not installed or the run has no such column.
+        """
+        from rlpanel.sql.arrow_table import samples_arrow
+
+        return samples_arrow(self.view, columns)
 
     def sample(self, uid: str) -> Sample:
         """Return one sample with all its fields.

@@ -37,29 +37,24 @@ def link(
     """Print the board's address of a run, step, sample, filter or search; nothing is read."""
     from pathlib import Path
 
-    from rlpanel.app.board.url_state import write_query
-    from rlpanel.panels.session.context import Selection
+    from rlpanel.app.board.board_link import board_link
 
     folder = Path(run).resolve()
     base = Path(root).resolve() if root else folder.parent
-    chosen: dict[str, object] = {
-        "run": _below(base, folder),
-        "split": split,
-        "uid": sample,
-        "token": token,
-        "filter": filter,
-        "search": search,
-        "sort": sort,
-        "against": _below(base, Path(against).resolve()) if against else "",
-        "scope": "run" if step is None and not sample and (filter or search or sort) else "step",
-        "follow": step is None and not sample,
-    }
-    if step is not None:
-        chosen["step"] = step
-    if metric:
-        chosen["metric"] = metric
-    selection = Selection(**chosen)
-    typer.echo(f"{url.rstrip('/')}/{write_query(selection)}")
+    address = board_link(
+        _below(base, folder),
+        step=step,
+        sample=sample,
+        token=token,
+        metric=metric,
+        filter=filter,
+        search=search,
+        sort=sort,
+        split=split,
+        against=_below(base, Path(against).resolve()) if against else "",
+        url=url,
+    )
+    typer.echo(address)
 
 
 def _below(root: object, folder: object) -> str:

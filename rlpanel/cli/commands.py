@@ -15,12 +15,14 @@ import typer
 import rlpanel
 from rlpanel.cli import (
     address_commands,
+    agent_commands,
     cause_tables,
     convert_commands,
     run_index_commands,
     run_tables,
     sample_tables,
     serve_commands,
+    sql_command,
     tail_command,
 )
 from rlpanel.cli.exit_codes import ERROR
@@ -31,7 +33,8 @@ from rlpanel.errors import RLPanelError
 #: each command to an example of its use.
 GROUPS = {
     "Board": (serve_commands,),
-    "Ask a run": (run_tables, sample_tables, cause_tables, tail_command, address_commands),
+    "Ask a run": (run_tables, sample_tables, cause_tables, sql_command, tail_command, address_commands),
+    "Agents": (agent_commands,),
     "Files": (run_index_commands,),
 }
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -88,13 +88,12 @@ def sample_columns(ctx: typer.Context, incomplete: str) -> list[str]:
 
 @_quiet
 def sort_orders(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return number columns, with a minus sign in front if one was typed."""
+    """Return number columns; click takes what begins with a minus sign for an option."""
     from rlpanel.tables.sample_rows import sample_columns as columns_of
 
-    sign = "-" if incomplete.startswith("-") else ""
     with _opened(ctx) as run:
         columns = [column.name for column in columns_of(run.view).values() if column.type == "number"]
-    return [f"{sign}{name}" for name in columns if f"{sign}{name}".startswith(incomplete)][:MOST]
+    return [name for name in columns if name.startswith(incomplete)][:MOST]
 
 
 @_quiet
@@ -126,5 +125,6 @@ def _opened(ctx: typer.Context) -> Run:
     """Open the run that is named on the command line."""
     from rlpanel.api.open_run import open_run
 
-    options: dict[str, Any] = ctx.params
-    return open_run(options["run"], follow=False, jobs=0)
+    # The arguments are not parsed yet if the option to complete has no value.
+    run: str = ctx.params.get("run") or next(word for word in ctx.args if not word.startswith("-"))
+    return open_run(run, follow=False, jobs=0)

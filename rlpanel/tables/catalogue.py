@@ -14,6 +14,7 @@ from rlpanel.tables.run_columns import similar
 from rlpanel.tables.run_rows import RUNS
 from rlpanel.tables.sample_rows import SAMPLES
 from rlpanel.tables.search_rows import SEARCH
+from rlpanel.tables.sql_rows import SQL
 from rlpanel.tables.step_rows import STEPS
 from rlpanel.tables.table import TableSpec
 from rlpanel.tables.token_rows import TOKENS
@@ -23,7 +24,7 @@ TABLES: dict[str, TableSpec] = {
     spec.name: spec
     for spec in (
         *(RUNS, STEPS, SAMPLES, SAMPLE, SAMPLE_TOKENS, GROUPS, PROMPTS, TOKENS),
-        *(FINDINGS, CONTRAST, COMPARE, SEARCH, NOTES),
+        *(FINDINGS, CONTRAST, COMPARE, SEARCH, NOTES, SQL),
     )
 }
 

@@ -18,8 +18,8 @@ _TYPES: dict[str, dict[str, Any]] = {
     "object": {"type": ["object", "null"]},
     "objects": {"type": ["array", "null"], "items": {"type": "object"}},
 }
-#: Values of columns that depend on the run.
-_OTHER: dict[str, Any] = {"type": ["number", "string", "null"]}
+#: Values of columns that depend on the run or on a query.
+_OTHER: dict[str, Any] = {"type": ["number", "string", "boolean", "null"]}
 
 
 def row_schema(spec: TableSpec) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def chosen(
         If a wanted name does not exist; the message suggests similar names.
     """
     if wanted is None:
-        return [name for name in usual if name in available]
+        return list(dict.fromkeys(name for name in usual if name in available))
     names: list[str] = []
     for name in wanted:
         if name != ALL and name not in available:

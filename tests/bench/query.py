@@ -66,8 +66,7 @@ def main() -> None:
             print(line, flush=True)
             lines.append(f"| {line} |")
     if "--record" in sys.argv:
-        about = f"A run of {STEPS:,} steps of 1,000 samples that was indexed before"
-        text = f"{about}; the fastest of {TIMES} calls."
+        text = f"A known run of {STEPS:,} steps of 1,000 samples; the fastest of {TIMES} calls each."
         table = "\n".join([HEAD, *lines])
         record("Asking a run", "`python -m tests.bench.query`.", f"{text}\n\n{table}\n")
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from tests.factories import write_run
 
 
 def run_python(code: str) -> str:
@@ -35,3 +38,32 @@ def test_importing_for_training_loads_the_standard_library_alone(code: str) -> N
     outside = "{name.split('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)"
     code = f"import sys; before = set(sys.modules); {code}; print(sorted({outside}))"
     assert run_python(code) == "['rlpanel']"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "runs .",
+        "steps run",
+        "samples run --text --sort=-reward",
+        "sample run rollout_data_rank_0.jsonl:0 --tokens",
+        "groups run",
+        "prompts run",
+        "search run sun",
+        "notes run",
+        "link run --step 1",
+    ],
+)
+def test_a_command_that_asks_a_run_loads_only_what_it_needs(tmp_path: Path, command: str) -> None:
+    write_run(tmp_path / "run")
+    heavy = {"panel", "bokeh", "holoviews", "hvplot", "pandas", "watchdog", "pyarrow", "duckdb", "mcp"}
+    heavy |= {"rlpanel.findings.check", "rlpanel.analysis.selection_contrast", "rich.table"}
+    if command.startswith("link"):  # the selection is declared beside what draws smoothed curves
+        heavy -= {"pandas", "pyarrow"}
+    code = (
+        f"import os, sys; os.chdir({str(tmp_path)!r}); sys.argv = ['rlpanel', *{command.split()!r}]\n"
+        "from rlpanel.cli import main\n"
+        "try: main()\n"
+        f"finally: print('LOADED', sorted({heavy!r} & set(sys.modules)))"
+    )
+    assert run_python(code).splitlines()[-1] == "LOADED []"

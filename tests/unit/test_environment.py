@@ -20,7 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 
 #: Packages whose names on conda-forge differ from those on PyPI.
-CONDA_NAMES = {"python-xxhash": "xxhash", "playwright-python": "playwright"}
+CONDA_NAMES = {"python-xxhash": "xxhash", "playwright-python": "playwright", "python-duckdb": "duckdb"}
 Requirements = dict[str, str]
 
 
@@ -53,8 +53,19 @@ def imported() -> set[str]:
 
 
 def test_conda_gets_what_pip_gets() -> None:
-    names = ("parquet", "tokenizers", "remote", "dask", "tensorboard", "notebook", "test", "dev")
-    extras = [line for name in names for line in EXTRAS[name]]
+    names = (
+        "parquet",
+        "tokenizers",
+        "remote",
+        "dask",
+        "tensorboard",
+        "notebook",
+        "sql",
+        "mcp",
+        "test",
+        "dev",
+    )
+    extras = [line for name in (*names, "test", "dev") for line in EXTRAS[name]]
     wanted = read([*PROJECT["dependencies"], *extras])
     assert conda() == wanted | {"python": PROJECT["requires-python"], "pip": ""}
 

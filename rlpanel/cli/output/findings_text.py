@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rlpanel.cli.output.terminal_messages import printable
+from rlpanel.cli.output.terminal_messages import printable, uses_color
 
 if TYPE_CHECKING:
     from rlpanel.tables.table import Table
@@ -25,7 +25,8 @@ def print_findings(table: Table) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a label may not exist in the terminal's encoding
         sys.stdout.reconfigure(errors="backslashreplace")
     for line, severity in _lines(table):
-        typer.secho(line, fg=_COLORS.get(severity))
+        color = _COLORS.get(severity) if uses_color() else None
+        typer.echo(typer.style(line, fg=color) if color else line)
 
 
 def findings_text(table: Table) -> str:

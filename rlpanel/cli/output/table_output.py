@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
 import shutil
 import sys
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rlpanel.cli.output.terminal_messages import printable, say
+from rlpanel.cli.output.terminal_messages import printable, say, uses_color
 
 if TYPE_CHECKING:
     from rlpanel.tables.table import Table
@@ -66,8 +65,8 @@ def text_of(table: Table, form: str, *, raw: bool = False) -> list[str]:
     from rlpanel.cli.output.terminal_table import plain_text, terminal_text
 
     if sys.stdout.isatty():
-        color = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-        return [terminal_text(table, shutil.get_terminal_size((100, 24)).columns, color=color)]
+        width = shutil.get_terminal_size((100, 24)).columns
+        return [terminal_text(table, width, color=uses_color())]
     return [plain_text(table)]
 
 

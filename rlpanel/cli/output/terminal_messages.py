@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 import typer
 
 
 def say(message: str, color: str) -> None:
     """Print one line to stderr; control characters, as in the names of files, are replaced by spaces."""
-    typer.secho(printable(message), fg=color, err=True)
+    text = printable(message)
+    typer.echo(typer.style(text, fg=color) if color and uses_color() else text, err=True)
+
+
+def uses_color() -> bool:
+    """Return False if the environment asks for no colours; pipes and files get none anyway."""
+    return "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 def printable(text: str) -> str:

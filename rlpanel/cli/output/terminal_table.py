@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import Any
 
+from rich.cells import cell_len
+
 from rlpanel.cli.output.findings_text import findings_text
 from rlpanel.cli.output.record_text import record_text
 from rlpanel.cli.output.sparkline import sparkline
@@ -23,8 +25,9 @@ _HIDDEN = {
     "prompts": ("prompt_key", "filter"),
     "tokens": ("logged",),
     "contrast": ("uids_a", "uids_b", "size_a", "size_b", "error"),
-    "compare": ("against_step", "step", "in_win_rate", "samples", "against_samples"),
+    "compare": ("against_step", "step", "in_win_rate", "samples", "against_samples", "against_uid"),
     "search": ("rank", "at"),
+    "samples": ("rank",),
     "sample_tokens": ("logged",),
 }
 #: Tables that are printed in another form than a grid.
@@ -38,9 +41,9 @@ def plain_text(table: Table) -> str:
     if table.name in _FORMS:
         return _FORMS[table.name](table)
     columns = _shown(table)
-    cells = [[column.name for column in columns]]
+    cells = [[printable(column.name) for column in columns]]
     cells += [[_cell(row[column.name], column) for column in columns] for row in table.rows]
-    widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
+    widths = [max(cell_len(line[at]) for line in cells) for at in range(len(columns))]
     lines = [
         "  ".join(
             _aligned(text, width, column) for text, width, column in zip(line, widths, columns, strict=True)
@@ -73,17 +76,17 @@ def terminal_text(table: Table, width: int, *, color: bool = True) -> str:
         legacy_windows=False, highlight=False, emoji=False, markup=False,
     )  # fmt: skip
     for line in [*_headline(table), *_trends(table)]:
-        console.print(Text(line), overflow="ellipsis", no_wrap=True)
+        console.print(Text(line))
     grid = Grid(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    columns, cells = _fitting(table, width)
+    widths = _widths(table, width)
+    columns = [column for column in _shown(table) if column.name in widths]
     for column in columns:
-        right = column.type in ("integer", "number")
         grid.add_column(
-            Text(printable(column.name)), justify="right" if right else "left", no_wrap=True,
-            overflow="ellipsis", min_width=None if not right else len(column.name),
+            Text(printable(column.name)), justify="right" if _is_number(column) else "left", no_wrap=True,
+            overflow="ellipsis", width=widths[column.name],
         )  # fmt: skip
-    for row in cells:
-        grid.add_row(*map(Text, row))
+    for row in table.rows:
+        grid.add_row(*(Text(_cell(row[column.name], column)) for column in columns))
     if columns:
         console.print(grid)
     left_out = [column.name for column in _shown(table) if column not in columns]
@@ -92,26 +95,40 @@ def terminal_text(table: Table, width: int, *, color: bool = True) -> str:
     return "".join(f"{line.rstrip()}\n" for line in output.getvalue().splitlines())
 
 
-def _fitting(table: Table, width: int) -> tuple[list[TableColumn], list[list[str]]]:
-    """Return the columns that fit into a width, the first ones, and the cells of each row."""
-    columns: list[TableColumn] = []
-    used = 0
+def _widths(table: Table, width: int) -> dict[str, int]:
+    """Return the width of each column that fits, the first ones; texts share what numbers leave."""
+    longest: dict[str, int] = {}
+    widths: dict[str, int] = {}
     for column in _shown(table):
-        texts = [_cell(row[column.name], column) for row in table.rows]
-        longest = max([len(column.name), *map(len, texts)])
-        needs = longest if column.type in ("integer", "number") else min(longest, _LEAST_TEXT)
-        if used + needs <= width or not columns:
-            columns.append(column)
-            used += needs + 2
-    return columns, [[_cell(row[column.name], column) for column in columns] for row in table.rows]
+        cells = [_cell(row[column.name], column) for row in table.rows]
+        longest[column.name] = max(map(cell_len, [column.name, *cells]))
+        short = column.type == "text" and column.name != "uid"
+        needs = min(longest[column.name], _LEAST_TEXT) if short else longest[column.name]
+        if sum(widths.values()) + 2 * len(widths) + needs <= width or not widths:
+            widths[column.name] = min(needs, width)
+    free = width - sum(widths.values()) - 2 * (len(widths) - 1)
+    for name, current in widths.items():
+        more = max(min(longest[name] - current, free), 0)
+        widths[name] += more
+        free -= more
+    return widths
+
+
+def _is_number(column: TableColumn) -> bool:
+    return column.type in ("integer", "number")
 
 
 def _shown(table: Table) -> list[TableColumn]:
-    """Return the columns for a person: without those for programs, and without columns that are all empty."""
+    """Return the columns for a person: texts that were asked for come early, and no column is empty."""
     hidden = _HIDDEN.get(table.name, ())
+    texts = [column for column in table.columns if column in table.spec.optional]
+    place, rest = table.columns[:2], table.columns[2:]
+    ordered = (
+        [*place, *texts, *(column for column in rest if column not in texts)] if texts else table.columns
+    )
     return [
         column
-        for column in table.columns
+        for column in ordered
         if column.name not in hidden
         and (not table.rows or any(row[column.name] not in (None, "", []) for row in table.rows))
     ]
@@ -166,4 +183,5 @@ def _cell(value: Any, column: TableColumn) -> str:
 
 
 def _aligned(text: str, width: int, column: TableColumn) -> str:
-    return f"{text:>{width}}" if column.type in ("integer", "number") else f"{text:<{width}}"
+    padding = " " * (width - cell_len(text))
+    return f"{padding}{text}" if _is_number(column) else f"{text}{padding}"

@@ -25,8 +25,8 @@ EXAMPLES = {
     for command, example in module.COMMANDS.items()
 }
 #: Commands that run until they are stopped, or print no table.
-SERVING = {"serve", "demo", "tail"}
-OTHER = {"check", "index", "export", "link", "schema", "tag", "note"}
+SERVING = {"serve", "demo", "tail", "mcp"}
+OTHER = {"check", "index", "export", "link", "schema", "tag", "note", "skill"}
 TABLE_COMMANDS = sorted(EXAMPLES.keys() - SERVING - OTHER)
 
 

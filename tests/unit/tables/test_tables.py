@@ -26,6 +26,7 @@ from rlpanel.tables.prompt_rows import prompts
 from rlpanel.tables.run_rows import runs
 from rlpanel.tables.sample_rows import samples
 from rlpanel.tables.search_rows import search
+from rlpanel.tables.sql_rows import sql
 from rlpanel.tables.step_rows import steps
 from rlpanel.tables.table import Table
 from rlpanel.tables.token_rows import tokens
@@ -56,6 +57,7 @@ def all_tables(grpo: Run, ppo: Run, noted: Run) -> Iterator[Table]:
     uid = samples(grpo, step=10, limit=1).rows[0]["uid"]
     yield runs(grpo.path.parent)
     yield steps(grpo, columns=["*"])
+    yield samples(grpo, filter="reward < 1", sort="-kl_k3_mean", limit=5)
     yield samples(grpo, step=10, columns=["*"], text=True, limits=TextLimit(20))
     yield sample(grpo, uid)
     yield sample_tokens(ppo, ppo.snapshot.uid(5))
@@ -67,6 +69,7 @@ def all_tables(grpo: Run, ppo: Run, noted: Run) -> Iterator[Table]:
     yield contrast(grpo, 10, 1)
     yield compare(grpo, grpo, at="1")
     yield search(grpo, "the", limit=3)
+    yield sql(grpo, "select step, null as nothing, true as yes, [1, 2] as items from samples limit 5")
     yield notes(grpo)
     yield notes(noted)
 
@@ -84,6 +87,8 @@ def test_every_table_keeps_to_its_schema_and_has_plain_values(grpo: Run, ppo: Ru
         json.dumps(document, allow_nan=False)
         assert types_in(document) <= {str, int, float, bool, type(None)}, table.name
         jsonschema.Draft202012Validator(document_schema(table.spec)).validate(document)
+        names = [column.name for column in table.columns]
+        assert len(names) == len(set(names)), table.name
         for row in table.rows:
             jsonschema.Draft202012Validator(row_schema(table.spec)).validate(row)
         if table.rows:
@@ -96,8 +101,9 @@ def test_every_schema_is_a_schema_and_refuses_other_rows() -> None:
         schema = row_schema(spec)
         jsonschema.Draft202012Validator.check_schema(schema)
         jsonschema.Draft202012Validator.check_schema(document_schema(spec))
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({"other": 1}, schema)
+        if spec.columns:  # all columns of the table sql are those of the query
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate({"other": 1}, schema)
 
 
 def test_an_unknown_table_is_an_error() -> None:

@@ -1,0 +1,45 @@
+"""Generated parts of the page on the command line: its commands, and the columns of all tables."""
+
+from __future__ import annotations
+
+from rlpanel.cli.commands import GROUPS
+from rlpanel.tables.catalogue import TABLES
+from rlpanel.tables.table import TableColumn, TableSpec
+
+
+def commands_table() -> str:
+    """Return the table of all commands, with an example of each."""
+    head = ["| command | what it does | example |", "|---|---|---|"]
+    rows = [
+        f"| `{command.__name__}` | {_first_line(command.__doc__)} | `{example}` |"
+        for modules in GROUPS.values()
+        for module in modules
+        for command, example in module.COMMANDS.items()
+    ]
+    return "\n".join([*head, *rows])
+
+
+def columns_of_tables() -> str:
+    """Return each table with its columns and its facts."""
+    return "\n".join(line for spec in TABLES.values() for line in _table(spec)).rstrip()
+
+
+def _table(spec: TableSpec) -> list[str]:
+    lines = [f"### {spec.name}", "", f"{spec.description} {spec.others}".strip(), ""]
+    lines += ["| column | type | meaning |", "|---|---|---|"]
+    lines += [_row(column) for column in (*spec.columns, *spec.optional)]
+    facts = ", ".join(f"`{fact.name}`" for fact in spec.about)
+    return [*lines, "", f"Facts in `about`: {facts}.", ""]
+
+
+def _row(column: TableColumn) -> str:
+    unit = f" In {column.unit}." if column.unit else ""
+    return f"| `{column.name}` | {column.type} | {_cell(column.description)}{unit} |"
+
+
+def _first_line(text: str | None) -> str:
+    return _cell((text or "").strip().split("\n")[0])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

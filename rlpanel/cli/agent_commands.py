@@ -1,0 +1,71 @@
+"""The commands ``mcp | skill``: a server of the Model Context Protocol, and a page for agents."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rlpanel.cli.options import FollowLinks, Map
+from rlpanel.cli.output.terminal_messages import say
+from rlpanel.cli.reader_settings import set_reader_environment
+
+
+def mcp(
+    root: Annotated[str, typer.Argument(help="Folder that holds runs; no tool reads outside.")] = ".",
+    http: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            help="Serve over HTTP on this port, not over standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Loopback address to listen on.")] = "127.0.0.1",
+    token: Annotated[
+        str,
+        typer.Option(envvar="RLPANEL_MCP_TOKEN", help="Token of HTTP clients.", show_default="a random one"),
+    ] = "",
+    notes: Annotated[bool, typer.Option("--notes", help="Let agents write tags and notes.")] = False,
+    board: Annotated[str, typer.Option(help="Address of the board, for links.")] = "http://localhost:5006",
+    max_bytes: Annotated[int, typer.Option(min=2000, help="Most bytes of an answer.")] = 60_000,
+    max_tokens: Annotated[int, typer.Option(min=700, help="Most tokens of an answer, estimated.")] = 15_000,
+    keys: Map = None,
+    follow_links: FollowLinks = False,
+) -> None:
+    """Serve the runs below a folder to an agent (Model Context Protocol); it needs the extra mcp."""
+    set_reader_environment(keys, None, follow_links)
+    from rlpanel.app.security.token_auth import check_length, new_token
+    from rlpanel.mcp_server.answer import AnswerLimits
+    from rlpanel.mcp_server.http_server import PATH, check_loopback, serve_http
+    from rlpanel.mcp_server.run_pool import RunPool
+    from rlpanel.mcp_server.server_setup import create_server
+    from rlpanel.sources.files.file_access import path_of
+
+    check_loopback(host)
+    check_length(token)
+    pool = RunPool(path_of(root).resolve())
+    pool.infos()  # raises if the folder does not exist
+    server = create_server(pool, AnswerLimits(max_bytes, max_tokens), board=board, notes=notes)
+    if http is None:
+        server.run("stdio")
+        return
+    secret = token or new_token()
+    shown = "the given token" if token else secret
+    name = f"[{host}]" if ":" in host else host
+    say(f"http://{name}:{http}{PATH}, header Authorization: Bearer {shown}", typer.colors.GREEN)
+    serve_http(server, host, http, secret)
+
+
+def skill() -> None:
+    """Print how an agent watches a run: what to look at first, and how to report with links."""
+    from rlpanel.mcp_server.server_setup import read_page
+
+    typer.echo(read_page("agents-cli.md"), nl=False)
+
+
+COMMANDS = {
+    mcp: "rlpanel mcp runs",
+    skill: "rlpanel skill",
+}

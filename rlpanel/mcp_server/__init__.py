@@ -1,0 +1,1 @@
+"""Server of the Model Context Protocol: an agent asks the runs below a folder by tools."""

@@ -1,0 +1,75 @@
+"""The runs below the server's folder: found by name, opened when first asked for, and followed."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from rlpanel.api.open_run import open_run
+from rlpanel.api.run import Run
+from rlpanel.errors import RunNotFound
+from rlpanel.sources.discovery.directory import RunInfo, discover
+from rlpanel.sources.files.file_access import AnyPath
+
+#: Runs that stay open; each holds its columns in memory, unless they are mapped from the cache.
+_MOST_OPEN = 4
+#: Seconds that a call waits for new lines, and for a run that is opened.
+_WAIT = 60.0
+
+
+class RunPool:
+    """Opens runs by their names; thread-safe.
+
+    A name is compared with those that were found below the root. It is never used as a path, so that none
+    leads out of the root.
+
+    Parameters
+    ----------
+    root : path
+    """
+
+    def __init__(self, root: AnyPath) -> None:
+        self.root = root
+        self._lock = threading.Lock()
+        self._open: OrderedDict[str, Run] = OrderedDict()
+
+    def infos(self) -> list[RunInfo]:
+        """Return the runs below the root, the newest first."""
+        return discover(self.root)
+
+    def run(self, name: str, split: str = "") -> Run:
+        """Return a run, with the lines that are on disk now.
+
+        Parameters
+        ----------
+        name : str
+            Its name as `infos` has it; empty for the newest run.
+        split : str
+            Only the samples of this split.
+
+        Raises
+        ------
+        RunNotFound
+            If there is no such run; the message lists some names.
+        SettingError
+            If the run has no such split.
+        """
+        infos = self.infos()
+        found = next((info for info in infos if info.name == name or not name), None)
+        if found is None:
+            names = ", ".join(repr(info.name) for info in infos[:20]) or "none"
+            raise RunNotFound(f"no run {name[:120]!r}; the runs are: {names}. The tool runs lists all.")
+        with self._lock:
+            run = self._open.pop(found.name, None) or open_run(found.path, wait=False)
+            self._open[found.name] = run
+            if len(self._open) > _MOST_OPEN:
+                self._open.popitem(last=False)[1].close()
+        run.wait(_WAIT)
+        return run.split(split) if split else run
+
+    def close(self) -> None:
+        """Close all runs."""
+        with self._lock:
+            for run in self._open.values():
+                run.close()
+            self._open.clear()

@@ -1,0 +1,128 @@
+"""Creates the server with its tools and resources."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import rlpanel
+from rlpanel.errors import RLPanelError, SettingError
+from rlpanel.mcp_server.answer import NOTICE, AnswerLimits, cut, safe_json
+from rlpanel.mcp_server.run_pool import RunPool
+from rlpanel.tables.catalogue import TABLES
+from rlpanel.tables.json_schema import row_schema
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+#: Resource → file below the package and what it is.
+PAGES = {
+    "agents": ("agents-cli.md", "How to watch a run, what to look at first, and how to report."),
+    "sql": ("sql.md", "The tables and columns of the tool sql."),
+    "findings": ("findings.md", "The rules behind the findings, with their thresholds."),
+    "metrics": ("metrics.md", "Every number: its formula and how to read it."),
+}
+INSTRUCTIONS = f"""rlpanel reads logs of reinforcement learning of language models, one run per folder.
+Call runs first, then findings of a run, then steps. To find the cause, look at samples, sample_tokens, groups
+and contrast. docs://agents tells more. {NOTICE} Report to people with the addresses that link returns."""
+#: Most characters of an error, which may quote the log.
+_ERROR_CHARS = 2000
+
+
+def create_server(pool: RunPool, limits: AnswerLimits, *, board: str, notes: bool) -> MCPServer:
+    """Return the server.
+
+    Parameters
+    ----------
+    pool : RunPool
+    limits : AnswerLimits
+        Of each answer.
+    board : str
+        Address of the board, for links.
+    notes : bool
+        Whether there are tools that write tags and notes.
+
+    Raises
+    ------
+    SettingError
+        If the package mcp is not installed.
+    """
+    try:
+        from mcp.server.mcpserver import MCPServer
+    except ImportError as error:
+        raise SettingError('the server needs the package mcp: pip install "rlpanel[mcp]"') from error
+    from mcp.types import ToolAnnotations
+
+    from rlpanel.mcp_server.table_tools import READING, WRITING, NoteTools, TableTools
+
+    server = MCPServer("rlpanel", version=rlpanel.__version__, instructions=INSTRUCTIONS, log_level="WARNING")
+    reading = TableTools(pool, limits, board)
+    for name in READING:
+        hints = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        server.add_tool(_guarded(getattr(reading, name)), annotations=hints, structured_output=False)
+    writing = NoteTools(pool, limits)
+    for name in WRITING if notes else ():
+        hints = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
+        server.add_tool(_guarded(getattr(writing, name)), annotations=hints, structured_output=False)
+    _add_resources(server)
+    return server
+
+
+def _guarded(tool: Callable[..., str]) -> Callable[..., str]:
+    """Return a tool whose expected errors reach the agent, cut and with unsafe characters as escapes."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    @functools.wraps(tool)
+    def call(*args: object, **options: object) -> str:
+        try:
+            return tool(*args, **options)
+        except RLPanelError as error:
+            raise ToolError(safe_json(cut(str(error), _ERROR_CHARS))) from error
+
+    return call
+
+
+def _add_resources(server: MCPServer) -> None:
+    """Add the pages of the documentation and the schemas of the tables."""
+    from mcp.server.mcpserver.resources import TextResource
+
+    found = [
+        TextResource(
+            uri=f"docs://{name}",
+            name=name,
+            description=about,
+            mime_type="text/markdown",
+            text=read_page(file),
+        )
+        for name, (file, about) in PAGES.items()
+    ]
+    found += [
+        TextResource(
+            uri=f"schema://{name}",
+            name=f"schema-{name}",
+            description=spec.description,
+            mime_type="application/json",
+            text=json.dumps(row_schema(spec)),
+        )
+        for name, spec in TABLES.items()
+    ]
+    for resource in found:
+        server.add_resource(resource)
+
+
+def read_page(file: str) -> str:
+    """Return a page of the documentation, which the wheel carries.
+
+    Parameters
+    ----------
+    file : str
+        Its name below ``docs``.
+    """
+    carried = resources.files("rlpanel") / "docs" / file
+    if carried.is_file():
+        return carried.read_text(encoding="utf-8")
+    # In a clone the pages lie beside the package.
+    return (resources.files("rlpanel") / ".." / "docs" / file).read_text(encoding="utf-8")

@@ -1,0 +1,133 @@
+"""The samples of a run as a table of duckdb and of Arrow, over the store's own arrays.
+
+Numbers are not copied. duckdb takes NaN for NULL while it scans a column, so that a value that was not logged
+is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from rlpanel.metrics.engine.column_info import ALIASES
+from rlpanel.store.snapshot.run_view import RunView
+
+#: Columns of every sample, which identify it.
+UID, STEP, RANK, LINE, PROMPT_KEY = "uid", "step", "rank", "line", "prompt_key"
+_PLACE = (UID, STEP, RANK, LINE, PROMPT_KEY)
+
+
+@dataclass
+class Relation:
+    """A table of arrays, and the expressions that make the columns of a view from them.
+
+    Attributes
+    ----------
+    arrays : dict of str to array
+        Columns under internal names, which need no quotes.
+    columns : dict of str to str
+        Name of each column of the view, and its SQL expression.
+    where : str
+        Condition on the rows; empty for all.
+    """
+
+    arrays: dict[str, Any] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
+    where: str = ""
+
+    def add(self, values: Any) -> str:
+        """Add an array, and return its internal name."""
+        name = f"c{len(self.arrays)}"
+        self.arrays[name] = values
+        return name
+
+    def frame(self) -> pd.DataFrame:
+        """Return the arrays as a data frame, without copying them."""
+        return pd.DataFrame(self.arrays, copy=False)
+
+    def select(self, source: str) -> str:
+        """Return the query of the view over the registered table ``source``."""
+        names = distinct_names(self.columns)
+        parts = [f"{sql} as {quoted(name)}" for name, sql in zip(names, self.columns.values(), strict=True)]
+        return f"select {', '.join(parts)} from {source}" + (f" where {self.where}" if self.where else "")
+
+
+def sample_relation(view: RunView, reads: Callable[[str], bool]) -> Relation:
+    """Return the samples that count as a relation.
+
+    Parameters
+    ----------
+    view : RunView
+    reads : function
+        Tells if the query may read a column. Labels and columns that compare the samples of a group are made
+        only then.
+    """
+    snapshot, made = view.snapshot, Relation()
+    if not snapshot.alive.all():
+        made.where = made.add(snapshot.alive)
+    names, codes = snapshot.files, snapshot.metadata("file")
+    if reads(UID):
+        file, offset = made.add(category(codes, names)), made.add(snapshot.metadata("offset"))
+        part = made.add(snapshot.metadata("part"))
+        text = f"cast({file} as varchar) || ':' || {offset}"
+        made.columns[UID] = f"{text} || case when {part} > 0 then '/' || {part} else '' end"
+    made.columns[STEP] = made.add(snapshot.metadata("step"))
+    made.columns[RANK] = f"nullif({made.add(snapshot.metadata('rank'))}, -1)"
+    if reads(LINE):
+        made.columns[LINE] = f"nullif({made.add(snapshot.lines(np.arange(snapshot.rows)))}, 0)"
+    made.columns[PROMPT_KEY] = f"format('{{:016x}}', {made.add(snapshot.metadata('prompt_hash'))})"
+    for name in snapshot.labels:
+        shown = f"{name}_text" if snapshot.is_stored(name) else name
+        if reads(shown) and shown not in _PLACE:
+            codes, texts = snapshot.label_codes(name)
+            made.columns[shown] = f"cast({made.add(category(codes, texts))} as varchar)"
+    for name in number_names(view):
+        if name not in made.columns and (name not in view.derived or reads(name)):
+            made.columns[name] = made.add(view.number(name))
+    return made
+
+
+def number_names(view: RunView) -> list[str]:
+    """Return the number columns of a run's samples: stored ones, computed ones, second names."""
+    aliases = [alias for alias, name in ALIASES.items() if view.snapshot.is_stored(name)]
+    return [*view.snapshot.numbers, *view.derived, *aliases]
+
+
+def category(codes: np.ndarray, texts: Sequence[str]) -> pd.Categorical:
+    """Return labels as a categorical array; code -1 is missing.
+
+    Lone surrogates and zero bytes, which duckdb cannot hold, are replaced.
+    """
+    clean = [clean_text(text) for text in texts[: int(codes.max(initial=-1)) + 1]]
+    places = {text: place for place, text in enumerate(dict.fromkeys(clean))}
+    if len(places) < len(clean):
+        code_of = np.array([*(places[text] for text in clean), -1], np.int32)
+        codes = code_of[codes]
+    return pd.Categorical.from_codes(codes, pd.Index(list(places), dtype=object))
+
+
+def clean_text(text: str) -> str:
+    """Return a text that duckdb can hold."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+def distinct_names(names: Iterable[str]) -> list[str]:
+    """Return names that are different for duckdb, which ignores case: ``Reward`` becomes ``Reward_2``."""
+    seen: set[str] = set()
+    found = []
+    for name in names:
+        candidate, number = clean_text(name) or "_", 2
+        while candidate.lower() in seen:
+            candidate, number = f"{clean_text(name)}_{number}", number + 1
+        seen.add(candidate.lower())
+        found.append(candidate)
+    return found
+
+
+def quoted(name: str) -> str:
+    """Return an SQL identifier in quotes."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,177 @@
+"""Parses a query with duckdb's own parser and refuses all but one SELECT over the run's tables.
+
+This is the second of two bounds. The first is the connection, which has no access to files or settings
+(`rlpanel.sql.locked_database`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rlpanel.errors import QueryError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: Tables that a query can name. ``tokens`` is a table function.
+TABLES = ("samples", "steps", "groups", "findings")
+TOKENS = "tokens"
+#: Table functions that a query may call. Others read files or settings, or take addresses in memory.
+_TABLE_FUNCTIONS = frozenset({TOKENS, "unnest", "range", "generate_series"})
+#: Functions that tell of the process, wait, run texts as SQL, or make long texts that no limit counts.
+_FORBIDDEN = frozenset(
+    {
+        *("current_setting", "getvariable", "getenv", "write_log", "parse_duckdb_log_message"),
+        *("current_query", "sleep_ms", "pg_sleep", "nextval", "currval", "setval", "setseed"),
+        *("json_serialize_plan", "json_execute_serialized_sql", "query", "query_table"),
+        *("repeat", "lpad", "rpad", "list_resize", "array_resize"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a query reads.
+
+    Attributes
+    ----------
+    text : str
+    tables : frozenset of str
+        The tables of the run that it names.
+    names : frozenset of str, or None
+        All names in the query, in lower case; None if it may read every column, as ``*`` does.
+    steps : tuple of (int, int)
+        First and last step of each call of ``tokens``.
+    """
+
+    text: str
+    tables: frozenset[str]
+    names: frozenset[str] | None
+    steps: tuple[tuple[int, int], ...]
+
+    def reads(self, column: str) -> bool:
+        """Return True if the query may read a column of this name."""
+        return self.names is None or column.lower() in self.names
+
+
+def parse(connection: DuckDBPyConnection, text: str) -> Statement:
+    """Parse a query without running it.
+
+    Raises
+    ------
+    QueryError
+        If it is not valid, is not a single SELECT, or reads anything but the run's tables.
+    """
+    [[serialized]] = connection.execute("select json_serialize_sql(?)", [text]).fetchall()
+    parsed = json.loads(serialized)
+    if parsed["error"]:
+        raise _syntax_error(parsed, text)
+    statements = parsed["statements"]
+    if len(statements) != 1:
+        raise QueryError(f"a query is one SELECT statement; this text has {len(statements)}")
+    nodes = list(_nodes(statements[0]))
+    _check_functions(nodes)
+    return Statement(text, _tables(nodes), _names(nodes), tuple(_token_steps(nodes)))
+
+
+def _nodes(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield all objects of the syntax tree."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            yield from _nodes(item)
+
+
+def _syntax_error(parsed: Mapping[str, Any], text: str) -> QueryError:
+    message = str(parsed.get("error_message", "not valid"))
+    if parsed.get("error_type") != "parser":
+        return QueryError("a query is one SELECT statement; it cannot change data or settings")
+    if 'near "group"' in message or "group" in text.lower():
+        message += '; the column "group" needs double quotes, because group is a word of SQL'
+    return QueryError(message)
+
+
+def _check_functions(nodes: list[Mapping[str, Any]]) -> None:
+    """Refuse table functions and functions that have nothing to do with the run."""
+    for node in nodes:
+        if node.get("type") == "TABLE_FUNCTION":
+            name = _function_name(node["function"])
+            if name not in _TABLE_FUNCTIONS:
+                raise QueryError(f"a query cannot call {name}: it reads only {_readable()}")
+        elif node.get("class") == "FUNCTION" and _function_name(node) in _FORBIDDEN:
+            raise QueryError(f"a query cannot call {_function_name(node)}")
+
+
+def _tables(nodes: list[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the tables of the run that the query names; others must be defined by WITH."""
+    defined = {
+        str(entry["key"]).lower()
+        for node in nodes
+        for entry in (node.get("cte_map") or {}).get("map", ())
+        if isinstance(entry, dict)
+    }
+    defined |= {str(node["cte_name"]).lower() for node in nodes if node.get("cte_name")}
+    named = set()
+    for node in nodes:
+        if node.get("type") == "SHOW_REF" and not node.get("query"):
+            raise QueryError(f"a query reads only {_readable()}")
+        if node.get("type") == "BASE_TABLE":
+            path = [str(part) for part in (node.get("qualified_name") or {}).get("path", ())]
+            path = path or [part for part in (node["schema_name"], node["table_name"]) if part]
+            table = path[-1].lower()
+            if len(path) > 1 or table not in {*TABLES, *defined}:
+                raise QueryError(f"no table {'.'.join(path)[:120]!r}; a query reads only {_readable()}")
+            named.add(table)
+    return frozenset(named & set(TABLES))
+
+
+def _names(nodes: list[Mapping[str, Any]]) -> frozenset[str] | None:
+    """Return all names of columns in the query; None if it may read every column."""
+    names: set[str] = set()
+    tables: set[str] = {*TABLES, TOKENS}
+    for node in nodes:
+        if node.get("class") == "STAR" or node.get("type") == "SHOW_REF" or node.get("ref_type") == "NATURAL":
+            return None
+        names |= {str(name).lower() for name in node.get("using_columns") or ()}
+        names |= {str(name).lower() for name in node.get("column_names") or ()}
+        if node.get("type") in {"BASE_TABLE", "TABLE_FUNCTION", "SUBQUERY"} and node.get("alias"):
+            tables.add(str(node["alias"]).lower())
+    whole_row = any(
+        len(node["column_names"]) == 1 and str(node["column_names"][0]).lower() in tables
+        for node in nodes
+        if node.get("column_names")
+    )
+    return None if whole_row else frozenset(names)
+
+
+def _token_steps(nodes: list[Mapping[str, Any]]) -> Iterator[tuple[int, int]]:
+    """Yield the range of steps of each call of ``tokens``."""
+    for node in nodes:
+        if node.get("type") == "TABLE_FUNCTION" and _function_name(node["function"]) == TOKENS:
+            given = [argument["expression"] for argument in node["function"]["arguments"]]
+            steps = [_whole_number(expression) for expression in given]
+            numbers = [step for step in steps if step is not None]
+            if len(numbers) != len(given) or len(numbers) not in {1, 2}:
+                raise QueryError("write tokens(STEP) or tokens(FIRST, LAST), with whole numbers as steps")
+            yield numbers[0], numbers[-1]
+
+
+def _whole_number(expression: Mapping[str, Any]) -> int | None:
+    literal = expression.get("literal") or {}
+    try:
+        return int(literal["text"]) if literal.get("kind") == "INTEGER" else None
+    except (KeyError, ValueError):
+        return None
+
+
+def _function_name(node: Mapping[str, Any]) -> str:
+    return str(node.get("function_name", "")).lower()
+
+
+def _readable() -> str:
+    return f"{', '.join(TABLES)} and {TOKENS}(FIRST, LAST)"
