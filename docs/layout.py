@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 #: Modules that every room may import.
-FLOOR = ("errors", "schema", "settings", "safe_files", "number_text")
+FLOOR = ("errors", "schema", "settings", "safe_files", "number_text", "folded_html")
 
 #: Rooms that most panels use.
 _PARTS = ("panels/ui", "panels/texts", "panels/inputs", "panels/plots", "panels/session", "panels/export")
@@ -53,7 +53,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "findings/rules": ("metrics/*", "store/*", "analysis", "findings/engine"),
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
     # The Python interface.
-    "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*"),
+    "plotting": ("metrics/*", "store/*", "panels/ui", "panels/plots"),
+    "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "plotting"),
     # The screen.
     "panels": (),
     "panels/ui": (),
@@ -102,7 +103,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("metrics/*", "store/*", "findings", "findings/engine", *_PARTS),
         *("panels/curves", "panels/samples", "panels/sidebar"),
     ),
-    "panels/notebook": ("store/*", "api", *_PARTS),
+    "panels/notebook": ("store/*", *_PARTS),
     "views": ("store/*", "api", "panels/*"),
     # The program.
     "recording/writer": (),
