@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import panel as pn
+from bokeh.models import BasicTickFormatter, ColorBar
 
 from rlpanel.panels.ui import theme
 
@@ -90,39 +91,42 @@ def holoviews_names(frame: Mapping[str, Any]) -> dict[str, Any]:
 def themed(element: Any, dark: bool | None) -> Any:
     """Return the element with the theme's colours on its axes, its background and its colour bar."""
     chosen = is_dark(dark)
-    colors = theme.palette(chosen)
+    return element.opts(
+        hooks=[lambda plot, _: _finish(plot.state, chosen)], show_frame=False, backend="bokeh"
+    )
 
-    def finish(plot: Any, _: Any) -> None:
-        figure = plot.state
-        theme.PLOTS.apply_to_model(figure)
-        theme.restyle(figure, chosen)
-        figure.update(
-            background_fill_color=colors["surface"],
-            border_fill_color=colors["surface"],
-            background_fill_alpha=1.0,
-            border_fill_alpha=1.0,
+
+def _finish(figure: Any, dark: bool) -> None:
+    """Style a figure that HoloViews made; it is called again whenever a selection changes the plot."""
+    colors = theme.palette(dark)
+    theme.restyle(figure, dark)
+    figure.update(
+        background_fill_color=colors["surface"],
+        border_fill_color=colors["surface"],
+        outline_line_color=None,
+    )
+    figure.title.update(text_color=colors["text"], text_font_size="11px", text_font_style="normal")
+    for axis in figure.axis:
+        axis.update(
+            axis_label_text_font_style="normal",
+            axis_label_text_font_size="11px",
+            axis_line_color=colors["line"],
+            major_tick_line_color=None,
+            minor_tick_line_color=None,
         )
-        figure.title.update(text_color=colors["text"], text_font_size="12px", text_font_style="normal")
-        for axis in figure.axis:
-            axis.update(
-                axis_label_text_font_style="normal",
-                axis_label_text_font_size="11px",
-                axis_line_color=colors["line"],
-                major_tick_line_color=None,
-                minor_tick_line_color=None,
-            )
-        for bar in figure.select({"name": "color_bar"}) or _color_bars(figure):
-            bar.update(
+        if isinstance(axis.formatter, BasicTickFormatter):
+            # Powers of ten where `rlpanel.number_text` writes them.
+            axis.formatter.update(power_limit_high=6, power_limit_low=-4)
+    for part in figure.right:
+        if isinstance(part, ColorBar):
+            part.update(
                 background_fill_color=colors["surface"],
                 major_label_text_color=colors["muted"],
                 title_text_color=colors["muted"],
+                title_text_font_style="normal",
+                bar_line_color=None,
+                major_tick_line_color=colors["muted"],
             )
-
-    return element.opts(hooks=[finish], show_frame=False, backend="bokeh")
-
-
-def _color_bars(figure: Any) -> list[Any]:
-    return [model for model in figure.right if type(model).__name__ == "ColorBar"]
 
 
 def shown_text(text: object, most: int = _TEXT_CHARS) -> str:

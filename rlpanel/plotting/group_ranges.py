@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import holoviews as hv
+from hvplot import hvPlotTabular
 
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe
@@ -54,7 +55,7 @@ def group_ranges(
     segments = hv.Segments(frame, ["position", "reward_min", "position", "reward_max"], ["color"]).opts(
         color="color", alpha=0.45, line_width=5, backend="bokeh", **holoviews_names(shared)
     )
-    marks = frame.hvplot.scatter(
+    marks = hvPlotTabular(frame).scatter(
         "position", "reward_mean", hover_cols=[*texts, "color"], hover_tooltips=tips,
         **{"color": "color", "size": 36, **glyph_options(options)}, **shared,
     )  # fmt: skip

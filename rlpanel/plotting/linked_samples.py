@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import holoviews as hv
-import hvplot.pandas  # noqa: F401
 import numpy as np
 import pandas as pd
 import param

@@ -29,20 +29,10 @@ class PlottedRun(Protocol):
         """Return one row per token of a sample."""
 
 
-def check_column(view: RunView, column: str, *, per_step: bool = False) -> None:
-    """Raise SettingError if the run has no number column of this name with a finite value.
-
-    Parameters
-    ----------
-    view : RunView
-    column : str
-    per_step : bool
-        Whether the plot needs the column's statistics by step; those that compare the samples of a group
-        have none.
-    """
-    stored = [name for name in view.snapshot.numbers if view.snapshot.has_number(name)]
-    known = [*stored, *([] if per_step else view.derived)]
-    if column not in known and ALIASES.get(column) not in known:
+def check_column(view: RunView, column: str) -> None:
+    """Raise SettingError if the run has no number column of this name with a finite value."""
+    known = [name for name in view.snapshot.numbers if view.snapshot.has_number(name)]
+    if ALIASES.get(column, column) not in known:
         raise SettingError(
             f"no numbers {column!r} in {view.snapshot.name}; available: {', '.join(known) or 'none'}"
         )

@@ -39,13 +39,18 @@ def run_html(view: RunView, findings: pd.DataFrame) -> str:
     snapshot, colors = view.snapshot, colors_of(None)
     steps = snapshot.steps.values
     ends = f" ({steps[0]}–{steps[-1]})" if len(steps) else ""
-    split = f" · split {snapshot.split}" if snapshot.split else ""
-    head = f"{len(steps):,} steps{ends} · {snapshot.samples:,} samples · {snapshot.ranks:,} ranks{split}"
+    split = f" · split {snapshot.split}" if len(snapshot.splits) > 1 else ""
+    head = f"{_count(len(steps), 'step')}{ends} · {_count(snapshot.samples, 'sample')} · "
+    head += f"{_count(snapshot.ranks, 'rank')}{split}"
     variables = "".join(f"--rl-{name}:{value};" for name, value in colors.items())
     return (
         f'{_STYLE}<div class="rl-run" style="{variables}"><b>{escaped(snapshot.name)}</b><br>{escaped(head)}'
         f"{_curve(view)}{_list(findings)}</div>"
     )
+
+
+def _count(number_of: int, noun: str) -> str:
+    return f"{number_of:,} {noun}{'' if number_of == 1 else 's'}"
 
 
 def _curve(view: RunView) -> str:

@@ -6,10 +6,10 @@ import os
 from typing import Any
 
 import holoviews as hv
-import hvplot.pandas  # noqa: F401
 
 from rlpanel.plotting.chosen_steps import Steps
 from rlpanel.plotting.group_ranges import group_ranges
+from rlpanel.plotting.load_holoviews import load_holoviews
 from rlpanel.plotting.plot_file import save_plot
 from rlpanel.plotting.plotted_run import PlottedRun
 from rlpanel.plotting.sample_scatter import sample_scatter
@@ -29,8 +29,7 @@ class RunPlots:
 
     def __init__(self, run: PlottedRun) -> None:
         self._run = run
-        if "bokeh" not in hv.Store.renderers:
-            hv.extension("bokeh")
+        load_holoviews()
 
     def curve(
         self, column: str, *, band: str = "std", dark: bool | None = None, **options: Any

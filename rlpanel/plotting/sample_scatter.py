@@ -8,6 +8,7 @@ from typing import Any
 import holoviews as hv
 import numpy as np
 import pandas as pd
+from hvplot import hvPlotTabular
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
@@ -23,6 +24,7 @@ from rlpanel.plotting.element_style import (
 )
 from rlpanel.plotting.linked_samples import linked, sample_table
 from rlpanel.plotting.plotted_run import PlottedRun, check_column
+from rlpanel.store.snapshot.run_view import RunView
 
 #: Maximum number of points that a browser draws; more samples are counted in cells.
 MOST_POINTS = 20_000
@@ -48,8 +50,8 @@ def sample_scatter(
     if len(rows) <= MOST_POINTS:
         frame = frame_options(dark, options, title=title, **labels)
         return linked(table, lambda samples: _points(samples, x, y, dark, frame, glyph_options(options)))
-    edges = [view.histogram(column, CELLS).edges for column in (x, y)]
-    title += f", counted in cells of {_width(edges[0])} × {_width(edges[1])}"
+    edges = [_edges(view, rows, column) for column in (x, y)]
+    title += f" in cells of {_width(edges[0])} × {_width(edges[1])}"
     frame = frame_options(dark, options, title=title, **labels)
     return linked(table, lambda samples: _cells(samples, x, y, edges, dark, frame, glyph_options(options)))
 
@@ -63,7 +65,7 @@ def _points(
     options: Mapping[str, Any],
 ) -> Any:
     style = {"color": colors_of(dark)["policy"], "size": 26, "alpha": 0.7, "line_color": None, **options}
-    return themed(samples.hvplot.points(x, y, hover_cols=["step", "rank"], **style, **frame), dark)
+    return themed(hvPlotTabular(samples).points(x, y, hover_cols=["step", "rank"], **style, **frame), dark)
 
 
 def _cells(
@@ -89,6 +91,15 @@ def _cells(
         "clipping_colors": {"NaN": "transparent"},
     }
     return themed(image.opts(**{**style, **holoviews_names(frame), **options}, backend="bokeh"), dark)
+
+
+def _edges(view: RunView, rows: np.ndarray, column: str) -> np.ndarray:
+    """Return the edges of the cells: intervals of `Run.histogram`, at least 1 wide for whole numbers."""
+    edges = view.histogram(column, CELLS).edges
+    whole = (view.values(column, rows) % 1 == 0).all()
+    return (
+        np.arange(np.floor(edges[0]), np.ceil(edges[-1]) + 1) if whole and edges[1] - edges[0] < 1 else edges
+    )
 
 
 def _width(edges: np.ndarray) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import holoviews as hv
 import numpy as np
 import pandas as pd
+from hvplot import hvPlotTabular
 
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe, step_names
@@ -32,7 +33,7 @@ def step_curve(
     view = run.view
     per_step = column in step_names() or view.is_statistic(column)
     if not (per_step and view.has(column)):
-        check_column(view, column, per_step=True)
+        check_column(view, column)
     points = curve_points(view, column, Display(band=band))
     info, colors = describe(column), colors_of(dark)
     title = f"{run.name}: {_title(info.label, band, per_step, len(view.snapshot.steps.values))}"
@@ -44,13 +45,13 @@ def step_curve(
     def draw_line(samples: pd.DataFrame) -> Any:
         shown = points if per_step else _points_of(samples, column, points, band)
         data = pd.DataFrame({"step": shown["x"], name: shown["y"], "samples": shown["n"]})
-        line = data.hvplot.line("step", name, hover_cols=["samples"], **line_options, **frame)
+        line = hvPlotTabular(data).line("step", name, hover_cols=["samples"], **line_options, **frame)
         return themed(line, dark)
 
     def draw_band(samples: pd.DataFrame) -> Any:
         shown = _points_of(samples, column, points, band)
         data = pd.DataFrame({"step": shown["x"], f"{name}_low": shown["lo"], f"{name}_high": shown["hi"]})
-        area = data.hvplot.area(
+        area = hvPlotTabular(data).area(
             "step", f"{name}_low", f"{name}_high", color=line_options["color"], alpha=0.18, line_width=0,
             hover=False, **frame,
         )  # fmt: skip

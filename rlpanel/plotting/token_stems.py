@@ -8,6 +8,7 @@ from typing import Any
 import holoviews as hv
 import numpy as np
 import pandas as pd
+from hvplot import hvPlotTabular
 
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe
@@ -40,13 +41,13 @@ def token_stems(
     frame["text"] = [shown_text(repr(token)) for token in frame.get("token", frame["position"])]
     info, colors = describe(metric), colors_of(dark)
     title = f"{uid}, step {tokens.attrs['step']}: {len(tokens):,} tokens"
-    title += f"; each mark is the farthest from the median of {size}" if size > 1 else ""
+    title += f"; each mark: the farthest from the median of {size}" if size > 1 else ""
     shared = frame_options(dark, options, title=title, xlabel="token", ylabel=info.axis)
     style = {"color": colors.get(info.color, colors["muted"]), **glyph_options(options)}
     stems = hv.Spikes(frame, "position", metric).opts(
         color=style["color"], alpha=0.5, backend="bokeh", **holoviews_names(shared)
     )
-    marks = frame.hvplot.scatter(
+    marks = hvPlotTabular(frame).scatter(
         "position", metric, hover_cols=["text", "value"],
         hover_tooltips=[("token", "@text"), ("position", "@position"), (shown_text(info.label), "@value")],
         **{"size": 14, **style}, **shared,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from hvplot import hvPlotTabular
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.number_text import number
@@ -40,7 +41,7 @@ def value_histogram(
 
     def draw(samples: pd.DataFrame) -> Any:
         counted = samples.loc[np.isfinite(samples[column]), [column]]
-        return themed(counted.hvplot.hist(column, bins=edges, **style, **frame), dark)
+        return themed(hvPlotTabular(counted).hist(column, bins=edges, **style, **frame), dark)
 
     return linked(sample_table(view, rows, [column]), draw)
 

@@ -10,6 +10,7 @@ from typing import Any
 import holoviews as hv
 import numpy as np
 import pandas as pd
+from hvplot import hvPlotTabular
 
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.panels.plots.ridge_plot import REACH, ridges
@@ -22,7 +23,7 @@ from rlpanel.store.snapshot.value_density import Density, density
 def value_ridges(run: PlottedRun, column: str, dark: bool | None, options: Mapping[str, Any]) -> hv.Overlay:
     """Return the plot of `RunPlots.ridge`."""
     view = run.view
-    check_column(view, column, per_step=True)
+    check_column(view, column)
     snapshot = view.snapshot
     counted = density(snapshot, column, log=False)
     assert counted is not None  # the column has a finite value
@@ -38,11 +39,12 @@ def value_ridges(run: PlottedRun, column: str, dark: bool | None, options: Mappi
     style |= {"line_color": colors["surface"], **glyph_options(options)}
 
     def draw(ridge: int, samples: pd.DataFrame) -> Any:
-        part = ridges(counted, _counts_of(counted, samples, column))
+        inside = samples[samples["step"].between(shape.first[ridge], shape.last[ridge])]
+        part = ridges(counted, _counts_of(counted, inside, column))
         base = np.full(len(part.values), -float(ridge))
         top = base + part.heights[ridge] * REACH
         data = pd.DataFrame({column: part.values, "base": base, "top": top})
-        return themed(data.hvplot.area(column, "base", "top", hover=False, **style, **frame), dark)
+        return themed(hvPlotTabular(data).area(column, "base", "top", hover=False, **style, **frame), dark)
 
     table = sample_table(view, snapshot.alive_rows, [column])
     return hv.Overlay([linked(table, partial(draw, ridge)) for ridge in range(len(ticks))])
