@@ -12,7 +12,7 @@ from bokeh.models import BasicTickFormatter, ColorBar
 from rlpanel.panels.ui import theme
 
 #: Size in pixels, as wide as two plots beside each other in a notebook.
-WIDTH, HEIGHT = 460, 300
+WIDTH, HEIGHT = 420, 290
 #: Maximum number of characters of a text from the log in a plot.
 _TEXT_CHARS = 80
 
