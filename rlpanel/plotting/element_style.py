@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import panel as pn
-from bokeh.models import BasicTickFormatter, ColorBar
+from bokeh.models import BasicTickFormatter
+from bokeh.models.annotations import ColorBar
 
 from rlpanel.panels.ui import theme
 

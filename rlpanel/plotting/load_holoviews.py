@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import holoviews as hv
-import panel as pn
 from holoviews.core.dimension import LabelledData
 
 from rlpanel.panels.ui.embedded_sheets import embed_sheets
@@ -19,8 +18,6 @@ _NOTEBOOK = "html+js"
 @cache
 def load_holoviews() -> None:
     """Load the Bokeh backend once; to be called before the first plot is made."""
-    if pn.state.curdoc is None:
-        pn.extension(inline=True)
     if "bokeh" not in hv.Store.renderers or not hv.extension._loaded:
         hv.extension("bokeh", inline=True, logo=False)
     display = hv.Store._display_hooks[_NOTEBOOK].get(LabelledData)
