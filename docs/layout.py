@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 #: Modules that every room may import.
-FLOOR = ("errors", "schema", "settings", "safe_files", "number_text")
+FLOOR = ("errors", "schema", "settings", "safe_files", "number_text", "folded_html")
 
 #: Rooms that most panels use.
 _PARTS = (
@@ -59,7 +59,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "findings": ("sources/files", "metrics/*", "store/*", "analysis", "findings/*"),
     # The Python interface.
     "sql": ("sources/records", "metrics/*", "store/*", "findings"),
-    "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql"),
+    "plotting": ("metrics/*", "store/*", "panels/ui", "panels/plots"),
+    "api": ("sources/*", "metrics/*", "store/*", "analysis", "findings/*", "sql", "plotting"),
     # Tables for the command line, agents and scripts.
     "tables": ("sources/*", "texts", "metrics/*", "store/*", "analysis", "findings/*", "sql", "api"),
     # The screen.
@@ -115,7 +116,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
         *("metrics/*", "store/*", "findings", "findings/engine", *_PARTS),
         *("panels/curves", "panels/samples", "panels/sidebar"),
     ),
-    "panels/notebook": ("store/*", "api", *_PARTS),
+    "panels/notebook": ("store/*", *_PARTS),
     "views": ("store/*", "api", "panels/*"),
     # The program.
     "recording/writer": (),

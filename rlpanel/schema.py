@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rlpanel.folded_html import escaped, folded_text, number_table
+
 Kind = Literal[
     "text",
     "tokens",
@@ -318,3 +320,17 @@ class Sample:
         """Return the logged and the derived token arrays by name."""
         logged = ((name, getattr(self, name)) for name in ARRAYS)
         return {**self.derived, **{name: array for name, array in logged if array is not None}}
+
+    def _repr_html_(self) -> str:
+        """Return the sample for a notebook: its place, its numbers, and its texts folded."""
+        place = [f"step {self.step}", f"rank {self.rank}" if self.rank >= 0 else "", self.group or ""]
+        place += [f"{len(self.response_tokens):,} tokens" if self.response_tokens is not None else ""]
+        head = " · ".join(escaped(part) for part in [*place, self.place] if part)
+        logged = {name: getattr(self, name) for name in NUMBERS}
+        computed = {name: value for name, value in self.columns.items() if isinstance(value, float)}
+        texts = [(name, text) for name in TEXTS if (text := getattr(self, name))]
+        return (
+            f"<div><b>{escaped(self.uid)}</b><br>{head}{number_table(logged | computed)}"
+            f"{''.join(folded_text(name.replace('_', ' '), text) for name, text in texts)}"
+            f"{''.join(f'<p>{escaped(note)}</p>' for note in self.notes)}</div>"
+        )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rlpanel.analysis.contrast_side import MOST_TEXTS
@@ -12,9 +12,9 @@ from rlpanel.api.explanation_frames import Selected, clusters_frame, contrast_fr
 from rlpanel.api.run_stats import Stats, stats_of
 from rlpanel.api.statistic_frames import histogram_frame, quantile_frame
 from rlpanel.api.step_samples import sample_frame
-from rlpanel.api.terminal_progress import TerminalProgress
 from rlpanel.api.token_frames import Steps, token_frame, token_ranking_frame
-from rlpanel.errors import RLPanelError, SettingError
+from rlpanel.api.wait_until_read import wait_until_read
+from rlpanel.errors import SettingError
 from rlpanel.schema import Sample
 from rlpanel.settings import FindingSettings
 from rlpanel.sources.files.file_access import AnyPath
@@ -29,6 +29,7 @@ from rlpanel.store.snapshot.snapshot import Snapshot
 if TYPE_CHECKING:
     import pandas as pd
 
+    from rlpanel.plotting.run_plots import RunPlots
     from rlpanel.store.index.reader import Reader
 
 
@@ -214,6 +215,13 @@ class Run:
             Both included; by default all steps.
         """
         return clusters_frame(self, first, last)
+
+    @cached_property
+    def plot(self) -> RunPlots:
+        """Plots of the run as HoloViews objects: ``run.plot.curve("reward")``; see `RunPlots`."""
+        from rlpanel.plotting.run_plots import RunPlots  # HoloViews takes long to import
+
+        return RunPlots(self)
 
     def groups(self, step: int | None = None) -> pd.DataFrame:
         """Return one row per group and step: ``step``, ``group``, ``samples``, ``reward_mean``, ...
@@ -406,30 +414,7 @@ class Run:
             If the reader failed or was stopped.
         """
         service = self._reader
-        if service is None:
-            return True
-        changed = threading.Event()
-        unsubscribe = service.listen(lambda _: changed.set())
-        deadline = None if timeout is None else time.monotonic() + timeout
-        terminal = TerminalProgress(self.name) if progress else None
-        try:
-            while not (self.snapshot.version and self.snapshot.progress.caught_up):
-                if deadline is not None and time.monotonic() > deadline:
-                    return False
-                self._check_reader(service)
-                if terminal:
-                    terminal(self.snapshot.progress)
-                changed.wait(0.1)
-                changed.clear()
-            return True
-        finally:
-            unsubscribe()
-            if terminal:
-                terminal.end()
-
-    def _check_reader(self, service: Reader) -> None:
-        if service.failure or service.stopped:
-            raise RLPanelError(f"{self.name} cannot be read: {service.failure or 'the reader was stopped'}")
+        return service is None or wait_until_read(self._index, service, timeout, progress=progress)
 
     def close(self) -> None:
         """Stop following the run; its tables keep their last state."""
@@ -442,6 +427,11 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _repr_html_(self) -> str:
+        from rlpanel.plotting.run_html import run_html  # imports Bokeh
+
+        return run_html(self.view, self.findings)
 
     def __repr__(self) -> str:
         stats = self.stats()

@@ -67,3 +67,11 @@ def test_a_command_that_asks_a_run_loads_only_what_it_needs(tmp_path: Path, comm
         f"finally: print('LOADED', sorted({heavy!r} & set(sys.modules)))"
     )
     assert run_python(code).splitlines()[-1] == "LOADED []"
+
+
+def test_opening_a_run_loads_no_plots(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", steps=1)
+    opened = f"import sys, rlpanel; run = rlpanel.open_run({str(folder)!r}, follow=False)"
+    heavy = "{'panel', 'bokeh', 'holoviews', 'hvplot'}"
+    code = f"{opened}; run.steps; run.groups(1); print(sorted({heavy} & set(sys.modules)))"
+    assert run_python(code) == "[]"

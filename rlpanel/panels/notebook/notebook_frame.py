@@ -8,7 +8,6 @@ Messages of the browser are handled on the loop that draws the view, whichever t
 
 from __future__ import annotations
 
-import base64
 import re
 import time
 from functools import cache, partial
@@ -21,12 +20,12 @@ from bokeh.document import Document
 from bokeh.model import Model
 from bokeh.models import ImportedStyleSheet
 from panel.custom import JSComponent
-from panel.io.resources import CDN_DIST, DIST_DIR
 
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import current_loop
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.embedded_sheets import embedded_sheet
 from rlpanel.panels.ui.plain_design import PlainDesign
 
 _SHEET = '{"type":"object","name":"ImportedStyleSheet","id":"%s","attributes":{"url":"%s"}}'
@@ -137,7 +136,7 @@ class DelayedComm:
 
     def embed(self, sheet: Any) -> None:
         """Embed a style sheet of the view itself, and remember it for later references."""
-        sheet.update(url=_embedded(sheet.url))
+        sheet.update(url=embedded_sheet(sheet.url))
         self._urls[sheet.id] = sheet.url
 
     def open(self) -> None:
@@ -159,7 +158,7 @@ class DelayedComm:
 
     def _embed_sheets(self, text: str) -> str:
         """Replace each definition of and reference to a style sheet by a complete sheet with a new id."""
-        self._urls |= {id: _embedded(url) for id, url in _SHEET_DEFINITION.findall(text)}
+        self._urls |= {id: embedded_sheet(url) for id, url in _SHEET_DEFINITION.findall(text)}
         return _MODEL_REFERENCE.sub(self._copy, _SHEET_DEFINITION.sub(r'{"id":"\1"}', text))
 
     def _copy(self, match: re.Match[str]) -> str:
@@ -172,14 +171,6 @@ def _escape_output(output: str) -> str:
     head, opening, rest = output.partition("<script")
     code, closing, tail = rest.rpartition("</script>")
     return f"{head}{opening}{_escape_script(code)}{closing}{tail}"
-
-
-def _embedded(url: str) -> str:
-    """Return a style sheet of Panel's distribution as a ``data:`` URL; other URLs are returned unchanged."""
-    if not url.startswith(CDN_DIST):
-        return url
-    path = DIST_DIR / url.removeprefix(CDN_DIST).partition("?")[0]
-    return f"data:text/css;base64,{base64.b64encode(path.read_bytes()).decode()}" if path.is_file() else url
 
 
 @cache

@@ -44,26 +44,44 @@ class Ridges:
     last: np.ndarray
 
 
-def ridges(counted: Density) -> Ridges:
-    """Split the steps that have values into at most `RIDGES` ranges of about equal length."""
+def ridges(counted: Density, part: Density | None = None) -> Ridges:
+    """Split the steps that have values into at most `RIDGES` ranges of about equal length.
+
+    Parameters
+    ----------
+    counted : Density
+        At least one value.
+    part : Density, optional
+        Counts of some of the samples, in the same cells: the outlines are theirs, within those of all.
+    """
     filled = np.flatnonzero(counted.counts.sum(axis=1))
     ranges = np.array_split(filled, min(RIDGES, len(filled)))
-    counts = np.stack([counted.counts[columns].sum(axis=0) for columns in ranges]).astype(float)
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    edges = counted.axis.edges
-    if counted.axis.distinct:
-        values = np.repeat(edges, 2)[1:-1]
-        shares = np.repeat(shares, 2, axis=1)
-    else:
-        values = np.sqrt(edges[1:] * edges[:-1]) if counted.axis.log else (edges[1:] + edges[:-1]) / 2
-        shares = np.stack([np.convolve(share, _SMOOTH, mode="same") for share in shares])
-    zeros = np.zeros((len(shares), 1))
+    whole = _counts_by_range(counted, ranges)
+    sizes = whole.sum(axis=1, keepdims=True)
+    values, heights = _outlines(counted, whole / sizes)
+    most = heights.max()
+    if part is not None:
+        _, heights = _outlines(part, _counts_by_range(part, ranges) / sizes)
+    edges, zeros = counted.axis.edges, np.zeros((len(heights), 1))
     return Ridges(
         np.concatenate([edges[:1], values, edges[-1:]]),
-        np.hstack([zeros, shares / shares.max(), zeros]),
+        np.hstack([zeros, heights / most, zeros]),
         np.array([counted.first + columns[0] * counted.width for columns in ranges]),
         np.array([counted.first + (columns[-1] + 1) * counted.width - 1 for columns in ranges]),
     )
+
+
+def _counts_by_range(counted: Density, ranges: list[np.ndarray]) -> np.ndarray:
+    return np.stack([counted.counts[columns].sum(axis=0) for columns in ranges]).astype(float)
+
+
+def _outlines(counted: Density, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return values and heights of the outlines: bars if few values are distinct, else smoothed."""
+    edges = counted.axis.edges
+    if counted.axis.distinct:
+        return np.repeat(edges, 2)[1:-1], np.repeat(shares, 2, axis=1)
+    values = np.sqrt(edges[1:] * edges[:-1]) if counted.axis.log else (edges[1:] + edges[:-1]) / 2
+    return values, np.stack([np.convolve(share, _SMOOTH, mode="same") for share in shares])
 
 
 class RidgePlot:

@@ -10,7 +10,6 @@ from bokeh.resources import Resources
 
 from rlpanel.panels.findings.findings_list import findings_html
 from rlpanel.panels.report.carried_samples import collect_samples
-from rlpanel.panels.report.html_document import document
 from rlpanel.panels.report.report_contents import check_step, first_position, run_query, select_rows
 from rlpanel.panels.report.report_facts import facts_html
 from rlpanel.panels.report.report_plots import plot_json, plots_of
@@ -20,6 +19,7 @@ from rlpanel.panels.tokens.token_payload import metric_declarations
 from rlpanel.panels.tokens.token_view import TokenComponent
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.html_document import document
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.query.query import QueryResult
 

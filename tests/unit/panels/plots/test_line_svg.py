@@ -1,4 +1,4 @@
-"""Curves of the first view as SVG."""
+"""Lines and bands as SVG."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from rlpanel.panels.first_view.static_curve import line_svg
+from rlpanel.panels.plots.line_svg import line_svg
 
 NAN = np.full(3, np.nan)
 

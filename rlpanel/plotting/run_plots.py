@@ -1,0 +1,155 @@
+"""`Run.plot`: plots of a run as HoloViews objects, which compose with ``*`` and ``+``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import holoviews as hv
+
+from rlpanel.plotting.chosen_steps import Steps
+from rlpanel.plotting.group_ranges import group_ranges
+from rlpanel.plotting.load_holoviews import load_holoviews
+from rlpanel.plotting.plot_file import save_plot
+from rlpanel.plotting.plotted_run import PlottedRun
+from rlpanel.plotting.sample_scatter import sample_scatter
+from rlpanel.plotting.step_curve import step_curve
+from rlpanel.plotting.token_stems import token_stems
+from rlpanel.plotting.value_histogram import value_histogram
+from rlpanel.plotting.value_ridges import value_ridges
+
+
+class RunPlots:
+    """Plots of a run. Each method returns a new HoloViews object with the newest numbers.
+
+    Options such as ``width``, ``title``, ``logy`` or ``color`` are those of hvPlot. ``dark`` chooses the
+    theme, by default that of ``pn.config.theme``. `holoviews.link_selections` links curves, distributions,
+    ridges and scatter plots of a run, because they are drawn from its samples.
+    """
+
+    def __init__(self, run: PlottedRun) -> None:
+        self._run = run
+        load_holoviews()
+
+    def curve(
+        self, column: str, *, band: str = "std", dark: bool | None = None, **options: Any
+    ) -> hv.Overlay:
+        """Return the mean of a column over the steps with a band, or a number per step without one.
+
+        Parameters
+        ----------
+        column : str
+            A number column of the samples, a step metric (``pass_at_1``) or a statistic (``reward:std``).
+        band : str
+            ``std`` (within the step's values), ``iqr``, ``range`` or ``none``.
+        dark : bool, optional
+        **options
+            Options of the frame, and of the line.
+
+        Raises
+        ------
+        SettingError
+            If the run has no such column, or there is no such band.
+        """
+        return step_curve(self._run, column, band, dark, options)
+
+    def distribution(
+        self, column: str, step: Steps = None, *, bins: int = 64, dark: bool | None = None, **options: Any
+    ) -> hv.Histogram:
+        """Return the histogram of a column, with the intervals and counts of `Run.histogram`.
+
+        Parameters
+        ----------
+        column : str
+        step : int or (int, int), optional
+            A step, or the first and the last of several; all by default.
+        bins : int
+            Maximum number of intervals over all steps.
+        dark : bool, optional
+        **options
+            Options of the frame, and of the bars.
+
+        Raises
+        ------
+        SettingError
+            If the run has no such column or no samples at the step.
+        """
+        return value_histogram(self._run, column, step, bins, dark, options)
+
+    def ridge(self, column: str, *, dark: bool | None = None, **options: Any) -> hv.Overlay:
+        """Return the distributions of a column over ranges of steps, the newest in front; see `curve`."""
+        return value_ridges(self._run, column, dark, options)
+
+    def scatter(
+        self, x: str, y: str, step: Steps = None, *, dark: bool | None = None, **options: Any
+    ) -> hv.Points | hv.Image:
+        """Return one point per sample; above 20,000 samples their number in each of up to 128 × 128 cells.
+
+        Parameters
+        ----------
+        x, y : str
+            Number columns.
+        step : int or (int, int), optional
+            As for `distribution`.
+        dark : bool, optional
+        **options
+            Options of the frame, and of points or image.
+
+        Raises
+        ------
+        SettingError
+            As `distribution`.
+        """
+        return sample_scatter(self._run, x, y, step, dark, options)
+
+    def groups(self, step: int | None = None, *, dark: bool | None = None, **options: Any) -> hv.Overlay:
+        """Return the groups of a step by reward: lowest to highest, with a mark at the mean.
+
+        Parameters
+        ----------
+        step : int, optional
+            The newest by default.
+        dark : bool, optional
+        **options
+            Options of the frame, and of the marks.
+
+        Raises
+        ------
+        SettingError
+            If the step has no groups with rewards.
+        """
+        return group_ranges(self._run, step, dark, options)
+
+    def tokens(self, uid: str, metric: str = "", *, dark: bool | None = None, **options: Any) -> hv.Overlay:
+        """Return a token metric over the tokens of a sample.
+
+        Parameters
+        ----------
+        uid : str
+        metric : str
+            A metric column of `Run.tokens`; by default ``kl_k3``, or ``surprisal`` without a reference.
+        dark : bool, optional
+        **options
+            Options of the frame, and of the marks.
+
+        Raises
+        ------
+        SettingError
+            If the sample does not have the metric.
+        SampleNotFound, SourceChanged
+            As `Run.sample`.
+        """
+        return token_stems(self._run, uid, metric, dark, options)
+
+    def save(self, plot: Any, path: str | os.PathLike[str]) -> None:
+        """Save a plot, or several composed ones, as ``.html``, ``.png`` or ``.svg``.
+
+        The HTML file contains all scripts and never uses the network. PNG and SVG are drawn by Chromium or
+        Chrome, which must be installed; ``CHROMIUM`` may name its program.
+
+        Raises
+        ------
+        SettingError
+            If the ending is another one, or no browser is found or draws the plot.
+        """
+        save_plot(plot, path)

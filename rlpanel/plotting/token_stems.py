@@ -1,0 +1,65 @@
+"""Plot of one token metric over the tokens of a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import holoviews as hv
+import numpy as np
+import pandas as pd
+from hvplot import hvPlotTabular
+
+from rlpanel.errors import SettingError
+from rlpanel.metrics.engine.column_info import describe
+from rlpanel.number_text import number
+from rlpanel.plotting.element_style import (
+    colors_of,
+    frame_options,
+    glyph_options,
+    holoviews_names,
+    shown_text,
+    themed,
+)
+from rlpanel.plotting.plotted_run import PlottedRun
+
+#: Maximum number of tokens that are drawn one by one.
+MOST_TOKENS = 4000
+
+
+def token_stems(
+    run: PlottedRun, uid: str, metric: str, dark: bool | None, options: Mapping[str, Any]
+) -> hv.Overlay:
+    """Return the plot of `RunPlots.tokens`."""
+    tokens = run.tokens(uid)
+    metrics = [name for name in tokens.columns if name not in ("position", "token", "token_id", "loss_mask")]
+    metric = metric or next((name for name in ("kl_k3", "surprisal") if name in metrics), "")
+    if metric not in metrics:
+        raise SettingError(f"no token metric {metric!r} in {uid}; available: {', '.join(metrics) or 'none'}")
+    frame, size = thinned(tokens[np.isfinite(tokens[metric])], metric)
+    frame["value"] = frame[metric].map(number)
+    frame["text"] = [shown_text(repr(token)) for token in frame.get("token", frame["position"])]
+    info, colors = describe(metric), colors_of(dark)
+    title = f"{uid}, step {tokens.attrs['step']}: {len(tokens):,} tokens"
+    title += f"; each mark: the farthest from the median of {size}" if size > 1 else ""
+    shared = frame_options(dark, options, title=title, xlabel="token", ylabel=info.axis)
+    style = {"color": colors.get(info.color, colors["muted"]), **glyph_options(options)}
+    stems = hv.Spikes(frame, "position", metric).opts(
+        color=style["color"], alpha=0.5, backend="bokeh", **holoviews_names(shared)
+    )
+    marks = hvPlotTabular(frame).scatter(
+        "position", metric, hover_cols=["text", "value"],
+        hover_tooltips=[("token", "@text"), ("position", "@position"), (shown_text(info.label), "@value")],
+        **{"size": 14, **style}, **shared,
+    )  # fmt: skip
+    return hv.Overlay([themed(stems, dark), themed(marks, dark)])
+
+
+def thinned(tokens: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, int]:
+    """Return at most `MOST_TOKENS` tokens, and of how many each is chosen: the farthest from the median."""
+    size = -(-len(tokens) // MOST_TOKENS)
+    if size <= 1:
+        return tokens.copy(), 1
+    distance = (tokens[metric] - tokens[metric].median()).abs()
+    chosen = distance.groupby(np.arange(len(tokens)) // size).idxmax()
+    return tokens.loc[chosen].copy(), size
