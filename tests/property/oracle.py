@@ -207,6 +207,7 @@ def _columns(row: dict[str, Any]) -> dict[str, Any]:
         columns["response_tokens"] = written or len(tokens)
         if mask is not None:
             columns["trajectory_tokens"] = len(tokens)
+            columns["context_tokens"] = len(tokens) - written if written else math.nan
     return columns | _reductions(row)
 
 

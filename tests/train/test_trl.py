@@ -277,6 +277,8 @@ def test_a_tool_run_is_recorded_as_a_conversation(trained: Trained) -> None:
     with open_run(folder / "run", follow=False) as run:
         sample = run.sample(run.samples()["uid"][rows.index(called[0])])
         lengths = run.samples().set_index("uid").trajectory_tokens
+        assert sorted(run.samples().turns) == [1.0] * 8 + [2.0] * 8
+        assert run.samples()["tool_calls.add"].sum() == 8
         read = [run.sample(uid) for uid in lengths.index]
     assert lengths.tolist() == [len(each.response_tokens or ()) for each in read]
     assert sample.messages[2]["tool_calls"] == [{"name": "add", "arguments": '{"a": 2, "b": 2}'}]

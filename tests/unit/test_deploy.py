@@ -19,7 +19,7 @@ from rlpanel import cli, settings
 ROOT = FOLDER.parent
 TOLD = [ROOT / "README.md", *sorted(FOLDER.glob("*.md")), *sorted((FOLDER / "deploy").iterdir())]
 #: Settings that only the command or the training process reads.
-ELSEWHERE = {"RLPANEL_ROOT", "RLPANEL_TOKEN"}
+ELSEWHERE = {"RLPANEL_ROOT", "RLPANEL_TOKEN", "RLPANEL_MCP_TOKEN"}
 
 
 def accepts(arguments: list[str]) -> dict[str, Any]:

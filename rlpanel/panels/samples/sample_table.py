@@ -47,6 +47,10 @@ def grid_columns(snapshot: Snapshot, kl: str) -> list[str]:
         "log_ratio_sum",
         "response_tokens",
         "trajectory_tokens",
+        "turns",
+        "tool_calls",
+        "tool_errors",
+        "lag",
         "advantage",
         "ref_reward",
         "reward_gap",
@@ -257,13 +261,15 @@ def number_format(values: pd.Series) -> str:
 def is_whole(values: pd.Series) -> bool:
     """Return whether a number column is shown without decimals."""
     finite = values[np.isfinite(values)]
-    return len(finite) > 0 and bool((finite == np.round(finite)).all()) and finite.name in _WHOLE
+    counts = finite.name in _WHOLE or str(finite.name).startswith((schema.TOOL_CALLS, schema.TOOL_ERRORS))
+    return len(finite) > 0 and bool((finite == np.round(finite)).all()) and counts
 
 
 #: Counts and positions. A reward that happens to be a whole number in one step still shows its decimals.
 _WHOLE = frozenset(
     {"step", "copies", "n", "rank", "line", "response_tokens", "trajectory_tokens", "truncated"}
-    | {"episode", "generation"}
+    | {"episode", "generation", "turns", "tool_calls", "tool_errors", "images", "context_tokens", "lag"}
+    | {"policy_version_min", "policy_version_max", "trainer_version"}
 )
 
 

@@ -40,13 +40,16 @@ def _is_policy(message: Mapping[str, Any]) -> bool:
     return message.get("role", "assistant") == "assistant"
 
 
-def conversation(prompt: Sequence[Any], completion: Any) -> dict[str, Any]:
-    """Return the messages of a chat: of its prompt alone if the response's text says all of the rest."""
+def conversation(prompt: Sequence[Any], completion: Any, *, whole: bool = False) -> dict[str, Any]:
+    """Return the messages of a chat: of its prompt alone if the response's text says all of the rest.
+
+    With ``whole``, the response is always among them, so that its turns can be counted.
+    """
     messages = list(prompt)
     if not isinstance(completion, list | tuple):
         return {"messages": messages}
     plain = len(completion) == 1 and isinstance(completion[0], Mapping) and len(completion[0]) <= 2
-    if plain:
+    if plain and not whole:
         return {"messages": messages}
     return {"messages": [*messages, *completion], "prompt_messages": len(messages)}
 

@@ -268,7 +268,8 @@ class GroupHook:
         prompt, completion = generation.prompts[index], generation.completions[index]
         texts: dict[str, Any] = {"prompt": prompt, "response": rollout_rows.policy_text(completion)}
         if not isinstance(prompt, str):
-            texts |= rollout_rows.conversation(prompt, completion)
+            has_tools = bool(getattr(self.trainer, "tools", None))
+            texts |= rollout_rows.conversation(prompt, completion, whole=has_tools)
             texts["prompt"] = (
                 partial(self._decode, prompt_ids) if self._decode else rollout_rows.text_of(prompt)
             )

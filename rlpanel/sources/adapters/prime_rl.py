@@ -6,7 +6,7 @@ its text without numbers. Lines are appended.
 
 ``all`` holds every episode that arrived, ``effective`` those that were trained on, written when the batch is
 final; see `prime_rl_discarded` for the difference of the two. An episode or trace that failed has no reward:
-its status and the error say what happened.
+its status and the error say what happened. Traces of agents that are not trained are in the split discarded.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ def _episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: 
     yield "episode", episode.get("id")
     yield "agent", agent.get("name")
     yield "finish_reason", trace.get("stop_condition")
-    yield "split", "eval" if evaluation else DISCARDED if error else "train"
+    unused = bool(error) or agent.get("trainable") is False
+    yield "split", "eval" if evaluation else DISCARDED if unused else "train"
     yield "status", _status(error)
     if error:
         yield "status_reason", ": ".join(filter(None, (error.get("type"), error.get("message"))))[:LABEL_MAX]
@@ -133,7 +134,7 @@ def _episode_fields(episode: Mapping[str, Any], trace: Mapping[str, Any], path: 
         yield "dispatch_step", work["step"]
     policy = work.get("policy") or {}
     trained = STEP.search(path)
-    if trained and not error and not evaluation:
+    if trained and not unused and not evaluation:
         # prime-rl counts steps from 1 and starts with version 0: step N trains version N - 1.
         yield "trainer_version", int(trained[1]) - 1
     yield "timing", _timing(trace.get("timing") or {})

@@ -387,6 +387,15 @@ def old_enough(step: int, index: int, row: dict[str, Any]) -> None:
     row |= {"policy_version": step - 4, "trainer_version": step}
 
 
+def test_the_trainers_own_bound_of_the_lag_counts(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "run.json").write_text('{"max_off_policy_steps": 3}')
+    (found,) = look(folder, old_enough)
+    assert found.rule == "stale_samples"
+    assert found.sentence.endswith("were written by a policy that is up to 4 versions old; the bound is 3.")
+
+
 @pytest.mark.parametrize("odd", [some_fail_always, turns_fall_a_little, hard_prompts_pay, old_enough])
 def test_an_odd_but_healthy_run_of_an_agent_has_no_findings(tmp_path: Path, odd: Change) -> None:
     assert look(tmp_path / "run", odd) == []

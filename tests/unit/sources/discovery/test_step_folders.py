@@ -233,6 +233,39 @@ def test_tool_calls_reasoning_and_images_of_an_episode_are_kept() -> None:
     assert (sample.prompt_messages, sample.columns["policy_version_max"]) == (2, 0.0)
 
 
+TIMES = {
+    "start": 1.8e9,
+    "boot": {"start": 0.0, "end": 0.0},
+    "setup": {"start": 1.8e9 + 1, "end": 1.8e9 + 3},
+    "agent": {
+        "start": 1.8e9 + 3, "end": 1.8e9 + 10, "model": {"duration": 5.0}, "harness": {"duration": 2.0},
+    },
+    "scoring": {"start": 1.8e9 + 10, "end": 1.8e9 + 11},
+}  # fmt: skip
+
+
+def test_an_episode_tells_versions_seconds_and_the_tokens_of_others(tmp_path: Path) -> None:
+    work = {"type": "train", "step": 2, "policy": {"start": 1, "end": 3}}
+    made = with_id(episode(FORKED), "e", timing=TIMES) | {"run": {"type": "train", "id": "r", "work": work}}
+    put(traces(tmp_path, 4), made)
+    first, second = samples(tmp_path)
+    assert first.policy_versions == ((1, -1), (3, -1))
+    assert first.columns["lag"] == 2.0, "prime-rl's staleness: (step - 1) - policy.start"
+    assert (first.columns["context_tokens"], second.columns["context_tokens"]) == (3.0, 1.0)
+    names = ("generation_seconds", "environment_seconds", "score_seconds", "seconds", "start_time")
+    assert [first.columns[name] for name in names] == [5.0, 4.0, 1.0, 11.0, 1.8e9]
+    assert first.spans == (("environment", 1.0, 3.0), ("agent", 3.0, 10.0), ("score", 10.0, 11.0))
+    assert first.episode == "e"
+
+
+def test_agents_that_are_not_trained_are_apart(tmp_path: Path) -> None:
+    judge = with_id(episode(PLAIN), "j", agent={"name": "judge", "trainable": False})
+    put(traces(tmp_path, 1), with_id(episode(PLAIN), "e", agent={"name": "solver"}), judge)
+    with rlpanel.open_run(tmp_path, follow=False) as run:
+        assert run.samples()["agent"].tolist() == ["solver"]
+        assert run.split("discarded").samples()["agent"].tolist() == ["judge"]
+
+
 # -- token exports -------------------------------------------------------------------------------------
 
 
