@@ -37,10 +37,8 @@ def token_frame(sample: Sample) -> pd.DataFrame:
     if mask is not None:
         columns["loss_mask"] = mask
     columns |= token_values(sample.arrays())
-    length = max(map(len, columns.values()), default=0)
-    position = pd.RangeIndex(length)
-    padded = {name: pd.Series(values).reindex(position) for name, values in columns.items()}
-    frame = pd.DataFrame({"position": position, **padded})
+    frame = pd.DataFrame({name: pd.Series(values) for name, values in columns.items()})
+    frame.insert(0, "position", np.arange(len(frame)))
     frame.attrs = {"uid": sample.uid, "step": sample.step}
     return frame
 

@@ -66,7 +66,8 @@ def test_the_browser_gets_cells_and_not_the_samples(tmp_path: Path) -> None:
     append(tmp_path / "r.jsonl", *lines)
     drawn = rlpanel.open_run(tmp_path, follow=False).plot.scatter("score", "reward")
     sources = hv.render(drawn).select({"type": ColumnDataSource})
-    sent = [np.size(values) for source in sources for column in source.data.values() for values in column]
+    columns = [column for source in sources for column in source.data.values()]
+    sent = [sum(np.size(value) for value in column) for column in columns]
     assert max(sent) <= sample_scatter.CELLS**2
 
 
