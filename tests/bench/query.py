@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.bench.results import record
 from tests.bench.scale_log import write_large_log
 
-STEPS, GOAL, TIMES = 1000, "< 1 s", 5
+STEPS, GOAL, TIMES = 1000, "< 1 s", 3
 HEAD = "| | figure | goal |\n|---|---|---|"
 COMMANDS = (
     ("steps",),
