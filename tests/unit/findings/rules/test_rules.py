@@ -540,8 +540,8 @@ def test_the_failure_of_the_recorded_calculator_leads_its_symptoms(tmp_path: Pat
     first = found[0]
     assert (first.rule, first.severity, first.subject) == ("tool_fails", "alarm", "add")
     assert first.sentence == (
-        "From step 21 on, 75% of the rollouts that call add have an error of add (0% before), while the reward "
-        "fell from 0.837 to 0.179."
+        "From step 21 on, 75% of the rollouts that call add have an error of add (0% before), while the "
+        "reward fell from 0.837 to 0.179."
     )
     assert "sustained_change" in {each.rule for each in first.symptoms}
     assert not {"turns_collapse", "errors_rewarded"} & {each.rule for each in flat(found)}
