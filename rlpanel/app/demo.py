@@ -22,7 +22,7 @@ import zstandard
 from rlpanel.errors import UnsafePath
 from rlpanel.safe_files import SafeFolder
 
-Recording = Literal["grpo_couplets", "ppo_couplets"]
+Recording = Literal["grpo_couplets", "ppo_couplets", "grpo_calculator"]
 
 #: Steps that are written before the page opens, so that the first plot shows a curve and not a point.
 FIRST_STEPS = 8
@@ -47,7 +47,7 @@ def write_recording(name: Recording, folder: Path) -> Path:
 
 
 class Demo:
-    """A temporary root with a finished PPO run and a growing GRPO run.
+    """A temporary root with a finished PPO run, a finished run of an agent and a growing GRPO run.
 
     The growing run starts with `FIRST_STEPS` steps; a thread then appends the others line by line. The lines
     are the recorded bytes, so their timestamps are those of the recording. The root is removed when the demo
@@ -61,7 +61,7 @@ class Demo:
     Attributes
     ----------
     root : Path
-        The folder that holds both runs, ``couplets-ppo`` and ``couplets-grpo``.
+        The folder that holds the runs ``couplets-ppo``, ``calculator-grpo`` and ``couplets-grpo``.
     """
 
     def __init__(self, seconds_per_step: float = 1.0) -> None:
@@ -78,6 +78,7 @@ class Demo:
         )
         self._finalizer = weakref.finalize(self, _stop_and_remove, self._stop, self._thread, self.root)
         write_recording("ppo_couplets", self.root / "couplets-ppo")
+        write_recording("grpo_calculator", self.root / "calculator-grpo")
         growing.mkdir()
         with SafeFolder.open(growing) as folder:
             for step in steps[:FIRST_STEPS]:

@@ -6,6 +6,7 @@ JSON text, and content as text or as a list of parts. Of an image embedded as ba
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -28,7 +29,7 @@ _ERROR_TEXT = re.compile(
 )
 _ERROR_OBJECT = re.compile(r"""\s*\{\s*["']error["']\s*:""")
 #: A longer text is not parsed to find out whether it is an error.
-_LONGEST_ERROR = 100_000
+_LONGEST_ERROR = 10_000
 _TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 
 
@@ -175,11 +176,18 @@ def _is_error_text(text: str) -> bool:
         return True
     if not _ERROR_OBJECT.match(text) or len(text) > _LONGEST_ERROR:
         return False
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
+    value = _parsed(text)
     return isinstance(value, dict) and set(value) == {"error"} and bool(value["error"])
+
+
+def _parsed(text: str) -> Any:
+    """Return a value from JSON, or from Python's notation, which TRL writes; None if it is neither."""
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            return parse(text.strip())
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return None
 
 
 def _content(content: Any) -> tuple[list[str], list[Image]]:

@@ -25,6 +25,8 @@ def test_the_finished_run_is_whole_at_once() -> None:
         assert {
             path.name: path.read_bytes() for path in (demo.root / "couplets-ppo").iterdir()
         } == read_recording("ppo_couplets")
+        agent = demo.root / "calculator-grpo"
+        assert {path.name: path.read_bytes() for path in agent.iterdir()} == read_recording("grpo_calculator")
 
 
 def test_the_growing_run_begins_with_its_first_steps() -> None:
@@ -86,6 +88,7 @@ def test_a_root_that_somebody_removes_ends_the_replay() -> None:
     ("name", "samples", "digest"),
     [
         ("grpo_couplets", 3840, "7926a9c81c9bd5982457647d8cb9748183528cf3c2efc321a6aa800b27e41f43"),
+        ("grpo_calculator", 1280, "67d52b0fd00e6a42a17b3a39b41f81f6bbb573c537dbcbc64b5ce072a1413316"),
         ("ppo_couplets", 3840, "79bdf67222ffa6b1958b855c739063b24fd18e0059e3fbdf05d7eab4dc6ca666"),
     ],
 )

@@ -15,6 +15,7 @@ import pytest
 
 import rlpanel
 from docs.generate import FOLDER
+from rlpanel.app.demo import write_recording
 from rlpanel.errors import SettingError
 from rlpanel.findings.check import check, findings
 from rlpanel.findings.engine.finding import Finding
@@ -529,6 +530,21 @@ def test_the_collapse_of_the_grpo_run_is_found(recorded: dict[str, list[Finding]
     assert first.sentence in (FOLDER / "findings.md").read_text("utf-8")
     assert "-0.09 ± 0.04 (2 s.e.) within the 230 groups" in first.evidence[1]
     assert not any("hack" in " ".join((f.sentence, *f.evidence)) for f in recorded["grpo"])
+
+
+def test_the_failure_of_the_recorded_calculator_leads_its_symptoms(tmp_path: Path) -> None:
+    """From step 21 on, a call fails with a probability of 0.8; see `tests/train/calculator.py`."""
+    folder = write_recording("grpo_calculator", tmp_path / "run")
+    with rlpanel.open_run(folder, follow=False) as run:
+        found = findings(run.view, FindingSettings(), time.time() + 86400)
+    first = found[0]
+    assert (first.rule, first.severity, first.subject) == ("tool_fails", "alarm", "add")
+    assert first.sentence == (
+        "From step 21 on, 75% of the rollouts that call add have an error of add (0% before), while the "
+        "reward fell from 0.837 to 0.179."
+    )
+    assert "sustained_change" in {each.rule for each in first.symptoms}
+    assert not {"turns_collapse", "errors_rewarded"} & {each.rule for each in flat(found)}
 
 
 def test_the_ppo_run_has_no_findings(recorded: dict[str, list[Finding]]) -> None:

@@ -74,6 +74,7 @@ def test_an_error_is_logged_or_inferred_from_the_whole_text() -> None:
         assert marks("Error: 4", **fields) == (False, None)
     for text in (
         '{"error": "division by zero"}',
+        "{'error': 'calculator unavailable'}",
         "Traceback (most recent call last):\n  File",
         "ZeroDivisionError: division by zero",
         "Error: no such file",
@@ -85,6 +86,8 @@ def test_an_error_is_logged_or_inferred_from_the_whole_text() -> None:
         "4",
         "",
         '{"error": null}',
+        "{'error': None}",
+        "{'error': open('file')}",
         '{"error": "", "value": 4}',
         '{"value": 4, "error": "rounded"}',
         "The log says Error: none",
