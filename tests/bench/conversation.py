@@ -123,7 +123,7 @@ _MESSAGES = """([least, most]) => {
     }
     const messages = find(document)?.querySelectorAll("section.message") ?? []
     const body = messages[1]?.querySelector(".body")
-    return messages.length >= least && messages.length <= most && body.textContent
+    return messages.length >= least && messages.length <= most && body?.textContent
 }"""
 
 

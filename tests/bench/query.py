@@ -6,6 +6,7 @@ and ``--record`` writes RESULTS.md.
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -37,8 +38,10 @@ COMMANDS = (
 def run_command(arguments: tuple[str, ...], run: Path) -> tuple[float, float]:
     """Return the CPU and wall-clock seconds of one command in a new process."""
     command = [sys.executable, "-m", "rlpanel", arguments[0], str(run), *arguments[1:], "--json"]
+    # As after an installation, compiled modules are kept.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True, env=environment)
     wall = time.perf_counter() - wall
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
