@@ -109,8 +109,8 @@ def test_results_stand_beside_their_calls_and_errors_are_marked(talk: Talk) -> N
     expect(talk.calls).to_have_count(2)
     expect(talk.calls.nth(0).locator(".asked")).to_contain_text('"code": "3.7 * 1.6"')
     expect(talk.calls.nth(0).locator(".answer")).to_contain_text('"value": 5.92')
-    expect(talk.calls.nth(0).locator(".error")).to_have_count(0)
-    expect(talk.calls.nth(1).locator(".error")).to_contain_text("NameError")
+    expect(talk.calls.nth(0).locator(".wrong")).to_have_count(0)
+    expect(talk.calls.nth(1).locator(".wrong")).to_contain_text("NameError")
     expect(talk.root.locator(".map i.failed")).to_have_count(1)
 
 

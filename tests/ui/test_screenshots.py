@@ -27,6 +27,7 @@ COLORS = """(canvases) => canvases.filter((canvas) => canvas.width > 100).map((c
 def runs(root: Path) -> None:
     write_recording("ppo_couplets", root / "couplets-ppo")
     write_recording("grpo_couplets", root / "couplets-grpo")
+    write_recording("grpo_calculator", root / "calculator-grpo")
     write_run(root / "no-tokens", steps=range(0, 2400, 100), samples=16, tokens=False)
 
 
@@ -55,6 +56,20 @@ def test_the_board_of_the_readme(board: BoardPage, tmp_path: Path, theme: str) -
     # Five curves and the strip; Bokeh puts an empty canvas over each of its plots.
     board.until(lambda: sum(count > 3 for count in drawn.evaluate_all(COLORS)) == 6, "six drawings")
     assert len(picture(board, f"board-{theme}.png", tmp_path)) > 50_000
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_the_conversation_of_the_docs(board: BoardPage, tmp_path: Path, theme: str) -> None:
+    board.go(run="calculator-grpo", step=24, theme=theme, filter="tool_errors > 0").settled()
+    expect(board.page.locator(f".rl-{theme}").first).to_be_attached()
+    talk = board.page.locator(".rl-conversation")
+    expect(talk.locator(".answer.wrong")).to_contain_text("calculator unavailable")
+    board.page.mouse.move(5, 500)
+    assert len(picture(board, f"conversation-{theme}.png", tmp_path)) > 50_000
+    talk.get_by_role("button", name="Tokens", exact=True).click()
+    expect(talk.locator(".token").first).to_be_visible()
+    assert len(picture(board, f"conversation-tokens-{theme}.png", tmp_path)) > 50_000
+    talk.get_by_role("button", name="Text", exact=True).click()
 
 
 @pytest.mark.parametrize("run", ["couplets-ppo", "couplets-grpo", "no-tokens"])

@@ -118,7 +118,7 @@ class MessageBlock {
       pair.append(asked);
       if (call.result) {
         const {error, inferred, seconds} = call.result;
-        const answer = element("div", error ? "answer error" : "answer");
+        const answer = element("div", error ? "answer wrong" : "answer");
         const head = element("h6", "", error ? "error" : "result");
         if (error && inferred) head.title = "The text says so; the log does not mark it as an error.";
         if (seconds) head.append(element("span", "quiet", ` ${seconds}`));
