@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from rlpanel.api.terminal_progress import TerminalProgress
 from rlpanel.errors import RLPanelError
-from rlpanel.store.index.reader import Reader
 from rlpanel.store.index.run_index import RunIndex
+
+if TYPE_CHECKING:
+    from rlpanel.store.index.reader import Reader
 
 
 def wait_until_read(index: RunIndex, service: Reader, timeout: float | None, *, progress: bool) -> bool:
