@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rlpanel.api.run import Run
-from rlpanel.metrics.engine.column_info import ALIASES, METRICS, of_level, pooling_columns
+from rlpanel.metrics.engine.column_info import ALIASES, METRICS, of_level, pooling_columns, step_names
 from rlpanel.metrics.engine.step_statistics import STATISTICS
 from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.run_view import RunView, step_name
@@ -66,6 +66,8 @@ def steps(
     curves = step_curves(view)
     names = chosen(columns, curves, USUAL, f"run {view.snapshot.name!r}")
     chosen_steps = _positions(view, last, step)
+    # Together, step metrics take much less time than one by one.
+    view.step_metrics_of([curve for curve in map(curves.get, names) if curve in step_names()])
     whole = {name: view.step_values(curves[name]) for name in names}
     values = {name: array[chosen_steps] for name, array in whole.items()}
     numbers = view.snapshot.steps.values
