@@ -74,7 +74,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "panels/curves": ("metrics/*", "store/*", *_PARTS),
     "panels/step": ("metrics/*", "store/*", *_PARTS, "panels/curves"),
     "panels/tokens": ("metrics/*", "store/*", "analysis", *_PARTS),
-    "panels/samples": ("metrics/*", "store/*", *_PARTS),
+    "panels/samples": ("sources/records", "metrics/*", "store/*", *_PARTS),
     "panels/timeline": ("sources/records", "metrics/*", "store/*", *_PARTS),
     "panels/conversation": ("sources/records", "texts", "metrics/*", "store/*", *_PARTS, "panels/tokens"),
     "panels/findings": ("store/*", "findings/*", *_PARTS, "panels/curves"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.conversations import episode, long_episode, write_agent_run
 from tests.factories import sample, write_run
-from tests.ui.board import BoardPage
+from tests.ui.board import BoardPage, cells_of
 from tests.ui.conftest import OpenBoard, Profile
 from tests.ui.test_hostile import ATTACK, NAMED, SENTRY, nothing_ran
 
@@ -181,6 +182,16 @@ def test_images_are_thumbnails_and_open_in_full_size(talk: Talk) -> None:
     expect(full).not_to_be_visible()
 
 
+def test_the_grid_shows_the_first_image_of_each_sample(talk: Talk) -> None:
+    images = talk.board.rows.locator(f"{cells_of('thumbnail')} img")
+    expect(images).to_have_count(8)
+    size = "(image) => [image.naturalWidth, image.naturalHeight]"
+    talk.board.until(lambda: images.first.evaluate(size) == [96, 54], "the thumbnail")
+    expect(images.first).to_have_attribute("src", re.compile("^data:image/(png|jpeg);base64,"))
+    talk.board.go(run="plain").settled()
+    expect(talk.board.grid.locator(cells_of("thumbnail"))).to_have_count(0)
+
+
 def test_of_200_turns_only_those_in_view_are_drawn(board: BoardPage) -> None:
     board.go(run="long").settled()
     talk = Talk(board)
@@ -226,6 +237,12 @@ def test_files_of_real_trainers(board: BoardPage, run: str, expected: list[str])
     talk = Talk(board)
     expect(talk.messages.locator(".gutter b")).to_have_text(expected)
     expect(talk.calls.first.locator(".answer")).to_be_visible()
+
+
+def test_an_environment_that_speaks_last_is_told_apart(board: BoardPage) -> None:
+    board.go(run="nemo-rl-7ea279abf").settled()
+    titles = Talk(board).messages.locator(".gutter b")
+    expect(titles).to_have_text(["user", "assistant", "assistant 1", "environment"])
 
 
 def test_nothing_of_a_conversation_is_run(board: BoardPage) -> None:

@@ -213,8 +213,6 @@ def test_a_prompt_is_followed_over_the_steps(board: BoardPage) -> None:
 def test_a_click_between_two_cells_chooses_the_row(board: BoardPage, whole: pd.DataFrame) -> None:
     board.go(run=PPO, step=9).settled(9)
     cell = board.rows.nth(2).locator(".tabulator-cell:visible").nth(1)
-    board.until(lambda: cell.bounding_box() is not None)  # the table may be drawing its rows again
-    edge = cell.bounding_box()
-    assert edge is not None
+    edge = board.until(cell.bounding_box)  # the table may be drawing its rows again
     board.page.mouse.click(edge["x"], edge["y"] + edge["height"] / 2)
     board.shows(whole[whole.step == 9].uid.iloc[2])

@@ -202,7 +202,7 @@ class ConversationView {
     const top = this.list.getBoundingClientRect().top;
     const tops = this.messages.map(({node}) => node.getBoundingClientRect().top - top);
     const next = by > 0 ? tops.findIndex((y) => y > 2) : tops.findLastIndex((y) => y < -2);
-    this.messages[next]?.node.scrollIntoView({block: "start"});
+    scrollToMessage(this.messages[next]?.node);
   }
 }
 

@@ -7,6 +7,13 @@ function makeBar(role, size, failed) {
   return bar;
 }
 
+/** Scroll to a message. Messages around it are drawn then and change their height, so it is done again. */
+function scrollToMessage(node, frames = 12) {
+  if (!node?.isConnected || frames === 0) return;
+  node.scrollIntoView({block: "start"});
+  requestAnimationFrame(() => scrollToMessage(node, frames - 1));
+}
+
 class TurnMap {
   constructor(list) {
     this.root = element("div", "map");
@@ -54,7 +61,7 @@ class TurnMap {
   #drag(event) {
     const go = (at) => {
       const k = this.groups.findIndex((node) => node.getBoundingClientRect().bottom >= at.clientY);
-      this.list.querySelectorAll("section.message")[k < 0 ? this.groups.length - 1 : k]?.scrollIntoView({block: "start"});
+      scrollToMessage(this.list.querySelectorAll("section.message")[k < 0 ? this.groups.length - 1 : k]);
     };
     this.root.setPointerCapture(event.pointerId);
     this.root.onpointermove = go;

@@ -15,9 +15,10 @@ from panel.viewable import Viewer
 from rlpanel.metrics.engine.column_info import METRICS, describe
 from rlpanel.number_text import number
 from rlpanel.panels.groups.group_strip import filter_by_group
-from rlpanel.panels.samples.sample_table import PAGE, PICK, SampleTable, header_tips, number_format
+from rlpanel.panels.samples.sample_table import PICK, SampleTable, header_tips, number_format
 from rlpanel.panels.samples.text_cache import read_texts
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS, text_style
+from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui.assets import read_assets

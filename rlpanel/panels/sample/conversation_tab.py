@@ -11,9 +11,9 @@ from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.conversation.conversation_view import ConversationView
-from rlpanel.panels.conversation.safe_image import BadImage, image_url
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
+from rlpanel.panels.ui.safe_image import FULL, THUMBNAIL, BadImage, image_url
 from rlpanel.schema import Sample
 from rlpanel.sources.records.messages import Image
 from rlpanel.store.index.run_index import RunIndex
@@ -68,6 +68,6 @@ def _image_address(
     index: RunIndex, snapshot: Snapshot, uid: str, image: Image, *, full: bool
 ) -> Iterator[str]:
     try:
-        yield image_url(read_image(index, snapshot, uid, image), full=full)
+        yield image_url(read_image(index, snapshot, uid, image), longest=FULL if full else THUMBNAIL)
     except (RLPanelError, BadImage) as error:
         yield str(error)

@@ -21,6 +21,7 @@ from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
 from rlpanel.panels.samples.sample_table import PICK, SampleTable, table_of
 from rlpanel.panels.samples.text_loader import RowTexts, table_frame, texts_of
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS
+from rlpanel.panels.samples.thumbnails import Thumbnails
 from rlpanel.panels.samples.visible_rows import subset_html, visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import drawing_loop
@@ -62,6 +63,7 @@ class SampleGrid(Viewer):
         self._result = QueryResult(np.empty(0, int), 0)
         self._texts = RowTexts()
         self._view = context.view
+        self._thumbnails = Thumbnails(context, self._show_again)
         self._query = QueryRunner(context, self._on_result, self._rows_to_export, board)
         self._loaded: tuple[str, int | None] = ("", None)  # name of the run, and step
         self._paged_to = ""  # chosen sample whose page was opened
@@ -204,8 +206,7 @@ class SampleGrid(Viewer):
         if not {*NOTE_COLUMNS}.isdisjoint(self._result.columns):
             self.load()
         else:
-            self._show()
-            self._highlight()
+            self._show_again()
 
     def _on_click(self, event: Any) -> None:
         if event.new:
@@ -263,9 +264,22 @@ class SampleGrid(Viewer):
             context.index, self._view, self._rows, self._texts, self._result, context.notes,
             context.display, whole_run=self._whole_run,
         )  # fmt: skip
-        self._fill(frame)
+        self._fill(self._thumbnails.add_to(frame, self._table.value))
         self._update_passing()
         self._write_head(len(frame))
+        self._load_thumbnails()
+
+    def _show_again(self) -> None:
+        """Show the same rows with what was read meanwhile."""
+        self._show()
+        self._highlight()
+
+    def _load_thumbnails(self) -> None:
+        """Read the images of the rows on the current page."""
+        if self._thumbnails.exist and len(self._table.value):
+            size = self._table.page_size or self._table.initial_page_size
+            first = (self._table.page - 1) * size
+            self._thumbnails.load(self._table.current_view["uid"].iloc[first : first + size].tolist())
 
     def _fill(self, frame: pd.DataFrame) -> None:
         """Give the table these rows, or create a new table if the columns differ.
@@ -334,8 +348,7 @@ class SampleGrid(Viewer):
 
         def show() -> None:
             if self._texts is texts:
-                self._show()
-                self._highlight()
+                self._show_again()
 
         def read() -> None:
             if self._texts is texts and self._read_later is read and loop is not None:
@@ -360,6 +373,7 @@ class SampleGrid(Viewer):
         return by_text or bool(self._table.filters) or self._table.page > 1
 
     def _on_view_change(self, *_: Any) -> None:
+        self._load_thumbnails()
         if self._read_later is not None and self._needs_all_texts:
             self._read_later()
 

@@ -25,14 +25,13 @@ from rlpanel import schema
 from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import decimals
 from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.samples.thumbnails import COLUMN
+from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.panels.ui.field_names import field_of, name_of
 from rlpanel.panels.ui.table_click import ClickTable
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.snapshot import Snapshot
-
-#: Rows per page. The number is fixed: computed from the height on screen, it is 0 during the page's layout.
-PAGE = 20
 
 _HIDDEN = frozenset({"prompt_chars", "response_chars", "time", "response_length", "logged_uid"})
 
@@ -190,6 +189,15 @@ def _page(frame: pd.DataFrame, rows: range) -> dict[str, list[Any]]:
     return {"index": page.index.tolist()} | {field_of(name): page[name].tolist() for name in page.columns}
 
 
+#: Rows with thumbnails.
+_TALL_ROWS = """
+.pnx-tabulator.tabulator .tabulator-row .tabulator-cell,
+.pnx-tabulator.tabulator .tabulator-row .tabulator-col-resize-handle {
+  height: 44px !important; line-height: 36px !important; }
+.tabulator-cell img { display: block; max-width: 58px; height: 36px; object-fit: contain; }
+"""
+
+
 def table_of(frame: pd.DataFrame) -> SampleTable:
     """Return a table for these rows, and for later rows with the same columns."""
     columns = list(frame.columns)
@@ -199,7 +207,7 @@ def table_of(frame: pd.DataFrame) -> SampleTable:
         header_tooltips=header_tips(columns),
         formatters=_formats(frame),
         text_align={name: "right" for name in columns if _is_number(frame[name])},
-        header_filters={name: _filter(name, frame[name]) for name in columns if name != "uid"},
+        header_filters={name: _filter(name, frame[name]) for name in columns if name not in ("uid", COLUMN)},
         widths={name: _width(name, frame[name]) for name in columns},
         hidden_columns=["uid"],
         pagination="remote",
@@ -210,9 +218,9 @@ def table_of(frame: pd.DataFrame) -> SampleTable:
         sizing_mode="stretch_both",
         margin=0,
         layout="fit_data",
-        stylesheets=[read_assets("panels/ui/table.css")],
+        stylesheets=[read_assets("panels/ui/table.css"), *([_TALL_ROWS] if COLUMN in columns else [])],
         css_classes=["rl-grid"],
-        row_height=27,
+        row_height=44 if COLUMN in columns else 27,
         # A page is short, so all its rows are rendered, whatever the grid's height.
         configuration={
             "columnDefaults": {"headerSortTristate": True},
@@ -247,9 +255,11 @@ def _formats(frame: pd.DataFrame) -> dict[str, Any]:
         digits = number_format(values)
         return shared.setdefault(digits, NumberFormatter(format=digits, nan_format="–", text_align="right"))
 
-    return {
+    formats: dict[str, Any] = {
         name: formatter(frame[name]) if _is_number(frame[name]) else "plaintext" for name in frame.columns
     }
+    # Tabulator makes an image of the cell's data URL, which this process has encoded itself.
+    return formats | ({COLUMN: {"type": "image", "height": "38px"}} if COLUMN in frame else {})
 
 
 def number_format(values: pd.Series) -> str:
@@ -275,6 +285,8 @@ _WHOLE = frozenset(
 
 def title_html(name: str) -> str:
     """Return a column's title. Tabulator reads titles as HTML, so names from a log are escaped."""
+    if name == COLUMN:
+        return "image"
     return safe_text(f"{column_info.describe(name).label}{_reduction(name)}")
 
 
@@ -304,6 +316,8 @@ def _filter(name: str, values: pd.Series) -> dict[str, Any]:
 def _width(name: str, values: pd.Series) -> int:
     if name in ("prompt", "response"):
         return 128
+    if name == COLUMN:
+        return 72
     if name == "step":
         return 64
     if _is_number(values):

@@ -11,6 +11,9 @@ from rlpanel.store.columns.run_table import OLDER
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.store.snapshot.snapshot import Snapshot
 
+#: Rows per page. The number is fixed: computed from the height on screen, it is 0 during the page's layout.
+PAGE = 20
+
 
 def visible_rows(view: RunView, step: int, display: Display) -> np.ndarray:
     """Return the rows of a step to show: all if they are few, else a reproducible random subset."""

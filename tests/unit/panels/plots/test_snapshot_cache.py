@@ -20,8 +20,8 @@ from rlpanel.panels.plots.column_payload import MAX_LIST_LENGTH
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples import text_loader
 from rlpanel.panels.samples.sample_grid import SampleGrid
-from rlpanel.panels.samples.sample_table import PAGE
 from rlpanel.panels.samples.text_loader import texts_of
+from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.session.context import Context, Selection
 from rlpanel.settings import Display
 from tests.factories import write_run

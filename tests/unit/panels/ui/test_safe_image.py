@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from rlpanel.panels.conversation.safe_image import FULL, THUMBNAIL, BadImage, image_url
+from rlpanel.panels.ui.safe_image import FULL, THUMBNAIL, BadImage, image_url
 
 
 def encoded(size: tuple[int, int] = (8, 4), mode: str = "RGB", kind: str = "PNG", **options: Any) -> bytes:
@@ -29,16 +29,16 @@ def decoded(url: str) -> Image.Image:
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"])
 def test_usual_formats_are_shown_in_a_size_that_fits(kind: str) -> None:
     data = encoded((1000, 500), kind=kind)
-    assert decoded(image_url(data, full=False)).size == (THUMBNAIL, THUMBNAIL // 2)
-    assert decoded(image_url(data, full=True)).size == (1000, 500)
+    assert decoded(image_url(data, longest=THUMBNAIL)).size == (THUMBNAIL, THUMBNAIL // 2)
+    assert decoded(image_url(data, longest=FULL)).size == (1000, 500)
 
 
 def test_the_full_size_is_bounded_too() -> None:
-    assert max(decoded(image_url(encoded((3000, 10)), full=True)).size) == FULL
+    assert max(decoded(image_url(encoded((3000, 10)), longest=FULL)).size) == FULL
 
 
 def test_transparency_stays() -> None:
-    assert decoded(image_url(encoded(mode="RGBA"), full=False)).mode == "RGBA"
+    assert decoded(image_url(encoded(mode="RGBA"), longest=THUMBNAIL)).mode == "RGBA"
 
 
 def test_the_logs_own_bytes_never_reach_the_page() -> None:
@@ -46,7 +46,7 @@ def test_the_logs_own_bytes_never_reach_the_page() -> None:
     secret = b"<script>ran=1</script>"
     data = encoded(kind="JPEG", comment=secret)
     assert secret in data
-    assert secret not in base64.b64decode(image_url(data, full=True).partition(",")[2])
+    assert secret not in base64.b64decode(image_url(data, longest=FULL).partition(",")[2])
 
 
 def huge_png() -> bytes:
@@ -70,4 +70,4 @@ def huge_png() -> bytes:
 )
 def test_anything_else_is_refused_with_a_reason(data: bytes) -> None:
     with pytest.raises(BadImage, match=r"\w"):
-        image_url(data, full=False)
+        image_url(data, longest=THUMBNAIL)

@@ -20,15 +20,15 @@ class BadImage(ValueError):
     """The bytes are no image that can be shown."""
 
 
-def image_url(data: bytes, *, full: bool) -> str:
+def image_url(data: bytes, *, longest: int = THUMBNAIL) -> str:
     """Return an image as a data URL: PNG, or JPEG without transparency if that is smaller.
 
     Parameters
     ----------
     data : bytes
         An image file in one of six formats; of an animation the first frame is taken.
-    full : bool
-        Longest side of at most `FULL` pixels instead of `THUMBNAIL`.
+    longest : int
+        Pixels of the longest side at most; larger images are made smaller.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def image_url(data: bytes, *, full: bool) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of Pillow, about sizes below our limit and odd metadata
-            return _encoded(_decoded(data, FULL if full else THUMBNAIL))
+            return _encoded(_decoded(data, longest))
     except UnidentifiedImageError as error:
         raise BadImage("not an image in a known format") from error
     except BadImage:

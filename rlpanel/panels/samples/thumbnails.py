@@ -1,0 +1,105 @@
+"""Thumbnails of the images of the grid's rows: read and decoded on a thread, for the rows of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pandas as pd
+from cachetools import FIFOCache
+
+from rlpanel.errors import RLPanelError
+from rlpanel.panels.samples.visible_rows import PAGE
+from rlpanel.panels.session.background_task import BackgroundTask
+from rlpanel.panels.session.context import Context
+from rlpanel.panels.ui.safe_image import BadImage, image_url
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.fetch_sample import fetch_record
+from rlpanel.store.query.sample_images import read_image
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+#: Name of the grid's column.
+COLUMN = "thumbnail"
+#: A transparent image, for rows without one.
+NONE = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+#: Most thumbnails that are kept, and the longest side of one in pixels.
+_MOST, _LONGEST = 2_000, 96
+
+
+class Thumbnails:
+    """The first image of each sample, for one grid.
+
+    Parameters
+    ----------
+    context : Context
+    show : callable
+        Called when further thumbnails can be shown.
+    """
+
+    def __init__(self, context: Context, show: Callable[[], None]) -> None:
+        self._context, self._show = context, show
+        self._urls: FIFOCache[tuple[str, str], str] = FIFOCache(_MOST)
+        self._task: BackgroundTask[dict[tuple[str, str], str]] = BackgroundTask(self._on_read)
+
+    @property
+    def exist(self) -> bool:
+        """Whether the run logs images."""
+        return self._context.snapshot.has_number("images")
+
+    def add_to(self, frame: pd.DataFrame, shown: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows with a column of thumbnails as data URLs, or as they are if there are no images.
+
+        While the browser builds a new table, it ignores new values. So a table gets the column only when the
+        thumbnails of its first page were read.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Rows to show.
+        shown : DataFrame
+            Rows of the table that exists already.
+        """
+        if not self.exist or not len(frame):
+            return frame
+        columns = list(frame.columns)
+        is_new = [*columns[:1], COLUMN, *columns[1:]] != list(shown.columns)
+        if is_new and not all((self._run, uid) in self._urls for uid in frame["uid"].iloc[:PAGE]):
+            return frame
+        urls = [self._urls.get((self._run, uid), NONE) for uid in frame["uid"]]
+        extended = frame.copy(deep=False)
+        extended.insert(1, COLUMN, urls)
+        return extended
+
+    def load(self, uids: Sequence[str]) -> None:
+        """Read the thumbnails of these samples that were not read yet."""
+        index, snapshot = self._context.index, self._context.snapshot
+        missing = [uid for uid in uids if (self._run, uid) not in self._urls]
+        if index is not None and missing and self.exist:
+            self._task.start(_read(index, snapshot, missing))
+
+    @property
+    def _run(self) -> str:
+        return self._context.snapshot.name
+
+    def _on_read(self, urls: dict[tuple[str, str], str]) -> None:
+        self._urls.update(urls)
+        self._show()
+
+
+def _read(index: RunIndex, snapshot: Snapshot, uids: Sequence[str]) -> Iterator[dict[tuple[str, str], str]]:
+    """Yield the thumbnails of all these samples at once: each result draws the table again.
+
+    Samples of different runs may have the same uid, so the key names the run as well.
+    """
+    yield {(snapshot.name, uid): _thumbnail(index, snapshot, uid) for uid in uids}
+
+
+def _thumbnail(index: RunIndex, snapshot: Snapshot, uid: str) -> str:
+    try:
+        record = fetch_record(index, snapshot, snapshot.row(uid))
+        beside = record.agent.images if record.agent is not None else []
+        images = [image for message in record.messages for image in message.get("images", ())]
+        for image in [*images, *beside][:1]:
+            return image_url(read_image(index, snapshot, uid, image), longest=_LONGEST)
+    except (RLPanelError, BadImage, IndexError):  # the conversation says why an image cannot be shown
+        pass
+    return NONE
