@@ -196,8 +196,10 @@ class RunTable:
         """Compute the statistics from all rows that count."""
         rows = self.columns.rows
         counted = np.flatnonzero(counts(self._state()))
+        all_count = len(counted) == rows
         for start in range(0, len(counted), PENDING_ROWS):  # in parts, so that copies stay small
-            part = counted[start : start + PENDING_ROWS]
+            some = slice(start, start + PENDING_ROWS)
+            part = some if all_count else counted[some]  # a slice is not copied
             parts = {name: column.view(rows)[part] for name, column in self.columns.numbers.items()}
             self.steps.add(self._group_by_split(part), self._column("step")[part], parts, version)
             if start // RELEASE_ROWS != (start + PENDING_ROWS) // RELEASE_ROWS:
