@@ -91,6 +91,12 @@ class Display(param.Parameterized):
         doc="Also show the samples that a restart of the training job replaced in the grid. Statistics use "
         "the newest attempt only.",
     )
+    fold_episodes = param.Boolean(
+        default=False,
+        label="One row per episode",
+        doc="Show only the first trace of each episode in the grid, with the number of its traces. "
+        "Statistics count every trace, as the trainers do.",
+    )
     stuck_steps = param.Integer(
         default=3,
         bounds=(1, 10_000),

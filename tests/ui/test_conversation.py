@@ -29,6 +29,9 @@ def runs(root: Path, profile: Profile) -> None:
         shutil.copytree(DATA / "upstream" / name, root / name)
     shutil.copytree(DATA / "upstream" / "roll-8eb27cc2" / "agentic_native", root / "roll")
     write_agent_run(root / "hostile", hostile_line())
+    traces = (("e1", "solver"), ("e1", "critic"), ("e2", "solver"))
+    lines = [episode(1, at, episode=name, agent=agent) for at, (name, agent) in enumerate(traces)]
+    write_agent_run(root / "episodes", *lines)
 
 
 def hostile_line() -> dict[str, object]:
@@ -190,6 +193,22 @@ def test_the_grid_shows_the_first_image_of_each_sample(talk: Talk) -> None:
     expect(images.first).to_have_attribute("src", re.compile("^data:image/(png|jpeg);base64,"))
     talk.board.go(run="plain").settled()
     expect(talk.board.grid.locator(cells_of("thumbnail"))).to_have_count(0)
+
+
+def test_the_traces_of_an_episode_are_one_click_apart_and_fold_into_one_row(board: BoardPage) -> None:
+    board.go(run="episodes").settled()
+    board.tab("Conversation")
+    traces = Talk(board).root.locator(".traces")
+    expect(traces.get_by_role("button", pressed=True)).to_have_text("solver")
+    traces.get_by_role("button", name="critic").click()
+    expect(board.sample_head).to_contain_text("line 2")
+    expect(traces.get_by_role("button", pressed=True)).to_have_text("critic")
+    setting = board.settings().get_by_label("One row per episode")
+    setting.check()
+    expect(board.rows).to_have_count(2)
+    expect(board.rows.locator(cells_of("traces"))).to_have_text(["2", "1"])
+    setting.uncheck()
+    expect(board.rows).to_have_count(3)
 
 
 def test_of_200_turns_only_those_in_view_are_drawn(board: BoardPage) -> None:

@@ -16,6 +16,7 @@ class ConversationView {
     this.metrics = bar;
     tools.append(this.modes, this.folds, bar);
     this.banner = element("div", "banner");
+    this.traces = element("div", "traces");
     this.list = element("div", "list");
     this.list.tabIndex = 0;
     this.list.setAttribute("role", "group");
@@ -24,7 +25,7 @@ class ConversationView {
     const columns = element("div", "columns");
     columns.append(this.map.root, this.list);
     this.notes = element("div", "rl-notes quiet");
-    this.root.append(tools, this.banner, columns, this.notes);
+    this.root.append(tools, this.banner, this.traces, columns, this.notes);
     this.tip = new Tip(this.root);
     this.shown = new ImageDialog(this.root);
     this.observer = new IntersectionObserver((entries) => this.#onVisible(entries), {root: this.list, rootMargin: "600px 0px"});
@@ -54,9 +55,22 @@ class ConversationView {
     this.notes.replaceChildren(...(data.notes ?? []).map((note) => element("div", "", note)));
     if (!this.messages.length) this.list.append(element("div", "quiet", "Choose a sample to read its conversation."));
     this.map.show(this.messages);
+    this.listTraces();
     this.color();
     for (const message of this.messages) this.observer.observe(message.node);
     this.showPin();
+  }
+
+  /** List the traces of the episode, if it has several. */
+  listTraces() {
+    const {traces, data} = this.model;
+    this.traces.hidden = traces.length < 2;
+    this.traces.replaceChildren(element("span", "quiet", "Traces of this episode"), ...traces.map(([uid, name]) => {
+      const chip = button("rl-chip", name, "Show this trace", () => this.ask({want: "trace", trace: uid}));
+      chip.classList.toggle("chosen", uid === data.uid);
+      chip.setAttribute("aria-pressed", uid === data.uid);
+      return chip;
+    }));
   }
 
   /** Draw all visible messages again, in another mode or colour. */
@@ -228,6 +242,7 @@ export function render({model}) {
   const view = new ConversationView(model);
   const ifDrawn = (act) => () => view.palette && act();
   model.on("data", ifDrawn(() => view.show()));
+  model.on("traces", ifDrawn(() => view.listTraces()));
   model.on("mode", ifDrawn(() => { view.color(); view.showPin(); }));
   model.on("metric", ifDrawn(() => view.color()));
   model.on("token", ifDrawn(() => view.showPin()));

@@ -52,6 +52,7 @@ class ConversationComponent(pn.custom.JSComponent):
     token = param.Integer(default=-1, doc="Index of the pinned token; -1 for none.")
     dark = param.Boolean(default=True, doc="Dark or light colours.")
     metrics = param.Dict(default={}, doc="Declarations of all token metrics, logged or not.")
+    traces = param.List(default=[], doc="Uid and name of each trace of the sample's episode.")
 
     _esm = read_assets(*_SCRIPTS)
     _stylesheets: ClassVar[list[str]] = [
@@ -75,6 +76,8 @@ class ConversationView(pn.viewable.Viewer):
     kl_estimator = param.Selector(
         default="kl_k3", objects=list(KL_ESTIMATORS), doc="Estimator among the metrics."
     )
+    traces = param.List(default=[], doc="Uid and name of each trace of the sample's episode.")
+    trace = param.String(default="", doc="Uid of the trace that was clicked.")
     opened = param.Integer(default=0, doc="Counter of the requests to show a turn in the token view.")
 
     #: Called with the sample, one of its images, whether it is wanted in full size, and a function that takes
@@ -95,6 +98,7 @@ class ConversationView(pn.viewable.Viewer):
         )
         self._component.link(self, bidirectional=True, metric="metric", token="token", mode="mode")
         self._component.on_msg(lambda event: self._on_message(event.data))
+        self.param.watch(lambda event: setattr(self._component, "traces", event.new), "traces")
         self.param.watch(self._update_component, ["sample", "pad_token", "kl_estimator", "dark"])
 
     def __panel__(self) -> pn.viewable.Viewable:
@@ -121,11 +125,13 @@ class ConversationView(pn.viewable.Viewer):
         try:
             if asked.get("want") == "tokens":
                 self.param.update(token=int(asked["token"]), opened=self.opened + 1)
+            elif asked.get("want") == "trace":
+                self.trace = next(uid for uid, _ in self.traces if uid == asked["trace"])
             elif asked.get("want") == "image":
                 self._send_image(asked)
             else:
                 self._send_part(asked)
-        except (LookupError, ValueError, TypeError):  # a browser may ask for anything
+        except (LookupError, ValueError, TypeError, StopIteration):  # a browser may ask for anything
             return
 
     def _send_part(self, asked: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.conversation.conversation_view import ConversationView
+from rlpanel.panels.samples.visible_rows import traces_of
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.safe_image import FULL, THUMBNAIL, BadImage, image_url
@@ -19,6 +20,7 @@ from rlpanel.sources.records.messages import Image
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.sample_images import read_image
 from rlpanel.store.snapshot.snapshot import Snapshot
+from rlpanel.texts.display_text import escape_invisible
 
 _SETTINGS = ("pad_token", "kl_estimator")
 
@@ -40,6 +42,7 @@ class ConversationTab(Viewer):
             self._view.param.watch(lambda event: setattr(selection, event.name, event.new), name)
         selection.param.watch(lambda event: setattr(self._view, "dark", event.new), "dark")
         self._view.param.watch(lambda _: setattr(context, "tab", "tokens"), "opened")
+        self._view.param.watch(self._choose_trace, "trace")
         context.param.watch(self._draw, "sample")
         context.display.param.watch(self._draw, [*_SETTINGS])
         self.param.watch(self._draw, "active")
@@ -52,9 +55,21 @@ class ConversationTab(Viewer):
         if not self.active:
             return
         context = self.context
+        sample, snapshot = context.sample, context.snapshot
+        traces = traces_of(snapshot, sample.uid) if sample is not None else []
         settings = {name: getattr(context.display, name) for name in _SETTINGS}
         with pn.io.hold():
-            self._view.param.update(sample=context.sample, token=context.selection.token, **settings)
+            self._view.param.update(
+                sample=sample,
+                token=context.selection.token,
+                traces=[[uid, escape_invisible(name)] for uid, name in traces],
+                **settings,
+            )
+
+    def _choose_trace(self, event: Any) -> None:
+        if event.new:
+            self.context.choose_sample(event.new)
+            self._view.trace = ""
 
     def _find_image(self, sample: Sample, image: Image, full: bool, answer: Any) -> None:
         """Read and decode an image on a thread; ``answer`` gets its data URL, or why there is none."""

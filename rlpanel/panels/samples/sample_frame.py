@@ -10,7 +10,7 @@ import pandas as pd
 
 from rlpanel import schema
 from rlpanel.panels.samples.sample_table import grid_columns
-from rlpanel.panels.samples.visible_rows import attempt_column
+from rlpanel.panels.samples.visible_rows import attempt_column, trace_column
 from rlpanel.settings import Display
 from rlpanel.store.query.query import QueryResult
 from rlpanel.store.query.sample_notes import Notes
@@ -56,8 +56,10 @@ def frame_of(
     cells |= {name: values[: len(rows)] for name, values in outcome.extra.items()}
     cells |= _note_columns(notes, numbers["uid"])
     cells |= attempt_column(snapshot, rows)
+    if display.fold_episodes:
+        cells |= trace_column(snapshot, rows)
     first = ["uid", "step"] if whole_run else ["uid"]
-    early = ["attempt", "prompt", "response", "tag", "reward", *queried]
+    early = ["attempt", "prompt", "response", "tag", "reward", "traces", *queried]
     late = ["note", "ground_truth", "ref_response", "rank", "line"]
     order = dict.fromkeys([*first, *early, *usual, *late])
     return pd.DataFrame({name: cells[name] for name in order if name in cells})

@@ -22,7 +22,7 @@ from rlpanel.panels.samples.sample_table import PICK, SampleTable, table_of
 from rlpanel.panels.samples.text_loader import RowTexts, table_frame, texts_of
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS
 from rlpanel.panels.samples.thumbnails import Thumbnails
-from rlpanel.panels.samples.visible_rows import subset_html, visible_rows
+from rlpanel.panels.samples.visible_rows import fold_episodes, subset_html, visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import drawing_loop
 from rlpanel.panels.session.redraw_queue import draw_in_turn
@@ -108,7 +108,7 @@ class SampleGrid(Viewer):
         context.param.watch(self._highlight, "first")
         selection.param.watch(self._on_query, ["filter", "scope", "search", "sort"])
         context.param.watch(self._on_noted, "noted")
-        settings = ["kl_estimator", "max_samples", "older_attempts", *STYLE_SETTINGS]
+        settings = ["kl_estimator", "max_samples", "older_attempts", "fold_episodes", *STYLE_SETTINGS]
         display.param.watch(lambda _: self.load(), settings)
         self.load()
 
@@ -145,6 +145,8 @@ class SampleGrid(Viewer):
             self._rows = visible_rows(view, step, context.display)
         else:
             self._rows = result.rows[: context.display.max_samples]
+        if context.display.fold_episodes:
+            self._rows = fold_episodes(view.snapshot, self._rows)
         self._texts = texts_of(context.index, view, self._rows)
         self._show()
         if context.index is not None and not self._texts.whole:

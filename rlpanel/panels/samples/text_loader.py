@@ -101,6 +101,6 @@ def table_frame(
         return make()
     key = (
         rows.tobytes(), len(row_texts), tuple(outcome.columns), outcome.tests, display.kl_estimator, style,
-        whole_run,
+        whole_run, display.fold_episodes,
     )  # fmt: skip
     return cached_on(view, "table", key, make, most=_MAX_CACHED)

@@ -16,7 +16,7 @@ from rlpanel.panels.sidebar.training_constants import constant_rows
 #: Group → names of display settings; each field is made from the declaration in `rlpanel.settings`.
 _DISPLAY = {
     "Curves": ("band", "log_values", "variance_scale", "zero_shift", "kl_estimator", "per_sequence"),
-    "Samples": ("max_samples", "older_attempts", "stuck_steps"),
+    "Samples": ("max_samples", "older_attempts", "fold_episodes", "stuck_steps"),
     "Text": ("fold_templates", "pad_token", "system_end"),
 }
 #: Maximum number of curves and of overlay splits that can be chosen.
