@@ -279,7 +279,7 @@ def is_whole(values: pd.Series) -> bool:
 _WHOLE = frozenset(
     {"step", "copies", "n", "rank", "line", "response_tokens", "trajectory_tokens", "truncated"}
     | {"episode", "generation", "turns", "tool_calls", "tool_errors", "images", "context_tokens", "lag"}
-    | {"policy_version_min", "policy_version_max", "trainer_version"}
+    | {"policy_version_min", "policy_version_max", "trainer_version", "traces"}
 )
 
 
