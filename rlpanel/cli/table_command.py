@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -39,6 +40,7 @@ def run_command(function: Callable[..., Table]) -> Callable[..., None]:
         reader, formats = (_take(options, names) for names in (_READER, _FORMATS))
         form = one_format(**{name: formats[name] for name in _FORMATS[:3]})
         with ExitStack() as stack:
+            stack.enter_context(_rare_collection())
             opened = stack.enter_context(opened_run(run, **reader))
             print_table(function(opened, **options), form, raw=formats["raw"])
             unread = opened.snapshot.unread
@@ -72,6 +74,17 @@ def opened_run(
 
     opened = open_run(run, follow=False, jobs=jobs)
     return opened.split(split) if split else opened
+
+
+@contextmanager
+def _rare_collection() -> Iterator[None]:
+    """Let the garbage collector run rarely: imports make many objects that stay, which it would walk."""
+    before = gc.get_threshold()
+    gc.set_threshold(200_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _take(options: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
