@@ -133,6 +133,7 @@ def test_slimes_arrays_of_training_are_joined_to_their_samples(
 def test_slimes_evaluation_is_eval_and_an_aborted_sample_discarded(
     recorded: dict[tuple[int, str], list[Sample]],
 ) -> None:
-    done, aborted = recorded[0, "eval"]
+    (done,) = recorded[0, "eval"]
+    (aborted,) = recorded[0, "discarded eval"]
     assert (done.response, done.reward, done.status) == ("Titan", 1.0, "ok")
     assert (aborted.response, aborted.status, aborted.response_token_ids) == ("", "discarded", None)

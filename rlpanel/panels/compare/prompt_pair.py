@@ -18,6 +18,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.tokens.token_view import TokenView
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
@@ -155,8 +156,8 @@ def _sample(run: ComparedRun, row: int) -> Sample:
     return fetch(run.index, run.view, int(row))
 
 
-def _html(name: str) -> pn.pane.HTML:
-    return pn.pane.HTML(
+def _html(name: str) -> HtmlPane:
+    return HtmlPane(
         "",
         stylesheets=[theme.CSS, read_assets("panels/compare/response_diff.css")],
         sizing_mode="stretch_width",

@@ -22,6 +22,7 @@ from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
 from rlpanel.store.query.fetch_sample import fetch
@@ -67,7 +68,7 @@ class ResponseDiff(Viewer):
         self._kind = select_field("against", "Compare with", 230)
         self._other = select_field("which", "Other sample", 250)
         self._open_button = button("Open sample", self._open, visible=False)
-        self._pane = pn.pane.HTML(
+        self._pane = HtmlPane(
             "",
             stylesheets=[theme.CSS, read_assets("panels/compare/response_diff.css")],
             sizing_mode="stretch_width",

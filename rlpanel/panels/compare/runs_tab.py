@@ -28,6 +28,7 @@ from rlpanel.panels.sidebar.run_list import run_labels
 from rlpanel.panels.step.reward_distribution import Bins, bins_of
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.prompt_pairs import BEST, NEWEST
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -56,7 +57,7 @@ class RunsTab(Viewer):
         self._work: BackgroundTask[RunComparison] = BackgroundTask(self._show)
         self._against = select_field("against-run", "Other run", 190)
         self._steps = {name: _StepChoice(context, name) for name in ("here_at", "there_at")}
-        self._summary = pn.pane.HTML(
+        self._summary = HtmlPane(
             "",
             stylesheets=[theme.CSS, read_assets("panels/compare/runs_tab.css")],
             sizing_mode="stretch_width",
@@ -311,7 +312,7 @@ def _no_pairs_html(comparison: RunComparison, labels: tuple[str, str]) -> str:
     return '<p class="note">The runs have no prompt in common.</p>'
 
 
-def _caption(text: str) -> pn.pane.HTML:
-    return pn.pane.HTML(
+def _caption(text: str) -> HtmlPane:
+    return HtmlPane(
         f'<span class="note">{text}</span>', stylesheets=[theme.CSS], width=62, margin=(4, 4), align="center"
     )

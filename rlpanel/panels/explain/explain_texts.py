@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import panel as pn
-
 from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.html_pane import HtmlPane
 
 _PARAGRAPHS = "p { margin: 0 0 6px; overflow-wrap: anywhere; }"
 
 
-def note_pane(name: str) -> pn.pane.HTML:
+def note_pane(name: str) -> HtmlPane:
     """Return an empty pane for paragraphs of escaped text; ``name`` is its CSS class."""
-    return pn.pane.HTML(
+    return HtmlPane(
         "",
         stylesheets=[theme.CSS, _PARAGRAPHS],
         sizing_mode="stretch_width",
@@ -20,9 +19,9 @@ def note_pane(name: str) -> pn.pane.HTML:
     )
 
 
-def caption(text: str) -> pn.pane.HTML:
+def caption(text: str) -> HtmlPane:
     """Return a short text before a field."""
-    return pn.pane.HTML(
+    return HtmlPane(
         f'<span class="note">{theme.safe_text(text)}</span>',
         stylesheets=[theme.CSS],
         margin=(4, 4),

@@ -13,6 +13,7 @@ from rlpanel.panels.export.exporter import EXPORT_SCRIPTS, EXPORT_STYLES, Export
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 
 
@@ -61,7 +62,7 @@ class ExportMenu(Exporter):
             action()
 
 
-def head_with_menu(head: pn.pane.HTML, menu: ExportMenu) -> pn.Row:
+def head_with_menu(head: HtmlPane, menu: ExportMenu) -> pn.Row:
     """Return a card's head with the export menu at its end."""
     head.margin = (7, 0, 0, 12)
     return pn.Row(head, menu, sizing_mode="stretch_width", margin=0)
@@ -70,5 +71,5 @@ def head_with_menu(head: pn.pane.HTML, menu: ExportMenu) -> pn.Row:
 def plot_with_menu(title: str, plot: Any, menu: ExportMenu, **options: Any) -> pn.Column:
     """Return a plot that is a part of a card, below its title and export menu."""
     caption = f'<span class="caption">{safe_text(title)}</span>'
-    head = pn.pane.HTML(caption, stylesheets=[theme.CSS], sizing_mode="stretch_width")
+    head = HtmlPane(caption, stylesheets=[theme.CSS], sizing_mode="stretch_width")
     return pn.Column(head_with_menu(head, menu), plot, margin=0, css_classes=["rl-plot"], **options)

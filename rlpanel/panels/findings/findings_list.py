@@ -15,6 +15,7 @@ from rlpanel.panels.findings.findings_badge import EVERY
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.run_view import RunView
@@ -30,7 +31,7 @@ class FindingsList(Viewer):
         super().__init__()
         self.context = context
         self._last_check = 0.0
-        self._pane = pn.pane.HTML(
+        self._pane = HtmlPane(
             "",
             stylesheets=[theme.CSS, read_assets("panels/findings/findings_list.css")],
             sizing_mode="stretch_width",

@@ -19,6 +19,7 @@ from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.step_groups import StepGroups, groups_of
@@ -75,7 +76,7 @@ class GroupSamples(Viewer):
         self.context, self._show_note = context, show_note
         self._work: BackgroundTask[list[dict[str, Any]]] = BackgroundTask(self._show_cards)
         self._drawn: tuple[object, ...] = ()
-        self._fit = pn.pane.HTML(
+        self._fit = HtmlPane(
             "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 18), css_classes=["rl-fit"]
         )
         self._cards = GroupCards(

@@ -13,6 +13,7 @@ from rlpanel.panels.groups.group_table import GroupTable
 from rlpanel.panels.inputs.input_fields import FieldRow, select_field
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 
 _ONE, _ALL = "one", "all"
@@ -29,7 +30,7 @@ class GroupsTab(Viewer):
         self._mode.param.update(
             options={"This sample's group": _ONE, "All groups of the step": _ALL}, value=_ONE
         )
-        self._note = pn.pane.HTML(
+        self._note = HtmlPane(
             "",
             stylesheets=[theme.CSS],
             sizing_mode="stretch_width",

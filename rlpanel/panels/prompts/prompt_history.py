@@ -25,6 +25,7 @@ from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.table_click import click_field
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.schema import Sample
@@ -69,7 +70,7 @@ class PromptHistory(Viewer):
         self._key: tuple[object, ...] | None = None
         self._reading: BackgroundTask[_Texts] = BackgroundTask(self._show_texts)
         self._diffing: BackgroundTask[str] = BackgroundTask(self._show_diff)
-        self._diff = pn.pane.HTML(
+        self._diff = HtmlPane(
             "",
             stylesheets=[theme.CSS, read_assets("panels/compare/response_diff.css")],
             sizing_mode="stretch_width",

@@ -13,6 +13,7 @@ from rlpanel.panels.prompts.prompt_history import PromptHistory
 from rlpanel.panels.prompts.unsolved_prompts import UnsolvedPrompts
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.theme import safe_text
 
 _HISTORY, _UNSOLVED = "one", "stuck"
@@ -29,7 +30,7 @@ class PromptsTab(Viewer):
         self._mode.param.update(
             options={"History of this prompt": _HISTORY, "Unsolved prompts": _UNSOLVED}, value=_HISTORY
         )
-        self._note = pn.pane.HTML(
+        self._note = HtmlPane(
             "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(6, 8),
             css_classes=["rl-over-time-note"],
         )  # fmt: skip

@@ -18,6 +18,7 @@ from rlpanel.panels.groups.group_strip import GroupStrip
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.step.reward_distribution import RewardDistribution, RewardGap
 from rlpanel.panels.ui import theme
+from rlpanel.panels.ui.html_pane import HtmlPane
 
 #: Model id → property → its values in the dark and in the light theme; only properties that differ.
 Colors = dict[str, dict[str, list[Any]]]
@@ -75,7 +76,7 @@ def plot_json(drawing: Drawing) -> dict[str, Any]:
 def _drawings(views: Iterable[Viewer]) -> Iterator[Drawing]:
     """Yield a drawing for each visible card; every card contains one header and one plot."""
     for view in views:
-        heads, plots = _visible_panes(view, pn.pane.HTML), _visible_panes(view, pn.pane.Bokeh)
+        heads, plots = _visible_panes(view, HtmlPane), _visible_panes(view, pn.pane.Bokeh)
         for head, plot in zip(heads, plots, strict=True):
             # Remove callbacks: there is no server to handle events, and the policy forbids code in strings.
             plot.object.update(js_event_callbacks={}, subscribed_events=set())

@@ -15,6 +15,7 @@ from rlpanel.panels.status.backlog_bar import bar_html
 from rlpanel.panels.status.getting_started import getting_started_html
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
@@ -31,7 +32,7 @@ class EmptyState(Viewer):
     def __init__(self, context: Context, on_demo: Callable[..., None]) -> None:
         super().__init__()
         self.context = context
-        self._pane = pn.pane.HTML(
+        self._pane = HtmlPane(
             "",
             stylesheets=[
                 theme.CSS,

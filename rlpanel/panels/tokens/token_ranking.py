@@ -22,6 +22,7 @@ from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context, watch_step
 from rlpanel.panels.ui import theme
 from rlpanel.panels.ui.assets import read_assets
+from rlpanel.panels.ui.html_pane import HtmlPane
 from rlpanel.panels.ui.table_click import ClickTable, click_field
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.query.token_reader import (
@@ -65,7 +66,7 @@ class TokenRanking(Viewer):
             "least", "Least count", 170, options={_count_label(count): count for count in LEAST}, value=3
         )
         self._stop = button("Stop", self._on_stop, visible=False, css_classes=["rl-stop"])
-        self._note = pn.pane.HTML(
+        self._note = HtmlPane(
             "", stylesheets=[theme.CSS], sizing_mode="stretch_width", margin=(2, 14, 4, 14),
             css_classes=["rl-ranking-note"],
         )  # fmt: skip

@@ -8,7 +8,11 @@ import panel as pn
 
 
 class HtmlPane(pn.pane.HTML):
-    """HTML pane that sends only its text. Panel's own reads style sheets from disk at every change."""
+    """HTML pane that sends only its text.
+
+    Panel's own resolves its style sheets again at every change. It reads them from disk, and if the model is
+    not yet part of the page, it takes them from a CDN.
+    """
 
     def _update(self, ref: str, model: Any) -> None:
         text = self._transform_object(self.object)["object"]
