@@ -84,7 +84,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[int, str], 
     found: dict[tuple[int, str], list[Sample]] = {}
     with open_run(folder / "rlpanel", follow=False) as opened:
         assert opened.errors.empty
-        for split in ("train", "eval"):
+        for split in ("train", "eval", "discarded eval"):
             part = opened.split(split)
             for uid in part.samples()["uid"]:
                 sample = part.sample(uid)
