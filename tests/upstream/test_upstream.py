@@ -168,7 +168,7 @@ def test_openrlhfs_advantages_and_masks_are_those_of_the_trainer(written: Any) -
     assert (tool.response, tool.response_tokens) == ("4!", list("4ok!"))
     assert tool.loss_mask is not None
     assert tool.loss_mask.tolist() == [1.0, 0.0, 0.0, 1.0]
-    assert tool.extra["images"] == ["a/b.png"]
+    assert list(tool.images) == [{"url": "a/b.png"}]
     # Advantage: 1/√2 at the last token, minus 0.1 × KL (0.5) at each token of the policy from here on.
     np.testing.assert_allclose(tool.advantages[[0, 3]], np.array([-0.1, -0.05]) + 0.5**0.5, atol=1e-6)
     np.testing.assert_allclose(tool.ref_logprobs, np.array([-0.6, -0.5, -0.5, -0.7]), atol=1e-6)
