@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -38,7 +39,7 @@ def connect(limits: SqlLimits) -> DuckDBPyConnection:
         import duckdb
     except ImportError as error:
         raise QueryError('SQL needs the package duckdb: pip install "rlpanel[sql]"') from error
-    return duckdb.connect(
+    connection = duckdb.connect(
         ":memory:",
         config={
             "enable_external_access": False,
@@ -51,6 +52,9 @@ def connect(limits: SqlLimits) -> DuckDBPyConnection:
             "threads": min(_THREADS, os.cpu_count() or 1),
         },
     )
+    # The bar would be part of what a command prints.
+    connection.execute("set enable_progress_bar = false")
+    return connection
 
 
 def lock(connection: DuckDBPyConnection) -> None:
@@ -72,11 +76,13 @@ def fetch_rows(connection: DuckDBPyConnection, text: str, limits: SqlLimits) -> 
 
     # On a thread: duckdb does not notice Ctrl-C while it waits for the first rows.
     with ThreadPoolExecutor(1) as thread:
-        result = thread.submit(_fetch, connection, text, limits.rows)
+        begun, ended = threading.Event(), threading.Event()
         try:
+            # Ctrl-C may come at any moment from here on, also before there is a result to wait for.
+            result = thread.submit(_fetch_noting, begun, ended, connection, text, limits.rows)
             return result.result(limits.seconds)
         except (TimeoutError, KeyboardInterrupt) as error:
-            _cancel(connection, result)
+            _cancel(connection, begun, ended)
             if isinstance(error, KeyboardInterrupt):
                 raise
             raise QueryError(
@@ -86,11 +92,21 @@ def fetch_rows(connection: DuckDBPyConnection, text: str, limits: SqlLimits) -> 
             raise QueryError(_explained(str(error))) from error
 
 
-def _cancel(connection: DuckDBPyConnection, result: Future[pd.DataFrame]) -> None:
-    """Cancel a query, and return when it has ended."""
-    while not result.done():
+def _cancel(connection: DuckDBPyConnection, begun: threading.Event, ended: threading.Event) -> None:
+    """Cancel a query, and return when it has ended, or if it does not begin."""
+    while begun.wait(_PULSE) and not ended.wait(_PULSE):
         connection.interrupt()
-        wait([result], _PULSE)
+
+
+def _fetch_noting(
+    begun: threading.Event, ended: threading.Event, connection: DuckDBPyConnection, text: str, most: int
+) -> pd.DataFrame:
+    """Run a query as `_fetch` does, and set the events when it begins and ends."""
+    begun.set()
+    try:
+        return _fetch(connection, text, most)
+    finally:
+        ended.set()
 
 
 def _fetch(connection: DuckDBPyConnection, text: str, most: int) -> pd.DataFrame:

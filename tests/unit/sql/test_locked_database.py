@@ -64,7 +64,7 @@ def test_ctrl_c_cancels_a_query() -> None:
         "from rlpanel.sql.locked_database import connect, fetch_rows\n"
         "from rlpanel.sql.sql_limits import SqlLimits\n"
         "connection = connect(SqlLimits(seconds=300))\n"
-        "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "try:\n"
         f"    fetch_rows(connection, {ENDLESS!r}, SqlLimits(seconds=300))\n"
         "except KeyboardInterrupt:\n"
