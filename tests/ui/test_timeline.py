@@ -92,7 +92,8 @@ def test_thousands_of_rollouts_scroll_and_are_drawn_at_once(board: BoardPage) ->
     """Only the lanes in view are drawn: the canvas is as high as its frame."""
     shown = timeline(board, "many")
     frame, canvas = shown.locator(".frame"), shown.locator("canvas")
-    assert canvas.evaluate("(node) => node.clientHeight") == frame.evaluate("(node) => node.clientHeight")
+    same = "(node) => node.clientHeight > 0 && node.clientHeight === node.parentNode.clientHeight"
+    board.until(lambda: canvas.evaluate(same), "the canvas is as high as its frame")
     frame.evaluate("(node) => { node.scrollTop = node.scrollHeight }")
     board.until(lambda: len(colors(canvas, 5)) >= 1, "the last lanes are drawn")
     frame.evaluate("(node) => { node.scrollTop = 0 }")
