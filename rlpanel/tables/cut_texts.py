@@ -12,6 +12,8 @@ from rlpanel.api.run import Run
 from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.store.query.fetch_sample import fetch_texts
 from rlpanel.tables.table import TableColumn
+from rlpanel.texts.prompt_line import prompt_cell
+from rlpanel.texts.prompt_parts import TextStyle
 
 #: Columns of texts, which tables of samples share.
 TEXT_COLUMNS = tuple(TableColumn(name, "text", schema.BY_NAME[name].help) for name in schema.TEXTS)
@@ -57,6 +59,11 @@ def cut_texts(texts: Mapping[str, str | None], limit: TextLimit) -> dict[str, ob
     logged = {name: text for name, text in texts.items() if text is not None}
     parts: dict[str, object] = {name: limit.of(text) for name, text in logged.items()}
     return parts | {CUT.name: [name for name, text in logged.items() if limit.cuts(text)]}
+
+
+def question_of(texts: Mapping[str, str] | None, limit: TextLimit) -> str:
+    """Return the question of a prompt within the limit; empty if it was not logged or cannot be read."""
+    return limit.of(prompt_cell((texts or {}).get("prompt") or "", TextStyle()))
 
 
 def read_logged_texts(run: Run, rows: Sequence[int] | np.ndarray) -> list[dict[str, str] | None]:

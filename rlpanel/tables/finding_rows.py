@@ -9,7 +9,7 @@ from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.findings.findings_table import finding_dict
 from rlpanel.settings import FindingSettings
 from rlpanel.store.snapshot.complete_steps import newest_complete_step
-from rlpanel.tables.table import Table, TableColumn, TableSpec
+from rlpanel.tables.table import RUN, SPLIT, Table, TableColumn, TableSpec
 
 FINDINGS = TableSpec(
     "findings",
@@ -36,9 +36,9 @@ FINDINGS = TableSpec(
         TableColumn("symptoms", "objects", "Findings with the same cause, with the same keys."),
     ),
     about=(
-        TableColumn("run", "text", "Name of the run."),
+        RUN,
         TableColumn("path", "text", "The run's folder."),
-        TableColumn("split", "text", "The split whose samples count."),
+        SPLIT,
         TableColumn("steps", "integer", "Number of complete steps that were checked."),
         TableColumn("unread", "objects", "Files that were not read, with reasons."),
     ),

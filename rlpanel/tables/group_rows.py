@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,9 @@ from rlpanel.api.run import Run
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe
 from rlpanel.store.query.step_groups import StepGroups, groups_of
-from rlpanel.store.snapshot.complete_steps import newest_complete_step
-from rlpanel.tables.cut_texts import TextLimit, read_logged_texts
-from rlpanel.tables.run_columns import checked_step
-from rlpanel.tables.table import Table, TableColumn, TableSpec, page
-from rlpanel.texts.prompt_line import prompt_cell
-from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.tables.cut_texts import TextLimit, question_of, read_logged_texts
+from rlpanel.tables.run_columns import step_or_newest
+from rlpanel.tables.table import RUN, SPLIT, Table, TableColumn, TableSpec, page
 
 #: Column of the table → group metric.
 _METRICS = {
@@ -48,8 +44,8 @@ GROUPS = TableSpec(
         TableColumn("prompt", "text", "The question of the prompt; null unless texts are read."),
     ),
     about=(
-        TableColumn("run", "text", "Name of the run."),
-        TableColumn("split", "text", "The split whose samples count."),
+        RUN,
+        SPLIT,
         TableColumn("step", "integer", "The step."),
         TableColumn("no_signal", "integer", "Number of groups whose rewards are all equal."),
     ),
@@ -90,7 +86,7 @@ def groups(
         If the run does not have the step or column.
     """
     view = run.view
-    step = newest_complete_step(view.snapshot, time.time()) if step is None else checked_step(view, step)
+    step = step_or_newest(view, step)
     found = groups_of(view, step)
     rows = [] if found is None else _rows(found)
     order = _sorted(rows, sort)
@@ -98,8 +94,7 @@ def groups(
     if text and found is not None:
         first = [found.members[row["number"]][0] for row in shown]
         for row, texts in zip(shown, read_logged_texts(run, first), strict=True):
-            question = prompt_cell((texts or {}).get("prompt") or "", TextStyle())
-            row["prompt"] = (limits or TextLimit()).of(question)
+            row["prompt"] = question_of(texts, limits or TextLimit())
     equal = sum(row["signal"] != "signal" for row in rows)
     facts = {"run": run.name, "split": view.snapshot.split, "step": step, "no_signal": equal}
     return GROUPS.table(shown, total=len(rows), offset=offset, about=facts)

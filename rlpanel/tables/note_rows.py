@@ -6,7 +6,7 @@ from rlpanel.api.run import Run
 from rlpanel.errors import RLPanelError, SettingError
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.tables.run_rows import utc
-from rlpanel.tables.table import Table, TableColumn, TableSpec, page
+from rlpanel.tables.table import RUN, Table, TableColumn, TableSpec, page
 
 NOTES = TableSpec(
     "notes",
@@ -18,7 +18,7 @@ NOTES = TableSpec(
         TableColumn("time", "text", "Time of the last change, in UTC (ISO 8601)."),
     ),
     about=(
-        TableColumn("run", "text", "Name of the run."),
+        RUN,
         TableColumn("file", "text", "The file that was written; null if nothing was written."),
     ),
 )

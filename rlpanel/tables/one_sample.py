@@ -15,7 +15,7 @@ from rlpanel.store.query.sample_notes import Notes
 from rlpanel.tables.cut_texts import CUT, TEXT_COLUMNS, TextLimit, cut_texts
 from rlpanel.tables.run_columns import chosen, number_column
 from rlpanel.tables.sample_rows import PLACE, TAG
-from rlpanel.tables.table import Table, TableColumn, TableSpec, page
+from rlpanel.tables.table import RUN, Table, TableColumn, TableSpec, page
 from rlpanel.texts.display_text import decode
 
 SAMPLE = TableSpec(
@@ -37,7 +37,7 @@ SAMPLE = TableSpec(
         TableColumn("metrics", "texts", "Token metrics that the sample has."),
         TableColumn("remarks", "texts", "Remarks on oddities of the sample."),
     ),
-    about=(TableColumn("run", "text", "Name of the run."),),
+    about=(RUN,),
 )
 
 SAMPLE_TOKENS = TableSpec(
@@ -50,7 +50,7 @@ SAMPLE_TOKENS = TableSpec(
     ),
     "Further columns are numbers: token metrics such as kl_k3, value and surprisal.",
     about=(
-        TableColumn("run", "text", "Name of the run."),
+        RUN,
         TableColumn("uid", "text", "The sample's identifier."),
         TableColumn("step", "integer", "Policy update."),
         TableColumn("available", "texts", "Token metrics that the sample has."),

@@ -9,10 +9,8 @@ from rlpanel.errors import SettingError
 from rlpanel.store.query.filter_columns import prompt_key
 from rlpanel.store.query.filter_syntax import quote
 from rlpanel.store.snapshot.prompts import unsolved_prompts, variable_prompts
-from rlpanel.tables.cut_texts import TextLimit, read_logged_texts
-from rlpanel.tables.table import Table, TableColumn, TableSpec, page
-from rlpanel.texts.prompt_line import prompt_cell
-from rlpanel.texts.prompt_parts import TextStyle
+from rlpanel.tables.cut_texts import TextLimit, question_of, read_logged_texts
+from rlpanel.tables.table import RUN, SPLIT, Table, TableColumn, TableSpec, page
 
 #: Which prompts are listed.
 PromptKind = Literal["unsolved", "variable"]
@@ -33,8 +31,8 @@ PROMPTS = TableSpec(
         TableColumn("prompt", "text", "The question of the prompt; null unless texts are read."),
     ),
     about=(
-        TableColumn("run", "text", "Name of the run."),
-        TableColumn("split", "text", "The split whose samples count."),
+        RUN,
+        SPLIT,
         TableColumn("kind", "text", "unsolved or variable."),
         TableColumn("least_steps", "integer", "Prompts at fewer steps are left out."),
     ),
@@ -100,7 +98,6 @@ def _row(
 ) -> dict[str, Any]:
     snapshot = run.snapshot
     key = prompt_key(int(snapshot.metadata("prompt_hash")[prompt.row]))
-    question = prompt_cell((texts or {}).get("prompt") or "", TextStyle()) if text else None
     return {
         "prompt_key": key,
         "steps": prompt.steps,
@@ -111,5 +108,5 @@ def _row(
         "spread": getattr(prompt, "spread", None),
         "uid": snapshot.uid(prompt.row),
         "filter": f"prompt_key == {quote(key)}",
-        "prompt": None if question is None else limits.of(question),
+        "prompt": question_of(texts, limits) if text else None,
     }

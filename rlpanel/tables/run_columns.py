@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import time
 from collections.abc import Collection, Iterable, Sequence
 
 from rlpanel.errors import SettingError
 from rlpanel.metrics.engine.column_info import describe
+from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.tables.table import TableColumn
 
@@ -77,3 +79,14 @@ def checked_step(view: RunView, step: int) -> int:
         nearest = min(steps.values.tolist(), key=lambda other: abs(other - step))
         raise SettingError(f"step {step} is not in run {view.snapshot.name!r}; step {nearest} is the nearest")
     return step
+
+
+def step_or_newest(view: RunView, step: int | None) -> int | None:
+    """Return a step that the run has, or its newest complete one; None if it has no complete step.
+
+    Raises
+    ------
+    SettingError
+        As `checked_step`.
+    """
+    return newest_complete_step(view.snapshot, time.time()) if step is None else checked_step(view, step)

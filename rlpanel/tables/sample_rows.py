@@ -14,7 +14,7 @@ from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.run_view import RunView
 from rlpanel.tables.cut_texts import CUT, TEXT_COLUMNS, TextLimit, cut_texts, read_logged_texts
 from rlpanel.tables.run_columns import checked_step, chosen, label_column, number_column
-from rlpanel.tables.table import Table, TableColumn, TableSpec, page
+from rlpanel.tables.table import RUN, SPLIT, Table, TableColumn, TableSpec, page
 
 #: Columns that say which sample it is.
 PLACE = (
@@ -28,8 +28,8 @@ TAG = (
 )
 #: Facts about tables of samples.
 ABOUT = (
-    TableColumn("run", "text", "Name of the run."),
-    TableColumn("split", "text", "The split whose samples count."),
+    RUN,
+    SPLIT,
     TableColumn("step", "integer", "The only step; null for all steps."),
 )
 

@@ -9,14 +9,14 @@ import pandas as pd
 
 from rlpanel.api.run import Run
 from rlpanel.sql.sql_limits import SqlLimits
-from rlpanel.tables.table import ColumnType, Table, TableColumn, TableSpec, plain
+from rlpanel.tables.table import RUN, ColumnType, Table, TableColumn, TableSpec, plain
 
 SQL = TableSpec(
     "sql",
     "The rows that an SQL query over a run returns.",
     (),
     "All columns are those of the query.",
-    about=(TableColumn("run", "text", "Name of the run."), TableColumn("query", "text", "The query.")),
+    about=(RUN, TableColumn("query", "text", "The query.")),
 )
 
 

@@ -14,7 +14,7 @@ from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.run_view import RunView, step_name
 from rlpanel.store.snapshot.step_metric_cache import available
 from rlpanel.tables.run_columns import chosen, number_column
-from rlpanel.tables.table import Table, TableColumn, TableSpec
+from rlpanel.tables.table import RUN, SPLIT, Table, TableColumn, TableSpec
 
 STEPS = TableSpec(
     "steps",
@@ -26,8 +26,8 @@ STEPS = TableSpec(
     ),
     "Further columns are numbers: statistics of sample columns, such as reward_mean, and step metrics.",
     about=(
-        TableColumn("run", "text", "Name of the run."),
-        TableColumn("split", "text", "The split whose samples count."),
+        RUN,
+        SPLIT,
         TableColumn("trend", "object", "Means of at most 32 parts of the run, by column."),
         TableColumn("available", "texts", "Names of all further columns that this run has."),
     ),

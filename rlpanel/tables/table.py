@@ -37,6 +37,11 @@ class TableColumn:
     unit: str = ""
 
 
+#: Facts that most tables state.
+RUN = TableColumn("run", "text", "Name of the run.")
+SPLIT = TableColumn("split", "text", "The split whose samples count.")
+
+
 @dataclass(frozen=True)
 class TableSpec:
     """The declaration of a table.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from rlpanel.api.run import Run
@@ -13,10 +11,9 @@ from rlpanel.settings import Display
 from rlpanel.store.query.query import QuerySpec
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.query.token_reader import TallyProgress, TokenReader, within_limit
-from rlpanel.store.snapshot.complete_steps import newest_complete_step
-from rlpanel.tables.run_columns import checked_step, similar
+from rlpanel.tables.run_columns import similar, step_or_newest
 from rlpanel.tables.sample_rows import passing
-from rlpanel.tables.table import Table, TableColumn, TableSpec, page
+from rlpanel.tables.table import RUN, SPLIT, Table, TableColumn, TableSpec, page
 from rlpanel.texts.display_text import Encoding, detect, read_piece
 
 TOKENS = TableSpec(
@@ -32,8 +29,8 @@ TOKENS = TableSpec(
         TableColumn("position", "integer", "Position of the largest value in its sample, from 0."),
     ),
     about=(
-        TableColumn("run", "text", "Name of the run."),
-        TableColumn("split", "text", "The split whose samples count."),
+        RUN,
+        SPLIT,
         TableColumn("step", "integer", "The step."),
         TableColumn("metric", "text", "The metric by which tokens are ranked; null if no tokens are logged."),
         TableColumn("available", "texts", "Metrics by which tokens can be ranked."),
@@ -84,7 +81,7 @@ def tokens(
     """
     view, display = run.view, Display()
     snapshot = view.snapshot
-    step = newest_complete_step(snapshot, time.time()) if step is None else checked_step(view, step)
+    step = step_or_newest(view, step)
     matching = np.empty(0, int)
     if step is not None:
         matching = np.sort(passing(run, QuerySpec(step=step, filter=filter), Notes(run.path)).rows)
