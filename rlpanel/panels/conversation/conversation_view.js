@@ -78,7 +78,7 @@ class ConversationView {
     const {sample} = this;
     const requested = this.model.metric;
     this.row = sample ? chooseRow(sample.rows, requested) : null;
-    const missing = this.row && this.row.name !== requested ? this.model.metrics[requested]?.label ?? requested : "";
+    const missing = this.row && this.row.name !== requested ? labelOf(this.model.metrics, requested) : "";
     this.bar.select(this.row, this.palette, missing);
     this.shade = sample ? shadeOf(sample, this.row, this.palette) : () => null;
     this.#drawModes();

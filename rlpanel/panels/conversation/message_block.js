@@ -2,8 +2,6 @@
 //
 // Texts of the log reach the page through textContent. Only HTML that the server sanitized uses innerHTML.
 
-const ROLE_NAMES = {developer: "developer", system: "system", user: "user", assistant: "assistant", tool: "tool"};
-
 const lengthOf = (part) => (part ? part.length ?? part.text.length : 0);
 
 class MessageBlock {
@@ -38,7 +36,7 @@ class MessageBlock {
   }
 
   get title() {
-    return `${ROLE_NAMES[this.role] ?? this.role}${this.block.turn ? ` ${this.block.turn}` : ""}${this.block.name ? ` ${this.block.name}` : ""}`;
+    return `${this.role}${this.block.turn ? ` ${this.block.turn}` : ""}${this.block.name ? ` ${this.block.name}` : ""}`;
   }
 
   get hasTokens() {

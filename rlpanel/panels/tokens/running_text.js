@@ -31,6 +31,25 @@ function makeSpan(sample, i) {
   return span;
 }
 
+/** Colour a token's span by [background, ink, infinite]; an empty background means NaN, null no colour. */
+function colorSpan(span, shade) {
+  span.style.backgroundColor = shade ? shade[0] : "";
+  span.style.color = shade ? shade[1] : "";
+  span.classList.toggle("unknown", shade?.[0] === "");
+  span.classList.toggle("infinite", shade?.[2] === true);
+}
+
+/** A function that gives the colours of each token in a row, as `colorSpan` takes them. */
+function shadeOf(sample, row, palette) {
+  if (!row) return () => null;
+  const {backgrounds, inks} = palette.ramp(row);
+  return (i) => {
+    if (i >= row.values.length || cellKind(sample, i) === KIND.PAD) return null;
+    const step = stepOf(row, row.values[i]);
+    return step < 0 ? ["", ""] : [backgrounds[step], inks[step], Math.abs(row.values[i]) === Infinity];
+  };
+}
+
 const TOKEN_CLASS = {
   [KIND.PLAIN]: "token",
   [KIND.EMPTY]: "token empty",
@@ -106,7 +125,7 @@ class RunningText {
     this.element.replaceChildren(document.createTextNode(text));
   }
 
-  /** Colour by `shade(i)`: [background, ink, infinite], empty for NaN, null for no colour; visible chunks only. */
+  /** Colour by `shade(i)`, see `colorSpan`; visible chunks only. */
   paint(shade) {
     this.shade = shade;
     this.stamp++;
@@ -220,11 +239,7 @@ class RunningText {
     chunk.stamp = this.stamp;
     let i = chunk.first;
     for (const span of chunk.node.children) {
-      const shade = this.shade(i++);
-      span.style.backgroundColor = shade ? shade[0] : "";
-      span.style.color = shade ? shade[1] : "";
-      span.classList.toggle("unknown", shade?.[0] === "");
-      span.classList.toggle("infinite", shade?.[2] === true);
+      colorSpan(span, this.shade(i++));
     }
   }
 }

@@ -72,7 +72,7 @@ class TokenView {
     this.bar.select(this.row, this.palette, missing);
     this.strip.select(this.row);
     this.outliers.select(this.row);
-    this.text.paint(this.#shade());
+    this.text.paint(shadeOf(this.sample, this.row, this.palette));
     this.#showPinned();
   }
 
@@ -151,18 +151,6 @@ class TokenView {
     });
   }
 
-  #shade() {
-    const [row, sample] = [this.row, this.sample];
-    if (!row) return () => null;
-    const {backgrounds, inks} = this.palette.ramp(row);
-    const nan = ["", ""];
-    return (i) => {
-      if (i >= row.values.length || cellKind(sample, i) === KIND.PAD) return null;
-      const step = stepOf(row, row.values[i]);
-      return step < 0 ? nan : [backgrounds[step], inks[step], Math.abs(row.values[i]) === Infinity];
-    };
-  }
-
   /** Move the zoomed range to the pinned token. */
   #scrollToPin() {
     const [from, to] = this.strip.range;
@@ -219,11 +207,6 @@ function boxAt(event) {
     return boxes.find((box) => event.clientY <= box.bottom) ?? span.getBoundingClientRect();
   }
   return {left: event.clientX + 12, top: event.clientY - 12, bottom: event.clientY + 12};
-}
-
-/** The label of a metric. A link may contain any name, so only declared names are looked up. */
-function labelOf(metrics, name) {
-  return Object.hasOwn(metrics, name) ? metrics[name].label : name;
 }
 
 function rowNotes(rows) {

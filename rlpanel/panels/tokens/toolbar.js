@@ -1,5 +1,10 @@
 // Toolbar above the text: one chip per metric, and the colour legend.
 
+/** The label of a metric. A link may contain any name, so only declared names are looked up. */
+function labelOf(metrics, name) {
+  return Object.hasOwn(metrics, name) ? metrics[name].label : name;
+}
+
 class MetricBar {
   constructor(root, {choose}) {
     this.chips = element("div", "rl-chips");
