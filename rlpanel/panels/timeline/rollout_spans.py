@@ -35,6 +35,7 @@ class RolloutTimes:
     ----------
     rows : ndarray of int, shape (R,)
         Rows of the snapshot.
+    uids : list of str, length R
     seconds, start : ndarray of float, shape (R,)
         Duration, and start in Unix seconds; NaN if not logged.
     rank : ndarray of int, shape (R,)
@@ -55,6 +56,7 @@ class RolloutTimes:
     """
 
     rows: np.ndarray
+    uids: list[str]
     seconds: np.ndarray
     start: np.ndarray
     rank: np.ndarray
@@ -91,6 +93,7 @@ def times_of(view: RunView, step: int) -> RolloutTimes:
     status = _status(snapshot, rows)
     return RolloutTimes(
         rows=rows,
+        uids=snapshot.uids(rows),
         seconds=seconds,
         start=_number(snapshot, "start_time", rows),
         rank=snapshot.metadata("rank")[rows].astype(np.int64),

@@ -90,8 +90,7 @@ class TimelineTab(Viewer):
         times, sample = self._times, self.context.sample
         if not self.active or times is None or sample is None:
             return
-        uids = self.context.snapshot.uids(times.rows)
-        self._canvas.chosen = uids.index(sample.uid) if sample.uid in uids else -1
+        self._canvas.chosen = times.uids.index(sample.uid) if sample.uid in times.uids else -1
 
     def _on_message(self, message: Any) -> None:
         """Handle a click. The message comes from the browser."""
@@ -102,7 +101,7 @@ class TimelineTab(Viewer):
             self._order = value
             self._show(self._times)
         elif action == "pick" and isinstance(value, int) and 0 <= value < len(self._times):
-            self.context.choose_sample(self.context.snapshot.uid(int(self._times.rows[value])))
+            self.context.choose_sample(self._times.uids[value])
 
 
 def _payload(times: RolloutTimes, order: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from rlpanel import Run, open_run
 from rlpanel.panels.timeline.rollout_spans import has_times, read_spans, times_of
@@ -45,7 +44,7 @@ def test_rollouts_without_times_are_left_out(tmp_path: Path) -> None:
     with run_of(tmp_path, None, {"generation": 2.0}, None) as run:
         times = times_of(run.view, 1)
         assert has_times(run.snapshot)
-        assert run.snapshot.uids(times.rows) == [run.samples().uid.iloc[1]]
+        assert run.snapshot.uids(times.rows) == times.uids == [run.samples().uid.iloc[1]]
     assert times.seconds.tolist() == [2.0]
 
 
@@ -72,8 +71,6 @@ def test_nothing_is_shown_again_if_no_line_has_spans(tmp_path: Path) -> None:
 
 def test_a_status_that_is_not_ok_is_a_failure(tmp_path: Path) -> None:
     with run_of(tmp_path, {"generation": 2.0}, status="timeout", split="train") as run:
-        times = times_of(run.view, 1) if run.snapshot.samples else None
-    if times is None:
-        pytest.skip("failed rollouts are left out by default")
+        times = times_of(run.view, 1)
     assert times.failed.tolist() == [True]
     assert times.status == ["timeout"]

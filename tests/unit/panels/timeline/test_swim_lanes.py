@@ -24,6 +24,7 @@ def times(of: list[Rollout], *, start: bool = True) -> RolloutTimes:
     ranks, starts, seconds = (np.array(part, float) for part in zip(*of, strict=True)) if of else (none,) * 3
     return RolloutTimes(
         rows=np.arange(count),
+        uids=[f"log.jsonl:{at}" for at in range(count)],
         seconds=seconds,
         start=1e9 + starts if start else np.full(count, np.nan),
         rank=ranks.astype(int),
