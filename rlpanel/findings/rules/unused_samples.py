@@ -39,6 +39,13 @@ def _failed(rows: RowBatch) -> tuple[np.ndarray, np.ndarray]:
     return codes[rows.rows] == code, codes[rows.rows] >= 0
 
 
+def _over_all_samples(context: RuleContext, tested: ShareRule) -> Iterator[Finding]:
+    """Test a share of all samples, also the discarded ones; the finding names no sample of another split."""
+    found = share_finding(context.with_discarded, tested)
+    if found is not None:
+        yield replace(found, uid="")
+
+
 @rule("Environment errors", "rise", "change_z")
 def environment_errors(context: RuleContext) -> Iterator[Finding]:
     """The share of rollouts that the environment ended with an error rises by this much, or is above 30%.
@@ -47,8 +54,8 @@ def environment_errors(context: RuleContext) -> Iterator[Finding]:
     """
     if "status" not in context.snapshot.labels:
         return
-    found = share_finding(
-        context.with_discarded,
+    yield from _over_all_samples(
+        context,
         ShareRule(
             signal=_environment_error,
             verb="end with an error of the environment",
@@ -61,8 +68,6 @@ def environment_errors(context: RuleContext) -> Iterator[Finding]:
             "the means of training.",
         ),
     )
-    if found is not None:
-        yield replace(found, uid="")  # the sample is in another split
 
 
 @rule("Discarded samples", "rise", "change_z")
@@ -73,8 +78,8 @@ def discarded_samples(context: RuleContext) -> Iterator[Finding]:
     """
     if not len(context.snapshot.discarded_steps.values):
         return
-    found = share_finding(
-        context.with_discarded,
+    yield from _over_all_samples(
+        context,
         ShareRule(
             signal=_discarded,
             verb="were not trained on",
@@ -87,5 +92,3 @@ def discarded_samples(context: RuleContext) -> Iterator[Finding]:
             "variance and limits of staleness discard samples, too.",
         ),
     )
-    if found is not None:
-        yield replace(found, uid="")
