@@ -28,8 +28,6 @@ class ToolResult:
     inferred : bool
         True if the text, and not a field of the log, says that it is an error.
     seconds : float or None
-    message : int
-        Position of its message in the conversation.
     tokens : (int, int) or None
         First token and the one after the last.
     """
@@ -38,7 +36,6 @@ class ToolResult:
     error: bool
     inferred: bool
     seconds: float | None
-    message: int
     tokens: Span | None = None
 
 
@@ -108,7 +105,7 @@ def blocks_of(sample: Sample, conversation: Conversation, tokens: TurnTokens) ->
         if message["role"] in TOOL_ROLES:
             call = _call_of(message, asking.calls)
             if call is not None:
-                call.result = _result(message, position, span)
+                call.result = _result(message, span)
                 asking.images += _images(message, position)
                 continue
         else:
@@ -172,13 +169,12 @@ def _call_of(message: Mapping[str, Any], calls: Sequence[ToolCallBlock]) -> Tool
     return waiting[0] if waiting else None
 
 
-def _result(message: Mapping[str, Any], position: int, span: Span | None) -> ToolResult:
+def _result(message: Mapping[str, Any], span: Span | None) -> ToolResult:
     return ToolResult(
         text=_text(message["content"], json_too=True),
         error=bool(message.get("is_error")),
         inferred=bool(message.get("error_inferred")),
         seconds=message.get("seconds"),
-        message=position,
         tokens=span,
     )
 

@@ -58,7 +58,7 @@ def pack_conversation(
     Returns
     -------
     PackedConversation
-        The payload has ``uid``, ``blocks`` (see `_pack_block`), ``tokens`` (see
+        The payload has ``uid``, ``blocks`` (see `_Packer.pack`), ``tokens`` (see
         `rlpanel.panels.tokens.token_payload.pack_sample`), ``status``, ``judge`` and ``notes``.
     """
     conversation = _turns_of(sample, pad_token)

@@ -72,7 +72,7 @@ def conversation_of(sample: Sample, token_texts: Sequence[str] = ()) -> Conversa
     if not logged:
         prompt = _as_messages("user", sample.prompt)
         response = _by_tokens(token_texts, sample.loss_mask) or _as_messages("assistant", sample.response)
-        logged = [{}] * 2  # at most a prompt and a response
+        logged = [*prompt, *response[:1]]  # a response that its tokens divide is one text
     new_prompt = _split(prompt, "user", turns_of)
     new_response = _split(response, "assistant", continued_turns)
     divided = len(new_prompt) + len(new_response) > len(logged)

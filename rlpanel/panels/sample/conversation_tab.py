@@ -11,14 +11,14 @@ from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.conversation.conversation_view import ConversationView
-from rlpanel.panels.samples.visible_rows import traces_of
+from rlpanel.panels.samples.episode_traces import traces_of
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.safe_image import FULL, THUMBNAIL, BadImage, image_url
 from rlpanel.schema import Sample
 from rlpanel.sources.records.messages import Image
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.sample_images import read_image
+from rlpanel.store.query.sample_images import image_bytes
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.display_text import escape_invisible
 
@@ -83,6 +83,6 @@ def _image_address(
     index: RunIndex, snapshot: Snapshot, uid: str, image: Image, *, full: bool
 ) -> Iterator[str]:
     try:
-        yield image_url(read_image(index, snapshot, uid, image), longest=FULL if full else THUMBNAIL)
+        yield image_url(image_bytes(index, snapshot, uid, image), longest=FULL if full else THUMBNAIL)
     except (RLPanelError, BadImage) as error:
         yield str(error)

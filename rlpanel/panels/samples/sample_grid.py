@@ -17,12 +17,13 @@ from panel.viewable import Viewer
 from rlpanel import schema
 from rlpanel.panels.inputs.input_fields import button, text_field
 from rlpanel.panels.plots.snapshot_cache import cached_on
+from rlpanel.panels.samples.episode_traces import fold_episodes
 from rlpanel.panels.samples.query_runner import BoardExport, QueryRunner
 from rlpanel.panels.samples.sample_table import PICK, SampleTable, table_of
 from rlpanel.panels.samples.text_loader import RowTexts, table_frame, texts_of
 from rlpanel.panels.samples.text_style import STYLE_SETTINGS
 from rlpanel.panels.samples.thumbnails import Thumbnails
-from rlpanel.panels.samples.visible_rows import fold_episodes, subset_html, visible_rows
+from rlpanel.panels.samples.visible_rows import subset_html, visible_rows
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import drawing_loop
 from rlpanel.panels.session.redraw_queue import draw_in_turn

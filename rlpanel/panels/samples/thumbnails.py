@@ -14,7 +14,7 @@ from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.safe_image import BadImage, image_url
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch_record
-from rlpanel.store.query.sample_images import read_image
+from rlpanel.store.query.sample_images import image_bytes
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 #: Name of the grid's column.
@@ -99,7 +99,7 @@ def _thumbnail(index: RunIndex, snapshot: Snapshot, uid: str) -> str:
         beside = record.agent.images if record.agent is not None else []
         images = [image for message in record.messages for image in message.get("images", ())]
         for image in [*images, *beside][:1]:
-            return image_url(read_image(index, snapshot, uid, image), longest=_LONGEST)
+            return image_url(image_bytes(index, snapshot, uid, image), longest=_LONGEST)
     except (RLPanelError, BadImage, IndexError):  # the conversation says why an image cannot be shown
         pass
     return NONE

@@ -31,7 +31,7 @@ class ImageUnavailable(RLPanelError):
     """An image cannot be shown; the message says why."""
 
 
-def read_image(index: RunIndex, snapshot: Snapshot, uid: str, image: Image) -> bytes:
+def image_bytes(index: RunIndex, snapshot: Snapshot, uid: str, image: Image) -> bytes:
     """Return the bytes of an image as they were logged, not decoded.
 
     Raises

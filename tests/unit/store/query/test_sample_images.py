@@ -15,7 +15,7 @@ import pytest
 
 from rlpanel import Run, open_run
 from rlpanel.sources.records.messages import Image
-from rlpanel.store.query.sample_images import ImageUnavailable, read_image
+from rlpanel.store.query.sample_images import ImageUnavailable, image_bytes
 
 PIXELS = bytes(range(256)) * 12
 
@@ -44,7 +44,7 @@ def uid_of(run: Run) -> str:
 
 
 def read(run: Run, image: Image) -> bytes:
-    return read_image(run.index, run.snapshot, uid_of(run), image)
+    return image_bytes(run.index, run.snapshot, uid_of(run), image)
 
 
 def test_embedded_images_are_found_by_their_content(tmp_path: Path) -> None:
