@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rlpanel.errors import SampleNotFound
 from rlpanel.store.snapshot.snapshot import Snapshot
 
 
@@ -32,9 +33,13 @@ def trace_column(snapshot: Snapshot, rows: np.ndarray) -> dict[str, np.ndarray]:
 def traces_of(snapshot: Snapshot, uid: str) -> list[tuple[str, str]]:
     """Return uid and name of all traces of a sample's episode, in the order of the log; empty if it has none.
 
-    The name is the agent's, or the trace's number.
+    The name is the agent's, or the trace's number. A sample that the snapshot does not have, because another
+    run was opened or its file was rewritten, has no traces.
     """
-    row = snapshot.row(uid)
+    try:
+        row = snapshot.row(uid)
+    except SampleNotFound:
+        return []
     rows = snapshot.rows_of(int(snapshot.metadata("step")[row]))
     keys, own = _episode_keys(snapshot, rows), _episode_keys(snapshot, np.array([row]))
     if keys is None or own is None or own[0] < 0:

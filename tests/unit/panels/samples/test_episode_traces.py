@@ -43,6 +43,7 @@ def test_the_traces_of_an_episode_are_named_by_their_agents(tmp_path: Path) -> N
     uids = found.uids(found.alive_rows)
     assert traces_of(found, uids[3]) == [(uids[0], "solver"), (uids[3], "critic")]
     assert traces_of(found, uids[1]) == []
+    assert traces_of(found, "gone.jsonl:0") == []
 
 
 def test_a_run_without_episodes_is_not_folded(tmp_path: Path) -> None:
