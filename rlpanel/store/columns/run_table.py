@@ -45,8 +45,6 @@ DUPLICATE_SURPRISAL = 64.0
 _TABLE_NUMBERS = frozenset({"reward", "advantage"})
 #: Pending rows from which on they are added to the table at once.
 PENDING_ROWS = 32_768
-#: While all rows are read, the memory of mapped columns is released each time after this many.
-RELEASE_ROWS = 1 << 19
 #: Number of dead rows from which on the table is compacted.
 MAX_DEAD_ROWS = 65_536
 
@@ -193,18 +191,20 @@ class RunTable:
         self._recount_all(version)
 
     def _recount_all(self, version: int) -> None:
-        """Compute the statistics from all rows that count."""
+        """Count all rows that count; the statistics of a column are computed when they are first needed."""
         rows = self.columns.rows
         counted = np.flatnonzero(counts(self._state()))
-        all_count = len(counted) == rows
-        for start in range(0, len(counted), PENDING_ROWS):  # in parts, so that copies stay small
-            some = slice(start, start + PENDING_ROWS)
-            part = some if all_count else counted[some]  # a slice is not copied
-            parts = {name: column.view(rows)[part] for name, column in self.columns.numbers.items()}
-            self.steps.add(self._group_by_split(part), self._column("step")[part], parts, version)
-            if start // RELEASE_ROWS != (start + PENDING_ROWS) // RELEASE_ROWS:
-                self.columns.release()
+        parts: list[tuple[str, np.ndarray | None]] = []
+        for split, where in self._group_by_split(counted):
+            of_split = counted[where]
+            parts.append((split, None if len(of_split) == rows else of_split))
+        values = {name: column.view(rows) for name, column in self.columns.numbers.items()}
+        self.steps.add_late(parts, self._column("step"), values, version)
         self.columns.release()
+
+    def compute_statistics(self) -> None:
+        """Compute the step statistics that were not needed so far."""
+        self.steps.compute_late(self.columns.release)
 
     def mark_dead(self, files: Iterable[int], version: int) -> None:
         """Mark the rows of these files as dead."""

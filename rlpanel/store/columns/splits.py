@@ -7,7 +7,7 @@ separate throughout: for duplicates, for older attempts and for step statistics.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -111,6 +111,22 @@ class SplitSteps:
         for name, where in parts:
             part = {column: numbers[where] for column, numbers in values.items()}
             self._table(name).add(steps[where], part, version)
+
+    def add_late(
+        self,
+        parts: Sequence[tuple[str, np.ndarray | None]],
+        steps: np.ndarray,
+        values: Mapping[str, np.ndarray],
+        version: int,
+    ) -> None:
+        """Count the rows of each split, all rows if they are None, see `StepTable.add_late`."""
+        for name, rows in parts:
+            self._table(name).add_late(rows, steps, values, version)
+
+    def compute_late(self, release: Callable[[], None] | None = None) -> None:
+        """Compute the statistics that `add_late` left, see `StepTable.compute_late`."""
+        for table in self._tables.values():
+            table.compute_late(release)
 
     def clear(self, steps: np.ndarray, version: int) -> None:
         """Reset the statistics of these steps, see `StepTable.clear`."""

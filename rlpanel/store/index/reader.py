@@ -258,6 +258,7 @@ class Reader:
             index.read(set(), deadline - time.monotonic())
         if index.version == 0:
             index.commit()  # a run without samples is published, too
+        index.compute_statistics()
         if index.version != version:
             self._count(before, index.snapshot, index.bytes_read - bytes_before)
             self._notify(index)

@@ -202,6 +202,10 @@ class RunIndex:
             self._trimmed_at = self.bytes_read
             trim_heap()
 
+    def compute_statistics(self) -> None:
+        """Compute the step statistics that nobody needed so far, so that no page waits for them later."""
+        self._table.compute_statistics()
+
     def save(self, *, last: bool = False) -> None:
         """Save to the cache if a save is due or this is the ``last`` one; small logs are not saved.
 
