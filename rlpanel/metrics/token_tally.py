@@ -9,6 +9,8 @@ import numpy as np
 
 #: Number of largest values whose positions are stored per token.
 TOP_POSITIONS = 3
+#: Values of a measure that are collected before they are merged: numpy is slow for one sample at a time.
+_MERGE_VALUES = 16_384
 
 
 class RankedToken(NamedTuple):
@@ -42,23 +44,40 @@ class _Measure:
         self.sum = np.zeros(0)
         self.largest = np.zeros((0, TOP_POSITIONS))
         self.positions = np.zeros((0, TOP_POSITIONS, 2), np.int64)
+        self._waiting: list[tuple[np.ndarray, np.ndarray, int]] = []  # codes, values, sample
+        self._waiting_values = 0
 
-    def add(self, codes: np.ndarray, values: np.ndarray, sample: int, size: int) -> None:
-        """Add the values of a sample; ``size`` is the number of token codes so far."""
+    def add(self, codes: np.ndarray, values: np.ndarray, sample: int) -> None:
+        """Add the values of a sample; they count once `merge` was called."""
+        self._waiting.append((codes, values, sample))
+        self._waiting_values += len(values)
+        if self._waiting_values >= _MERGE_VALUES:
+            self.merge()
+
+    def merge(self) -> None:
+        """Merge the values that were added since the last time."""
+        if not self._waiting:
+            return
+        all_codes, all_values, samples = zip(*self._waiting, strict=True)
+        self._waiting, self._waiting_values = [], 0
+        lengths = np.array([len(part) for part in all_codes])
+        codes, values = np.concatenate(all_codes), np.concatenate(all_values)
+        positions = np.empty((len(codes), 2), np.int64)  # sample, token index
+        positions[:, 0] = np.repeat(samples, lengths)
+        positions[:, 1] = np.arange(len(codes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        finite = np.isfinite(values)
+        codes, values, positions = codes[finite], values[finite], positions[finite]
+        size = int(codes.max(initial=-1)) + 1
         if size > len(self.count):
             self._grow(max(size, 2 * len(self.count)))
-        finite = np.flatnonzero(np.isfinite(values))
-        codes, values = codes[finite], values[finite]
         np.add.at(self.count, codes, 1)
         np.add.at(self.sum, codes, values)
         large = values > self.largest[codes, -1]
         if large.any():
-            self._merge_largest(codes[large], values[large], finite[large], sample)
+            self._merge_largest(codes[large], values[large], positions[large])
 
-    def _merge_largest(
-        self, codes: np.ndarray, values: np.ndarray, positions: np.ndarray, sample: int
-    ) -> None:
-        """Merge a sample's values into the largest ones; among equal values the earlier one stays."""
+    def _merge_largest(self, codes: np.ndarray, values: np.ndarray, positions: np.ndarray) -> None:
+        """Merge values into the largest ones; among equal values the earlier one stays."""
         order = np.lexsort((-values, codes))
         codes, values, positions = codes[order], values[order], positions[order]
         distinct, starts, row = np.unique(codes, return_index=True, return_inverse=True)
@@ -66,14 +85,14 @@ class _Measure:
         top = rank < TOP_POSITIONS
         row, rank = row[top], rank[top]
         largest = np.full((len(distinct), TOP_POSITIONS), -np.inf)
-        sample_positions = np.full((len(distinct), TOP_POSITIONS, 2), sample)
+        their_positions = np.zeros((len(distinct), TOP_POSITIONS, 2), np.int64)
         largest[row, rank] = values[top]
-        sample_positions[row, rank, 1] = positions[top]
+        their_positions[row, rank] = positions[top]
         both = np.hstack([self.largest[distinct], largest])
         best = np.argsort(-both, axis=1, kind="stable")[:, :TOP_POSITIONS]
         self.largest[distinct] = np.take_along_axis(both, best, 1)
         self.positions[distinct] = np.take_along_axis(
-            np.hstack([self.positions[distinct], sample_positions]), best[..., None], 1
+            np.hstack([self.positions[distinct], their_positions]), best[..., None], 1
         )
 
     def positions_of(self, code: int) -> tuple[tuple[int, int], ...]:
@@ -114,6 +133,7 @@ class TokenTally:
 
     def copy(self) -> TokenTally:
         """Return an independent copy."""
+        self._merge()
         copied = TokenTally()
         copied._codes, copied.tokens = self._codes.copy(), self.tokens
         copied._measures = {name: measure.copy() for name, measure in self._measures.items()}
@@ -140,7 +160,11 @@ class TokenTally:
         for name, array in values.items():
             if len(array) == len(codes):
                 measure = self._measures.setdefault(name, _Measure())
-                measure.add(codes, np.where(keep, array, np.nan), sample, len(index))
+                measure.add(codes, np.where(keep, array, np.nan), sample)
+
+    def _merge(self) -> None:
+        for measure in self._measures.values():
+            measure.merge()
 
     def ranking(self, name: str, *, least: int = 1, most: int = 50) -> list[RankedToken]:
         """Return the tokens with the highest mean of a measure.
@@ -155,6 +179,7 @@ class TokenTally:
             Maximum number of tokens to return.
         """
         measure = self._measures[name]
+        measure.merge()
         codes = np.flatnonzero(measure.count >= max(1, least))
         means = measure.sum[codes] / measure.count[codes]
         tokens = list(self._codes)

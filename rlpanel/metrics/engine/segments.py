@@ -132,14 +132,15 @@ class Segments:
 
     def distinct(self, keys: np.ndarray, known: np.ndarray) -> np.ndarray:
         """Return the number of distinct keys, shape (S,), among the rows in the mask ``known``."""
-        keys = np.asarray(keys)
-        order = np.argsort(keys)
-        rank = np.empty(self.rows, np.int64)
-        rank[order] = np.cumsum(np.append(False, keys[order[1:]] != keys[order[:-1]]))
-        # Segment and key are packed into one number: sorting two columns at once takes three times as long.
-        pairs = np.sort((self.number * self.rows + rank)[known])
-        first = np.append(True, pairs[1:] != pairs[:-1])[: len(pairs)]
-        return np.bincount(pairs[first] // self.rows, minlength=len(self)).astype(float)
+        rows = np.flatnonzero(known)
+        rows = rows[np.argsort(np.asarray(keys)[rows])]
+        # Sorted by segment and key. Few segments fit into 16 bits, which numpy sorts in linear time.
+        segment = self.number[rows]
+        small = segment.astype(np.uint16) if len(self) <= 1 << 16 else segment
+        by_segment = np.argsort(small, kind="stable")
+        segment, keys = segment[by_segment], np.asarray(keys)[rows[by_segment]]
+        first = np.append(True, (segment[1:] != segment[:-1]) | (keys[1:] != keys[:-1]))[: len(rows)]
+        return np.bincount(segment[first], minlength=len(self)).astype(float)
 
     def broadcast(self, values: np.ndarray) -> np.ndarray:
         """Broadcast each segment's value to its rows, shape (N,)."""
