@@ -6,7 +6,7 @@ const MODE_NAMES = {text: ["Text", "Markdown and formulas are drawn"], raw: ["Ra
 class ConversationView {
   constructor(model) {
     this.model = model;
-    Object.assign(this, {messages: [], images: new Map(), asked: new Set(), unfolded: false, hidden: false, sample: null});
+    Object.assign(this, {messages: [], images: new Map(), players: new Map(), asked: new Set(), unfolded: false, hidden: false, sample: null});
     this.root = element("div", "rl-tokens rl-conversation");
     const tools = element("div", "tools");
     this.modes = element("div", "modes");
@@ -44,6 +44,7 @@ class ConversationView {
     this.observer.disconnect();
     this.asked.clear();
     this.images.clear();
+    this.#stopPlayers();
     this.tip.hide();
     this.sample = data.tokens ? readSample(data.tokens, this.model.metrics) : null;
     this.messages = (data.blocks ?? []).map((block, index) => new MessageBlock(this, block, index));
@@ -125,6 +126,11 @@ class ConversationView {
 
   receive(answer) {
     if (answer.uid !== this.model.data.uid) return;
+    const player = this.players.get(`${answer.message}:${answer.position}`);
+    if (player && (answer.address || answer.reason)) {
+      player.receive(answer);
+      return;
+    }
     if (answer.image === undefined) {
       this.messages[answer.block]?.receive(answer);
       return;
@@ -133,6 +139,21 @@ class ConversationView {
     this.images.set(`${message}:${position}:${full}`, image);
     if (full) this.shown.show(image);
     else for (const each of this.messages) if (each.drawn && each.block.images?.some(([m, p]) => m === message && p === position)) each.draw();
+  }
+
+  /** The player of a message's audio or video: one for each, which stays when the message is drawn again. */
+  playerOf(message, position, kind) {
+    const key = `${message}:${position}`;
+    if (!this.players.has(key)) {
+      this.players.set(key, new MediaPlayer(kind, position));
+      this.ask({want: "medium", message, position});
+    }
+    return this.players.get(key).root;
+  }
+
+  #stopPlayers() {
+    for (const player of this.players.values()) player.stop();
+    this.players.clear();
   }
 
   showImage(message, position) {
@@ -144,6 +165,7 @@ class ConversationView {
   destroy() {
     this.observer.disconnect();
     this.resizing.disconnect();
+    this.#stopPlayers();
     this.tip.hide();
   }
 

@@ -6,12 +6,8 @@ from typing import Any
 
 import pytest
 
-from rlpanel.sources.records.messages import (
-    messages_text,
-    read_messages,
-    without_embedded,
-    without_embedded_values,
-)
+from rlpanel.sources.records.embedded_media import without_embedded, without_embedded_values
+from rlpanel.sources.records.messages import messages_text, read_messages
 
 PNG = "data:image/png;base64," + "iVBORw0K" * 100
 
@@ -67,7 +63,7 @@ def test_an_image_is_a_mark_in_the_text_and_never_its_bytes(part: dict[str, Any]
 
 def test_other_long_media_are_named_by_their_type() -> None:
     part = {"type": "input_audio", "input_audio": {"data": "UklG" * 1000}}
-    assert message(content=[part])["content"] == "[input_audio]"
+    assert message(content=[part])["content"] == "[audio]"
 
 
 def test_an_image_inside_a_text_is_left_out() -> None:
