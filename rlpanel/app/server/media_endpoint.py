@@ -22,7 +22,7 @@ from rlpanel.store.query.sample_media import MediumUnavailable, OpenMedium
 
 #: Bytes that are read and sent at a time.
 CHUNK = 256 << 10
-_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+_RANGE = re.compile(r"bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))")
 _pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="rlpanel-media")
 
 
@@ -96,10 +96,10 @@ def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
     Without a header, or with one that is not understood, that is the whole file.
     """
     found = _RANGE.fullmatch(header or "")
-    if found is None or found[0] == "bytes=-":
+    if found is None:
         return 0, size
-    if not found[1]:
-        first, end = max(0, size - int(found[2])), size
+    if found[3]:
+        first, end = max(0, size - int(found[3])), size
     else:
         first, end = int(found[1]), min(size, int(found[2]) + 1) if found[2] else size
     return (first, end) if first < end else None

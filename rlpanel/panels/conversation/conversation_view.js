@@ -29,7 +29,10 @@ class ConversationView {
     this.tip = new Tip(this.root);
     this.shown = new ImageDialog(this.root);
     this.observer = new IntersectionObserver((entries) => this.#onVisible(entries), {root: this.list, rootMargin: "600px 0px"});
-    this.resizing = new ResizeObserver(() => this.hidden && this.list.clientHeight && this.showPin());
+    this.resizing = new ResizeObserver(() => {
+      if (this.list.clientHeight === 0) this.#pausePlayers(); // the tab was closed
+      else if (this.hidden) this.showPin();
+    });
     this.resizing.observe(this.list);
     this.#listen();
   }
@@ -149,6 +152,10 @@ class ConversationView {
       this.ask({want: "medium", message, position});
     }
     return this.players.get(key).root;
+  }
+
+  #pausePlayers() {
+    for (const player of this.players.values()) player.pause();
   }
 
   #stopPlayers() {

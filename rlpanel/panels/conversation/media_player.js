@@ -26,8 +26,12 @@ class MediaPlayer {
     this.root.replaceChildren(this.player);
   }
 
-  stop() {
+  pause() {
     this.player?.pause();
+  }
+
+  stop() {
+    this.pause();
     this.player?.removeAttribute("src");
   }
 }
