@@ -75,7 +75,7 @@ def conversation_of(sample: Sample, token_texts: Sequence[str] = ()) -> Conversa
         prompt = _as_messages("user", sample.prompt)
         response = _by_tokens(token_texts, sample.loss_mask) or _as_messages("assistant", sample.response)
         logged = [*prompt, *response[:1]]  # a response that its tokens divide is one text
-    new_prompt = _split(prompt, "user", turns_of)
+    new_prompt = _without_opening(_split(prompt, "user", turns_of))
     new_response = _split(response, "assistant", continued_turns)
     divided = len(new_prompt) + len(new_response) > len(logged)
     for key, media in (("images", sample.images), ("media", sample.media)):
@@ -83,6 +83,14 @@ def conversation_of(sample: Sample, token_texts: Sequence[str] = ()) -> Conversa
             new_prompt = _with_media(new_prompt, key, media)
     found = [*new_prompt, *new_response]
     return Conversation([_with_parts(message) for message in found], len(new_prompt), divided)
+
+
+def _without_opening(prompt: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Leave out an empty last message of the policy: markup after which the response begins."""
+    if len(prompt) < 2 or prompt[-1]["role"] != "assistant":
+        return prompt
+    opens = not any(prompt[-1].get(key) for key in ("content", "reasoning_content", *_SHOWN_BESIDE))
+    return prompt[:-1] if opens else prompt
 
 
 def _with_media(

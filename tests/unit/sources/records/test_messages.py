@@ -66,6 +66,46 @@ def test_other_long_media_are_named_by_their_type() -> None:
     assert message(content=[part])["content"] == "[audio]"
 
 
+WAV = "UklGRg" * 50
+
+
+@pytest.mark.parametrize(
+    ("part", "medium"),
+    [
+        ({"type": "input_audio", "input_audio": {"data": WAV, "format": "wav"}}, {"size": 225}),
+        ({"type": "input_audio", "input_audio": {"data": f"data:;base64,{WAV}"}}, {"size": 225}),
+        (
+            {"type": "input_audio", "input_audio": {"url": "media/a.wav", "format": "wav"}},
+            {"url": "media/a.wav"},
+        ),
+        ({"type": "audio", "audio": "a.wav"}, {"url": "a.wav"}),
+        ({"type": "audio", "audio_url": "a.wav"}, {"url": "a.wav"}),
+        ({"type": "audio", "path": "a.wav"}, {"url": "a.wav"}),
+        ({"type": "audio_url", "audio_url": {"url": "a.wav"}}, {"url": "a.wav"}),
+        ({"audio": f"data:audio/wav;base64,{WAV}"}, {"media_type": "audio/wav", "size": 225}),
+        ({"type": "video", "video": "a.mp4", "fps": 2}, {"url": "a.mp4"}),
+        ({"type": "video_url", "video_url": {"url": "file:///a.mp4"}}, {"url": "file:///a.mp4"}),
+        ({"type": "video", "video": "AAAA" * 1000}, {"size": 3000}),
+        ({"type": "video"}, {}),
+    ],
+)
+def test_audio_and_video_are_a_mark_in_the_text_and_never_their_bytes(part: Any, medium: Any) -> None:
+    kind = "video" if "video" in str(part) else "audio"
+    read = message(content=["Hear:", part])
+    assert read["content"] == f"Hear:\n[{kind}]"
+    (found,) = read["media"]
+    assert found.pop("kind") == kind
+    assert (found.pop("key", None) is not None) == ("size" in medium)
+    assert found == medium
+
+
+def test_a_video_of_frames_is_images() -> None:
+    read = message(content=[{"type": "video", "video": ["1.png", "2.png"]}])
+    assert read["content"] == "[video]"
+    assert read["images"] == [{"url": "1.png"}, {"url": "2.png"}]
+    assert "media" not in read
+
+
 def test_an_image_inside_a_text_is_left_out() -> None:
     assert without_embedded(f"before <img src='{PNG}'> after") == "before <img src='[image/png]'> after"
     assert without_embedded("no image;base64 here") == "no image;base64 here"
