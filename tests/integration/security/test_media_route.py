@@ -16,6 +16,7 @@ from rlpanel.app.media_addresses import PageMedia
 from rlpanel.app.security.security_headers import POLICY
 from rlpanel.app.server.media_endpoint import CHUNK
 from rlpanel.sources.records.embedded_media import Medium
+from rlpanel.store.query.media_container import HEAD
 from rlpanel.store.query.playable_media import PlayableMedium, playable
 from rlpanel.store.query.sample_media import OpenMedium
 from tests.conversations import write_agent_run
@@ -166,6 +167,8 @@ def test_a_file_that_became_something_else_is_not_sent(site: Site) -> None:
     (site.folder / "clip.webm").write_bytes(IMPOSTORS["page.webm"])
     assert b"script" not in (answer := site.get(path)).body
     assert answer.status == 404
+    (site.folder / "clip.webm").write_bytes(sound(0.1))
+    assert site.get(path).status == 404
     outside = site.folder.parent / "secret.webm"
     outside.write_bytes(CLIP)
     (site.folder / "clip.webm").unlink()
@@ -183,10 +186,12 @@ def test_a_huge_file_is_refused_before_it_is_read(site: Site) -> None:
 
 
 def test_a_disk_that_does_not_answer_holds_nothing_else(site: Site) -> None:
-    released = threading.Event()
+    entered, released = threading.Event(), threading.Event()
 
     def read(length: int, offset: int) -> bytes:
-        released.wait(30)
+        if length > HEAD:
+            entered.set()
+            released.wait(60)
         return CLIP[offset : offset + length]
 
     slow = PlayableMedium("video", "video/webm", lambda: OpenMedium(len(CLIP), read))
@@ -194,6 +199,7 @@ def test_a_disk_that_does_not_answer_holds_nothing_else(site: Site) -> None:
     answers: list[Answer] = []
     asking = threading.Thread(target=lambda: answers.append(site.get(path)))
     asking.start()
+    assert entered.wait(30)
     assert site.get("/health").status == 200
     assert not answers
     released.set()
