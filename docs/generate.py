@@ -115,7 +115,7 @@ _KINDS = {
     "versions": "whole number or list",
     "timing": "object of numbers",
     "texts": "object of text",
-    "images": "list of text",
+    "media": "list of text",
 }
 
 

@@ -26,7 +26,7 @@ Kind = Literal[
     "versions",
     "timing",
     "texts",
-    "images",
+    "media",
 ]
 
 
@@ -42,7 +42,7 @@ class Field:
         ``text`` (read from the file on demand), ``tokens`` (list of str, shape (T,)), ``messages`` (list of
         chat messages), ``array`` (float, shape (T,)), ``number`` (a sample column), ``label`` (a short text,
         stored as a column), ``key`` (identifies the sample's step or rank). The others are of agents, see
-        `rlpanel.sources.records.agent_fields`: ``turns``, ``versions``, ``timing``, ``texts``, ``images``.
+        `rlpanel.sources.records.agent_fields`: ``turns``, ``versions``, ``timing``, ``texts``, ``media``.
     label, unit, help : str
         Texts for display.
     aliases : tuple of str
@@ -198,7 +198,9 @@ FIELDS: tuple[Field, ...] = (
         "seconds",
     ),
     Field("judge", "texts", "judge", "Texts of judges beside their scores, by name."),
-    Field("images", "images", "images", "Images beside the messages: paths below the run, or data URLs."),
+    Field("images", "media", "images", "Images beside the messages: paths below the run, or data URLs."),
+    Field("audios", "media", "audio", "Audio beside the messages, as images are."),
+    Field("videos", "media", "videos", "Videos beside the messages, as images are."),
 )
 
 BY_NAME: dict[str, Field] = {f.name: f for f in FIELDS}
@@ -207,6 +209,7 @@ TEXTS: tuple[str, ...] = tuple(f.name for f in FIELDS if f.kind == "text")
 ARRAYS: tuple[str, ...] = tuple(f.name for f in FIELDS if f.kind == "array")
 NUMBERS: tuple[str, ...] = tuple(f.name for f in FIELDS if f.kind == "number")
 LABELS: tuple[str, ...] = tuple(f.name for f in FIELDS if f.kind == "label")
+MEDIA: tuple[str, ...] = tuple(f.name for f in FIELDS if f.kind == "media")
 
 #: Prefixes of the columns that count one tool's calls and errors, such as ``tool_calls.search``.
 TOOL_CALLS, TOOL_ERRORS = "tool_calls.", "tool_errors."
@@ -250,7 +253,10 @@ class Sample:
     judge : dict of str to str
         Texts of judges by name.
     images : tuple of dict
-        Images logged beside the messages, in the shape of `rlpanel.sources.records.messages.Image`.
+        Images logged beside the messages, in the shape of `rlpanel.sources.records.embedded_media.Image`.
+    media : tuple of dict
+        Audio and video logged beside the messages, in the shape of
+        `rlpanel.sources.records.embedded_media.Medium`.
     derived : dict
         Token arrays computed from the logged ones (``advantages`` and ``returns`` by GAE), by name.
     columns : dict
@@ -306,6 +312,7 @@ class Sample:
     spans: tuple[tuple[str, float, float], ...] = ()
     judge: dict[str, str] = field(default_factory=dict)
     images: tuple[Mapping[str, Any], ...] = ()
+    media: tuple[Mapping[str, Any], ...] = ()
     derived: dict[str, np.ndarray] = field(default_factory=dict)
     columns: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)

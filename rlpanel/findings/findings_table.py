@@ -70,6 +70,7 @@ def finding_dict(finding: Finding) -> dict[str, Any]:
         "category": finding.category,
         "metric": finding.column,
         "filter": finding.where,
+        "split": finding.split,
         "sort": finding.sort,
         "uid": finding.uid,
         "symptoms": [finding_dict(symptom) for symptom in finding.symptoms],

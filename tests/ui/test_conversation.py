@@ -25,7 +25,14 @@ def runs(root: Path, profile: Profile) -> None:
     write_agent_run(root / "long", long_episode())
     write_run(root / "plain", steps=2)
     shutil.copytree(DATA / "trl_tools", root / "trl_tools")
-    for name in ("prime-rl-559b44772", "rllm-9beb6e0f", "nemo-gym-07d6b0d07", "nemo-rl-7ea279abf"):
+    for name in (
+        "areal-1.0.4",
+        "verl-0.9.1",
+        "prime-rl-559b44772",
+        "rllm-9beb6e0f",
+        "nemo-gym-07d6b0d07",
+        "nemo-rl-7ea279abf",
+    ):
         shutil.copytree(DATA / "upstream" / name, root / name)
     shutil.copytree(DATA / "upstream" / "roll-8eb27cc2" / "agentic_native", root / "roll")
     write_agent_run(root / "hostile", hostile_line())
@@ -244,6 +251,7 @@ def test_a_cut_text_is_loaded_on_demand(board: BoardPage, root: Path) -> None:
 @pytest.mark.parametrize(
     ("run", "expected"),
     [
+        ("verl-0.9.1/dump", ["user", "assistant 1", "assistant 2"]),
         ("trl_tools", ["user", "assistant 1", "assistant 2"]),
         ("prime-rl-559b44772", ["system", "user", "assistant 1", "assistant 2"]),
         ("rllm-9beb6e0f", ["system", "user", "assistant 1", "assistant 2"]),
@@ -256,6 +264,32 @@ def test_files_of_real_trainers(board: BoardPage, run: str, expected: list[str])
     talk = Talk(board)
     expect(talk.messages.locator(".gutter b")).to_have_text(expected)
     expect(talk.calls.first.locator(".answer")).to_be_visible()
+
+
+def test_tokens_of_verls_turns_are_told_from_a_tools(board: BoardPage) -> None:
+    board.go(run="verl-0.9.1/recorded").settled()
+    talk = Talk(board)
+    board.rows.filter(has_text="12 * 9").first.click()
+    board.tab("Conversation")
+    expect(talk.messages.locator(".gutter b")).to_have_text(["user", "assistant 1", "assistant 2"])
+    talk.mode("Tokens")
+    expect(talk.message("assistant 2").locator(".token").first).to_be_visible()
+    expect(talk.calls.first.locator(".answer .token.outside").first).to_be_visible()
+    expect(talk.calls.first.locator(".answer .token:not(.outside)")).to_have_count(0)
+    # verl's rejection sampling took the last of the policy's own tokens from the loss.
+    expect(talk.message("assistant 1").locator(".token:not(.outside)").first).to_be_visible()
+
+
+def test_areals_text_is_shown_whole_although_areal_cuts_the_prompt_in_a_turn(board: BoardPage) -> None:
+    """AReaL ends the prompt where as many tokens are left as were trained on, also if tools wrote some."""
+    board.go(run="areal-1.0.4").settled()
+    talk = Talk(board)
+    board.tab("Conversation")
+    titles = talk.messages.locator(".gutter b")
+    expect(titles).to_have_text(["user", "assistant", "assistant 1", "tool", "assistant 2"])
+    expect(talk.messages.nth(0)).to_contain_text("What is 12 * 9?")
+    expect(talk.messages.nth(3)).to_contain_text("108")
+    expect(talk.message("assistant 2")).to_contain_text("It is 108.")
 
 
 def test_an_environment_that_speaks_last_is_told_apart(board: BoardPage) -> None:

@@ -28,6 +28,8 @@ def runs(root: Path, grpo_run: Path) -> None:
     """The recorded run, a run whose labels are markup, and a run without findings."""
     shutil.copytree(grpo_run, root / "grpo")
     write_run(root / "healthy", steps=3)
+    write_unused(root / "failed", "environment_error")
+    write_unused(root / "unused", "ok")
     folder = root / "markup"
     folder.mkdir()
     rows = [
@@ -35,6 +37,18 @@ def runs(root: Path, grpo_run: Path) -> None:
         for step in range(1, 21)
         for index in range(32)
     ]
+    append(folder / "rollout_data_rank_0.jsonl", *(json.dumps(row).encode() + b"\n" for row in rows))
+
+
+def write_unused(folder: Path, status: str) -> None:
+    """Write a run of which more samples are not trained on from step 11 on, 18 of 32."""
+    folder.mkdir()
+    rows = []
+    for step in range(1, 21):
+        for index in range(32):
+            unused = (step * 7 + index) % 32 < (18 if step > 10 else 2)
+            fate = {"split": "discarded" if unused else "train", "status": status if unused else "ok"}
+            rows.append(sample(step, index=index) | fate)
     append(folder / "rollout_data_rank_0.jsonl", *(json.dumps(row).encode() + b"\n" for row in rows))
 
 
@@ -249,3 +263,22 @@ def test_a_checked_run_is_marked_in_the_list_of_runs(board: BoardPage) -> None:
     expect(healthy).to_have_attribute("title", re.compile("no current findings"))
     expect(healthy.get_by_role("img")).to_have_count(0)
     expect(grpo.get_by_role("img", name="alarm")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("run", "title", "split", "condition"),
+    [
+        ("failed", "Environment errors", "discarded", 'status == "environment_error"'),
+        ("unused", "Discarded samples", "discarded", ""),
+    ],
+)
+def test_findings_on_unused_samples_lead_to_these(
+    board: BoardPage, run: str, title: str, split: str, condition: str
+) -> None:
+    board.settled().go(run=run, step=3, theme="dark").settled(3)
+    listed(board).filter(has_text=title).get_by_role("button", name="samples").first.click()
+    board.until(lambda: query(board).get("split") == split, "the split of the affected samples")
+    expect(board.step_label.locator("b")).to_have_text("Step 11")
+    assert query(board).get("filter", "") == condition
+    expect(board.rows.first).to_be_visible()
+    expect(board.count).to_contain_text("18")

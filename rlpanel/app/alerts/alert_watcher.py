@@ -106,7 +106,8 @@ def alert_json(run: RunInfo, finding: Finding, now: float, board: str) -> dict[s
 def _query(run: RunInfo, finding: Finding) -> str:
     """Return the query string of the board at the onset of a finding, with its filter and sort order."""
     values: dict[str, Any] = {"run": run.name, "step": finding.onset, "filter": finding.where}
-    values |= {"sort": finding.sort, "finding": finding.key}
+    # The finding itself is not one of the other split's, to whose samples the link leads.
+    values |= {"sort": finding.sort, "split": finding.split, "finding": "" if finding.split else finding.key}
     return urlencode(
         {key: value for key, value in values.items() if value not in ("", None)}, errors="replace"
     )

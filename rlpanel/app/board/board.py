@@ -15,6 +15,7 @@ from rlpanel.app.board.overlay_runs import OverlayRuns
 from rlpanel.app.board.run_choice import most_useful, newest_first
 from rlpanel.app.board.url_state import read_query, write_query
 from rlpanel.app.demo import Demo
+from rlpanel.app.media_addresses import ADDRESSES, PageMedia
 from rlpanel.app.session_hub import hub
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.session.browser_pace import BrowserPace
@@ -50,6 +51,7 @@ class Board:
         self._session: Session | None = None
         self.pace: BrowserPace | None = None
         self._demo: Demo | None = None
+        self._media = PageMedia()
         self._closed = False
         self.context.selection.param.watch(self._open_run, "run")
         self.context.selection.param.watch(self._show_split, "split")
@@ -99,6 +101,7 @@ class Board:
             self._report_missing_run(str(error))
             return
         index = service.open(path, context.selection.run) if path else None
+        self._media.clear()
         if index is not before:  # a missing run may be replaced by the run that is shown
             with pn.io.hold():
                 # Reset the sample in the same update: both runs may have a sample with the same uid.
@@ -141,6 +144,8 @@ class Board:
         self.pace = BrowserPace() if loop.is_served else None
         self._session = Session(loop, self._on_change, self._follows, every=1.0, pace=self.pace)
         if loop.is_served:
+            if ADDRESSES.served:
+                self.context.media_address = self._media.address
             loop.on_gone(self.close)
             # Panel may call it on a thread without the document's lock.
             pn.state.onload(lambda: loop.call_soon(self._start_updates))
@@ -162,6 +167,7 @@ class Board:
         if self._closed:
             return
         self._closed = True
+        self._media.close()
         if self._session is not None:
             hub().leave(self._session)
         if self.context.index is not None:

@@ -39,6 +39,10 @@ ROUTES: dict[str, tuple[RouteAccess, str]] = {
     "/static/(?!extensions/)(.*)$": (RouteAccess.LOGIN, "Bokeh's scripts and styles."),
     "/static/extensions/(.*)$": (RouteAccess.LOGIN, "Panel's scripts and styles."),
     "/static/(.*)$": (RouteAccess.LOGIN, "Bokeh's scripts and styles, under their second route."),
+    "/media/([A-Za-z0-9_-]+)$": (
+        RouteAccess.LOGIN,
+        "Audio and video that an open page shows; the address is a random token of that page.",
+    ),
     "/metrics$": (RouteAccess.LOGIN, "Numbers for Prometheus."),
     "/health$": (
         RouteAccess.OPEN,

@@ -19,6 +19,7 @@ from bokeh.settings import settings
 from tornado.ioloop import PeriodicCallback
 from tornado.web import RequestHandler
 
+from rlpanel.app.media_addresses import ADDRESSES
 from rlpanel.app.page.page import DEFAULT_ROOT, resolve_root, session_page
 from rlpanel.app.page.page_template import THEME_COOKIE
 from rlpanel.app.security import login_page
@@ -26,7 +27,7 @@ from rlpanel.app.security.allowed_hosts import WILDCARDS, AllowedHosts
 from rlpanel.app.security.request_guard import guard_rule
 from rlpanel.app.security.security_headers import SafetyHeaders
 from rlpanel.app.security.token_auth import TokenAuth
-from rlpanel.app.server import health_endpoint
+from rlpanel.app.server import health_endpoint, media_endpoint
 from rlpanel.app.server.background_service import Service, service
 from rlpanel.app.server.compressed_files import compress_routes
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
@@ -134,6 +135,7 @@ def start(root: AnyPath | None, at: Access) -> Any:
     auth = TokenAuth(at.token, at.port) if at.token else None
     routes = [
         *health_endpoint.PATTERNS,
+        *media_endpoint.PATTERNS,
         *([(login_page.PATH, login_page.LoginHandler, {"auth": auth})] if auth else []),
     ]
     server = pn.serve(
@@ -157,6 +159,7 @@ def start(root: AnyPath | None, at: Access) -> Any:
         log_function=_log_request,
     )
     compress_routes(server._tornado.wildcard_router.rules)
+    ADDRESSES.served = True
     _guard(server._tornado, AllowedHosts(at.host, at.origins), auth)
     server._tornado.add_transform(SafetyHeaders)
     server.start()  # starts the periodic session tasks: pings and removal of expired sessions

@@ -40,6 +40,9 @@ class Finding:
         The curve that shows the problem; may be empty.
     where : str
         Filter expression for the affected samples; empty for all samples of the steps.
+    split : str
+        Split that holds the affected samples if it is not the one that was checked; else empty. The filter
+        ``where`` is for its samples.
     sort : str
         Column by which the grid shows the cause first, descending with a leading ``-``; may be empty.
     color : str
@@ -68,6 +71,7 @@ class Finding:
     category: str = ""
     column: str = ""
     where: str = ""
+    split: str = ""
     sort: str = ""
     color: str = ""
     tab: str = ""

@@ -13,6 +13,7 @@ from rlpanel.findings.engine.rule import rule
 from rlpanel.findings.engine.rule_context import RuleContext
 from rlpanel.findings.engine.share_rule import ShareRule, share_finding
 from rlpanel.findings.engine.signal import mark, signal
+from rlpanel.store.columns.splits import discarded_split
 
 _FAILED = "environment_error"
 
@@ -40,10 +41,13 @@ def _failed(rows: RowBatch) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _over_all_samples(context: RuleContext, tested: ShareRule) -> Iterator[Finding]:
-    """Test a share of all samples, also the discarded ones; the finding names no sample of another split."""
+    """Test a share of all samples, also the discarded ones; the finding leads to the split that holds these.
+
+    It names no sample: its example may be one that was used.
+    """
     found = share_finding(context.with_discarded, tested)
     if found is not None:
-        yield replace(found, uid="")
+        yield replace(found, uid="", split=discarded_split(context.snapshot.split))
 
 
 @rule("Environment errors", "rise", "change_z")
@@ -63,6 +67,7 @@ def environment_errors(context: RuleContext) -> Iterator[Finding]:
             of="of the rollouts",
             rise=context.thresholds.rise,
             limit=0.3,
+            where=f'status == "{_FAILED}"',
             column="environment_error_share",
             advice="Choose the split discarded and read the status reasons. These samples do not count in "
             "the means of training.",

@@ -35,6 +35,8 @@ AGENT_COLUMNS = (
         "down",
     ),
     AgentColumn("images", "images", "images", "Number of images of the sample.", "a sample without images"),
+    AgentColumn("audios", "audio", "recordings", "Number of audio recordings.", "a sample without audio"),
+    AgentColumn("videos", "videos", "videos", "Number of videos of the sample.", "a sample without videos"),
     AgentColumn(
         "context_tokens",
         "tokens of others",

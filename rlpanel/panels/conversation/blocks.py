@@ -73,6 +73,8 @@ class MessageBlock:
         True for a tool's message that is an error and belongs to no call.
     images : list of (int, int)
         Positions of its images: of the message, and in it.
+    media : list of (int, int, str)
+        Positions of its audio and video, and their kind.
     """
 
     role: str
@@ -88,6 +90,7 @@ class MessageBlock:
     versions: tuple[int, int] | None = None
     error: bool = False
     images: list[tuple[int, int]] = field(default_factory=list)
+    media: list[tuple[int, int, str]] = field(default_factory=list)
 
 
 def blocks_of(sample: Sample, conversation: Conversation, tokens: TurnTokens) -> list[MessageBlock]:
@@ -107,6 +110,7 @@ def blocks_of(sample: Sample, conversation: Conversation, tokens: TurnTokens) ->
             if call is not None:
                 call.result = _result(message, span)
                 asking.images += _images(message, position)
+                asking.media += _media(message, position)
                 continue
         else:
             asking = MessageBlock("")
@@ -151,6 +155,7 @@ def _block(message: Mapping[str, Any], position: int, *, given: bool, span: Span
         seconds=message.get("seconds"),
         error=bool(message.get("is_error")),
         images=_images(message, position),
+        media=_media(message, position),
     )
 
 
@@ -181,6 +186,10 @@ def _result(message: Mapping[str, Any], span: Span | None) -> ToolResult:
 
 def _images(message: Mapping[str, Any], position: int) -> list[tuple[int, int]]:
     return [(position, number) for number in range(len(message.get("images", ())))]
+
+
+def _media(message: Mapping[str, Any], position: int) -> list[tuple[int, int, str]]:
+    return [(position, number, medium["kind"]) for number, medium in enumerate(message.get("media", ()))]
 
 
 def _text(text: str, *, json_too: bool) -> str:

@@ -19,7 +19,7 @@ from rlpanel.panels.conversation.turn_tokens import turn_tokens
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.tokens.token_payload import decoded_tokens, pack_sample
 from rlpanel.schema import Sample
-from rlpanel.sources.records.messages import Image
+from rlpanel.sources.records.embedded_media import Image, Medium
 from rlpanel.texts.display_text import escape_invisible
 
 #: Characters of a text that are sent at first, and of all texts together.
@@ -41,12 +41,15 @@ class PackedConversation:
         With complete texts.
     images : list of list of Image
         Of each message.
+    media : list of list of Medium
+        Audio and video of each message.
     payload : dict
         What the browser draws; see `pack_conversation`.
     """
 
     blocks: list[MessageBlock]
     images: list[list[Image]]
+    media: list[list[Medium]]
     payload: dict[str, Any]
 
 
@@ -76,7 +79,8 @@ def pack_conversation(
         "notes": _notes(conversation, tokens.note),
     }
     images = [list(message.get("images", ())) for message in conversation.messages]
-    return PackedConversation(blocks, images, payload)
+    media = [list(message.get("media", ())) for message in conversation.messages]
+    return PackedConversation(blocks, images, media, payload)
 
 
 def part_text(blocks: list[MessageBlock], block: int, part: str) -> str:
@@ -115,6 +119,7 @@ class _Packer:
             "tokens": block.tokens,
             "error": block.error,
             "images": block.images,
+            "media": block.media,
             "calls": [self._call(call) for call in block.calls],
             "reward": _signed(block.reward),
             "seconds": _seconds(block.seconds),
@@ -184,7 +189,7 @@ def _seconds(value: float | None) -> str:
 
 
 def has_turns(sample: Sample | None) -> bool:
-    """Return True if a sample is a conversation of several turns, has tool calls or images."""
+    """Return True if a sample is a conversation of several turns, has tool calls, images, audio or video."""
     if sample is None:
         return False
     return cached_on(sample, "turns", (), lambda: _turns_of(sample).has_turns)

@@ -6,7 +6,7 @@ const MODE_NAMES = {text: ["Text", "Markdown and formulas are drawn"], raw: ["Ra
 class ConversationView {
   constructor(model) {
     this.model = model;
-    Object.assign(this, {messages: [], images: new Map(), asked: new Set(), unfolded: false, hidden: false, sample: null});
+    Object.assign(this, {messages: [], images: new Map(), players: new Map(), asked: new Set(), unfolded: false, hidden: false, sample: null});
     this.root = element("div", "rl-tokens rl-conversation");
     const tools = element("div", "tools");
     this.modes = element("div", "modes");
@@ -29,7 +29,10 @@ class ConversationView {
     this.tip = new Tip(this.root);
     this.shown = new ImageDialog(this.root);
     this.observer = new IntersectionObserver((entries) => this.#onVisible(entries), {root: this.list, rootMargin: "600px 0px"});
-    this.resizing = new ResizeObserver(() => this.hidden && this.list.clientHeight && this.showPin());
+    this.resizing = new ResizeObserver(() => {
+      if (this.list.clientHeight === 0) this.#pausePlayers(); // the tab was closed
+      else if (this.hidden) this.showPin();
+    });
     this.resizing.observe(this.list);
     this.#listen();
   }
@@ -44,6 +47,7 @@ class ConversationView {
     this.observer.disconnect();
     this.asked.clear();
     this.images.clear();
+    this.#stopPlayers();
     this.tip.hide();
     this.sample = data.tokens ? readSample(data.tokens, this.model.metrics) : null;
     this.messages = (data.blocks ?? []).map((block, index) => new MessageBlock(this, block, index));
@@ -125,6 +129,11 @@ class ConversationView {
 
   receive(answer) {
     if (answer.uid !== this.model.data.uid) return;
+    const player = this.players.get(`${answer.message}:${answer.position}`);
+    if (player && (answer.address || answer.reason)) {
+      player.receive(answer);
+      return;
+    }
     if (answer.image === undefined) {
       this.messages[answer.block]?.receive(answer);
       return;
@@ -133,6 +142,25 @@ class ConversationView {
     this.images.set(`${message}:${position}:${full}`, image);
     if (full) this.shown.show(image);
     else for (const each of this.messages) if (each.drawn && each.block.images?.some(([m, p]) => m === message && p === position)) each.draw();
+  }
+
+  /** The player of a message's audio or video: one for each, which stays when the message is drawn again. */
+  playerOf(message, position, kind) {
+    const key = `${message}:${position}`;
+    if (!this.players.has(key)) {
+      this.players.set(key, new MediaPlayer(kind, position));
+      this.ask({want: "medium", message, position});
+    }
+    return this.players.get(key).root;
+  }
+
+  #pausePlayers() {
+    for (const player of this.players.values()) player.pause();
+  }
+
+  #stopPlayers() {
+    for (const player of this.players.values()) player.stop();
+    this.players.clear();
   }
 
   showImage(message, position) {
@@ -144,6 +172,7 @@ class ConversationView {
   destroy() {
     this.observer.disconnect();
     this.resizing.disconnect();
+    this.#stopPlayers();
     this.tip.hide();
   }
 

@@ -1,12 +1,12 @@
 """Conversation view: messages as blocks, tool calls beside their results, and the tokens of each turn.
 
 A JSComponent draws it with the scripts in this folder. The server sends the beginnings of all texts at once;
-the browser asks for the rest, for the HTML of Markdown and for images when they come into view.
+the browser asks for the rest, for the HTML of Markdown, for images and for players when they come into view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, ClassVar
 
 import panel as pn
@@ -20,7 +20,8 @@ from rlpanel.panels.tokens.token_payload import metric_declarations
 from rlpanel.panels.tokens.token_view import token_theme
 from rlpanel.panels.ui.assets import read_assets
 from rlpanel.schema import Sample
-from rlpanel.sources.records.messages import Image
+from rlpanel.sources.records.embedded_media import Image, Medium
+from rlpanel.store.query.playable_media import where_it_is
 
 #: How texts are shown: Markdown as HTML, the text as logged, or its tokens coloured by a metric.
 MODES = ("text", "raw", "tokens")
@@ -38,9 +39,16 @@ _SCRIPTS = (
     "panels/tokens/toolbar.js",
     "panels/conversation/turn_map.js",
     "panels/conversation/turn_tokens.js",
+    "panels/conversation/media_player.js",
     "panels/conversation/message_block.js",
     "panels/conversation/conversation_view.js",
 )
+
+
+def unplayed(medium: Medium) -> str:
+    """Return why a medium is not played outside of a server of ours, and where to find it."""
+    served = "The player needs a board that rlpanel serve has started."
+    return f"The {medium['kind']} is not played here. {served} {where_it_is(medium)}"
 
 
 class ConversationComponent(pn.custom.JSComponent):
@@ -83,6 +91,9 @@ class ConversationView(pn.viewable.Viewer):
     #: Called with the sample, one of its images, whether it is wanted in full size, and a function that takes
     #: its data URL, or the reason why there is none. Without it no image is shown.
     find_image: Callable[[Sample, Image, bool, Callable[[str], None]], None] | None = None
+    #: Called with the sample, its audio or video, a key for that within the sample, and a function that takes
+    #: ``address`` or ``reason``. Without it nothing is played, and the view says so.
+    find_medium: Callable[[Sample, Medium, Hashable, Callable[[dict[str, str]], None]], None] | None = None
 
     def __init__(self, **params: Any) -> None:
         super().__init__(**params)
@@ -107,7 +118,7 @@ class ConversationView(pn.viewable.Viewer):
     def _pack(self) -> PackedConversation:
         sample, options = self.sample, {"pad_token": self.pad_token, "kl_estimator": self.kl_estimator}
         if sample is None:
-            return PackedConversation([], [], {})
+            return PackedConversation([], [], [], {})
         key = tuple(options.values())
         return cached_on(sample, "conversation", key, lambda: pack_conversation(sample, **options), most=1)
 
@@ -129,6 +140,8 @@ class ConversationView(pn.viewable.Viewer):
                 self.trace = next(uid for uid, _ in self.traces if uid == asked["trace"])
             elif asked.get("want") == "image":
                 self._send_image(asked)
+            elif asked.get("want") == "medium":
+                self._send_medium(asked)
             else:
                 self._send_part(asked)
         except (LookupError, ValueError, TypeError, StopIteration):  # a browser may ask for anything
@@ -156,6 +169,17 @@ class ConversationView(pn.viewable.Viewer):
         self.find_image(
             self.sample, image, full, lambda address: self._component._send_msg(answer | {"image": address})
         )
+
+    def _send_medium(self, asked: dict[str, Any]) -> None:
+        """Send the address of audio or video, or why it cannot be played."""
+        message, position = int(asked["message"]), int(asked["position"])
+        medium, sample = self._packed.media[message][position], self.sample
+        answer = {"message": message, "position": position, "uid": asked["uid"]}
+        if self.find_medium is None or sample is None:
+            self._component._send_msg(answer | {"reason": unplayed(medium)})
+            return
+        send = self._component._send_msg
+        self.find_medium(sample, medium, (message, position), lambda found: send(answer | found))
 
     def _answer(self, answer: dict[str, Any]) -> None:
         self._component._send_msg(answer | {"uid": self.sample.uid if self.sample else ""})

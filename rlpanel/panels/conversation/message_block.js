@@ -50,10 +50,12 @@ class MessageBlock {
       this.body.append(this.#tokens(this.block.tokens, "self"));
       this.#drawCalls();
     } else this.#drawTexts();
-    if (!this.block.images) return;
-    const images = element("div", "images");
-    images.append(...this.block.images.map(([message, position]) => this.#thumbnail(message, position)));
-    this.body.append(images);
+    const {images = [], media = []} = this.block;
+    if (!images.length && !media.length) return;
+    const shown = element("div", "images");
+    shown.append(...images.map(([message, position]) => this.#thumbnail(message, position)));
+    shown.append(...media.map(([message, position, kind]) => this.view.playerOf(message, position, kind)));
+    this.body.append(shown);
   }
 
   /** Take a part that the server sent. */

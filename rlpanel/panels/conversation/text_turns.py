@@ -25,6 +25,8 @@ _LONGEST = 4_000_000
 _CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _RESULT = re.compile(r"<tool_response>(.*?)(?:</tool_response>|\Z)", re.DOTALL)
 _REASONING = ("<think>", "</think>")
+#: Parts of a message that are no text.
+_SHOWN_BESIDE = frozenset({"tool_calls", "images", "media"})
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Conversation:
         return (
             len(answered) > 1
             or roles.count("user") > 1
-            or any("tool_calls" in message or "images" in message for message in self.messages)
+            or any(_SHOWN_BESIDE & message.keys() for message in self.messages)
         )
 
 
@@ -73,23 +75,32 @@ def conversation_of(sample: Sample, token_texts: Sequence[str] = ()) -> Conversa
         prompt = _as_messages("user", sample.prompt)
         response = _by_tokens(token_texts, sample.loss_mask) or _as_messages("assistant", sample.response)
         logged = [*prompt, *response[:1]]  # a response that its tokens divide is one text
-    new_prompt = _split(prompt, "user", turns_of)
+    new_prompt = _without_opening(_split(prompt, "user", turns_of))
     new_response = _split(response, "assistant", continued_turns)
     divided = len(new_prompt) + len(new_response) > len(logged)
-    if sample.images:
-        new_prompt = _with_images(new_prompt, sample.images)
+    for key, media in (("images", sample.images), ("media", sample.media)):
+        if media:
+            new_prompt = _with_media(new_prompt, key, media)
     found = [*new_prompt, *new_response]
     return Conversation([_with_parts(message) for message in found], len(new_prompt), divided)
 
 
-def _with_images(
-    prompt: list[Mapping[str, Any]], images: Sequence[Mapping[str, Any]]
+def _without_opening(prompt: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Leave out an empty last message of the policy: markup after which the response begins."""
+    if len(prompt) < 2 or prompt[-1]["role"] != "assistant":
+        return prompt
+    opens = not any(prompt[-1].get(key) for key in ("content", "reasoning_content", *_SHOWN_BESIDE))
+    return prompt[:-1] if opens else prompt
+
+
+def _with_media(
+    prompt: list[Mapping[str, Any]], key: str, media: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """Add images that were logged beside the messages to the user's last message of the prompt."""
+    """Add media that were logged beside the messages to the user's last message of the prompt."""
     asked = [at for at, message in enumerate(prompt) if message["role"] == "user"]
     at = asked[-1] if asked else len(prompt)
     message: dict[str, Any] = dict(prompt[at]) if asked else {"role": "user", "content": ""}
-    message["images"] = [*message.get("images", ()), *images]
+    message[key] = [*message.get(key, ()), *media]
     return [*prompt[:at], message, *prompt[at + 1 :]]
 
 

@@ -53,6 +53,26 @@ def show_finding(context: Context, finding: Finding, choice: StepChoice = "onset
     show_curve(context, finding.column)
 
 
+def show_affected(context: Context, finding: Finding) -> None:
+    """Show the affected samples of a finding whose split is not the one that was checked.
+
+    The board then shows that split, and with it no finding of the checked one.
+    """
+    step = context.selection.step if finding.onset is None else finding.onset
+    context.selection.param.update(
+        split=finding.split,
+        finding="",
+        step=step,
+        follow=False,
+        scope="step",
+        search="",
+        sort="",
+        uid="",
+        token=-1,
+        filter=finding.where,
+    )
+
+
 def step_choices(finding: Finding, snapshot: Snapshot) -> dict[StepChoice, int | None]:
     """Return the steps of a finding that a click can lead to; None where it has no such step."""
     steps, before = snapshot.steps.values, None

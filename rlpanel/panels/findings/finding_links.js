@@ -30,5 +30,9 @@ function stepLinks(finding, open, shown) {
     if (step === shown) { node.setAttribute("aria-current", "step") }
     row.append(node)
   }
+  if (finding.split) {
+    const title = `Show the samples of the split ${finding.split} at the first affected step`
+    row.append(link("step", "samples", title, () => open(finding.key, "samples")))
+  }
   return row
 }

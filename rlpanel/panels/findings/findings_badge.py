@@ -12,7 +12,7 @@ from panel.viewable import Viewer
 from rlpanel.findings.engine.finding import Finding
 from rlpanel.findings.findings_cache import cached_findings
 from rlpanel.panels.curves.curve_selection import show_curve
-from rlpanel.panels.findings.finding_landing import StepChoice, show_finding
+from rlpanel.panels.findings.finding_landing import StepChoice, show_affected, show_finding
 from rlpanel.panels.findings.findings_popup import (
     MOST_CURRENT,
     SEVERITY_COLORS,
@@ -136,6 +136,8 @@ class FindingsBadge(Viewer):
                 self.context.selection.finding = ""
             elif finding is not None and choice == "curve":
                 show_curve(self.context, finding.column)
+            elif finding is not None and finding.split and choice == "samples":
+                show_affected(self.context, finding)
             elif finding is not None and choice in get_args(StepChoice):
                 show_finding(self.context, finding, choice)
 

@@ -76,6 +76,7 @@ def finding_json(finding: Finding, snapshot: Snapshot) -> dict[str, Any]:
         "sentence": finding.sentence,
         "evidence": list(finding.evidence),
         "advice": finding.advice,
+        "split": finding.split,
         "steps": {name: step for name, step in step_choices(finding, snapshot).items() if step is not None},
         "symptoms": [finding_json(symptom, snapshot) for symptom in finding.symptoms],
     }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
+from functools import partial
 from typing import Any
 
 import panel as pn
@@ -10,15 +11,16 @@ import param
 from panel.viewable import Viewer
 
 from rlpanel.errors import RLPanelError
-from rlpanel.panels.conversation.conversation_view import ConversationView
+from rlpanel.panels.conversation.conversation_view import ConversationView, unplayed
 from rlpanel.panels.samples.episode_traces import traces_of
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.safe_image import FULL, THUMBNAIL, BadImage, image_url
 from rlpanel.schema import Sample
-from rlpanel.sources.records.messages import Image
+from rlpanel.sources.records.embedded_media import Image, Medium
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.sample_images import image_bytes
+from rlpanel.store.query.playable_media import PlayableMedium, playable
+from rlpanel.store.query.sample_media import image_bytes
 from rlpanel.store.snapshot.snapshot import Snapshot
 from rlpanel.texts.display_text import escape_invisible
 
@@ -36,6 +38,7 @@ class ConversationTab(Viewer):
         selection = context.selection
         self._view = ConversationView(dark=selection.dark, metric=selection.metric)
         self._view.find_image = self._find_image
+        self._view.find_medium = self._find_medium
         self._column = pn.Column(self._view, sizing_mode="stretch_both", margin=(8, 14, 8, 14))
         for name in ("metric", "token"):
             selection.param.watch(lambda event: setattr(self._view, event.name, event.new), name)
@@ -77,6 +80,25 @@ class ConversationTab(Viewer):
             return
         task: BackgroundTask[str] = BackgroundTask(answer)
         task.start(_image_address(self.context.index, self.context.snapshot, sample.uid, image, full=full))
+
+    def _find_medium(self, sample: Sample, medium: Medium, key: Hashable, answer: Any) -> None:
+        """Check audio or video on a thread; ``answer`` gets its address, or why it cannot be played."""
+        context = self.context
+        if context.index is None or context.media_address is None:
+            answer({"reason": unplayed(medium)})
+            return
+        address = partial(context.media_address, (context.index.name, sample.uid, key))
+        task: BackgroundTask[dict[str, str]] = BackgroundTask(answer)
+        task.start(_medium_address(context.index, context.snapshot, sample.uid, medium, address))
+
+
+def _medium_address(
+    index: RunIndex, snapshot: Snapshot, uid: str, medium: Medium, address: Callable[[PlayableMedium], str]
+) -> Iterator[dict[str, str]]:
+    try:
+        yield {"address": address(playable(index, snapshot, uid, medium))}
+    except RLPanelError as error:
+        yield {"reason": escape_invisible(str(error))}
 
 
 def _image_address(

@@ -278,7 +278,7 @@ def is_whole(values: pd.Series) -> bool:
 #: Counts and positions. A reward that happens to be a whole number in one step still shows its decimals.
 _WHOLE = frozenset(
     {"step", "copies", "n", "rank", "line", "response_tokens", "trajectory_tokens", "truncated"}
-    | {"episode", "generation", "turns", "tool_calls", "tool_errors", "images", "context_tokens", "lag"}
+    | {"episode", "generation", "turns", "tool_calls", "tool_errors", *schema.MEDIA, "context_tokens", "lag"}
     | {"policy_version_min", "policy_version_max", "trainer_version", "traces"}
 )
 
@@ -286,7 +286,7 @@ _WHOLE = frozenset(
 def title_html(name: str) -> str:
     """Return a column's title. Tabulator reads titles as HTML, so names from a log are escaped."""
     if name == COLUMN:
-        return "image"
+        return "media"
     return safe_text(f"{column_info.describe(name).label}{_reduction(name)}")
 
 

@@ -1,32 +1,49 @@
-"""Thumbnails of the images of the grid's rows: read and decoded on a thread, for the rows of a page."""
+"""Thumbnails of the media of the grid's rows: read and decoded on a thread, for the rows of a page."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
 import pandas as pd
 from cachetools import FIFOCache
 
+from rlpanel import schema
 from rlpanel.errors import RLPanelError
 from rlpanel.panels.samples.visible_rows import PAGE
 from rlpanel.panels.session.background_task import BackgroundTask
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.ui.safe_image import BadImage, image_url
+from rlpanel.sources.records.agent_fields import AgentFields
+from rlpanel.sources.records.record_types import Record
 from rlpanel.store.index.run_index import RunIndex
-from rlpanel.store.query.fetch_sample import fetch_record
-from rlpanel.store.query.sample_images import image_bytes
+from rlpanel.store.query.sample_media import image_bytes
 from rlpanel.store.snapshot.snapshot import Snapshot
+
+
+def _sign(path: str) -> str:
+    """Return an image of one grey shape, which can be seen in both themes."""
+    shape = f'<path d="{path}" fill="#8b93a1"/>'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" width="96" height="72">{shape}</svg>'
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
 
 #: Name of the grid's column.
 COLUMN = "thumbnail"
 #: A transparent image, for rows without one.
 NONE = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+#: Signs in our own SVG for samples that have audio or video, but no image.
+SIGNS = {
+    "video": _sign("M32 14 L66 36 L32 58 Z"),
+    "audio": _sign("M38 14 L60 8 L60 46 A8 8 0 1 1 54 39 L54 22 L44 25 L44 54 A8 8 0 1 1 38 47 Z"),
+}
 #: Most thumbnails that are kept, and the longest side of one in pixels.
 _MOST, _LONGEST = 2_000, 96
 
 
 class Thumbnails:
-    """The first image of each sample, for one grid.
+    """The first image of each sample, or a sign that it has audio or video, for one grid.
 
     Parameters
     ----------
@@ -42,8 +59,8 @@ class Thumbnails:
 
     @property
     def exist(self) -> bool:
-        """Whether the run logs images."""
-        return self._context.snapshot.has_number("images")
+        """Whether the run logs images, audio or video."""
+        return any(map(self._context.snapshot.has_number, schema.MEDIA))
 
     def add_to(self, frame: pd.DataFrame, shown: pd.DataFrame) -> pd.DataFrame:
         """Return the rows with a column of thumbnails as data URLs, or as they are if there are no images.
@@ -95,11 +112,20 @@ def _read(index: RunIndex, snapshot: Snapshot, uids: Sequence[str]) -> Iterator[
 
 def _thumbnail(index: RunIndex, snapshot: Snapshot, uid: str) -> str:
     try:
-        record = fetch_record(index, snapshot, snapshot.row(uid))
-        beside = record.agent.images if record.agent is not None else []
-        images = [image for message in record.messages for image in message.get("images", ())]
-        for image in [*images, *beside][:1]:
-            return image_url(image_bytes(index, snapshot, uid, image), longest=_LONGEST)
-    except (RLPanelError, BadImage, IndexError):  # the conversation says why an image cannot be shown
-        pass
-    return NONE
+        reader, locator = index.reader(snapshot.file(row := snapshot.row(uid))), snapshot.locator(row)
+        line = reader.raw(locator)
+        record = reader.sample_of(line, locator)
+    except (RLPanelError, IndexError):  # the sample panel says what is wrong
+        return NONE
+    agent = record.agent or AgentFields()
+    try:
+        for image in [*_of_messages(record, "images"), *agent.images][:1]:
+            return image_url(image_bytes(index, snapshot, uid, image, line), longest=_LONGEST)
+    except (RLPanelError, BadImage):  # the conversation says why an image cannot be shown
+        return NONE
+    kinds = {medium["kind"] for medium in [*_of_messages(record, "media"), *agent.media]}
+    return next((sign for kind, sign in SIGNS.items() if kind in kinds), NONE)
+
+
+def _of_messages(record: Record, key: Literal["images", "media"]) -> list[Any]:
+    return [medium for message in record.messages for medium in message.get(key, ())]

@@ -6,7 +6,7 @@ Each session has one `Context`. Views watch its parameters and never each other.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -25,6 +25,7 @@ from rlpanel.sources.discovery.directory import RunInfo
 from rlpanel.sources.files.unreadable import Unread
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.query.fetch_sample import fetch
+from rlpanel.store.query.playable_media import PlayableMedium
 from rlpanel.store.query.sample_notes import Notes
 from rlpanel.store.snapshot.complete_steps import newest_complete_step
 from rlpanel.store.snapshot.prompt_pairs import NEWEST
@@ -131,6 +132,8 @@ class Context(param.Parameterized):
     sought = param.ClassSelector(
         class_=tuple, default=(), doc="The grid's conditions on texts (`TextPredicate`), set by the grid."
     )
+    #: Returns the address of a medium for its key, set where a server of ours sends it; None elsewhere.
+    media_address: Callable[[Hashable, PlayableMedium], str] | None = None
     tab = param.String(default="", doc="Key of the open tab of the sample panel; empty: by the sample.")
     selection = param.ClassSelector(class_=Selection, default=Selection(), doc="What is selected.")
     display = param.ClassSelector(class_=Display, default=Display(), doc="The display settings.")

@@ -9,7 +9,7 @@ from typing import Any
 
 #: Names under which a data set may hold the expected answer.
 TRUTHS = ("ground_truth", "golden_answer", "answer", "solution")
-_NOT_COLUMNS = {"prompt", "completion", "completion_ids", "image", "images", "messages"}
+_NOT_COLUMNS = {"prompt", "completion", "completion_ids", "image", "images", "audio", "video", "messages"}
 
 
 def to_host(values: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rlpanel.recording.writer.image_files import is_image
+from rlpanel.recording.writer.media_files import audio_url, is_medium
 from rlpanel.recording.writer.recording_options import Options
 
 #: Significant digits that reproduce any float32 exactly.
@@ -49,13 +49,15 @@ def count_numbers(value: Any) -> int:
         return 1
 
 
-def encode_row(fields: Mapping[str, Any], options: Options, save_image: Callable[[Any], str] = repr) -> bytes:
+def encode_row(
+    fields: Mapping[str, Any], options: Options, save_medium: Callable[[Any], str] = repr
+) -> bytes:
     """Encode a row as one line with its newline; ``NaN`` and infinities become ``null``.
 
-    A value that is a function is called now, on the writer's thread. ``save_image`` writes an image to a file
-    and returns its path, which stands for the image in the line.
+    A value that is a function is called now, on the writer's thread. ``save_medium`` writes an image, audio
+    or video to a file and returns its path, which stands for it in the line.
     """
-    encoder = _Encoder(options, save_image)
+    encoder = _Encoder(options, save_medium)
     row = {str(key): encoder.plain(value, top=True) for key, value in fields.items()}
     if options.tokens:
         _cut_tokens(row, options.tokens)
@@ -68,13 +70,13 @@ class _Encoder:
     """Turns the values of a row into JSON types."""
 
     options: Options
-    save_image: Callable[[Any], str]
+    save_medium: Callable[[Any], str]
 
     def plain(self, value: Any, *, top: bool = False) -> Any:
         if value is None or isinstance(value, bool | int):
             return value
-        if is_image(value):
-            return self.save_image(value)
+        if is_medium(value):
+            return self.save_medium(value)
         if isinstance(value, str):
             most = self.options.text_chars
             return value if len(value) <= most else value[:most] + "…"
@@ -87,6 +89,8 @@ class _Encoder:
         if isinstance(value, list | tuple):
             return _numbers(value, self.options.digits) or [self.plain(item) for item in value]
         if isinstance(value, Mapping):
+            if audio := audio_url(value):
+                return {"url": self.save_medium(audio), "format": value["format"]}
             return {str(key): self.plain(item) for key, item in value.items()}
         if top and callable(value):
             return self.plain(value())
@@ -122,5 +126,5 @@ def _cut_tokens(row: dict[str, Any], most: int) -> None:
 
 
 #: Lists that are not about the response's tokens.
-_NO_TOKENS = frozenset({"messages", "turn_rewards", "policy_version", "images"})
+_NO_TOKENS = frozenset({"messages", "turn_rewards", "policy_version", "images", "audios", "videos"})
 _COUNTED = ("response_tokens", "response_token_ids", "logprobs", "ref_logprobs", "values")

@@ -19,7 +19,7 @@ from typing import Any
 
 from rlpanel.errors import UnsafePath
 from rlpanel.recording.writer.encode import copy_to_host, count_numbers, encode_row
-from rlpanel.recording.writer.image_files import ImageFiles
+from rlpanel.recording.writer.media_files import MediaFiles
 from rlpanel.recording.writer.recording_options import Options
 from rlpanel.recording.writer.sink import PlainSink, Sink, ZstandardSink
 from rlpanel.recording.writer.write_queue import WriteQueue
@@ -100,7 +100,7 @@ class RolloutWriter:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._constants: dict[str, Any] = {}
-        self._images = ImageFiles(self._folder)
+        self._media = MediaFiles(self._folder)
 
     # -- called by training ------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class RolloutWriter:
             if kind == "flush":
                 continue
             try:
-                lines.setdefault(kind, []).append(encode_row(row, self.options, self._save_image))
+                lines.setdefault(kind, []).append(encode_row(row, self.options, self._save_medium))
             except Exception as error:  # a value's own methods may raise anything
                 self._failed(1, error)
             if sum(map(len, lines.get(kind, []))) > BATCH_BYTES:
@@ -234,12 +234,12 @@ class RolloutWriter:
         for kind, ready in lines.items():
             self._append(kind, ready)
 
-    def _save_image(self, image: Any) -> str:
+    def _save_medium(self, medium: Any) -> str:
         try:
-            return self._images.save(image)
-        except Exception as error:  # the row is worth more than its image, whose methods may raise anything
-            self._warn_once(f"an image of {self.dir} could not be written: {_reason(error)}")
-            return "image not written"
+            return self._media.save(medium)
+        except Exception as error:  # the row is worth more than its media, whose methods may raise anything
+            self._warn_once(f"an image, audio or video of {self.dir} was not written: {_reason(error)}")
+            return "not written"
 
     def _append(self, kind: str, lines: list[bytes]) -> None:
         data = b"".join(lines)

@@ -126,7 +126,11 @@ class JsonlFile:
 
     def fetch(self, locator: Locator) -> Record:
         """Read one sample again in full; SourceChanged if the file has other bytes there now."""
-        cached, line = self._cached_line, self.raw(locator)
+        return self.sample_of(self.raw(locator), locator)
+
+    def sample_of(self, line: bytes, locator: Locator) -> Record:
+        """Return the sample at a locator in full from its line, which `raw` has read."""
+        cached = self._cached_line
         if cached is not None and cached[0] == locator.hash:
             return cached[1][locator.part]
         records = self.adapter.read(parse(line), self.name, full=True)

@@ -1,4 +1,4 @@
-"""Reads what a log says about an agent's rollout: rewards of turns, versions, times, judges, images."""
+"""Reads what a log says about an agent's rollout: rewards of turns, versions, times, judges, media."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from rlpanel.sources.records.embedded_media import Image, Medium, read_image, read_medium, without_embedded
 from rlpanel.sources.records.json_parser import to_float_array, to_python
-from rlpanel.sources.records.messages import Image, read_image, without_embedded
 
 #: Phases of a rollout whose seconds are columns.
 PHASES = ("generation", "tool", "environment", "queue", "score")
@@ -35,6 +35,7 @@ class AgentFields:
     spans: tuple[Span, ...] = ()
     judge: dict[str, str] = field(default_factory=dict)
     images: list[Image] = field(default_factory=list)
+    media: list[Medium] = field(default_factory=list)
 
     def columns(self) -> dict[str, float]:
         """Return the numbers that become sample columns, apart from those that messages give."""
@@ -52,6 +53,8 @@ class AgentFields:
             numbers |= {"seconds": seconds} if math.isfinite(seconds) else {}
         if self.images:
             numbers["images"] = float(len(self.images))
+        kinds = [medium["kind"] for medium in self.media]
+        numbers |= {f"{kind}s": float(kinds.count(kind)) for kind in dict.fromkeys(kinds)}
         return numbers
 
 
@@ -124,6 +127,12 @@ def read_images(fields: AgentFields, value: Any) -> None:
     """Store the images that were logged beside the messages."""
     value = to_python(value)
     fields.images = [read_image(item) for item in (value if isinstance(value, list) else [value])]
+
+
+def read_media(fields: AgentFields, value: Any, kind: str) -> None:
+    """Store audio or video that was logged beside the messages."""
+    value = to_python(value)
+    fields.media += [read_medium(item, kind) for item in (value if isinstance(value, list) else [value])]
 
 
 def total_seconds(timing: Mapping[str, float], spans: Iterable[Span]) -> float:

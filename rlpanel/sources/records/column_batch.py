@@ -12,7 +12,7 @@ import numpy as np
 
 from rlpanel.schema import LABEL_MAX
 from rlpanel.sources.records.column_plan import ColumnPlan, Row
-from rlpanel.sources.records.messages import EMBEDDED_MARK, without_embedded
+from rlpanel.sources.records.embedded_media import EMBEDDED_MARK, without_embedded
 from rlpanel.sources.records.record_types import Record, is_eval, rank_of
 
 #: Characters of `EMBEDDED_MARK`. One character is searched much faster than the whole mark.

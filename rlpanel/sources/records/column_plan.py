@@ -44,7 +44,7 @@ _UNPLANNED = (
     "policy_version",
     "trainer_version",
     "timing",
-    "images",
+    *schema.MEDIA,
 )
 _KINDS |= dict.fromkeys(_UNPLANNED, ("", ""))
 _KINDS["judge"] = ("skipped", "judge")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlpanel.sources.records.json_parser import to_python
-from rlpanel.sources.records.message_columns import message_columns, turn_rewards
+from rlpanel.sources.records.message_columns import media_columns, message_columns, turn_rewards
 from rlpanel.sources.records.messages import Message, is_messages, messages_text, read_messages, response_text
 from rlpanel.sources.records.record_types import Record
 
@@ -28,6 +28,8 @@ def join_conversation(record: Record, *, full: bool) -> None:
         _set_text(record, "response", response_text(parts["response"]) if parts["response"] else "")
     if parts.get("response"):
         _count_messages(record, parts["response"], parts.get("prompt", []))
+    else:
+        record.numbers = media_columns(parts.get("prompt", [])) | record.numbers
     if full:
         prompt = parts.get("prompt") or _as_message(record, "prompt", "user")
         record.messages = [*prompt, *(parts.get("response") or _as_message(record, "response", "assistant"))]

@@ -10,6 +10,7 @@ import math
 import reprlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,15 +19,9 @@ from rlpanel import schema
 from rlpanel.errors import LineError
 from rlpanel.sources.records import agent_fields
 from rlpanel.sources.records.conversation import join_conversation
+from rlpanel.sources.records.embedded_media import without_embedded, without_embedded_values
 from rlpanel.sources.records.json_parser import MAX_KEYS, to_float_array, to_python
-from rlpanel.sources.records.messages import (
-    is_messages,
-    messages_text,
-    read_messages,
-    response_text,
-    without_embedded,
-    without_embedded_values,
-)
+from rlpanel.sources.records.messages import is_messages, messages_text, read_messages, response_text
 from rlpanel.sources.records.record_types import Record, is_eval, rank_of
 
 #: Columns that the store or readers fill, or that a filter computes (`filter_columns`). A logged key
@@ -95,11 +90,12 @@ def build_texts(fields: Iterable[tuple[str, Any]]) -> dict[str, str]:
 
 
 def _add_agent_columns(record: Record) -> None:
-    """Add the columns of an agent's rollout; logged numbers come first, except for images, which add up."""
+    """Add the columns of an agent's rollout; logged numbers come first, except for media, which add up."""
     fields, numbers = record.agent_fields(), record.numbers
     columns = fields.columns()
-    if "images" in columns:
-        numbers["images"] = numbers.get("images", 0.0) + columns["images"]
+    for name in schema.MEDIA:
+        if name in columns:
+            numbers[name] = numbers.get(name, 0.0) + columns[name]
     if fields.policy_versions and "trainer_version" in numbers:
         columns["lag"] = numbers["trainer_version"] - columns["policy_version_min"]
     record.numbers = columns | numbers
@@ -288,12 +284,14 @@ def _unknown(record: Record, key: str, value: Any, *, full: bool) -> None:
         record.extra[key] = without_embedded_values(to_python(value))
 
 
-_AGENT_FIELDS = {
+_AGENT_FIELDS: dict[str, Callable[[agent_fields.AgentFields, Any], None]] = {
     "turn_rewards": agent_fields.read_turn_rewards,
     "policy_version": agent_fields.read_versions,
     "timing": agent_fields.read_timing,
     "judge": agent_fields.read_judge,
     "images": agent_fields.read_images,
+    "audios": partial(agent_fields.read_media, kind="audio"),
+    "videos": partial(agent_fields.read_media, kind="video"),
 }
 _MAKERS = {"array": _array, "number": _number, "label": _label, "text": _text}
 

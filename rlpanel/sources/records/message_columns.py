@@ -1,4 +1,4 @@
-"""Counts turns, tool calls, tool errors and images of a conversation, for the columns of a sample."""
+"""Counts turns, tool calls, tool errors and media of a conversation, for the columns of a sample."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def message_columns(response: Sequence[Message], prompt: Sequence[Message] = ())
     Parameters
     ----------
     response, prompt : sequence of Message
-        The prompt counts for its images only.
+        The prompt counts for its media only.
 
     Returns
     -------
     dict of str to float
-        ``turns`` and ``tool_calls``; ``tool_errors`` unless calls have no results; ``images`` if there are
-        any; ``tool_calls.NAME`` and ``tool_errors.NAME`` for each tool that was called.
+        ``turns`` and ``tool_calls``; ``tool_errors`` unless calls have no results; ``images``, ``audios``
+        and ``videos`` if there are any; ``tool_calls.NAME`` and ``tool_errors.NAME`` for each called tool.
     """
     own = [message for message in response if message["role"] == "assistant"]
     calls = Counter(tool_name(call["name"]) for message in own for call in message.get("tool_calls", ()))
@@ -41,10 +41,16 @@ def message_columns(response: Sequence[Message], prompt: Sequence[Message] = ())
         numbers["tool_errors"] = float(errors.total())
     numbers |= {f"{TOOL_CALLS}{name}": float(count) for name, count in calls.items()}
     numbers |= {f"{TOOL_ERRORS}{name}": float(count) for name, count in errors.items() if name in calls}
-    images = sum(len(message.get("images", ())) for message in (*prompt, *response))
-    if images:
-        numbers["images"] = float(images)
-    return numbers
+    return numbers | media_columns([*prompt, *response])
+
+
+def media_columns(messages: Iterable[Message]) -> dict[str, float]:
+    """Return the numbers of images, audio and videos of messages, without zeros."""
+    counts = Counter[str]()
+    for message in messages:
+        counts["images"] += len(message.get("images", ()))
+        counts.update(f"{medium['kind']}s" for medium in message.get("media", ()))
+    return {name: float(count) for name, count in counts.items() if count}
 
 
 def turn_rewards(response: Iterable[Message]) -> np.ndarray | None:

@@ -1,7 +1,7 @@
-"""Chat messages of a sample in one shape for all trainers, without embedded images, and their text.
+"""Chat messages of a sample in one shape for all trainers, without embedded media, and their text.
 
 Trainers write tool calls as ``{"function": {"name", "arguments"}}`` or flat, arguments as an object or as
-JSON text, and content as text or as a list of parts. Of an image embedded as base64, type and size are kept.
+JSON text, and content as text or as a list of parts. `embedded_media` reads parts that are no text.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NotRequired, TypedDict
 
-from xxhash import xxh3_64_hexdigest
+from rlpanel.sources.records.embedded_media import (
+    LONGEST_URL,
+    Image,
+    Medium,
+    frames_of,
+    is_image_part,
+    played_kind,
+    read_image,
+    read_medium,
+    without_embedded,
+)
 
-#: Base64 text of an image (or another medium), with its MIME type.
-_EMBEDDED = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,([A-Za-z0-9+/=_-]*)")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+=*")
-#: Every text with an embedded medium contains this.
-EMBEDDED_MARK = ";base64,"
-#: An address of an image that is longer than this is taken for the image itself.
-_LONGEST_URL = 2048
 _REASONING = ("reasoning_content", "reasoning", "thinking")
 #: Roles of messages that hold a tool's result.
 TOOL_ROLES = frozenset({"tool", "function"})
@@ -41,18 +44,6 @@ class ToolCall(TypedDict):
     id: NotRequired[str]
 
 
-class Image(TypedDict):
-    """An image of a message: its MIME type if known, its address if it has one.
-
-    An embedded image has its size in bytes, and the hash of its text in the line (see `embedded_key`).
-    """
-
-    media_type: NotRequired[str]
-    url: NotRequired[str]
-    size: NotRequired[int]
-    key: NotRequired[str]
-
-
 class Message(TypedDict):
     """One chat message; keys other than role and content exist only if they were logged.
 
@@ -67,6 +58,7 @@ class Message(TypedDict):
     tool_call_id: NotRequired[str]
     name: NotRequired[str]
     images: NotRequired[list[Image]]
+    media: NotRequired[list[Medium]]
     is_error: NotRequired[bool]
     error_inferred: NotRequired[bool]
     seconds: NotRequired[float]
@@ -112,33 +104,10 @@ def body_text(message: Message) -> str:
     return "\n".join(part for part in (message.get("reasoning_content"), message["content"], *calls) if part)
 
 
-def embedded_key(source: str) -> str:
-    """Return the hash of an embedded image's text, by which it is found in its line again."""
-    return xxh3_64_hexdigest(source.encode("utf-8", "surrogatepass"))
-
-
-def without_embedded(text: str) -> str:
-    """Replace media embedded as base64 by their type: ``[image/png]``."""
-    return _EMBEDDED.sub(r"[\1]", text) if EMBEDDED_MARK in text else text
-
-
-def without_embedded_values(value: Any) -> Any:
-    """Replace media embedded as base64 in the texts of a nested value, also without a data URL around it."""
-    if isinstance(value, str):
-        if len(value) > _LONGEST_URL and _BASE64.fullmatch(value):
-            return f"[{len(value) * 3 // 4:,} bytes of base64]"
-        return without_embedded(value)
-    if isinstance(value, list):
-        return [without_embedded_values(item) for item in value]
-    if isinstance(value, dict):
-        return {key: without_embedded_values(item) for key, item in value.items()}
-    return value
-
-
 def _message(item: Any) -> Message:
     if not isinstance(item, Mapping) or not ({"role", "content"} & item.keys()):
         return {"role": "?", "content": without_embedded(_plain_text(item))}
-    texts, images = _content(item.get("content"))
+    texts, images, media = _content(item.get("content"))
     message: Message = {"role": str(item.get("role") or "?"), "content": "\n".join(texts)}
     reasoning = next((item[key] for key in _REASONING if isinstance(item.get(key), str) and item[key]), None)
     if reasoning is not None:
@@ -152,6 +121,8 @@ def _message(item: Any) -> Message:
         message["name"] = str(item["name"])
     if images:
         message["images"] = images
+    if media:
+        message["media"] = media
     if message["role"] in TOOL_ROLES:
         _mark_error(message, item)
     for key in ("seconds", "reward"):
@@ -190,13 +161,14 @@ def _parsed(text: str) -> Any:
     return None
 
 
-def _content(content: Any) -> tuple[list[str], list[Image]]:
-    """Return the texts of a message's content in order, with a mark for each image, and the images."""
+def _content(content: Any) -> tuple[list[str], list[Image], list[Medium]]:
+    """Return the texts of a message's content in order, with a mark for each medium, and the media."""
     if content is None:
-        return [], []
+        return [], [], []
     parts = content if isinstance(content, list) else [content]
     texts: list[str] = []
     images: list[Image] = []
+    media: list[Medium] = []
     for part in parts:
         if not isinstance(part, Mapping):
             texts.append(without_embedded(_plain_text(part)))
@@ -204,36 +176,23 @@ def _content(content: Any) -> tuple[list[str], list[Image]]:
         text = next((part[key] for key in _TEXT_PARTS if isinstance(part.get(key), str)), None)
         if text is not None:
             texts.append(without_embedded(text))
-        elif "image" in str(part.get("type", "")) or "image" in part or "image_url" in part:
-            images.append(_image(part))
+        elif is_image_part(part):
+            images.append(read_image(part))
             texts.append("[image]")
+        elif kind := played_kind(part):
+            frames = frames_of(part)
+            images += frames
+            media += [] if frames else [read_medium(part, kind)]
+            texts.append(f"[{kind}]")
         else:
             texts.append(_other_part(part))
-    return [text for text in texts if text], images
-
-
-def read_image(part: Any) -> Image:
-    """Return an image that was logged beside the messages: as a path, as a data URL or as a part."""
-    return _image(part if isinstance(part, Mapping) else {"image": part})
-
-
-def _image(part: Mapping[str, Any]) -> Image:
-    source = part.get("image_url", part.get("image", part.get("source")))
-    if isinstance(source, Mapping):
-        source = source.get("url", source.get("data", source.get("path")))
-    if not isinstance(source, str):
-        return {}
-    if match := _EMBEDDED.match(source):
-        return {"media_type": match[1], "size": len(match[2]) * 3 // 4, "key": embedded_key(source)}
-    if len(source) > _LONGEST_URL:  # base64 without a data URL around it
-        return {"size": len(source) * 3 // 4, "key": embedded_key(source)}
-    return {"url": source}
+    return [text for text in texts if text], images, media
 
 
 def _other_part(part: Mapping[str, Any]) -> str:
-    """Return a part that is neither text nor image: as JSON, or its type if it is a long medium."""
+    """Return a part that is neither text nor medium: as JSON, or its type if it is a long medium."""
     text = without_embedded(_plain_text(part))
-    return text if len(text) <= _LONGEST_URL else f"[{part.get('type', 'part')}]"
+    return text if len(text) <= LONGEST_URL else f"[{part.get('type', 'part')}]"
 
 
 def _tool_call(call: Any) -> ToolCall:

@@ -68,4 +68,4 @@ def fetch(index: RunIndex, view: RunView, row: int) -> Sample:
 
 def _agent_values(fields: AgentFields) -> dict[str, Any]:
     values = {field.name: getattr(fields, field.name) for field in dataclasses.fields(fields)}
-    return values | {"images": tuple(fields.images)}
+    return values | {"images": tuple(fields.images), "media": tuple(fields.media)}

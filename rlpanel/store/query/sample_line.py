@@ -9,6 +9,7 @@ import numpy as np
 
 from rlpanel import schema
 from rlpanel.schema import Sample
+from rlpanel.sources.records.embedded_media import PLAYED
 from rlpanel.store.query.sample_notes import Note
 
 
@@ -23,6 +24,8 @@ def sample_line(sample: Sample, note: Note) -> bytes:
     content: dict[str, Any] = {name: value for name, value in logged.items() if not _is_missing(value)}
     if sample.messages:
         content["prompt_messages"] = sample.prompt_messages
+    for kind in PLAYED:
+        content[f"{kind}s"] = [medium for medium in sample.media if medium["kind"] == kind]
     content |= {"policy_version": sample.policy_versions, "timing": {**sample.timing, "spans": sample.spans}}
     content = {key: value for key, value in content.items() if key not in _OPTIONAL or _holds(value)}
     content |= {"columns": sample.columns, "extra": sample.extra, "notes": sample.notes}
@@ -32,7 +35,7 @@ def sample_line(sample: Sample, note: Note) -> bytes:
 
 
 #: Fields that are left out if they are empty.
-_OPTIONAL = frozenset({"messages", "policy_version", "timing", "judge", "images"})
+_OPTIONAL = frozenset({"messages", "policy_version", "timing", "judge", *schema.MEDIA})
 
 
 def _holds(value: Any) -> bool:

@@ -20,6 +20,7 @@ from PIL import Image
 from rlpanel import RolloutWriter, open_run
 from rlpanel.errors import SettingError
 from rlpanel.recording.writer import sink
+from tests.media import CLIP, in_base64, sound
 
 NAME = "rollout_data_rank_0.jsonl"
 
@@ -225,6 +226,26 @@ def test_images_become_files_beside_the_log(tmp_path: Path) -> None:
     assert sample.messages[0]["images"] == [{"url": red_path}]
 
 
+def test_audio_and_video_become_files_beside_the_log(tmp_path: Path) -> None:
+    spoken = {"type": "input_audio", "input_audio": {"data": in_base64(sound(0.1)), "format": "wav"}}
+    seen = {"type": "video", "video": f"data:video/webm;base64,{in_base64(CLIP)}"}
+    (row,) = write(
+        tmp_path,
+        settings={"text_chars": 1_000},
+        messages=[{"role": "user", "content": [spoken, seen]}],
+        response="A tone.",
+    )
+    audio, video = (part[part["type"]] for part in row["messages"][0]["content"])
+    assert (audio["format"], Path(audio["url"]).suffix, Path(video).suffix) == ("wav", ".wav", ".webm")
+    assert (tmp_path / audio["url"]).read_bytes() == sound(0.1)
+    assert (tmp_path / video).read_bytes() == CLIP
+    with open_run(tmp_path, follow=False) as run:
+        sample = run.sample(run.samples()["uid"][0])
+    expected = [{"kind": "audio", "url": audio["url"]}, {"kind": "video", "url": video}]
+    assert sample.messages[0]["media"] == expected
+    assert (sample.columns["audios"], sample.columns["videos"]) == (1, 1)
+
+
 def test_an_image_that_cannot_be_written_does_not_lose_the_row(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -234,7 +255,7 @@ def test_an_image_that_cannot_be_written_does_not_lose_the_row(
     (tmp_path / "run" / "images").symlink_to(outside)
     with caplog.at_level(logging.WARNING):
         (row,) = write(tmp_path / "run", images=[image("red"), "data:image/png;base64,???"], reward=1.0)
-    assert row["images"] == ["image not written"] * 2
+    assert row["images"] == ["not written"] * 2
     assert row["reward"] == 1.0
     assert not list(outside.iterdir())
     assert sum("image" in message for message in caplog.messages) == 2

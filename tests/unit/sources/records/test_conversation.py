@@ -78,6 +78,15 @@ def test_messages_that_are_none_are_noted_and_the_sample_is_kept() -> None:
     assert record.texts == {"prompt": "p", "response": "r"}
 
 
+def test_media_beside_the_messages_and_of_a_prompt_with_a_plain_response_are_counted() -> None:
+    asked = [{"role": "user", "content": [{"type": "audio", "audio": "a.wav"}]}]
+    record = read(messages=asked, response="r", audios=["b.wav", "data:;base64,AAAA"], videos="c.mp4")
+    assert (record.numbers["audios"], record.numbers["videos"]) == (3, 1)
+    assert record.agent is not None
+    assert [medium.get("url") for medium in record.agent.media] == ["b.wav", None, "c.mp4"]
+    assert "AAAA" not in str(record.texts) + str(record.extra)
+
+
 def test_an_embedded_image_in_a_prompt_is_left_out() -> None:
     record = read(prompt="see data:image/png;base64,AAAA====", images=["data:image/png;base64,AAAA"])
     assert record.texts["prompt"] == "see [image/png]"

@@ -6,12 +6,8 @@ from typing import Any
 
 import pytest
 
-from rlpanel.sources.records.messages import (
-    messages_text,
-    read_messages,
-    without_embedded,
-    without_embedded_values,
-)
+from rlpanel.sources.records.embedded_media import without_embedded, without_embedded_values
+from rlpanel.sources.records.messages import messages_text, read_messages
 
 PNG = "data:image/png;base64," + "iVBORw0K" * 100
 
@@ -67,7 +63,47 @@ def test_an_image_is_a_mark_in_the_text_and_never_its_bytes(part: dict[str, Any]
 
 def test_other_long_media_are_named_by_their_type() -> None:
     part = {"type": "input_audio", "input_audio": {"data": "UklG" * 1000}}
-    assert message(content=[part])["content"] == "[input_audio]"
+    assert message(content=[part])["content"] == "[audio]"
+
+
+WAV = "UklGRg" * 50
+
+
+@pytest.mark.parametrize(
+    ("part", "medium"),
+    [
+        ({"type": "input_audio", "input_audio": {"data": WAV, "format": "wav"}}, {"size": 225}),
+        ({"type": "input_audio", "input_audio": {"data": f"data:;base64,{WAV}"}}, {"size": 225}),
+        (
+            {"type": "input_audio", "input_audio": {"url": "media/a.wav", "format": "wav"}},
+            {"url": "media/a.wav"},
+        ),
+        ({"type": "audio", "audio": "a.wav"}, {"url": "a.wav"}),
+        ({"type": "audio", "audio_url": "a.wav"}, {"url": "a.wav"}),
+        ({"type": "audio", "path": "a.wav"}, {"url": "a.wav"}),
+        ({"type": "audio_url", "audio_url": {"url": "a.wav"}}, {"url": "a.wav"}),
+        ({"audio": f"data:audio/wav;base64,{WAV}"}, {"media_type": "audio/wav", "size": 225}),
+        ({"type": "video", "video": "a.mp4", "fps": 2}, {"url": "a.mp4"}),
+        ({"type": "video_url", "video_url": {"url": "file:///a.mp4"}}, {"url": "file:///a.mp4"}),
+        ({"type": "video", "video": "AAAA" * 1000}, {"size": 3000}),
+        ({"type": "video"}, {}),
+    ],
+)
+def test_audio_and_video_are_a_mark_in_the_text_and_never_their_bytes(part: Any, medium: Any) -> None:
+    kind = "video" if "video" in str(part) else "audio"
+    read = message(content=["Hear:", part])
+    assert read["content"] == f"Hear:\n[{kind}]"
+    (found,) = read["media"]
+    assert found.pop("kind") == kind
+    assert (found.pop("key", None) is not None) == ("size" in medium)
+    assert found == medium
+
+
+def test_a_video_of_frames_is_images() -> None:
+    read = message(content=[{"type": "video", "video": ["1.png", "2.png"]}])
+    assert read["content"] == "[video]"
+    assert read["images"] == [{"url": "1.png"}, {"url": "2.png"}]
+    assert "media" not in read
 
 
 def test_an_image_inside_a_text_is_left_out() -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from rlpanel import Run, open_run
-from rlpanel.sources.records.messages import Image
-from rlpanel.store.query.sample_images import ImageUnavailable, image_bytes
+from rlpanel.sources.records.embedded_media import Image
+from rlpanel.store.query.sample_media import MediumUnavailable, image_bytes
 
 PIXELS = bytes(range(256)) * 12
 
@@ -96,17 +96,20 @@ def test_nothing_outside_of_the_run_is_read(tmp_path: Path) -> None:
     with run_with(tmp_path / "run", *map(part, outside)) as (run, images):
         assert len(images) == len(outside)
         for image in images:
-            with pytest.raises(ImageUnavailable):
+            with pytest.raises(MediumUnavailable):
                 read(run, image)
 
 
 def test_a_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.png")
-    with run_with(tmp_path, part("pipe.png")) as (run, images), pytest.raises(ImageUnavailable):
+    with run_with(tmp_path, part("pipe.png")) as (run, images), pytest.raises(MediumUnavailable):
         read(run, images[0])
 
 
 def test_damaged_base64_is_reported(tmp_path: Path) -> None:
     damaged = f"data:image/png;base64,{'A' * 101}"
-    with run_with(tmp_path, part(damaged)) as (run, images), pytest.raises(ImageUnavailable, match="damaged"):
+    with (
+        run_with(tmp_path, part(damaged)) as (run, images),
+        pytest.raises(MediumUnavailable, match="damaged"),
+    ):
         read(run, images[0])

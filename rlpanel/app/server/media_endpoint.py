@@ -1,0 +1,112 @@
+"""``/media/TOKEN``: audio and video that a page of this server shows, in byte ranges.
+
+A token stands for one medium of one page, see `rlpanel.app.media_addresses`. Bytes are read on threads of
+their own: a disk that does not answer delays neither pages nor the reader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from tornado.iostream import StreamClosedError
+from tornado.web import RequestHandler
+
+from rlpanel.app.media_addresses import ADDRESSES, PATH
+from rlpanel.app.security.security_headers import MEDIA_HEADERS
+from rlpanel.store.query.sample_media import MediumUnavailable, OpenMedium
+
+#: Bytes that are read and sent at a time.
+CHUNK = 256 << 10
+_RANGE = re.compile(r"bytes=(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))")
+_pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="rlpanel-media")
+
+
+class MediaHandler(RequestHandler):
+    """Sends a medium or a part of it; 404 if the token names none, 416 if there is no such part."""
+
+    async def get(self, token: str) -> None:
+        """Send the bytes."""
+        await self._send(token)
+
+    async def head(self, token: str) -> None:
+        """Send the headers alone."""
+        await self._send(token)
+
+    async def _send(self, token: str) -> None:
+        for name, value in MEDIA_HEADERS.items():
+            self.set_header(name, value)
+        medium = ADDRESSES.find(token)
+        if medium is None:
+            self._refuse(404, "This page shows no such medium.")
+            return
+        with ExitStack() as stack:
+            try:
+                opened = await _on_thread(stack.enter_context, medium.opened())
+                await self._send_part(opened, medium.content_type)
+            except MediumUnavailable as error:
+                self._refuse(404, str(error))
+            except (
+                StreamClosedError,
+                OSError,
+            ):  # the viewer left, or the file broke off
+                self._close_connection()
+
+    async def _send_part(self, opened: OpenMedium, content_type: str) -> None:
+        wanted = self.request.headers.get("Range")
+        part = byte_range(wanted, opened.size)
+        if part is None:
+            self.set_header("Content-Range", f"bytes */{opened.size}")
+            self._refuse(416, "There is no such part.")
+            return
+        first, end = part
+        if wanted is not None and _RANGE.fullmatch(wanted):
+            self.set_status(206)
+            self.set_header("Content-Range", f"bytes {first}-{end - 1}/{opened.size}")
+        self.set_header("Content-Type", content_type)
+        self.set_header("Content-Length", end - first)
+        if self.request.method == "HEAD":
+            return
+        while first < end:
+            data = await _on_thread(opened.read, min(CHUNK, end - first), first)
+            if not data:
+                raise OSError("the file has become shorter")
+            first += len(data)
+            self.write(data)
+            await self.flush()
+
+    def _refuse(self, status: int, reason: str) -> None:
+        self.set_status(status)
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(f"{reason}\n")
+
+    def _close_connection(self) -> None:
+        """End an answer that broke off, so that the browser does not take it for complete."""
+        connection: Any = self.request.connection
+        connection.stream.close()
+
+
+def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
+    """Return the first byte that a Range header asks for, and the one after the last; None if there is none.
+
+    Without a header, or with one that is not understood, that is the whole file.
+    """
+    found = _RANGE.fullmatch(header or "")
+    if found is None:
+        return 0, size
+    if found[3]:
+        first, end = max(0, size - int(found[3])), size
+    else:
+        first, end = int(found[1]), min(size, int(found[2]) + 1) if found[2] else size
+    return (first, end) if first < end else None
+
+
+async def _on_thread(function: Any, *arguments: Any) -> Any:
+    return await asyncio.get_running_loop().run_in_executor(_pool, partial(function, *arguments))
+
+
+PATTERNS = [(f"/{PATH}/([A-Za-z0-9_-]+)", MediaHandler)]

@@ -1,0 +1,92 @@
+"""Audio and video of a sample that a browser may be given: found, and in a container that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from rlpanel.schema import Sample
+from rlpanel.sources.files.unreadable import reason_of
+from rlpanel.sources.records.embedded_media import Medium
+from rlpanel.store.index.run_index import RunIndex
+from rlpanel.store.query.media_container import HEAD, content_type
+from rlpanel.store.query.sample_media import MediumUnavailable, OpenMedium, open_medium
+from rlpanel.store.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class PlayableMedium:
+    """Audio or video that was checked, and can be opened again.
+
+    Attributes
+    ----------
+    kind : str
+        ``audio`` or ``video``.
+    content_type : str
+        That of its container.
+    find : callable
+        Opens the medium anew.
+    """
+
+    kind: str
+    content_type: str
+    find: Callable[[], OpenMedium]
+
+    @contextmanager
+    def opened(self) -> Iterator[OpenMedium]:
+        """Open the medium, whose container is checked again: a file may have changed.
+
+        Raises
+        ------
+        MediumUnavailable
+            If it is gone, or no longer in a container of this type.
+        """
+        medium = self.find()
+        try:
+            if _checked_type(medium, self.kind) != self.content_type:
+                raise MediumUnavailable(f"the {self.kind} has changed")
+            yield medium
+        finally:
+            medium.close()
+
+
+def playable(index: RunIndex, snapshot: Snapshot, uid: str, medium: Medium) -> PlayableMedium:
+    """Check that a medium of a sample can be played.
+
+    Raises
+    ------
+    MediumUnavailable
+        If it cannot be read, or its container is not known.
+    """
+    row, kind = snapshot.row(uid), medium["kind"]
+    find = partial(open_medium, index, snapshot.file(row), snapshot.locator(row), medium)
+    opened = find()
+    try:
+        return PlayableMedium(kind, _checked_type(opened, kind), find)
+    finally:
+        opened.close()
+
+
+def _checked_type(opened: OpenMedium, kind: str) -> str:
+    try:
+        found = content_type(opened.read(HEAD, 0), kind)
+    except OSError as error:
+        raise MediumUnavailable(f"the {kind} cannot be read: {reason_of(error)}") from error
+    if found is None:
+        raise MediumUnavailable(f"the {kind} is in none of the containers WAV, MP3, Ogg, FLAC, MP4 and WebM")
+    return found
+
+
+def media_of(sample: Sample) -> list[Mapping[str, Any]]:
+    """Return all audio and video of a sample: of its messages, and beside them."""
+    return [*(medium for message in sample.messages for medium in message.get("media", ())), *sample.media]
+
+
+def where_it_is(medium: Mapping[str, Any]) -> str:
+    """Return a sentence on where a person finds a medium that is not played."""
+    if "url" in medium:
+        return f"The log names the file {medium['url'][:200]}."
+    return "Its bytes are in the sample's line." if "key" in medium else "The log does not contain it."
