@@ -98,6 +98,7 @@ def steps(
 def step_curves(view: RunView) -> dict[str, str]:
     """Return the name of the curve behind each column of the table that the run has."""
     snapshot = view.snapshot
+    snapshot.steps.compute_all()
     curves = {}
     for column in [*snapshot.steps.columns, *ALIASES]:
         name = ALIASES.get(column, column)

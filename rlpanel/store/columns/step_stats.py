@@ -367,6 +367,11 @@ class Steps:
             self._late.compute(column)
         return np.concatenate([chunk[statistic, index] for chunk in self._chunks])[self._order]
 
+    def compute_all(self) -> None:
+        """Compute the statistics of all columns: together, that takes less time than one by one."""
+        if self._late is not None:
+            self._late.compute_all()
+
     def mean(self, column: str) -> np.ndarray:
         """Return the mean over each step's samples, shape (S,)."""
         return self.stat(column, MEAN)

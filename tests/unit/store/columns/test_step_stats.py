@@ -150,7 +150,9 @@ def test_late_statistics_are_computed_once_by_threads_that_read_at_the_same_time
     late, added = late_and_added()
     frozen, expected = late.freeze(), added.freeze()
     with ThreadPoolExecutor(8) as threads:
+        everything = threads.submit(frozen.compute_all)
         columns = list(threads.map(lambda number: frozen.stat("xyz"[number % 3], COUNT), range(24)))
+        everything.result()
     for number, counts in enumerate(columns):
         np.testing.assert_array_equal(counts, expected.stat("xyz"[number % 3], COUNT))
 
