@@ -295,7 +295,7 @@ def test_areals_text_is_shown_whole_although_areal_cuts_the_prompt_in_a_turn(boa
 def test_an_environment_that_speaks_last_is_told_apart(board: BoardPage) -> None:
     board.go(run="nemo-rl-7ea279abf").settled()
     titles = Talk(board).messages.locator(".gutter b")
-    expect(titles).to_have_text(["user", "assistant", "assistant 1", "environment"])
+    expect(titles).to_have_text(["user", "assistant 1", "environment"])
 
 
 def test_nothing_of_a_conversation_is_run(board: BoardPage) -> None:
