@@ -40,7 +40,8 @@ def runs(root: Path) -> None:
 
 
 def timeline(board: BoardPage, run: str) -> Locator:
-    board.go(run=run, step=1).settled(1)
+    board.go(run=run, step=1).settled()  # of 5,000 samples, the table's head names the part that is shown
+    expect(board.step_label.locator("b")).to_have_text("Step 1")
     board.tab("Timeline")
     shown = board.page.locator(".rl-timeline")
     expect(shown.locator(".note")).to_contain_text("rollouts: median")
