@@ -115,7 +115,10 @@ class _Measure:
 
 
 class TokenTally:
-    """Token statistics, accumulated sample by sample; memory grows with the vocabulary, not the samples."""
+    """Token statistics, accumulated sample by sample; memory grows with the vocabulary, not the samples.
+
+    Samples are collected and merged together; `merge` must be called before other threads read a tally.
+    """
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
@@ -133,7 +136,7 @@ class TokenTally:
 
     def copy(self) -> TokenTally:
         """Return an independent copy."""
-        self._merge()
+        self.merge()
         copied = TokenTally()
         copied._codes, copied.tokens = self._codes.copy(), self.tokens
         copied._measures = {name: measure.copy() for name, measure in self._measures.items()}
@@ -162,7 +165,8 @@ class TokenTally:
                 measure = self._measures.setdefault(name, _Measure())
                 measure.add(codes, np.where(keep, array, np.nan), sample)
 
-    def _merge(self) -> None:
+    def merge(self) -> None:
+        """Merge the samples that were added since the last time; reading does not change the tally then."""
         for measure in self._measures.values():
             measure.merge()
 

@@ -77,6 +77,7 @@ class TokenReader:
             if time.monotonic() - last_yield > PULSE and not progress.complete:
                 last_yield = time.monotonic()
                 yield replace(progress, tally=progress.tally.copy())
+        progress.tally.merge()
         yield progress
 
     def _add(self, progress: TallyProgress, snapshot: Snapshot, row: int) -> TallyProgress:
