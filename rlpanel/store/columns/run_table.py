@@ -199,12 +199,12 @@ class RunTable:
             of_split = counted[where]
             parts.append((split, None if len(of_split) == rows else of_split))
         values = {name: column.view(rows) for name, column in self.columns.numbers.items()}
-        self.steps.add_late(parts, self._column("step"), values, version)
+        self.steps.add_deferred(parts, self._column("step"), values, version)
         self.columns.release()
 
     def compute_statistics(self) -> None:
         """Compute the step statistics that were not needed so far."""
-        self.steps.compute_late(self.columns.release)
+        self.steps.compute_deferred(self.columns.release)
 
     def mark_dead(self, files: Iterable[int], version: int) -> None:
         """Mark the rows of these files as dead."""

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from rlpanel.store.columns.columns import Labels
-from rlpanel.store.columns.step_stats import Steps, StepTable
+from rlpanel.store.columns.step_stats import Steps
+from rlpanel.store.columns.step_table import StepTable
 
 TRAIN = "train"
 #: Split of samples that were not trained on; those of another split are in ``discarded <split>``.
@@ -112,21 +113,21 @@ class SplitSteps:
             part = {column: numbers[where] for column, numbers in values.items()}
             self._table(name).add(steps[where], part, version)
 
-    def add_late(
+    def add_deferred(
         self,
         parts: Sequence[tuple[str, np.ndarray | None]],
         steps: np.ndarray,
         values: Mapping[str, np.ndarray],
         version: int,
     ) -> None:
-        """Count the rows of each split, all rows if they are None, see `StepTable.add_late`."""
+        """Count the rows of each split, all rows if they are None, see `StepTable.add_deferred`."""
         for name, rows in parts:
-            self._table(name).add_late(rows, steps, values, version)
+            self._table(name).add_deferred(rows, steps, values, version)
 
-    def compute_late(self, release: Callable[[], None] | None = None) -> None:
-        """Compute the statistics that `add_late` left, see `StepTable.compute_late`."""
+    def compute_deferred(self, release: Callable[[], None] | None = None) -> None:
+        """Compute the statistics that `add_deferred` left, see `StepTable.compute_deferred`."""
         for table in self._tables.values():
-            table.compute_late(release)
+            table.compute_deferred(release)
 
     def clear(self, steps: np.ndarray, version: int) -> None:
         """Reset the statistics of these steps, see `StepTable.clear`."""

@@ -1,9 +1,7 @@
-"""Running statistics (count, mean, variance, min, max) per step and column, updated in O(batch).
+"""Statistics (count, mean, variance, min, max) per step and column: of a batch, merged, and as a frozen view.
 
-Counts, means and sums of squared deviations are merged by Chan's formula, which is numerically stable,
-unlike sums of squares. Only finite values count; ``count`` is their number. Steps are stored in chunks; a
-chunk that a snapshot may see is copied before it is written (copy on write). Rows that come from the cache
-are counted at once; the statistics of a column are computed when they are first needed.
+Only finite values count; ``count`` is their number. Counts, means and sums of squared deviations are merged
+by Chan's formula, which is numerically stable, unlike sums of squares.
 
 References
 ----------
@@ -12,21 +10,15 @@ Chan, Golub, LeVeque 1979, Updating Formulae and a Pairwise Algorithm for Comput
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
-#: Steps per chunk: a commit that changes one step copies this many.
-CHUNK = 64
-#: Rows of a column whose statistics are computed at once, so that copies stay small.
-LATE_ROWS = 32_768
-#: Memory of mapped rows is released each time after this many such parts.
-_RELEASE_PARTS = 16
+from rlpanel.store.columns.deferred_columns import DeferredColumns
+
 COUNT, MEAN, M2, MIN, MAX = range(5)
 #: Statistics that are stored, by name.
 _STATISTICS = {"mean": MEAN, "min": MIN, "max": MAX}
@@ -90,205 +82,6 @@ def merge(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where((m == 0) & (n > 0), a, both)
 
 
-class _RowsByStep(NamedTuple):
-    """Rows sorted by step; ``order`` is None if they are sorted already.
-
-    ``starts`` holds the first row of each step after sorting, ``slots`` the slots of these steps.
-    """
-
-    order: np.ndarray | None
-    starts: np.ndarray
-    slots: np.ndarray
-
-
-class _LateColumns:
-    """Columns whose rows are counted, and whose statistics are computed when they are first needed.
-
-    They are written into chunks that snapshots see already, because no snapshot has read them before. The
-    table writes nothing else until `compute_all` was called. Thread-safe.
-
-    Parameters
-    ----------
-    merge : callable
-        Merges columns of some rows into the chunks.
-    parts : sequence of (slice or ndarray of int, _RowsByStep)
-        The rows in parts, and each part sorted by step.
-    values : mapping of str to ndarray, shape (N,)
-    """
-
-    def __init__(
-        self,
-        merge: Callable[[_RowsByStep, Mapping[str, np.ndarray]], None],
-        parts: Sequence[tuple[slice | np.ndarray, _RowsByStep]],
-        values: Mapping[str, np.ndarray],
-    ) -> None:
-        self._merge, self._parts = merge, parts
-        self._waiting = dict(values)
-        self._lock = threading.Lock()
-
-    def compute(self, column: str) -> None:
-        """Compute the statistics of a column, unless this was done or it is not one of these columns."""
-        if column in self._waiting:
-            with self._lock:
-                if column in self._waiting:
-                    for where, rows in self._parts:
-                        self._merge(rows, {column: self._waiting[column][where]})
-                    del self._waiting[column]  # last, because others look without the lock
-
-    def compute_all(self, release: Callable[[], None] | None = None) -> None:
-        """Compute all that is left; ``release`` is called now and then, and at the end."""
-        with self._lock:
-            if not self._waiting:
-                return
-            for number, (where, rows) in enumerate(self._parts, 1):
-                self._merge(rows, {name: column[where] for name, column in self._waiting.items()})
-                if release is not None and (number % _RELEASE_PARTS == 0 or number == len(self._parts)):
-                    release()
-            self._waiting = {}
-
-
-class StepTable:
-    """Statistics of all steps; each step has a slot, in order of arrival."""
-
-    def __init__(self) -> None:
-        self._columns: dict[str, int] = {}
-        self._slot: dict[int, int] = {}
-        self._step_info = np.zeros((3, CHUNK), np.int64)  # step, samples, version of the last change
-        self._chunks: list[np.ndarray] = []
-        self._visible: set[int] = set()
-        self._late: _LateColumns | None = None
-
-    def add(self, steps: np.ndarray, values: Mapping[str, np.ndarray], version: int) -> None:
-        """Merge new rows into the statistics.
-
-        Parameters
-        ----------
-        steps : ndarray of int, shape (N,)
-        values : mapping of str to ndarray, shape (N,)
-        version : int
-            Recorded as the version that last changed these steps.
-        """
-        self.compute_late()
-        if not len(steps):
-            return
-        rows = self._count(steps, version)
-        if values:
-            self._add_columns(values)
-            self._merge(rows, values, self._writable)
-
-    def add_late(
-        self, rows: np.ndarray | None, steps: np.ndarray, values: Mapping[str, np.ndarray], version: int
-    ) -> None:
-        """Count new rows; the statistics of a column are computed when they are first needed.
-
-        Parameters
-        ----------
-        rows : ndarray of int, optional
-            The new rows among the N of the arrays; all by default.
-        steps : ndarray of int, shape (N,)
-        values : mapping of str to ndarray, shape (N,)
-            Must not change.
-        version : int
-            Recorded as the version that last changed these steps.
-        """
-        self.compute_late()
-        parts: list[tuple[slice | np.ndarray, _RowsByStep]] = []
-        for start in range(0, len(steps) if rows is None else len(rows), LATE_ROWS):
-            some = slice(start, start + LATE_ROWS)
-            where = some if rows is None else rows[some]  # a slice is not copied
-            parts.append((where, self._count(steps[where], version)))
-        if parts and values:
-            self._add_columns(values)
-            chunks = self._chunks = [self._writable(index) for index in range(len(self._chunks))]
-            self._late = _LateColumns(
-                lambda rows, columns: self._merge(rows, columns, chunks.__getitem__), parts, values
-            )
-
-    def compute_late(self, release: Callable[[], None] | None = None) -> None:
-        """Compute the statistics that `add_late` left; ``release`` is called now and then."""
-        if self._late is not None:
-            self._late.compute_all(release)
-            self._late = None
-
-    def clear(self, steps: np.ndarray, version: int) -> None:
-        """Reset these steps. A merge cannot subtract, so the caller adds the remaining rows again."""
-        self.compute_late()
-        for step in np.unique(steps).tolist():
-            slot = self._slot.get(step)
-            if slot is None:
-                continue
-            self._writable(slot // CHUNK)[:, :, slot % CHUNK] = _EMPTY
-            self._step_info[1:, slot] = 0, version
-
-    def freeze(self) -> Steps:
-        """Return an immutable view; later writes go to copies."""
-        self._visible = set(range(len(self._chunks)))
-        steps, samples, touched = self._step_info[:, : len(self._slot)].copy()
-        return Steps(tuple(self._columns), steps, samples, touched, tuple(self._chunks), self._late)
-
-    def _count(self, steps: np.ndarray, version: int) -> _RowsByStep:
-        """Count new rows of these steps, and return them sorted by step."""
-        order = None if (steps[1:] >= steps[:-1]).all() else np.argsort(steps, kind="stable")
-        steps = steps if order is None else steps[order]
-        starts = np.concatenate([[0], np.flatnonzero(steps[1:] != steps[:-1]) + 1])
-        slots = np.array([self._slot_of(step) for step in steps[starts].tolist()], dtype=np.int64)
-        self._step_info[1, slots] += np.diff(np.append(starts, len(steps)))
-        self._step_info[2, slots] = version
-        if order is not None and len(order) <= LATE_ROWS:
-            order = order.astype(np.uint16)  # late columns keep it
-        return _RowsByStep(order, starts, slots)
-
-    def _merge(
-        self,
-        rows: _RowsByStep,
-        values: Mapping[str, np.ndarray],
-        chunk_at: Callable[[int], np.ndarray],
-    ) -> None:
-        """Merge the statistics of rows into chunks, which ``chunk_at`` returns by number."""
-        order, starts, slots = rows
-        stats = summarize([column if order is None else column[order] for column in values.values()], starts)
-        column_indices = np.array([self._columns[name] for name in values])
-        chunk_numbers = slots // CHUNK
-        for index in np.unique(chunk_numbers).tolist():
-            in_chunk = chunk_numbers == index
-            cells = np.ix_(np.arange(5), column_indices, slots[in_chunk] % CHUNK)
-            chunk = chunk_at(index)
-            chunk[cells] = merge(chunk[cells], stats[:, :, in_chunk])
-
-    def _slot_of(self, step: int) -> int:
-        slot = self._slot.get(step)
-        if slot is None:
-            slot = self._slot[step] = len(self._slot)
-            if slot // CHUNK == len(self._chunks):
-                self._chunks.append(_empty(len(self._columns)))
-            if slot == self._step_info.shape[1]:
-                self._step_info = np.concatenate([self._step_info, np.zeros_like(self._step_info)], axis=1)
-            self._step_info[0, slot] = step
-        return slot
-
-    def _add_columns(self, columns: Mapping[str, np.ndarray]) -> None:
-        names = [name for name in columns if name not in self._columns]
-        if names:
-            self._columns |= {name: index for index, name in enumerate(names, len(self._columns))}
-            self._chunks = [np.concatenate([chunk, _empty(len(names))], axis=1) for chunk in self._chunks]
-            self._visible.clear()
-
-    def _writable(self, index: int) -> np.ndarray:
-        if index in self._visible:
-            self._chunks[index] = self._chunks[index].copy()
-            self._visible.discard(index)
-        return self._chunks[index]
-
-
-#: Statistics of an empty set of rows.
-_EMPTY = np.array([[0.0], [np.nan], [np.nan], [np.nan], [np.nan]])
-
-
-def _empty(columns: int) -> np.ndarray:
-    """Return a chunk whose steps have no rows."""
-    return np.tile(_EMPTY[:, :, None], (1, columns, CHUNK))
-
-
 def _no_steps() -> np.ndarray:
     return np.empty(0, np.int64)
 
@@ -308,7 +101,7 @@ class Steps:
     _rows: np.ndarray = field(default_factory=_no_steps)
     _touched: np.ndarray = field(default_factory=_no_steps)
     _chunks: tuple[np.ndarray, ...] = ()
-    _late: _LateColumns | None = None
+    _deferred: DeferredColumns | None = None
 
     @cached_property
     def _order(self) -> np.ndarray:
@@ -363,14 +156,14 @@ class Steps:
         index = self.columns.index(column)
         if not self._chunks:
             return np.empty(0)
-        if self._late is not None:
-            self._late.compute(column)
+        if self._deferred is not None:
+            self._deferred.compute(column)
         return np.concatenate([chunk[statistic, index] for chunk in self._chunks])[self._order]
 
     def compute_all(self) -> None:
         """Compute the statistics of all columns: together, that takes less time than one by one."""
-        if self._late is not None:
-            self._late.compute_all()
+        if self._deferred is not None:
+            self._deferred.compute_all()
 
     def mean(self, column: str) -> np.ndarray:
         """Return the mean over each step's samples, shape (S,)."""

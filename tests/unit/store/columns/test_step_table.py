@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rlpanel.store.columns.step_stats import CHUNK, COUNT, MAX, MIN, Steps, StepTable
+from rlpanel.store.columns.step_stats import COUNT, MAX, MIN, Steps
+from rlpanel.store.columns.step_table import CHUNK, StepTable
 
 
 def table(*batches: tuple[list[int], list[float]]) -> StepTable:
@@ -109,46 +110,49 @@ def test_a_column_nobody_logged_is_a_key_error() -> None:
         table(([1], [1])).freeze().mean("y")
 
 
-def late_and_added(rows: np.ndarray | None = None) -> tuple[StepTable, StepTable]:
+def deferred_and_added(rows: np.ndarray | None = None) -> tuple[StepTable, StepTable]:
     """Return two tables with the same 100,000 rows, whose steps are interleaved as several ranks log them."""
     generator = np.random.default_rng(0)
     steps = np.repeat(np.arange(500), 200) + generator.integers(0, 3, 100_000)
     values = {name: generator.normal(size=100_000) for name in ("x", "y", "z")}
     values["y"][generator.random(100_000) < 0.1] = np.nan
-    late, added = StepTable(), StepTable()
-    late.add_late(rows, steps, values, version=1)
+    deferred, added = StepTable(), StepTable()
+    deferred.add_deferred(rows, steps, values, version=1)
     where = slice(None) if rows is None else rows
     added.add(steps[where], {name: column[where] for name, column in values.items()}, version=1)
-    return late, added
+    return deferred, added
 
 
-def assert_same(late: Steps, added: Steps) -> None:
-    assert (late.values.tolist(), late.samples.tolist()) == (added.values.tolist(), added.samples.tolist())
+def assert_same(deferred: Steps, added: Steps) -> None:
+    assert (deferred.values.tolist(), deferred.samples.tolist()) == (
+        added.values.tolist(),
+        added.samples.tolist(),
+    )
     for column in added.columns:
         for statistic in range(5):
-            np.testing.assert_allclose(late.stat(column, statistic), added.stat(column, statistic))
+            np.testing.assert_allclose(deferred.stat(column, statistic), added.stat(column, statistic))
 
 
 @pytest.mark.parametrize("rows", [None, np.arange(7, 100_000, 3)], ids=["all", "some"])
-def test_late_statistics_equal_those_that_are_computed_at_once(rows):
-    late, added = late_and_added(rows)
-    assert_same(late.freeze(), added.freeze())
+def test_deferred_statistics_equal_those_that_are_computed_at_once(rows):
+    deferred, added = deferred_and_added(rows)
+    assert_same(deferred.freeze(), added.freeze())
 
 
-def test_a_frozen_view_keeps_late_statistics_when_rows_are_added_or_cleared():
-    late, added = late_and_added()
-    before, expected = late.freeze(), added.freeze()
+def test_a_frozen_view_keeps_deferred_statistics_when_rows_are_added_or_cleared():
+    deferred, added = deferred_and_added()
+    before, expected = deferred.freeze(), added.freeze()
     before.stat("y", MAX)  # one was needed before, the others are computed by the next write
-    for table in (late, added):
+    for table in (deferred, added):
         table.add(np.array([0, 0, 999]), {"x": np.array([1e9, -1e9, 5.0])}, 2)
         table.clear(np.array([3]), 3)
     assert_same(before, expected)
-    assert_same(late.freeze(), added.freeze())
+    assert_same(deferred.freeze(), added.freeze())
 
 
-def test_late_statistics_are_computed_once_by_threads_that_read_at_the_same_time():
-    late, added = late_and_added()
-    frozen, expected = late.freeze(), added.freeze()
+def test_deferred_statistics_are_computed_once_by_threads_that_read_at_the_same_time():
+    deferred, added = deferred_and_added()
+    frozen, expected = deferred.freeze(), added.freeze()
     with ThreadPoolExecutor(8) as threads:
         everything = threads.submit(frozen.compute_all)
         columns = list(threads.map(lambda number: frozen.stat("xyz"[number % 3], COUNT), range(24)))
@@ -158,10 +162,10 @@ def test_late_statistics_are_computed_once_by_threads_that_read_at_the_same_time
 
 
 def test_memory_is_released_while_the_rest_is_computed():
-    late, added = late_and_added()
+    deferred, added = deferred_and_added()
     released: list[int] = []
-    late.compute_late(lambda: released.append(1))
+    deferred.compute_deferred(lambda: released.append(1))
     assert released
-    late.compute_late(lambda: released.append(2))
+    deferred.compute_deferred(lambda: released.append(2))
     assert 2 not in released
-    assert_same(late.freeze(), added.freeze())
+    assert_same(deferred.freeze(), added.freeze())
