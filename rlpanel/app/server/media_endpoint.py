@@ -27,7 +27,10 @@ _pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="rlpanel-media")
 
 
 class MediaHandler(RequestHandler):
-    """Sends a medium or a part of it; 404 if the token names none, 416 if there is no such part."""
+    """Sends a medium or a range of its bytes.
+
+    The status is 404 if the token names no medium, and 416 if the medium does not have the range.
+    """
 
     async def get(self, token: str) -> None:
         """Send the bytes."""
@@ -50,10 +53,7 @@ class MediaHandler(RequestHandler):
                 await self._send_part(opened, medium.content_type)
             except MediumUnavailable as error:
                 self._refuse(404, str(error))
-            except (
-                StreamClosedError,
-                OSError,
-            ):  # the viewer left, or the file broke off
+            except (StreamClosedError, OSError):  # the viewer left, or the file broke off
                 self._close_connection()
 
     async def _send_part(self, opened: OpenMedium, content_type: str) -> None:
@@ -91,9 +91,9 @@ class MediaHandler(RequestHandler):
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """Return the first byte that a Range header asks for, and the one after the last; None if there is none.
+    """Return start and end of the bytes that a Range header asks for; None if the file does not have them.
 
-    Without a header, or with one that is not understood, that is the whole file.
+    Without a valid header, that is the whole file. The end is exclusive.
     """
     found = _RANGE.fullmatch(header or "")
     if found is None:

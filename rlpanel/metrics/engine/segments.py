@@ -132,14 +132,13 @@ class Segments:
 
     def distinct(self, keys: np.ndarray, known: np.ndarray) -> np.ndarray:
         """Return the number of distinct keys, shape (S,), among the rows in the mask ``known``."""
-        rows = np.flatnonzero(known)
-        rows = rows[np.argsort(np.asarray(keys)[rows])]
-        # Sorted by segment and key. Few segments fit into 16 bits, which numpy sorts in linear time.
-        segment = self.number[rows]
+        keys, segment = np.asarray(keys)[known], self.number[known]
+        order = np.argsort(keys)
+        # Sorted by segment, then key. Few segments fit into 16 bits, which numpy sorts in linear time.
         small = segment.astype(np.uint16) if len(self) <= 1 << 16 else segment
-        by_segment = np.argsort(small, kind="stable")
-        segment, keys = segment[by_segment], np.asarray(keys)[rows[by_segment]]
-        first = np.append(True, (segment[1:] != segment[:-1]) | (keys[1:] != keys[:-1]))[: len(rows)]
+        order = order[np.argsort(small[order], kind="stable")]
+        keys, segment = keys[order], segment[order]
+        first = np.append(True, (segment[1:] != segment[:-1]) | (keys[1:] != keys[:-1]))[: len(keys)]
         return np.bincount(segment[first], minlength=len(self)).astype(float)
 
     def broadcast(self, values: np.ndarray) -> np.ndarray:

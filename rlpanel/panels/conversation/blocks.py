@@ -18,7 +18,7 @@ _ASSISTANT = "assistant"
 
 @dataclass
 class ToolResult:
-    """What a tool answered.
+    """Result of a tool call.
 
     Attributes
     ----------

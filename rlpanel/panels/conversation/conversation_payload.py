@@ -147,7 +147,7 @@ class _Packer:
         return packed
 
     def _text(self, text: str, *, markdown: bool = False) -> dict[str, Any]:
-        """Return the beginning of a text, its length if it was cut, and its HTML if there is time for it."""
+        """Return the beginning of a text, its length if it was cut, and its HTML unless time is up."""
         shown = text[: min(CUT, max(_LEAST, self._left))]
         self._left -= len(shown)
         packed: dict[str, Any] = {"text": shown}

@@ -91,7 +91,7 @@ class SampleTable(ClickTable):
 
     @property
     def _in_order(self) -> bool:
-        """Whether the browser's pages show the rows in their own order, unfiltered."""
+        """True if the browser neither sorts nor filters the rows."""
         return not (self.sorters or self.filters or self._filters) and self.pagination == "remote"
 
     @property

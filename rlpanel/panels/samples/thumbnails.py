@@ -59,7 +59,7 @@ class Thumbnails:
 
     @property
     def exist(self) -> bool:
-        """Whether the run logs images, audio or video."""
+        """True if the run logs images, audio or video."""
         return any(map(self._context.snapshot.has_number, schema.MEDIA))
 
     def add_to(self, frame: pd.DataFrame, shown: pd.DataFrame) -> pd.DataFrame:
@@ -112,7 +112,8 @@ def _read(index: RunIndex, snapshot: Snapshot, uids: Sequence[str]) -> Iterator[
 
 def _thumbnail(index: RunIndex, snapshot: Snapshot, uid: str) -> str:
     try:
-        reader, locator = index.reader(snapshot.file(row := snapshot.row(uid))), snapshot.locator(row)
+        row = snapshot.row(uid)
+        reader, locator = index.reader(snapshot.file(row)), snapshot.locator(row)
         line = reader.raw(locator)
         record = reader.sample_of(line, locator)
     except (RLPanelError, IndexError):  # the sample panel says what is wrong

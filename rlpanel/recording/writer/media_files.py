@@ -32,7 +32,7 @@ _SUFFIXES = (
 
 
 def is_medium(value: Any) -> bool:
-    """Return True for a PIL image, and for a text that is an image, audio or video as a data URL."""
+    """Return True for a PIL image, and for a data URL of an image, audio or video."""
     if isinstance(value, str):
         return value.startswith(_DATA_URLS)
     return hasattr(value, "save") and hasattr(value, "getbands")

@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from rlpanel.sources.records.embedded_media import Image, Medium, read_image, read_medium, without_embedded
+from rlpanel.sources.records.embedded_media import (
+    Image,
+    Medium,
+    count_media,
+    read_image,
+    read_medium,
+    without_embedded,
+)
 from rlpanel.sources.records.json_parser import to_float_array, to_python
 
 #: Phases of a rollout whose seconds are columns.
@@ -51,11 +58,7 @@ class AgentFields:
             numbers |= {"start_time": self.timing["start"]} if "start" in self.timing else {}
             seconds = total_seconds(self.timing, self.spans)
             numbers |= {"seconds": seconds} if math.isfinite(seconds) else {}
-        if self.images:
-            numbers["images"] = float(len(self.images))
-        kinds = [medium["kind"] for medium in self.media]
-        numbers |= {f"{kind}s": float(kinds.count(kind)) for kind in dict.fromkeys(kinds)}
-        return numbers
+        return numbers | count_media(self.images, self.media)
 
 
 def read_turn_rewards(fields: AgentFields, value: Any) -> None:

@@ -8,7 +8,8 @@ Of a medium embedded as base64, type and size are kept, and a hash by which it i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sized
 from typing import Any, NotRequired, TypedDict
 
 from xxhash import xxh3_64_hexdigest
@@ -83,24 +84,35 @@ def is_image_part(part: Mapping[str, Any]) -> bool:
 
 def played_kind(part: Mapping[str, Any]) -> str:
     """Return ``audio`` or ``video`` for a part of a message that is one; otherwise an empty text."""
-    named = str(part.get("type", ""))
-    names = {f"{prefix}{kind}{suffix}": kind for kind in PLAYED for prefix, suffix in _AFFIXES}
-    return names.get(named) or next((kind for name, kind in names.items() if name in part), "")
+    kind = _PLAYED_KINDS.get(str(part.get("type", "")))
+    return kind or next((kind for name, kind in _PLAYED_KINDS.items() if name in part), "")
 
 
-_AFFIXES = (("", ""), ("input_", ""), ("", "_url"))
+def _names(kind: str) -> tuple[str, str, str]:
+    """Return the names of a part of this kind, and of its key that holds the medium."""
+    return kind, f"input_{kind}", f"{kind}_url"
+
+
+_PLAYED_KINDS = {name: kind for kind in PLAYED for name in _names(kind)}
+
+
+def count_media(images: Sized, media: Iterable[Medium]) -> dict[str, float]:
+    """Return the columns ``images``, ``audios`` and ``videos``, without zeros."""
+    counts = Counter(f"{medium['kind']}s" for medium in media)
+    counts["images"] = len(images)
+    return {name: float(count) for name, count in counts.items() if count}
 
 
 def read_medium(part: Any, kind: str) -> Medium:
     """Return audio or video: a path, a data URL, or a part of a message."""
     source = part
     if isinstance(part, Mapping):
-        source = _first(part, (kind, f"input_{kind}", f"{kind}_url", "source", "url", "path"))
+        source = _first(part, (*_names(kind), "source", "url", "path"))
     return {"kind": kind, **_place(source)}
 
 
 def frames_of(part: Mapping[str, Any]) -> list[Image]:
-    """Return the images of a video that was logged as a list of frames; an empty list for any other video."""
+    """Return the frames of a video that was logged as a list of images; empty for other videos."""
     frames = part.get("video")
     return [read_image(frame) for frame in frames] if isinstance(frames, list) else []
 

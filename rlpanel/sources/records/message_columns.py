@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from rlpanel.schema import TOOL_CALLS, TOOL_ERRORS
+from rlpanel.sources.records.embedded_media import count_media
 from rlpanel.sources.records.messages import TOOL_ROLES, Message
 
 #: Longest name of a tool that is a column's name.
@@ -44,13 +45,10 @@ def message_columns(response: Sequence[Message], prompt: Sequence[Message] = ())
     return numbers | media_columns([*prompt, *response])
 
 
-def media_columns(messages: Iterable[Message]) -> dict[str, float]:
+def media_columns(messages: Sequence[Message]) -> dict[str, float]:
     """Return the numbers of images, audio and videos of messages, without zeros."""
-    counts = Counter[str]()
-    for message in messages:
-        counts["images"] += len(message.get("images", ()))
-        counts.update(f"{medium['kind']}s" for medium in message.get("media", ()))
-    return {name: float(count) for name, count in counts.items() if count}
+    images = [image for message in messages for image in message.get("images", ())]
+    return count_media(images, (medium for message in messages for medium in message.get("media", ())))
 
 
 def turn_rewards(response: Iterable[Message]) -> np.ndarray | None:

@@ -148,7 +148,7 @@ class Reader:
 
     @property
     def started(self) -> bool:
-        """Whether there was ever anything to read."""
+        """True once the reading thread was started."""
         return self._thread is not None
 
     @property
@@ -158,7 +158,7 @@ class Reader:
 
     @property
     def stopped(self) -> bool:
-        """Whether `stop` was called; a stopped reader cannot be started again."""
+        """True once `stop` was called; a stopped reader cannot be started again."""
         return self._stopping
 
     # -- the thread ------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from rlpanel.schema import Sample
 from rlpanel.sources.files.unreadable import reason_of
 from rlpanel.sources.records.embedded_media import Medium
 from rlpanel.store.index.run_index import RunIndex
@@ -78,11 +77,6 @@ def _checked_type(opened: OpenMedium, kind: str) -> str:
     if found is None:
         raise MediumUnavailable(f"the {kind} is in none of the containers WAV, MP3, Ogg, FLAC, MP4 and WebM")
     return found
-
-
-def media_of(sample: Sample) -> list[Mapping[str, Any]]:
-    """Return all audio and video of a sample: of its messages, and beside them."""
-    return [*(medium for message in sample.messages for medium in message.get("media", ())), *sample.media]
 
 
 def where_it_is(medium: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from rlpanel.errors import RLPanelError, UnsafePath
 from rlpanel.safe_files import SafeFolder
 from rlpanel.sources.files import file_access
 from rlpanel.sources.files.unreadable import reason_of
-from rlpanel.sources.records.embedded_media import PLAYED, Image, Medium, embedded_key
+from rlpanel.sources.records.embedded_media import EMBEDDED_MARK, PLAYED, Image, Medium, embedded_key
 from rlpanel.sources.records.record_types import Locator
 from rlpanel.store.index.run_index import RunIndex
 from rlpanel.store.snapshot.snapshot import Snapshot
@@ -120,7 +120,7 @@ def _texts(value: Any) -> Iterator[str]:
         item = waiting.pop()
         if isinstance(item, str):
             yield item
-            if item[:1] in ("[", "{") and ";base64," in item:
+            if item[:1] in ("[", "{") and EMBEDDED_MARK in item:
                 try:
                     waiting.append(json.loads(item))
                 except (ValueError, RecursionError):
