@@ -113,7 +113,9 @@ def test_a_confined_board_is_watched_opened_and_alerts_by_command(page: Page, tm
         board = BoardPage(page, server.url).open(run="run").settled(8)
         append(run / "rollout_data_rank_0.jsonl", line(9))
         expect(board.badge).to_contain_text("65 samples", timeout=PATIENCE * 1000)
-        wait_until(lambda: told.exists() and json.loads(told.read_text()), 2 * PATIENCE, "an alert")
+        # The file is empty until the command has read its input.
+        wait_until(lambda: told.exists() and told.read_text(), 2 * PATIENCE, "an alert")
+        assert json.loads(told.read_text())
         assert "Traceback" not in "\n".join(server.output)
 
 
