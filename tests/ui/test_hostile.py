@@ -109,6 +109,7 @@ def nothing_ran(page: Page) -> None:
 
 
 def hover(place: Locator) -> None:
+    expect(place).to_be_visible()  # a forced hover does not wait for a card that is just drawn
     place.hover(force=True)
 
 
