@@ -23,10 +23,7 @@ LINES = (
     "rlpanel contrast runs/exp1 51..60 1..10 --limit 4",
 )
 #: The lines of the README, in a folder with the run whose tool breaks.
-SHORT_LINES = (
-    "rlpanel samples runs/exp1 --filter 'tool_errors > 0' --limit 2",
-    "rlpanel contrast runs/exp1 21..25 16..20 --limit 2",
-)
+SHORT_LINES = ("rlpanel contrast runs/exp1 21..25 16..20 --limit 4",)
 #: Part of the tutorial → the line that is typed there.
 TUTORIAL_LINES = {
     "curves": "rlpanel steps runs/exp1 --columns reward_mean,kl_k3_mean,response_tokens_mean --last 2",
