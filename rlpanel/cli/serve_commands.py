@@ -1,10 +1,12 @@
-"""The commands ``serve | demo``: the board in a browser."""
+"""The commands ``serve | demo | app-path``: the board in a browser."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -75,6 +77,14 @@ def serve(
     serve_board(folder_of(root), host, port, bool(show), token, tuple(origin or ()), alerts=True)
 
 
+def app_path() -> None:
+    """Print the path of the board's script, which Panel's own server can run."""
+    package = Path(str(files("rlpanel")))
+    carried = package / "dashboards" / "board.py"
+    # In a clone the script lies beside the package.
+    typer.echo(carried if carried.is_file() else package.parent / "dashboards" / "board.py")
+
+
 def _has_screen() -> bool:
     """Return True if a browser opened here would be visible: there is a display and no ssh connection."""
     if "SSH_CONNECTION" in os.environ:
@@ -91,4 +101,4 @@ def _exit_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, exit_cleanly)
 
 
-COMMANDS = {serve: "rlpanel serve runs", demo: "rlpanel demo"}
+COMMANDS = {serve: "rlpanel serve runs", demo: "rlpanel demo", app_path: "rlpanel app-path"}
