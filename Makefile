@@ -71,9 +71,10 @@ newest: .venv-newest/stamp browser
 	    .venv-newest/bin/python -m pytest $(OTHER); .venv-newest/bin/python -m pytest $(SMOKE); \
 	else echo "not tested: no Python newer than .venv's, from 3.12 to 3.14, on PATH or in pyenv"; fi
 
-# Pages that are generated from what the code declares.
+# Pages that are generated from what the code declares, and the site; a broken link is an error.
 docs: .venv/dev.stamp
 	$(BIN)/python -m docs.generate
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site . docs/_site
 
 clean:
 	rm -rf .venv .venv-oldest .venv-newest .venv-train .venv-upstream
@@ -92,7 +93,7 @@ clean:
 
 .venv/dev.stamp: pyproject.toml .venv/python.stamp
 	@echo "installing rlpanel and its tools into .venv ..."
-	@$(PIP) -e ".[test,dev,parquet,tokenizers,tensorboard,remote,dask,notebook,sql,mcp]"
+	@$(PIP) -e ".[test,dev,docs,parquet,tokenizers,tensorboard,remote,dask,notebook,sql,mcp]"
 	@touch $@ .venv/run.stamp
 
 # The oldest Tornado that is supported, beside the newest: the check of Host and Origin is tested with both.
