@@ -35,15 +35,15 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 suppress_warnings = ["myst.header"]
 html_theme = "pydata_sphinx_theme"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_title = "rlpanel"
 html_copy_source = False
 html_show_sourcelink = False
 html_math_renderer = "mathml"
-html_theme_options = {
-    "use_edit_page_button": False,
-    "navbar_align": "left",
-    "header_links_before_dropdown": 6,
-}
+html_theme_options = {"use_edit_page_button": False, "navbar_center": [], "collapse_navigation": True}
+# The theme's own list shows one section only; this one shows all pages under their sections.
+html_sidebars = {"**": ["globaltoc.html"]}
 napoleon_google_docstring = False
 napoleon_numpy_docstring = True
 autodoc_typehints = "none"

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from docs.navigation import SECTIONS
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -51,6 +53,10 @@ def test_the_first_page_leads_to_the_documentation(site: Path, reader: Page) -> 
     reader.goto((site / "index.html").as_uri())
     expect(reader.get_by_role("heading", name="Documentation")).to_be_visible()
     expect(reader.locator("html")).to_have_attribute("data-theme", "dark")
+    for section in SECTIONS:
+        expect(
+            reader.locator(".bd-sidebar-primary .caption").get_by_text(section, exact=True)
+        ).to_be_visible()
 
 
 def test_the_api_page_tells_of_public_methods(site: Path, reader: Page) -> None:
