@@ -64,6 +64,13 @@ def test_the_api_page_tells_of_public_methods(site: Path, reader: Page) -> None:
     expect(reader.locator("[id='rlpanel.Run.samples']")).to_be_visible()
 
 
+def test_a_formula_is_drawn_without_a_script(site: Path, reader: Page) -> None:
+    reader.goto((site / "docs/metrics.html").as_uri())
+    formula = reader.locator("math mfrac").first
+    expect(formula).to_be_visible()
+    assert formula.evaluate("(node) => node.children.length") == 2
+
+
 def test_the_search_finds_a_metric(site: Path, reader: Page) -> None:
     reader.goto((site / "search.html").as_uri() + "?q=kl_k3")
     expect(reader.locator("#search-results a", has_text="Metrics").first).to_be_visible()
