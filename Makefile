@@ -77,9 +77,10 @@ dist: .venv/dev.stamp
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/python -m twine check --strict dist/*
 
-# Pages that are generated from what the code declares.
+# Pages that are generated from what the code declares, and the site; a broken link is an error.
 docs: .venv/dev.stamp
 	$(BIN)/python -m docs.generate
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site . docs/_site
 
 clean:
 	rm -rf .venv .venv-oldest .venv-newest .venv-train .venv-upstream
@@ -98,7 +99,7 @@ clean:
 
 .venv/dev.stamp: pyproject.toml .venv/python.stamp
 	@echo "installing rlpanel and its tools into .venv ..."
-	@$(PIP) -e ".[test,dev,release,parquet,tokenizers,tensorboard,remote,dask,notebook,sql,mcp]"
+	@$(PIP) -e ".[test,dev,docs,release,parquet,tokenizers,tensorboard,remote,dask,notebook,sql,mcp]"
 	@touch $@ .venv/run.stamp
 
 # The oldest Tornado that is supported, beside the newest: the check of Host and Origin is tested with both.
