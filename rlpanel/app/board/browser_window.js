@@ -15,9 +15,9 @@ export function render({ model }) {
     if (chord || !KEYS.has(event.key) || typing(event)) { return }
     event.preventDefault()
     if (event.key === "/") {
-      findDeep(document, "input[placeholder^='search prompts']")?.focus()
+      findDeep(document, ".rl-search input")?.focus()
     } else if (event.key === "f") {
-      findDeep(document, "input[placeholder^='filter']")?.focus()
+      findDeep(document, ".rl-query .field input")?.focus()
     } else if (event.key === "?") {
       findDeep(document, "details.rl-help")?.toggleAttribute("open")
     } else {

@@ -8,17 +8,18 @@ from collections.abc import Iterable
 from rlpanel.metrics.win_rate import Share, WinRate
 from rlpanel.number_text import number
 from rlpanel.panels.compare.comparison_notes import ComparisonNote
+from rlpanel.panels.language.labels import marked, tr
 from rlpanel.panels.ui.theme import safe_text
 from rlpanel.store.snapshot.prompt_pairs import PromptPairs
 
 #: Half widths outside of these bounds are shown with an exponent.
 _SMALLEST, _LARGEST = 1e-4, 1e6
-_UNIT = (
+_UNIT = marked(
     "Each prompt counts once, with its mean reward over its samples in a run: samples of one prompt are "
     "correlated and do not count as independent."
 )
-_WILSON = f"Share of the prompts with its 95 % Wilson score interval. {_UNIT}"
-_MEAN = f"Mean over prompts of this run's reward minus the other run's. {_UNIT}"
+_WILSON = marked("Share of the prompts with its 95 % Wilson score interval.")
+_MEAN = marked("Mean over prompts of this run's reward minus the other run's.")
 
 
 def matched_html(pairs: PromptPairs, here: str, there: str, how: str) -> str:
@@ -52,8 +53,9 @@ def win_rate_html(rate: WinRate) -> str:
     )
     return (
         f'<div class="bar">{bar}</div><div class="outcome">'
-        f'<div title="{_WILSON}">{shares}<small>Wilson 95 %</small></div>'
-        f'<div title="{_MEAN}">mean difference <b>{_mean(rate)}</b> <small>{_method(rate)}</small></div>'
+        f'<div title="{tr(_WILSON)} {tr(_UNIT)}">{shares}<small>Wilson 95 %</small></div>'
+        f'<div title="{tr(_MEAN)} {tr(_UNIT)}">{tr("mean difference")} <b>{_mean(rate)}</b> '
+        f"<small>{_method(rate)}</small></div>"
         "</div>"
     )
 
@@ -64,7 +66,9 @@ def win_rate_text(rate: WinRate) -> str:
         return ""
     parts = (("won", rate.wins), ("tied", rate.ties), ("lost", rate.losses))
     shares = ", ".join(f"{share.value:.0%} {word} ({_interval(share)})" for word, share in parts)
-    return f"{shares}, Wilson 95 %; mean difference {_mean(rate)} {_method(rate)}"
+    return tr("{shares}, Wilson 95 %; mean difference {mean} {method}").format(
+        shares=shares, mean=_mean(rate), method=_method(rate)
+    )
 
 
 def _mean(rate: WinRate) -> str:
@@ -81,8 +85,8 @@ def _mean(rate: WinRate) -> str:
 
 def _method(rate: WinRate) -> str:
     if rate.no_interval:
-        return f"(no interval: {rate.no_interval})"
-    return f"(95 %, Student's t over {rate.prompts:,} prompts)"
+        return tr("(no interval: {no_interval})").format(no_interval=rate.no_interval)
+    return tr("(95 %, Student's t over {prompts:,} prompts)").format(prompts=rate.prompts)
 
 
 def _interval(share: Share) -> str:

@@ -24,6 +24,7 @@ from panel.util import clone_model
 from rlpanel import schema
 from rlpanel.metrics.engine import column_info
 from rlpanel.number_text import decimals
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.plots.snapshot_cache import cached_on
 from rlpanel.panels.samples.thumbnails import COLUMN
 from rlpanel.panels.samples.visible_rows import PAGE
@@ -224,7 +225,7 @@ def table_of(frame: pd.DataFrame) -> SampleTable:
         # A page is short, so all its rows are rendered, whatever the grid's height.
         configuration={
             "columnDefaults": {"headerSortTristate": True},
-            "placeholder": "No samples match",
+            "placeholder": tr("No samples match"),
             "renderVertical": "basic",
         },
     )
