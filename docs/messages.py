@@ -14,6 +14,7 @@ from babel.messages.extract import extract_from_file
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from rlpanel.analysis.run_comparison import BY_WORDS, EXACT, TOO_MANY
 from rlpanel.panels.language.labels import BROWSER, CATALOGUES, FOLDER, SERVER
 from rlpanel.panels.session.context import Selection
 from rlpanel.settings import Display
@@ -41,7 +42,8 @@ def extracted(domain: str) -> Catalog:
 
 
 def _declared() -> Iterator[str]:
-    """Yield labels and help of the display settings, which the side panel translates when it shows them."""
+    """Yield texts of other packages that the panels translate: labels and help of settings, and notes."""
+    yield from (EXACT, BY_WORDS, TOO_MANY)
     shown = [Display.param[name] for name in Display.param if name != "name"]
     for parameter in (*shown, Selection.param["align"], Selection.param["smooth"]):
         yield from filter(None, (parameter.label, parameter.doc))

@@ -224,11 +224,15 @@ def diff_html(left: DiffSide, right: DiffSide, style: TextStyle) -> Iterator[str
     """Yield the diff as HTML: a single result, as `BackgroundTask` expects an iterator."""
     by_tokens = bool(left.tokens and right.tokens)
     result = diff(_units(left, style, by_tokens), _units(right, style, by_tokens))
-    summary = f"{result.shared:.0%} of the {'tokens' if by_tokens else 'words'} in common"
-    summary += "" if result.whole else "; a long passage was not aligned and is marked as different"
+    summary = (
+        tr("{share:.0%} of the tokens in common") if by_tokens else tr("{share:.0%} of the words in common")
+    )
+    summary = summary.format(share=result.shared)
+    summary += "" if result.whole else tr("; a long passage was not aligned and is marked as different")
+    legend = tr("<ins>only on the left</ins> · <del>only on the right</del>")
     body = "".join(_row_html(here, there) for here, there in result.rows)
     yield (
-        f'<p class="note">{summary} · <ins>only on the left</ins> · <del>only on the right</del></p>'
+        f'<p class="note">{summary} · {legend}</p>'
         f'<div class="sides">{_head(left)}{_head(right)}{body or _row_html([], [])}</div>'
     )
 

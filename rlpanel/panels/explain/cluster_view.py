@@ -119,7 +119,7 @@ class ClusterView(Viewer):
         self._say(_summary(found))
         self._restyle()
         rows = [_row(str(at), cluster, found) for at, cluster in enumerate(found.clusters[:MOST_ROWS])]
-        titles = ["", "samples", "response", "steps", "prompts", "reward"]
+        titles = ["", tr("samples"), "response", tr("steps"), tr("prompts"), "reward"]
         self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
 
     def _restyle(self, *_: Any) -> None:

@@ -200,7 +200,7 @@ class ContrastView(Viewer):
         self._say(_summary(found))
         if before is None or before.differences != found.differences or before.a is not found.a:
             rows = [_row(str(at), difference) for at, difference in enumerate(found.differences)]
-            titles = ["", "effect", "", "first", "second", "±"]
+            titles = ["", tr("effect"), "", tr("first"), tr("second"), "±"]
             self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
             self._restyle()
 

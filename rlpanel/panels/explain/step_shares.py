@@ -169,7 +169,7 @@ class StepShares(Viewer):
                 key = f"{kind}/{part.name}"
                 self._parts[key] = part
                 rows.append(_row(key, part, change, self._label(part, encoding)))
-        titles = ["", "share", "", "value", "before", "count", tr("without it")]
+        titles = ["", tr("share"), "", tr("value"), tr("before"), tr("count"), tr("without it")]
         self._rows.param.update(titles=titles if rows else [], rows=rows, chosen="")
 
     def _label(self, part: ChangePart, encoding: Encoding) -> str:

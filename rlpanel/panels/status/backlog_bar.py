@@ -32,7 +32,7 @@ class BacklogBar(Viewer):
             sizing_mode="stretch_width",
             margin=0,
         )
-        self._button = button("pause", self._toggle, margin=(0, 8), css_classes=["rl-halt"])
+        self._button = button(tr("pause"), self._toggle, margin=(0, 8), css_classes=["rl-halt"])
         self._row = pn.Row(
             self._pane,
             self._button,
@@ -53,7 +53,7 @@ class BacklogBar(Viewer):
             note = tr("older steps are not read") if progress.halted else tr("newest steps first")
             with pn.io.hold():
                 self._pane.object = bar_html(progress, note)
-                self._button.label = "resume" if progress.halted else "pause"
+                self._button.label = tr("resume") if progress.halted else tr("pause")
                 self._row.visible = True
         elif self._row.visible:
             self._row.visible = False

@@ -50,8 +50,8 @@ function neighbour(indices, from, direction) {
 
 /** The label in front of the bound: `above percentile`, `below value`, ... */
 function describeKind({side, percent}) {
-  const direction = side === "<" ? "below" : "above";
-  return `${direction} ${percent ? "percentile" : side ? "value" : "distance"}`;
+  if (side === "<") return percent ? t("below percentile") : t("below value");
+  return percent ? t("above percentile") : side ? t("above value") : t("above distance");
 }
 
 /** Controls that list outliers and go from one to the next. */
