@@ -45,6 +45,7 @@ def notes_html(notes: Iterable[ComparisonNote]) -> str:
 
 def win_rate_html(rate: WinRate) -> str:
     """Return HTML with a bar of wins, ties and losses, their intervals, and the mean difference."""
+    mean_label = tr("mean difference")
     parts = ((tr("won"), "good", rate.wins), (tr("tied"), "tie", rate.ties), (tr("lost"), "bad", rate.losses))
     bar = "".join(f'<i class="{color}" style="flex-grow:{share.count}"></i>' for _, color, share in parts)
     shares = "".join(
@@ -55,7 +56,7 @@ def win_rate_html(rate: WinRate) -> str:
     return (
         f'<div class="bar">{bar}</div><div class="outcome">'
         f'<div title="{tr(_WILSON)} {tr(_UNIT)}">{shares}<small>Wilson 95 %</small></div>'
-        f'<div title="{tr(_MEAN)} {tr(_UNIT)}">{tr("mean difference")} <b>{_mean(rate)}</b> '
+        f'<div title="{tr(_MEAN)} {tr(_UNIT)}">{mean_label} <b>{_mean(rate)}</b> '
         f"<small>{_method(rate)}</small></div>"
         "</div>"
     )

@@ -172,7 +172,7 @@ def _conditions(view: RunView, row: TrainerScalar, result: bool | None) -> list[
 def _doubt(view: RunView, row: TrainerScalar) -> str:
     """Return why a difference may not be one; empty if there is no doubt."""
     if unknown := _conditions(view, row, None):
-        return f"run.json does not say that {tr(', and that ').join(unknown)}"
+        return tr("run.json does not say that {facts}").format(facts=tr(", and that ").join(unknown))
     return tr("some of the run's files cannot be read") if view.snapshot.unread else ""
 
 
@@ -182,7 +182,7 @@ def _compare(view: RunView, scalar: str, curve: str, row: TrainerScalar) -> LogC
     if not windows.common:
         return None
     if failed := _conditions(view, row, False):
-        reason = f"they are equal only if {tr(', and ').join(failed)}"
+        reason = tr("they are equal only if {facts}").format(facts=tr(", and ").join(failed))
         return LogComparison(scalar, curve, "not comparable", reason)
     ours, theirs, compared = windows.means, logged.values, windows.comparable
     partial = int((windows.has_steps & ~compared & np.isfinite(theirs)).sum())

@@ -50,7 +50,8 @@ def _side(context: Context) -> str:
         f"<li{' class=chosen' if name == context.selection.run else ''}>{safe_text(label)}</li>"
         for name, label in [*labels.items()][:_RUNS]
     )
-    return f'<nav aria-label="{tr("Runs")}"><ul>{items}</ul></nav>'
+    name = tr("Runs")
+    return f'<nav aria-label="{name}"><ul>{items}</ul></nav>'
 
 
 def _findings(context: Context) -> str:
