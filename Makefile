@@ -19,7 +19,7 @@ OTHER := -n 2 --dist loadfile --hypothesis-profile quick tests/unit tests/proper
 SMOKE := -n 2 --dist loadfile tests/ui/test_live.py tests/ui/test_hostile.py tests/ui/test_threads.py \
     tests/ui/test_url.py::test_what_is_chosen_survives_a_reload
 
-.PHONY: demo test lint format unit integration ui oldest newest test-train upstream bench docs dist browser clean
+.PHONY: demo test lint format unit integration ui oldest newest test-train upstream bench docs messages dist browser clean
 
 demo: .venv/run.stamp
 	$(BIN)/rlpanel demo
@@ -81,6 +81,10 @@ dist: .venv/dev.stamp
 docs: .venv/dev.stamp
 	$(BIN)/python -m docs.generate
 	$(BIN)/python -m sphinx -q -W --keep-going -c docs/site . docs/_site
+
+# The catalogues of the board's labels: new labels are added, and all are compiled.
+messages: .venv/dev.stamp
+	$(BIN)/python -m docs.messages
 
 clean:
 	rm -rf .venv .venv-oldest .venv-newest .venv-train .venv-upstream
