@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import rlpanel
 from docs.messages import compiled, extracted, po_path, read
 from rlpanel.panels.language.labels import BROWSER, CATALOGUES, SERVER
 
+PACKAGE = Path(rlpanel.__file__).parent
 EACH = [(language, domain) for language in CATALOGUES for domain in (SERVER, BROWSER)]
 PLACEHOLDER, TAG = re.compile(r"\{[^{}]*\}"), re.compile(r"</?[a-z][^<>]*>")
 
@@ -51,3 +55,19 @@ def test_placeholders_and_tags_agree(language: str, domain: str, pattern: re.Pat
 def test_the_compiled_catalogue_is_in_step(language: str, domain: str) -> None:
     carried = po_path(language, domain).with_suffix(".mo").read_bytes()
     assert carried == compiled(read(language, domain)), "run `make messages`"
+
+
+def test_no_label_is_inside_an_f_string() -> None:
+    """Babel does not find labels there before Python 3.12."""
+    found = [
+        f"{path}:{node.lineno}"
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.JoinedStr)
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call)
+        and getattr(call.func, "id", "") in {"tr", "trn", "marked"}
+        and call.args
+        and isinstance(call.args[0], ast.Constant)
+    ]
+    assert found == []
