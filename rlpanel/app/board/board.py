@@ -43,10 +43,12 @@ class Board:
     ----------
     root : path or None
         The folder that holds runs; with None the page explains how to get started.
+    read_only : bool
+        Whether the viewer may write nothing: neither notes nor the files of a demo.
     """
 
-    def __init__(self, root: str | os.PathLike[str] | None) -> None:
-        self.context = Context()
+    def __init__(self, root: str | os.PathLike[str] | None, *, read_only: bool = False) -> None:
+        self.context = Context(read_only=read_only)
         self._root: Any = None
         self._session: Session | None = None
         self.pace: BrowserPace | None = None
@@ -71,6 +73,8 @@ class Board:
 
     def open_demo(self, *_: Any) -> None:
         """Start the recorded demo and show its root instead of the current one."""
+        if self.context.read_only:
+            return
         self._demo = self._demo or Demo()
         self.context.runs = []
         self.context.selection.run = ""

@@ -34,8 +34,14 @@ def resolve_root(argument: str | os.PathLike[str] | None = None) -> AnyPath | No
     return Path(DEFAULT_ROOT) if Path(DEFAULT_ROOT).is_dir() else None
 
 
-def session_page(root: str | os.PathLike[str] | None = None) -> Viewable:
+def session_page(root: str | os.PathLike[str] | None = None, *, read_only: bool = False) -> Viewable:
     """Build the page of the session being served, bind it to the URL and subscribe it to changes.
+
+    Parameters
+    ----------
+    root : path, optional
+    read_only : bool
+        Whether the viewer may write nothing.
 
     Returns
     -------
@@ -48,7 +54,7 @@ def session_page(root: str | os.PathLike[str] | None = None) -> Viewable:
     # For a view added later, the browser first sends back models that Bokeh already has. Bokeh keeps its own
     # models and warns, which is harmless.
     warnings.filterwarnings("ignore", "reference already known")
-    board = Board(resolve_root(root))
+    board = Board(resolve_root(root), read_only=read_only)
     _apply_preference(board)
     if pn.state.location is not None:
         board.read_url(pn.state.location.search or "")

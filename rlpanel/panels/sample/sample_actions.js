@@ -22,6 +22,7 @@ export function render({ model }) {
   let uid = ""
   const sendNote = () => model.send_msg({ do: "leave", uid, tag: tag.value, note: note.value })
   for (const input of [tag, note]) {
+    input.disabled = model.fixed
     input.addEventListener("focus", () => model.send_msg({ do: "hold", uid }))
     input.addEventListener("change", sendNote)
     input.addEventListener("keydown", (event) => {

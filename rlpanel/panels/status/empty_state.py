@@ -61,7 +61,7 @@ class EmptyState(Viewer):
 
     def _draw(self, *_: Any) -> None:
         runs, snapshot = self.context.runs, self.context.snapshot
-        self._demo.visible = not runs
+        self._demo.visible = not runs and not self.context.read_only
         self._pane.object = (
             _waiting(snapshot) if runs else getting_started_html(self.context.root, self.context.survey)
         )
