@@ -29,6 +29,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "rlpanel/data/README",
         "CHANGELOG",
     ),
+    "中文": ("README.zh", "tutorial.zh"),
 }
 #: Pages that exist in the site only.
 SITE_ONLY = ("api",)
