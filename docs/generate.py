@@ -13,7 +13,7 @@ import param
 from docs import rooms, writers
 from docs.cli_page import columns_of_tables, commands_table
 from docs.metrics_page import metrics_page
-from docs.terminal_session import session
+from docs.terminal_session import LINES, SHORT_LINES, TUTORIAL_LINES, session
 from rlpanel import schema
 from rlpanel.app.security.request_guard import ROUTES
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
@@ -165,15 +165,32 @@ def between(text: str, name: str, part: str) -> str:
     return f"{before}{begin}\n{part}\n{end}{after}"
 
 
-def readme() -> str:
-    """Return the README with its generated table of fields and its session in a terminal."""
-    text = (FOLDER.parent / "README.md").read_text("utf-8")
-    return between(between(text, "fields", fields_table()), "session", session())
+def readmes() -> dict[Path, str]:
+    """Return the README in each language, with its short session in a terminal."""
+    part = session(SHORT_LINES, "grpo_calculator")
+    paths = (FOLDER.parent / "README.md", FOLDER.parent / "README.zh.md")
+    return {path: between(path.read_text("utf-8"), "session", part) for path in paths}
+
+
+def log_page() -> str:
+    """Return the page on a line of a log, with the generated table of fields."""
+    return between((FOLDER / "log.md").read_text("utf-8"), "fields", fields_table())
+
+
+def tutorials() -> dict[Path, str]:
+    """Return the tutorial in each language, with what its commands print."""
+    paths = (FOLDER / "tutorial.md", FOLDER / "tutorial.zh.md")
+    texts = {path: path.read_text("utf-8") for path in paths}
+    for name, line in TUTORIAL_LINES.items():
+        part = session([line], "grpo_calculator")
+        texts = {path: between(text, name, part) for path, text in texts.items()}
+    return texts
 
 
 def cli_page() -> str:
-    """Return the page on the command line, with its commands and the columns of its tables."""
+    """Return the page on the command line, with its commands, a session and the columns of its tables."""
     text = (FOLDER / "cli.md").read_text("utf-8")
+    text = between(text, "long-session", session(LINES, "grpo_couplets"))
     return between(between(text, "commands", commands_table()), "tables", columns_of_tables())
 
 
@@ -210,7 +227,9 @@ def pages() -> dict[Path, str]:
         FOLDER / "adapters.md": adapters(),
         FOLDER / "architecture.md": architecture(),
         FOLDER / "cli.md": cli_page(),
-        FOLDER.parent / "README.md": readme(),
+        FOLDER / "log.md": log_page(),
+        **tutorials(),
+        **readmes(),
     }
 
 
