@@ -1,9 +1,13 @@
 // Draws a badge with the number of findings, and their list below it. Texts are inserted as text, never as
 // HTML.
 const SEVERITIES = ["alarm", "warning", "info"]
-const NOUNS = { alarm: ["alarm", "alarms"], warning: ["warning", "warnings"], info: ["earlier", "earlier"] }
 
-const counted = (severity, count) => `${count} ${NOUNS[severity][count === 1 ? 0 : 1]}`
+/** Return the number of findings of one severity as a label. */
+function counted(severity, count) {
+  if (severity === "alarm") return count === 1 ? t("1 alarm") : t("{count} alarms", { count })
+  if (severity === "warning") return count === 1 ? t("1 warning") : t("{count} warnings", { count })
+  return t("{count} earlier", { count })
+}
 
 /** Draw the worst severity with its name, and the number of the others. */
 function drawBadge(badge, findings, checked) {

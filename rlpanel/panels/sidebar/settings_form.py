@@ -134,12 +134,8 @@ class SettingsForm(Viewer):
 def _field(owner: param.Parameterized, name: str) -> dict[str, Any]:
     """Return the field of a parameter, by its type."""
     parameter = owner.param[name]
-    field = {
-        "name": name,
-        "label": tr(parameter.label or ""),
-        "value": getattr(owner, name),
-        "help": tr(parameter.doc or ""),
-    }
+    label, text = parameter.label or "", parameter.doc or ""
+    field = {"name": name, "label": tr(label), "value": getattr(owner, name), "help": tr(text)}
     if isinstance(parameter, param.Boolean):
         return field | {"kind": "switch"}
     if isinstance(parameter, param.Selector):
