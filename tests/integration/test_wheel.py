@@ -27,7 +27,15 @@ DATA = [
 ]
 #: Files and folders that `make test` needs.
 TESTED = [
-    *("Makefile", "pyproject.toml", "environment.yml", "README.md", "CHANGELOG.md", "LICENSE"),
+    *(
+        "Makefile",
+        "pyproject.toml",
+        "environment.yml",
+        "README.md",
+        "README.zh.md",
+        "CHANGELOG.md",
+        "LICENSE",
+    ),
     *("rlpanel/__init__.py", "dashboards/board.py", "tests/conftest.py", "docs/generate.py"),
     *("docs/deploy/Containerfile", "examples/own_loop.py"),
 ]

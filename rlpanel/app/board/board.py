@@ -18,6 +18,7 @@ from rlpanel.app.demo import Demo
 from rlpanel.app.media_addresses import ADDRESSES, PageMedia
 from rlpanel.app.session_hub import hub
 from rlpanel.errors import RLPanelError
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.session.browser_pace import BrowserPace
 from rlpanel.panels.session.context import Context
 from rlpanel.panels.session.event_loop import SessionLoop
@@ -223,14 +224,22 @@ class Board:
         if split_changed:
             context.param.trigger("index")  # views reset themselves as for another run
         if split and split != part.split and part.version and part.progress.caught_up:
-            notify(f"split {split} is not in this run; {part.split} is shown")
+            notify(
+                tr("split {split} is not in this run; {split_2} is shown").format(
+                    split=split, split_2=part.split
+                )
+            )
             context.selection.split = ""
         selected, steps = context.selection.step, part.steps
         if selected is None or not len(steps.values) or not part.progress.caught_up:
             return
         if steps.position(selected) < 0:
             nearest = context.nearest_step(float(selected))
-            notify(f"step {selected} is not in this run; step {nearest} is the nearest")
+            notify(
+                tr("step {selected} is not in this run; step {nearest} is the nearest").format(
+                    selected=selected, nearest=nearest
+                )
+            )
             context.selection.step = nearest
 
     # -- URL -------------------------------------------------------------------------------------

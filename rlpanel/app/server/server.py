@@ -34,6 +34,7 @@ from rlpanel.app.server.background_service import Service, service
 from rlpanel.app.server.compressed_files import compress_routes
 from rlpanel.app.server.garbage_collection import CHECK_SECONDS, exclude_old_objects
 from rlpanel.app.session_hub import hub
+from rlpanel.panels.language.preference import LANGUAGE_COOKIE
 from rlpanel.sources.files.file_access import AnyPath
 from rlpanel.store.columns.page_memory import return_free_memory
 
@@ -165,8 +166,8 @@ def start(root: AnyPath | None, at: Access) -> Any:
         use_xheaders=bool(at.origins),  # a proxy reports whether the viewer uses https
         http_server_kwargs=dict(_LIMITS),
         # Others would be contained in the page, and scripts could read the session cookie.
-        include_headers=[],
-        include_cookies=[THEME_COOKIE],
+        include_headers=["Accept-Language"],
+        include_cookies=[THEME_COOKIE, LANGUAGE_COOKIE],
         auth=auth,
         log_function=_log_request,
     )

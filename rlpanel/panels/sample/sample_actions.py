@@ -9,6 +9,7 @@ import param
 from panel.custom import JSComponent
 
 from rlpanel.errors import RLPanelError
+from rlpanel.panels.language.labels import tr
 from rlpanel.panels.report.report import sample_html
 from rlpanel.panels.report.report_contents import frozen
 from rlpanel.panels.session.background_task import BackgroundTask
@@ -103,7 +104,7 @@ class SampleActions(JSComponent):
         try:
             notes.write(uid, tag, note)
         except OSError as error:
-            self.failure = f"cannot be saved: {error.strerror}"
+            self.failure = tr("cannot be saved: {strerror}").format(strerror=error.strerror)
             return
         self.failure = ""
         self._context.noted += 1
