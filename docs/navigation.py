@@ -19,7 +19,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "How-to": ("runs", "find", "compare", "explain", "prompts", "agents", "agents-cli", "python", "notebook"),
     "Explanation": ("metrics", "findings", "broken-runs", "store", "adapters"),
     "Reference": ("cli", "sql", "settings", "api"),
-    "Run it": ("deploy", "remote", "scale", "alerts", "reliability", "security", "SECURITY"),
+    "Run it": ("install", "deploy", "remote", "scale", "alerts", "reliability", "security", "SECURITY"),
     "Change it": (
         "CONTRIBUTING",
         "RELEASING",

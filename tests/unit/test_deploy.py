@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 
 from docs.generate import FOLDER
 from rlpanel import cli, settings
@@ -124,3 +125,43 @@ def test_every_file_that_a_page_points_to_is_there() -> None:
     ]
     assert [f"{path.name}: {link}" for path, link in links if not (path.parent / link).exists()] == []
     assert len(links) > 10
+
+
+def space(keyword: str) -> list[str]:
+    """Return the arguments of a keyword in the Dockerfile of the public demo."""
+    text = (ROOT / "deploy" / "space" / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
+    return re.findall(rf"^{keyword} +(.+)$", text, re.MULTILINE)
+
+
+def space_command() -> dict[str, Any]:
+    """Return the settings that the public demo starts with, outside of a Space."""
+    script = (ROOT / "deploy" / "space" / "start.sh").read_text("utf-8").replace("\\\n", " ")
+    [line] = re.findall(r"^exec rlpanel (.+)$", script, re.MULTILINE)
+    return accepts(shlex.split(re.sub(r"\$\{[A-Z_]+:-([^}]*)}", r"\1", line)))
+
+
+def test_the_public_demo_is_open_but_read_only() -> None:
+    given = space_command()
+    assert (given["host"], given["token"], given["show"], given["read_only"]) == ("0.0.0.0", "", False, True)
+    assert 0 < given["max_pages"] <= 100
+    assert list(given["embed_in"]) == ["https://huggingface.co"]
+
+
+def test_the_public_demo_listens_where_the_space_looks() -> None:
+    port = str(space_command()["port"])
+    front = (ROOT / "deploy" / "space" / "README.md").read_text("utf-8").split("---\n")[1]
+    settings_of_space = yaml.safe_load(front)
+    assert settings_of_space["sdk"] == "docker"
+    assert str(settings_of_space["app_port"]) == port
+    assert space("EXPOSE") == [port]
+    assert list(space_command()["origin"]) == [f"localhost:{port}"]
+
+
+def test_the_public_demo_is_made_of_what_is_there() -> None:
+    folder = ROOT / "deploy" / "space"
+    copied = [part for step in space("COPY") for part in step.split()[:-1]]
+    assert "*.whl" in copied  # `make dist` builds it
+    assert [part for part in copied if part != "*.whl" and not (folder / part).exists()] == []
+    assert json.loads(space("CMD")[-1]) == ["sh", "/start.sh"]
+    assert "start.sh /start.sh" in space("COPY")
+    assert space("USER") == ["1000"]
