@@ -96,3 +96,8 @@ def test_only_approved_uploads_reach_pypi() -> None:
         "actions/download-artifact",
         "pypa/gh-action-pypi-publish",
     ]
+
+
+def test_the_site_that_is_kept_is_the_one_that_is_built() -> None:
+    kept = [step["with"]["path"] for step in workflow("docs")["jobs"]["site"]["steps"] if "if" in step]
+    assert kept == re.findall(r"-m sphinx .* (\S+)$", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
