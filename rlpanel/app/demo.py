@@ -17,10 +17,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
-import zstandard
-
 from rlpanel.errors import UnsafePath
 from rlpanel.safe_files import SafeFolder
+from rlpanel.zstd import zstd
 
 Recording = Literal["grpo_couplets", "ppo_couplets", "grpo_calculator"]
 
@@ -34,7 +33,7 @@ def read_recording(name: Recording) -> dict[str, bytes]:
     """Return the files of a recorded run as a dict from file name to content."""
     data = files("rlpanel") / "data"
     parts = {ROLLOUTS: f"{name}.jsonl.zst", SCALARS: f"{name}.scalars.jsonl.zst"}
-    return {file: zstandard.decompress((data / part).read_bytes()) for file, part in parts.items()}
+    return {file: zstd.decompress((data / part).read_bytes()) for file, part in parts.items()}
 
 
 def write_recording(name: Recording, folder: Path) -> Path:

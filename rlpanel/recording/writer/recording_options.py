@@ -29,7 +29,8 @@ class Options:
         Maximum number of rows in the queue, and of numbers in their token arrays. Rows beyond that are
         dropped, counted and logged.
     compress : bool
-        Write ``.jsonl.zst`` in frames of about a megabyte, cut at line ends (needs ``zstandard``).
+        Write ``.jsonl.zst`` in frames of about a megabyte, cut at line ends. Python before 3.14 needs
+        ``backports.zstd``.
     """
 
     digits: int = 6

@@ -77,9 +77,10 @@ class ZstandardSink:
     """Compresses lines into zstd frames of about a megabyte; each holds whole lines and can be read alone."""
 
     def __init__(self, path: Path) -> None:
-        from zstandard import ZstdCompressor  # an optional dependency, needed only for compression
+        from rlpanel.zstd import zstd  # not installed where only the recorder is, and needed only here
 
-        self._compressor: Any = ZstdCompressor(level=3)
+        self._compressor: Any = zstd.ZstdCompressor(level=3)
+        self._end = zstd.ZstdCompressor.FLUSH_FRAME
         self._file = PlainSink(path)
         self._buffer: list[bytes] = []
         self._buffer_bytes = 0
@@ -95,7 +96,7 @@ class ZstandardSink:
         """Write the buffered lines as one frame."""
         if self._buffer:
             lines, self._buffer, self._buffer_bytes = b"".join(self._buffer), [], 0
-            self._file.write(self._compressor.compress(lines))
+            self._file.write(self._compressor.compress(lines, mode=self._end))
 
     def close(self) -> None:
         """Write the last frame."""

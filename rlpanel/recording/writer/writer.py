@@ -83,7 +83,7 @@ class RolloutWriter:
         self.dir.mkdir(parents=True, exist_ok=True)
         self._folder = Path(os.path.realpath(self.dir))
         if self.options.compress:
-            import zstandard  # noqa: F401  a missing package should raise here, not in the thread
+            from rlpanel.zstd import zstd  # noqa: F401  a missing package should raise here, not in the thread
         self._reset(part="")
         _WRITERS.add(self)
 

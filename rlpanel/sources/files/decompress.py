@@ -10,15 +10,11 @@ import io
 import sys
 import zlib
 from bisect import bisect_right
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from rlpanel.errors import SourceDamaged
 from rlpanel.sources.files.file_access import stream
-
-if TYPE_CHECKING or sys.version_info < (3, 14):
-    from backports import zstd
-else:
-    from compression import zstd
+from rlpanel.zstd import zstd
 
 #: Suffixes of compressed files.
 SUFFIXES = (".gz", ".zst")
