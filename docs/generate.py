@@ -13,7 +13,7 @@ import param
 from docs import rooms, writers
 from docs.cli_page import columns_of_tables, commands_table
 from docs.metrics_page import metrics_page
-from docs.terminal_session import session
+from docs.terminal_session import LINES, SHORT_LINES, TUTORIAL_LINES, session
 from rlpanel import schema
 from rlpanel.app.security.request_guard import ROUTES
 from rlpanel.findings import rules  # noqa: F401  (importing them registers them)
@@ -166,14 +166,28 @@ def between(text: str, name: str, part: str) -> str:
 
 
 def readme() -> str:
-    """Return the README with its generated table of fields and its session in a terminal."""
+    """Return the README with its short session in a terminal."""
     text = (FOLDER.parent / "README.md").read_text("utf-8")
-    return between(between(text, "fields", fields_table()), "session", session())
+    return between(text, "session", session(SHORT_LINES, "grpo_calculator"))
+
+
+def log_page() -> str:
+    """Return the page on a line of a log, with the generated table of fields."""
+    return between((FOLDER / "log.md").read_text("utf-8"), "fields", fields_table())
+
+
+def tutorial() -> str:
+    """Return the tutorial with what its commands print."""
+    text = (FOLDER / "tutorial.md").read_text("utf-8")
+    for part, line in TUTORIAL_LINES.items():
+        text = between(text, part, session([line], "grpo_calculator"))
+    return text
 
 
 def cli_page() -> str:
-    """Return the page on the command line, with its commands and the columns of its tables."""
+    """Return the page on the command line, with its commands, a session and the columns of its tables."""
     text = (FOLDER / "cli.md").read_text("utf-8")
+    text = between(text, "long-session", session(LINES, "grpo_couplets"))
     return between(between(text, "commands", commands_table()), "tables", columns_of_tables())
 
 
@@ -210,6 +224,8 @@ def pages() -> dict[Path, str]:
         FOLDER / "adapters.md": adapters(),
         FOLDER / "architecture.md": architecture(),
         FOLDER / "cli.md": cli_page(),
+        FOLDER / "log.md": log_page(),
+        FOLDER / "tutorial.md": tutorial(),
         FOLDER.parent / "README.md": readme(),
     }
 

@@ -24,8 +24,8 @@ def test_a_generated_page_tells_what_the_code_declares(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == PAGES[path], "run `make docs`"
 
 
-def test_the_readme_names_every_key_of_a_line() -> None:
-    text = generate.readme()
+def test_the_page_on_the_log_names_every_key_of_a_line() -> None:
+    text = generate.log_page()
     assert [f.name for f in schema.FIELDS if f"`{f.name}`" not in text] == []
 
 
