@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import panel as pn
 from bokeh.core.property.descriptors import UnsetValueError
-from bokeh.events import RangesUpdate, Tap
+from bokeh.events import DoubleTap, PressUp, RangesUpdate, Tap
 from panel.viewable import Viewer
 
 from rlpanel.panels.timeline.span_table import Window
@@ -25,6 +25,8 @@ from rlpanel.panels.timeline.timeline_plot import (
 from rlpanel.panels.ui import theme
 
 Zoom = Callable[[tuple[float, float], tuple[float, float]], None]
+#: Bokeh's events of a click: the last two are a second click within 300 ms, and one that lasts longer.
+_CLICKS = (Tap, DoubleTap, PressUp)
 _NO_MARK = pd.DataFrame({"start": [], "bottom": [], "stop": [], "top": []})
 
 
@@ -46,6 +48,7 @@ class TimelineFigure(Viewer):
             None, sizing_mode="stretch_both", min_height=220, margin=0, linked_axes=False
         )
         self._key: Any = None
+        self._extent: Any = None
         self._pictures: Any = None
         self._marks: Any = None
         self._figure: Any = None
@@ -67,15 +70,21 @@ class TimelineFigure(Viewer):
         self._key = self._pane.object = self._figure = None
 
     def show_timeline(self, timeline: Timeline, picture: Picture, key: Any, window: Window | None) -> None:
-        """Draw a picture; a plot with the same key, entries and extent is kept."""
+        """Draw a picture; a plot with the same key and entries is kept.
+
+        A click or a box that the viewer draws would be lost with a plot that is replaced.
+        """
         table = timeline.table
-        extent = None if window else (table.lanes, table.seconds)
-        key = (key, table.names, table.colors, extent, tuple(timeline.lanes.names))
+        key = (key, table.names, table.colors, tuple(timeline.lanes.names))
+        extent = (table.lanes, table.seconds)
         if key == self._key and self._pictures is not None:
+            if extent != self._extent and window is None:
+                self.show_all(timeline)
             self.draw(picture)
-            return
-        self._key = key
-        self._make(timeline, picture)
+        else:
+            self._key = key
+            self._make(timeline, picture)
+        self._extent = extent
 
     def draw(self, picture: Picture) -> None:
         """Draw another picture in the same plot."""
@@ -117,7 +126,7 @@ class TimelineFigure(Viewer):
         plot = timeline_plot(timeline, self._pictures, lambda data: data)
         plot = plot * hv.DynamicMap(outline, streams=[self._marks])
         self._pane.object = plot.opts(
-            **frame_of(timeline),
+            **frame_of(timeline, picture.window),
             responsive=True,
             min_height=220,
             toolbar=None,
@@ -143,7 +152,8 @@ class TimelineFigure(Viewer):
             axis.axis_label_text_color = colors["muted"]
         if figure is not self._figure:  # HoloViews calls hooks again for each picture
             self._figure = figure
-            figure.on_event(Tap, lambda event: self._on_tap(*_numbers(event.x, event.y)))
+            for click in _CLICKS:
+                figure.on_event(click, lambda event: self._on_tap(*_numbers(event.x, event.y)))
             figure.on_event(RangesUpdate, self._on_ranges)
 
     def _on_ranges(self, event: Any) -> None:

@@ -28,6 +28,8 @@ COLUMNS, ROWS = 1_000, 400
 _GAP = 0.1
 #: Columns of the rectangles.
 _COLUMNS = ("start", "bottom", "stop", "top", "color", "span", "rollout")
+#: Bokeh does not accept an empty column of numbers as colours, so the texts have their own type.
+_NO_RECTANGLES = pd.DataFrame({name: [] for name in _COLUMNS}).astype(dict.fromkeys(_COLUMNS[4:], object))
 #: Shows a cell's name instead of its number.
 _NAME_OF_CELL = "return names[value] ?? ''"
 
@@ -58,7 +60,7 @@ class Picture:
 
     window: Window
     image: np.ndarray = field(default_factory=lambda: np.zeros((1, 1), np.uint8))
-    rectangles: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({name: [] for name in _COLUMNS}))
+    rectangles: pd.DataFrame = field(default_factory=lambda: _NO_RECTANGLES)
 
 
 def timeline_of(times: RolloutTimes, *, order: str = SLOWEST, by: str = PHASE, dark: bool) -> Timeline:
@@ -156,13 +158,13 @@ def rectangles_element(picture: Picture) -> hv.Rectangles:
     return element.opts(**style, backend="bokeh")
 
 
-def frame_of(timeline: Timeline) -> dict[str, Any]:
+def frame_of(timeline: Timeline, window: Window | None = None) -> dict[str, Any]:
     """Return HoloViews' options of the frame: the first lane at the top, and the names of groups of lanes."""
-    table = timeline.table
+    window = window or timeline.table.window
     ticks = [(lane + 0.5, shown_name(name)) for lane, name in timeline.lanes.names]
     options: dict[str, Any] = {
-        "xlim": (0.0, table.seconds),
-        "ylim": (0.0, float(max(table.lanes, 1))),
+        "xlim": (window.start, window.stop),
+        "ylim": (float(window.first), float(max(window.last, 1))),
         "invert_yaxis": True,
         "show_grid": False,
     }

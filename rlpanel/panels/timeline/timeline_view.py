@@ -109,6 +109,8 @@ class TimelineTab(Viewer):
         else:
             self._figure.clear()
         self._head.zoomed = self._window is not None
+        if picture.window != self._in_view(self._timeline):  # the viewer zoomed while it was computed
+            self._redraw(self._timeline)
         self._mark()
 
     def _zoom(self, x: tuple[float, float], y: tuple[float, float]) -> None:
@@ -119,7 +121,14 @@ class TimelineTab(Viewer):
         window = window_of(timeline, x, y)
         self._window = None if window == timeline.table.window else window
         self._head.zoomed = self._window is not None
-        columns, rows = self._figure.pixels
+        self._redraw(timeline)
+
+    def _in_view(self, timeline: Timeline) -> Window:
+        return self._window or timeline.table.window
+
+    def _redraw(self, timeline: Timeline) -> None:
+        """Draw what is in view, with as many cells as the plot has pixels."""
+        window, (columns, rows) = self._in_view(timeline), self._figure.pixels
 
         def draw() -> Iterator[Picture]:
             if timeline is self._timeline:
