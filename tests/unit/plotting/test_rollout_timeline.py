@@ -58,3 +58,14 @@ def test_unknown_orders_and_steps_without_times_are_errors(tmp_path: Path) -> No
     other = rlpanel.open_run(write_run(tmp_path / "other", steps=1, samples=1), follow=False)
     with pytest.raises(SettingError, match="no rollouts with times at step 1"):
         other.plot.timeline()
+
+
+def test_lanes_by_the_logged_worker_have_its_name(tmp_path: Path) -> None:
+    lines = [
+        sample(1, index=at, worker=f"node-{at % 2}", timing={"start": 1e9 + at, "generation": 3.0})
+        for at in range(4)
+    ]
+    (tmp_path / "rank_0.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    plot = rlpanel.open_run(tmp_path, follow=False).plot.timeline(1, order="by worker")
+    assert options_of(plot)["yticks"] == [(0.5, "node-0"), (2.5, "node-1")]
+    assert sorted(plot["bottom"].tolist()) == pytest.approx([0.1, 1.1, 2.1, 3.1])
