@@ -18,7 +18,14 @@ from rlpanel.panels.timeline.span_table import Window
 from rlpanel.panels.timeline.swim_lanes import SLOWEST, orders_of
 from rlpanel.panels.timeline.timeline_figure import TimelineFigure
 from rlpanel.panels.timeline.timeline_head import TimelineHead, head_data
-from rlpanel.panels.timeline.timeline_plot import Picture, Timeline, picture_of, timeline_of, window_of
+from rlpanel.panels.timeline.timeline_plot import (
+    Picture,
+    Timeline,
+    load_bokeh,
+    picture_of,
+    timeline_of,
+    window_of,
+)
 
 _NO_TIMES = (
     "This run logs no times. Log `timing` with each sample, for example "
@@ -81,6 +88,7 @@ class TimelineTab(Viewer):
 
     def _read(self, step: int) -> Iterator[tuple[Timeline, Picture]]:
         """Yield the timeline with more and more logged spans, on a thread."""
+        load_bokeh()  # here, since it would occupy the event loop for 200 ms
         context = self.context
         assert context.index is not None
         snapshot = context.snapshot
