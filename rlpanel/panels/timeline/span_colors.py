@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rlpanel.panels.plots.plot_text import shown_text
 from rlpanel.panels.timeline.rollout_spans import OTHER, RolloutTimes
 from rlpanel.panels.ui import theme
 
@@ -13,7 +14,7 @@ PHASE, VERSION, LAG = "phase", "policy version", "lag"
 #: Name of the mark at the end of a rollout whose status is not ``ok``.
 FAILED = "failed"
 #: Maximum numbers of versions with colours of their own, and of characters of a name from the log.
-MOST_VERSIONS, _NAME_CHARS = 6, 40
+MOST_VERSIONS, NAME_CHARS = 6, 40
 #: Colours of the theme for phases, and for the lags 0, 1, 2, and 3 or more.
 _PHASE_COLORS = {
     "queue": "faint",
@@ -60,7 +61,7 @@ def color_spans(times: RolloutTimes, by: str, dark: bool) -> Coloring:
         return Coloring(tuple(_LAG_COLORS), tuple(colors[name] for name in _LAG_COLORS.values()), code, False)
     if by == VERSION:
         return _by_version(times.version, colors)
-    names = tuple(shown_name(name) for name in times.phases)
+    names = tuple(shown_text(name, NAME_CHARS) for name in times.phases)
     shades = tuple(colors[_PHASE_COLORS.get(name, "muted")] for name in times.phases)
     return Coloring(names, shades, times.phase, True)
 
@@ -82,13 +83,3 @@ def _by_version(version: np.ndarray, colors: dict[str, str]) -> Coloring:
 def _mixed(first: str, second: str, share: float) -> str:
     pairs = zip(bytes.fromhex(first[1:]), bytes.fromhex(second[1:]), strict=True)
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
-
-
-def shown_name(name: str) -> str:
-    """Return a name from the log as a plot may show it: of one line, short, never the end of a script.
-
-    A notebook receives a plot as a script with its texts; a zero-width space keeps ``</script>`` and
-    ``<!--`` from being read as HTML there.
-    """
-    text = " ".join(name.split())[:_NAME_CHARS].encode("utf-8", "replace").decode()
-    return text.replace("</", "<\u200b/").replace("<!", "<\u200b!")

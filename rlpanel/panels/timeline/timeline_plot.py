@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from rlpanel.number_text import number
+from rlpanel.panels.plots.plot_text import shown_text
 from rlpanel.panels.timeline.rollout_spans import RolloutTimes
-from rlpanel.panels.timeline.span_colors import PHASE, color_spans, shown_name
+from rlpanel.panels.timeline.span_colors import NAME_CHARS, PHASE, color_spans
 from rlpanel.panels.timeline.span_raster import span_image
 from rlpanel.panels.timeline.span_table import SpanTable, Window, span_table
 from rlpanel.panels.timeline.swim_lanes import SLOWEST, SwimLanes, lanes_of
@@ -111,7 +112,7 @@ def _descriptions(times: RolloutTimes, rollouts: np.ndarray) -> list[str]:
     """Return a line about each of some rollouts: its seconds by phase, its lag, version and status."""
     phases = len(times.phases)
     sums = np.bincount(times.owner * phases + times.phase, times.end - times.begin, len(times) * phases)
-    names = [shown_name(name) for name in times.phases]
+    names = [shown_text(name, NAME_CHARS) for name in times.phases]
     lines = []
     for at in rollouts.tolist():
         parts = [f"{number(float(times.seconds[at]))} s in total"]
@@ -122,7 +123,7 @@ def _descriptions(times: RolloutTimes, rollouts: np.ndarray) -> list[str]:
         if np.isfinite(times.lag[at]):
             parts.append(f"lag {times.lag[at]:.0f}")
         if times.failed[at]:
-            parts.append(f"status {shown_name(times.status[at])}")
+            parts.append(f"status {shown_text(times.status[at], NAME_CHARS)}")
         lines.append(", ".join(parts))
     return lines
 
@@ -161,7 +162,7 @@ def rectangles_element(picture: Picture) -> hv.Rectangles:
 def frame_of(timeline: Timeline, window: Window | None = None) -> dict[str, Any]:
     """Return HoloViews' options of the frame: the first lane at the top, and the names of groups of lanes."""
     window = window or timeline.table.window
-    ticks = [(lane + 0.5, shown_name(name)) for lane, name in timeline.lanes.names]
+    ticks = [(lane + 0.5, shown_text(name, NAME_CHARS)) for lane, name in timeline.lanes.names]
     options: dict[str, Any] = {
         "xlim": (window.start, window.stop),
         "ylim": (float(window.first), float(max(window.last, 1))),
